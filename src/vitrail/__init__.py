@@ -1,0 +1,46 @@
+"""Vitrail: vision transformers out of parts.
+
+The names below are loaded when they are first used, so that `import vitrail` and `vitrail --help` do not import torch.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from vitrail.version import __version__
+
+if TYPE_CHECKING:
+    from vitrail import explain as explain
+    from vitrail.deploy.pipeline import pipeline as pipeline
+    from vitrail.errors import VitrailError as VitrailError
+    from vitrail.jobs.evaluate import evaluate as evaluate
+    from vitrail.jobs.train import train as train
+    from vitrail.models.catalogue import create_model as create_model
+    from vitrail.models.catalogue import list_models as list_models
+    from vitrail.models.folder import load as load
+    from vitrail.models.folder import save as save
+    from vitrail.tokens import Tokens as Tokens
+
+_HOMES = {
+    "Tokens": "vitrail.tokens",
+    "VitrailError": "vitrail.errors",
+    "create_model": "vitrail.models.catalogue",
+    "evaluate": "vitrail.jobs.evaluate",
+    "list_models": "vitrail.models.catalogue",
+    "load": "vitrail.models.folder",
+    "pipeline": "vitrail.deploy.pipeline",
+    "save": "vitrail.models.folder",
+    "train": "vitrail.jobs.train",
+}
+__all__ = ["__version__", "explain", *_HOMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "explain":
+        return importlib.import_module("vitrail.explain")
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'vitrail' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

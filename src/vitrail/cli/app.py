@@ -1,0 +1,71 @@
+"""`vitrail` on the command line: one thin file a verb, errors of the user in one line with exit code 2."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+
+from vitrail.cli import evaluate, models, predict, train
+from vitrail.cli.words import given_options, one_line, translate
+from vitrail.errors import VitrailError
+from vitrail.version import __version__
+
+EPILOGUE = """Examples:
+
+  vitrail train --data digits                     train on the built-in digits
+  vitrail train --data pictures/ --minutes 10     train on a folder, one subfolder a class
+  vitrail predict runs/classify/digits a.png      what is it?
+  vitrail models "vit*"                           what can be built
+"""
+
+app = App(
+    name="vitrail",
+    help="Vision transformers: train one on your pictures, see what it does, use it.",
+    version=__version__,
+    version_flags=["--version"],
+    help_epilogue=EPILOGUE,
+    help_format="plaintext",
+    result_action="return_value",
+)
+app.command(train.train, name="train", help_epilogue=train.EXAMPLES)
+app.command(evaluate.evaluate, name="eval", help_epilogue=evaluate.EXAMPLES)
+app.command(predict.predict, name="predict", help_epilogue=predict.EXAMPLES)
+app.command(models.models, name="models", help_epilogue=models.EXAMPLES)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """The console script."""
+    sys.exit(run(list(sys.argv[1:] if words is None else words)))
+
+
+def run(words: list[str]) -> int:
+    """The exit code of a command line. `--debug` anywhere shows the traceback of a user's error too."""
+    debug = "--debug" in words
+    words = [word for word in words if word != "--debug"]
+    try:
+        plain = translate(words)
+        command, bound, unparsed = app.parse_args(plain, exit_on_error=False, print_error=False)
+        extra = {"given": given_options(plain)} if "given" in unparsed else {}
+        found = command(*bound.args, **bound.kwargs, **extra)
+        return found if isinstance(found, int) else 0
+    except CycloptsError as error:
+        message = one_line(str(error))
+        if debug:
+            raise
+    except VitrailError as error:
+        message = one_line(str(error))
+        if debug:
+            raise
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    print(f"vitrail: {message}", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    main()

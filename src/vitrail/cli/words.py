@@ -1,0 +1,114 @@
+"""The words of a command line before they are parsed: `lr=1e-3` for `--lr 1e-3`, and `--config FILE` spelled out."""
+
+import re
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from vitrail.errors import VitrailError, suggestion
+from vitrail.jobs.options import EvalOptions, TrainOptions
+
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "train": (*(field.name for field in fields(TrainOptions)), "config"),
+    "eval": tuple(field.name for field in fields(EvalOptions)),
+    "predict": ("json", "top_k"),
+    "models": ("json",),
+}
+ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)
+
+
+def translate(words: list[str]) -> list[str]:
+    """Plain `--option value` words. Words with = that name an existing file are left alone."""
+    if not words or words[0] not in OPTIONS:
+        return words
+    verb, known = words[0], OPTIONS[words[0]]
+    out = [verb]
+    for word in words[1:]:
+        match = ASSIGNMENT.fullmatch(word)
+        if match is None or Path(word).exists():
+            out.append(word)
+            continue
+        name = match[1].replace("-", "_")
+        if name not in known:
+            raise VitrailError(f'unknown option "{match[1]}" of {verb}{suggestion(name, known)}')
+        out += spell(name, match[2])
+    return with_data(with_config(out)) if verb == "train" else out
+
+
+def spell(name: str, value: Any) -> list[str]:
+    """An option and its value as the parser reads it; nothing for a value that means "not given"."""
+    flag = f"--{name.replace('_', '-')}"
+    if value is None:
+        return []
+    if isinstance(value, bool) or str(value).lower() in ("true", "false"):
+        if str(value).lower() == "true":
+            return [flag]
+        return ["--no-flip"] if name == "flip" else []  # the only switch that can be said to be off
+    if isinstance(value, list):
+        return [flag, *map(str, value)]
+    return [f"{flag}={value}"]
+
+
+def given_options(words: list[str]) -> set[str]:
+    """The names of the options that stand in `words`."""
+    named = (word[2:].split("=")[0].replace("-", "_") for word in words if word.startswith("--"))
+    return {name.removeprefix("no_") for name in named}
+
+
+def with_config(words: list[str]) -> list[str]:
+    """The words with the options of a YAML file behind `--config` added, where the command line does not say otherwise."""
+    at = next((i for i, word in enumerate(words) if word == "--config" or word.startswith("--config=")), None)
+    if at is None:
+        return words
+    _, equals, name = words[at].partition("=")
+    if not equals:
+        if at + 1 == len(words):
+            raise VitrailError("--config needs a file")
+        name = words[at + 1]
+    path, rest = Path(name), words[:at] + words[at + (1 if equals else 2) :]
+    found = read_table(path)
+    given = given_options(rest)
+    if "minutes" in given and "epochs" not in given:
+        found.pop("epochs", None)
+    if "epochs" in given:
+        found.pop("minutes", None)
+    if found.get("minutes") is not None:
+        found.pop("epochs", None)  # config.yaml of a timed run says both; the time is what was asked for
+    for name, value in found.items():
+        option = str(name).replace("-", "_")
+        if option not in OPTIONS["train"] or option == "config":
+            raise VitrailError(f'--config {path}: unknown key "{name}"{suggestion(option, OPTIONS["train"])}')
+        if option not in given:
+            rest += spell(option, value)
+    return rest
+
+
+def with_data(words: list[str]) -> list[str]:
+    """`--out DIR --resume` alone is enough: the run knows its data."""
+    given = given_options(words)
+    if "resume" not in given or "out" not in given or "data" in given:
+        return words
+    at = next(i for i, word in enumerate(words) if word == "--out" or word.startswith("--out="))
+    out = words[at].partition("=")[2] or "".join(words[at + 1 : at + 2])
+    path = Path(out).expanduser() / "config.yaml"
+    return words + spell("data", read_table(path).get("data")) if path.is_file() else words
+
+
+def read_table(path: Path) -> dict[Any, Any]:
+    """A YAML file of options."""
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise VitrailError(f"--config {path}: no such file") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise VitrailError(f"{path}: cannot be read as YAML ({one_line(str(error))})") from None
+    if not isinstance(found, dict):
+        raise VitrailError(f"{path}: expected a table of options, got {type(found).__name__}")
+    return found
+
+
+def one_line(message: str) -> str:
+    """An error message without line breaks and frames."""
+    return " ".join(message.split())

@@ -1,0 +1,68 @@
+"""A folder of pictures, one subfolder a class: `class/*.jpg`, or `train/class/*.jpg` with val and test beside it."""
+
+from pathlib import Path
+
+import numpy as np
+
+from vitrail.data.dataset import DataSet, FileSplit, Split, SplitName
+from vitrail.data.images import EXTENSIONS
+from vitrail.errors import VitrailError
+
+SYNONYMS: dict[str, SplitName] = {
+    "train": "train", "training": "train",
+    "val": "val", "valid": "val", "validation": "val", "eval": "val",
+    "test": "test", "testing": "test",
+}  # fmt: skip
+
+
+def open_folder(path: Path) -> DataSet:
+    """Classes are the subfolders' names, sorted; the training split says which there are."""
+    roots: dict[SplitName, Path] = {}
+    for folder in _subfolders(path):
+        split = SYNONYMS.get(folder.name.lower())
+        if split and split in roots:
+            raise VitrailError(f"{path}: both {roots[split].name} and {folder.name} look like the {split} split; keep one")
+        if split:
+            roots[split] = folder
+    if "train" not in roots and roots and not (set(_subfolders(path)) - set(roots.values())):
+        raise VitrailError(f"{path}: has {', '.join(f.name for f in roots.values())}, but no train folder")
+    if "train" not in roots:
+        roots = {"train": path}
+    classes = tuple(folder.name for folder in _subfolders(roots["train"]) if _pictures(folder))
+    if not classes:
+        raise VitrailError(
+            f"{roots['train']}: no classes found; expected one subfolder a class with pictures in it ({', '.join(sorted(EXTENSIONS))})"
+        )
+    return DataSet(name=path.resolve().name, classes=classes, splits={s: _open(root, classes, s) for s, root in roots.items()})
+
+
+def find_pictures(folder: Path) -> list[Path]:
+    """Every picture below a folder, sorted, hidden files left out."""
+    return sorted(
+        file
+        for file in folder.rglob("*")
+        if file.suffix.lower() in EXTENSIONS
+        and not any(part.startswith(".") for part in file.relative_to(folder).parts)
+        and file.is_file()
+    )
+
+
+_pictures = find_pictures
+
+
+def _subfolders(path: Path) -> list[Path]:
+    return sorted(folder for folder in path.iterdir() if folder.is_dir() and not folder.name.startswith("."))
+
+
+def _open(root: Path, classes: tuple[str, ...], split: SplitName) -> Split:
+    paths: list[Path] = []
+    labels: list[int] = []
+    for folder in _subfolders(root):
+        found = _pictures(folder)
+        if found and folder.name not in classes:
+            raise VitrailError(f'{root}: the class "{folder.name}" is in {split} but not in train')
+        paths += found
+        labels += [classes.index(folder.name)] * len(found) if found else []
+    if not paths:
+        raise VitrailError(f"{root}: the {split} split is empty")
+    return FileSplit(paths, np.array(labels, dtype=np.int64))

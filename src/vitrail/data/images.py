@@ -1,0 +1,48 @@
+"""Reading one picture from a file: the only place that opens pictures."""
+
+import warnings
+from pathlib import Path
+
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from vitrail.errors import VitrailError
+
+EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
+FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # by content, whatever the name says
+PIXEL_LIMIT = 50_000_000
+
+
+def read_picture(path: Path) -> Image.Image:
+    """The picture in gray ("L") or color ("RGB"), upright. Anything that is no such picture gives one VitrailError."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # our own limit is an error, below
+            with Image.open(path, formats=FORMATS) as picture:
+                if picture.width * picture.height > PIXEL_LIMIT:
+                    raise VitrailError(f"{path}: {picture.width}x{picture.height} is over the limit of {PIXEL_LIMIT:,} pixels")
+                return to_gray_or_color(ImageOps.exif_transpose(picture))
+    except VitrailError:
+        raise
+    except FileNotFoundError:
+        raise VitrailError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise VitrailError(f"{path}: a folder, not a picture") from None
+    except UnidentifiedImageError:
+        raise VitrailError(f"{path}: not a picture of a known format ({', '.join(FORMATS)})") from None
+    except Exception as error:  # Pillow's decoders raise whatever they like on broken files
+        raise VitrailError(f"{path}: cannot be read ({type(error).__name__}: {error})") from None
+
+
+def to_gray_or_color(picture: Image.Image) -> Image.Image:
+    """Mode L or RGB: transparency lies on white, 16 bits are scaled down to 8."""
+    if picture.mode in ("L", "RGB"):
+        picture.load()
+        return picture
+    if picture.mode == "1":
+        return picture.convert("L")
+    if picture.mode.startswith("I"):
+        return picture.convert("I").point(lambda value: value / 256).convert("L")
+    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
+        picture = picture.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture).convert("RGB")
+    return picture.convert("RGB")

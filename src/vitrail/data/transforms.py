@@ -1,0 +1,61 @@
+"""Applying a preprocessing description: one picture to an array, a batch of arrays to a model's input.
+
+b batch, h w picture, ch channels
+"""
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from PIL import Image
+from torch import Tensor
+
+from vitrail.preprocessing import Preprocessing
+
+RESAMPLING = {
+    "nearest": Image.Resampling.NEAREST,
+    "bilinear": Image.Resampling.BILINEAR,
+    "bicubic": Image.Resampling.BICUBIC,
+}
+
+
+def fit_picture(picture: Image.Image, preprocessing: Preprocessing) -> np.ndarray:
+    """The picture at the model's size and channels: uint8, h w ch."""
+    picture = picture.convert("L" if preprocessing.channels == 1 else "RGB")
+    height, width = preprocessing.size
+    if picture.size != (width, height):
+        box = center_box(picture.size, (width, height)) if preprocessing.fit == "crop" else None
+        picture = picture.resize((width, height), RESAMPLING[preprocessing.interpolation], box=box, reducing_gap=3.0)
+    array = np.asarray(picture)
+    return array[:, :, None] if preprocessing.channels == 1 else array
+
+
+def center_box(size: tuple[int, int], target: tuple[int, int]) -> tuple[float, float, float, float]:
+    """The largest box of the target's aspect ratio in the middle of a picture: x0 y0 x1 y1. Sizes are (width, height)."""
+    scale = min(size[0] / target[0], size[1] / target[1])
+    width, height = target[0] * scale, target[1] * scale
+    left, top = (size[0] - width) / 2, (size[1] - height) / 2
+    return left, top, left + width, top + height
+
+
+def to_unit(pictures: UInt8[np.ndarray, "b h w ch"]) -> Float[Tensor, "b ch h w"]:
+    """Bytes to floats in [0, 1], channels first."""
+    return torch.from_numpy(pictures).permute(0, 3, 1, 2).contiguous().float().div_(255)
+
+
+def normalize(images: Float[Tensor, "b ch h w"], preprocessing: Preprocessing) -> Float[Tensor, "b ch h w"]:
+    """(x - mean) / std for each channel."""
+    mean = torch.tensor(preprocessing.mean)[:, None, None]
+    std = torch.tensor(preprocessing.std)[:, None, None]
+    return (images - mean) / std
+
+
+def prepare(pictures: list[Image.Image], preprocessing: Preprocessing) -> Float[Tensor, "b ch h w"]:
+    """Pictures of any size and mode to a model's input."""
+    return normalize(to_unit(np.stack([fit_picture(picture, preprocessing) for picture in pictures])), preprocessing)
+
+
+def measure(arrays: UInt8[np.ndarray, "b h w ch"]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and standard deviation of each channel, in [0, 1], rounded so that they read well in a config."""
+    unit = arrays.astype(np.float64) / 255
+    mean, std = unit.mean((0, 1, 2)), unit.std((0, 1, 2)).clip(min=1e-2)
+    return tuple(round(float(m), 4) for m in mean), tuple(round(float(s), 4) for s in std)

@@ -1,0 +1,66 @@
+"""A trained model as a function from pictures to answers, in Hugging Face's shapes."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from vitrail.data.images import read_picture, to_gray_or_color
+from vitrail.data.transforms import prepare
+from vitrail.errors import VitrailError, check_choice
+from vitrail.models.folder import load
+
+TASKS = ("image-classification",)
+Picture = str | Path | Image.Image | np.ndarray
+Answer = list[dict[str, Any]]
+
+
+class ImageClassification:
+    """`classify(picture)` gives [{"label": ..., "score": ...}, ...], best first; a list of pictures gives a list of those."""
+
+    def __init__(self, model: Any) -> None:
+        if not model.num_classes:
+            raise VitrailError("this model has no classifier: it was made with num_classes=0")
+        self.model = model.eval()
+        self.labels = model.labels or tuple(f"LABEL_{i}" for i in range(model.num_classes))
+
+    def __call__(self, pictures: Picture | Sequence[Picture], *, top_k: int = 5, batch: int = 32) -> Any:
+        if top_k < 1:
+            raise VitrailError(f"top_k must be at least 1, got {top_k}")
+        one = isinstance(pictures, Picture)
+        answers = list(self.stream([pictures] if isinstance(pictures, Picture) else pictures, top_k=top_k, batch=batch))
+        return answers[0] if one else answers
+
+    def stream(self, pictures: Iterable[Picture], *, top_k: int = 5, batch: int = 32) -> Iterator[Answer]:
+        """Answers one by one, pictures read a batch at a time."""
+        source = iter(pictures)
+        while group := [open_picture(picture) for picture in islice(source, batch)]:
+            for row in self.scores(group):
+                best = row.argsort(descending=True, stable=True)[:top_k]
+                yield [{"label": self.labels[i], "score": float(row[i])} for i in best.tolist()]
+
+    def scores(self, pictures: list[Image.Image]) -> torch.Tensor:
+        """Probabilities, b k."""
+        device = next(self.model.parameters()).device
+        with torch.inference_mode():
+            return self.model(prepare(pictures, self.model.preprocessing).to(device)).float().softmax(-1).cpu()
+
+
+def open_picture(picture: Picture) -> Image.Image:
+    if isinstance(picture, Image.Image):
+        return to_gray_or_color(picture)
+    if isinstance(picture, np.ndarray):
+        if picture.dtype != np.uint8 or picture.ndim not in (2, 3):
+            raise VitrailError(f"a picture as an array must be uint8, h w or h w 3, got {picture.dtype} {picture.shape}")
+        return to_gray_or_color(Image.fromarray(picture))
+    return read_picture(Path(picture).expanduser())
+
+
+def pipeline(task: str, model: Any) -> ImageClassification:
+    """`model`: one from `vt.load` or `vt.create_model`, or whatever `vt.load` takes."""
+    check_choice("pipeline", task, TASKS)
+    return ImageClassification(load(model) if isinstance(model, str | Path) else model)

@@ -1,0 +1,22 @@
+"""The one exception for what a user can put right: its message is one line that names the value and the rule."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class VitrailError(ValueError):
+    """A user's value breaks a rule. The command line prints the message and exits with 2; Python sees a ValueError."""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """`; did you mean "x"?` for the nearest known name, or nothing where none is near."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f'; did you mean "{near[0]}"?' if near else ""
+
+
+def check_choice(what: str, word: str, known: Iterable[str]) -> str:
+    """`word` itself if it is one of `known`; otherwise an error that lists the choices and the nearest one."""
+    choices = list(known)
+    if word not in choices:
+        raise VitrailError(f'unknown {what} "{word}": choose from {", ".join(choices)}{suggestion(word, choices)}')
+    return word

@@ -1,0 +1,72 @@
+"""The options of every command, as frozen dataclasses: the command line, config.yaml and Python share them. No torch here."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from cyclopts import Group, Parameter
+
+Auto = Literal["auto"]
+RECIPE = Group("Recipe", help="Each is the recipe's unless given.", sort_key=2)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainOptions:
+    """What `vitrail train` and `vt.train` take. `auto` is replaced by what it chose, and config.yaml says by what."""
+
+    data: Annotated[str, Parameter(help="A folder of pictures, an .npz file, or a built-in set: digits, shapes.")]
+    task: Annotated[Literal["classify"], Parameter(help="What to learn.")] = "classify"
+    model: Annotated[str, Parameter(help="A name from `vitrail models`; auto: by picture size and count.")] = "auto"
+    epochs: Annotated[int | Auto, Parameter(help="Passes over the training pictures.")] = "auto"
+    minutes: Annotated[float | None, Parameter(help="A time budget instead of epochs; the schedule fits itself to it.")] = None
+    batch: Annotated[int | Auto, Parameter(help="Pictures a step.")] = "auto"
+    lr: Annotated[float | Auto, Parameter(help="Peak learning rate.")] = "auto"
+    seed: Annotated[int, Parameter(help="Decides every random number of the run.")] = 0
+    image_size: Annotated[
+        tuple[int, ...] | None,
+        Parameter(
+            consume_multiple=True, negative="", help="N, or H W, in pixels; by default that of the pictures, 224 at most."
+        ),
+    ] = None
+    in_channels: Annotated[int | Auto, Parameter(help="1 gray, 3 color; auto: as the pictures are.")] = "auto"
+    position: Annotated[str | None, Parameter(help="none, sinusoidal_1d, sinusoidal_2d, learned_1d, learned_2d.")] = None
+    attention: Annotated[str | None, Parameter(help="The attention kernel: softmax.")] = None
+    recipe: Annotated[
+        Literal["auto", "tiny", "small", "plain"], Parameter(help="How to learn; auto: by the number of pictures.")
+    ] = "auto"
+    workers: Annotated[int | Auto, Parameter(help="Processes that read pictures.")] = "auto"
+    device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
+    precision: Annotated[Literal["fp32", "bf16"], Parameter(help="Arithmetic of the forward pass.")] = "fp32"
+    compile: Annotated[bool, Parameter(help="Compile the model first.", negative="")] = False
+    out: Annotated[str | None, Parameter(help="The run's folder; by default runs/<task>/<data>, numbered.")] = None
+    resume: Annotated[bool, Parameter(help="Go on with the run in --out, bit for bit.", negative="")] = False
+    weights: Annotated[str | None, Parameter(help="Start from the weights of a run or model folder.")] = None
+    weight_decay: Annotated[float | Auto, Parameter(group=RECIPE, help="Pull of the weights towards 0.")] = "auto"
+    warmup: Annotated[float | Auto, Parameter(group=RECIPE, help="Share of the run in which the rate rises, in [0, 1).")] = (
+        "auto"
+    )
+    smoothing: Annotated[float | Auto, Parameter(group=RECIPE, help="Label smoothing, in [0, 1).")] = "auto"
+    clip: Annotated[float | Auto, Parameter(group=RECIPE, help="Largest norm of the gradient.")] = "auto"
+    drop_path: Annotated[float | Auto, Parameter(group=RECIPE, help="Stochastic depth of the last block, in [0, 1).")] = "auto"
+    flip: Annotated[
+        bool | None,
+        Parameter(group=RECIPE, help="Mirror left and right; by default color pictures only.", negative="--no-flip"),
+    ] = None
+    shift: Annotated[float | Auto, Parameter(group=RECIPE, help="Move by up to this share of a side, in [0, 1).")] = "auto"
+    rotate: Annotated[float | Auto, Parameter(group=RECIPE, help="Turn by up to so many degrees.")] = "auto"
+    zoom: Annotated[float | Auto, Parameter(group=RECIPE, help="Zoom by up to this factor more or less, in [0, 1).")] = "auto"
+    cutout: Annotated[float | Auto, Parameter(group=RECIPE, help="Side of a square to hide, as a share, in [0, 1).")] = "auto"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvalOptions:
+    """What `vitrail eval` takes beside RUN."""
+
+    data: Annotated[str | None, Parameter(help="Other data than the run's own.")] = None
+    split: Annotated[Literal["train", "val", "test"], Parameter(help="Which part of it.")] = "test"
+    batch: Annotated[int, Parameter(help="Pictures at a time.")] = 64
+    workers: Annotated[int | Auto, Parameter(help="Processes that read pictures.")] = "auto"
+    device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
+    json: Annotated[bool, Parameter(help="Print the metrics as JSON.", negative="")] = False
+    out: Annotated[str | None, Parameter(help="Write predictions.csv and report.html into this folder.")] = None

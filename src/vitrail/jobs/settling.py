@@ -1,0 +1,111 @@
+"""From the options that a user gave to options without `auto`: what the data, the model and the machine decide."""
+
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from vitrail.data.dataset import DataSet, Split
+from vitrail.data.loading import choose_workers
+from vitrail.errors import VitrailError, check_choice
+from vitrail.jobs.machine import check_precision, choose_device
+from vitrail.jobs.options import TrainOptions
+from vitrail.jobs.recipes import RECIPES, choose_recipe
+from vitrail.models.catalogue import model_config
+from vitrail.models.parts import KERNELS, position_name
+
+AT_LEAST: dict[str, float] = {"epochs": 1, "batch": 1, "image_size": 1, "workers": 0, "seed": 0, "weight_decay": 0, "rotate": 0}
+ABOVE: dict[str, float] = {"minutes": 0, "lr": 0, "clip": 0}
+SHARES = ("warmup", "smoothing", "drop_path", "shift", "zoom", "cutout")
+
+
+def check_numbers(options: TrainOptions) -> None:
+    """Every number within its range, before any work is done."""
+    for field in fields(options):
+        value, name = getattr(options, field.name), field.name
+        for number in value if isinstance(value, tuple) else (value,):
+            if isinstance(number, str | bool) or number is None:
+                continue
+            spelled = f"--{name.replace('_', '-')}"
+            if number != number or number in (float("inf"), float("-inf")):
+                raise VitrailError(f"{spelled} must be a finite number, got {number}")
+            if name in AT_LEAST and number < AT_LEAST[name]:
+                raise VitrailError(f"{spelled} must be at least {AT_LEAST[name]:g}, got {number}")
+            if name in ABOVE and number <= ABOVE[name]:
+                raise VitrailError(f"{spelled} must be above {ABOVE[name]:g}, got {number}")
+            if name in SHARES and not 0 <= number < 1:
+                raise VitrailError(f"{spelled} must be in [0, 1), got {number}")
+            if name == "in_channels" and number not in (1, 3):
+                raise VitrailError(f"{spelled} must be 1 (gray) or 3 (color), got {number}")
+    if options.image_size is not None and len(options.image_size) not in (1, 2):
+        raise VitrailError(f"--image-size takes N or H W, got {len(options.image_size)} numbers")
+    if options.minutes is not None and options.epochs != "auto":
+        raise VitrailError("--minutes and --epochs are two ways to say how long: give one of them")
+    if options.weights is not None:
+        for name in ("model", "position", "attention", "image_size", "in_channels"):
+            if getattr(options, name) not in (None, "auto"):
+                raise VitrailError(f"--weights brings its own model: --{name.replace('_', '-')} cannot be given beside it")
+    if options.position is not None:
+        position_name(options.position)
+    if options.attention is not None:
+        check_choice("attention", options.attention, KERNELS)
+
+
+def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> TrainOptions:
+    """The same options with every `auto` replaced. `loaded` is the model that --weights brought."""
+    train = data["train"]
+    first = [train[i][0] for i in spread(len(train), 32)]
+    choices: dict[str, Any] = {"device": choose_device(options.device)}
+    check_precision(options.precision, choices["device"])
+    if loaded is None:
+        choices["image_size"] = choose_size(options, first)
+        choices["in_channels"] = (
+            (3 if any(p.mode != "L" for p in first) else 1) if options.in_channels == "auto" else options.in_channels
+        )
+        choices["model"] = choose_model(choices["image_size"], len(train)) if options.model == "auto" else options.model
+        config = model_config(choices["model"])[1]
+        choices["position"] = position_name(options.position or config.position)
+        choices["attention"] = options.attention or config.attention
+        channels = choices["in_channels"]
+    else:
+        channels = loaded.config.in_channels
+    name = choices["recipe"] = choose_recipe(len(train)) if options.recipe == "auto" else options.recipe
+    for field in fields(recipe := RECIPES[name]):
+        if getattr(options, field.name) == "auto":
+            choices[field.name] = getattr(recipe, field.name)
+    if options.batch == "auto":  # at least eight steps an epoch, where there are pictures enough
+        choices["batch"] = max(1, min(recipe.batch, len(train) // 8))
+    if options.flip is None:
+        choices["flip"] = channels == 3 and name != "plain"
+    if options.workers == "auto":
+        choices["workers"] = choose_workers(train)
+    return replace(options, **choices)
+
+
+def choose_size(options: TrainOptions, pictures: list[Image.Image]) -> tuple[int, int]:
+    """The user's, or the pictures' own if they are small and alike; else the common shorter side, in steps of 16, 224 at most."""
+    if options.image_size is not None:
+        return (options.image_size[0], options.image_size[-1])
+    sizes = {(p.height, p.width) for p in pictures}
+    if len(sizes) == 1 and max(height_width := sizes.pop()) <= 64:
+        return height_width
+    shorter = int(np.median([min(p.size) for p in pictures]))
+    if shorter <= 64:
+        return (shorter, shorter)
+    return (min(224, shorter // 16 * 16),) * 2
+
+
+def choose_model(size: tuple[int, int], pictures: int) -> str:
+    if max(size) > 64:
+        return "vit_tiny_patch16_224"
+    return "vit_nano_conv" if pictures <= 5_000 else "vit_micro_conv"
+
+
+def spread(count: int, wanted: int) -> list[int]:
+    """Up to `wanted` numbers below `count`, evenly spaced."""
+    return np.unique(np.linspace(0, count - 1, min(count, wanted)).astype(int)).tolist()
+
+
+def sample_pictures(split: Split, wanted: int) -> list[Image.Image]:
+    return [split[i][0] for i in spread(len(split), wanted)]

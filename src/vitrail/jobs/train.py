@@ -1,0 +1,170 @@
+"""The main job: pictures in, a trained, evaluated, saved model out."""
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+
+from vitrail.data.augmentation import Augmentation
+from vitrail.data.dataset import DataSet
+from vitrail.data.loading import Loader
+from vitrail.data.opening import open_data
+from vitrail.data.transforms import fit_picture, measure
+from vitrail.errors import VitrailError
+from vitrail.jobs.evaluate import finish, read_metrics
+from vitrail.jobs.options import TrainOptions
+from vitrail.jobs.settling import check_numbers, sample_pictures, settle
+from vitrail.learn.training.loop import Plan, fit
+from vitrail.learn.training.progress_bar import ProgressBar, clock
+from vitrail.learn.training.run_folder import CONFIG, RunFolder, new_run_folder
+from vitrail.learn.training.state import latest_state, read_progress
+from vitrail.models.catalogue import count_parameters, create_model
+from vitrail.models.folder import load
+from vitrail.preprocessing import Preprocessing
+from vitrail.records import from_record, to_record
+from vitrail.tasks.classify import Classify
+
+NOT_STORED = ("out", "resume")
+
+
+@dataclass(frozen=True)
+class Run:
+    """What training leaves behind."""
+
+    path: Path
+    model: Any
+    metrics: dict[str, float]
+
+
+def train(*, quiet: bool = False, **options: Any) -> Run:
+    """`vitrail train` in Python: the same options by the same names, such as train(data="digits", epochs=5)."""
+    if isinstance(options.get("image_size"), int):
+        options["image_size"] = (options["image_size"],)
+    for name in ("data", "out", "weights"):
+        if isinstance(options.get(name), Path):
+            options[name] = str(options[name])
+    return run_training(from_record(TrainOptions, options, what="train"), given=options.keys(), quiet=quiet)
+
+
+def run_training(options: TrainOptions, *, given: Set[str], quiet: bool = False) -> Run:
+    """`given` names the options that the user wrote, which a resumed run checks against the stored ones."""
+    check_numbers(options)
+    if options.resume and options.out is None:
+        raise VitrailError("--resume needs --out: the folder of the run to go on with")
+    bar = ProgressBar(quiet=quiet)
+    folder = None if options.out is None else Path(options.out).expanduser()
+    if folder is not None and options.resume and (folder / CONFIG).is_file():
+        options = stored_options(folder, options, given=given)
+        checkpoint = latest_state(folder / "state")
+        if checkpoint is not None and read_progress(checkpoint).finished and (metrics := read_metrics(folder)):
+            bar.say(f"{folder} is finished")
+            return Run(path=folder, model=load(folder), metrics=metrics)
+    elif folder is not None and folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise VitrailError(f"{folder}: exists and is not empty; a run is never overwritten (--resume goes on with it)")
+
+    loaded = None if options.weights is None else load(options.weights)
+    size = options.image_size
+    data = open_data(options.data, seed=options.seed, image_size=None if size is None else (size[0], size[-1]))
+    options = settle(options, data, loaded=loaded)
+    torch.manual_seed(options.seed)
+    model = prepare_model(options, data, loaded)
+    if folder is None:
+        folder = new_run_folder(Path("runs") / options.task, data.name)
+    folder.mkdir(parents=True, exist_ok=True)
+    run = RunFolder(folder)
+    run.write_config({name: value for name, value in to_record(options).items() if name not in NOT_STORED})
+    run.write_machine()
+    describe(bar, data, options, model, folder)
+
+    numbers = {name: getattr(options, name) for name in ("shift", "rotate", "zoom", "cutout", "flip")}
+    task = Classify(model, smoothing=real(options.smoothing), device=options.device, compiled=options.compile)
+    load_batches = partial(
+        Loader, preprocessing=model.preprocessing, batch=whole(options.batch), workers=whole(options.workers), seed=options.seed
+    )
+    train_pictures = load_batches(data["train"], shuffle=True, how=Augmentation(**numbers))
+    validation = load_batches(data["val"])
+    plan = Plan(
+        epochs=whole(options.epochs),
+        minutes=options.minutes,
+        lr=real(options.lr),
+        weight_decay=real(options.weight_decay),
+        warmup=real(options.warmup),
+        clip=real(options.clip),
+        device=options.device,
+        precision=options.precision,
+    )
+    progress = fit(task, train_pictures, validation, plan, run, bar)
+    bar.say(f"trained in {clock(progress.elapsed)}; the best epoch was {progress.best['epoch']:.0f}" if progress.best else "")
+    metrics, model = finish(folder, data, options, progress, bar)
+    return Run(path=folder, model=model, metrics=metrics)
+
+
+def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
+    """A new model with preprocessing measured on the training pictures, or the loaded one with a head that fits."""
+    if loaded is not None:
+        if loaded.labels != data.classes:
+            loaded.reset_classifier(len(data.classes), labels=data.classes)
+        return loaded.to(options.device)
+    assert options.image_size is not None
+    model = create_model(
+        options.model,
+        num_classes=len(data.classes),
+        image_size=options.image_size,
+        in_channels=options.in_channels,
+        position=options.position,
+        attention=options.attention,
+        drop_path=options.drop_path,
+    )
+    model.labels = data.classes
+    plain: Preprocessing = model.preprocessing
+    mean, std = measure(np.stack([fit_picture(picture, plain) for picture in sample_pictures(data["train"], 1000)]))
+    model.preprocessing = replace(plain, mean=mean, std=std)
+    return model.to(options.device)
+
+
+def stored_options(folder: Path, options: TrainOptions, *, given: Set[str]) -> TrainOptions:
+    """The options of the run in `folder`; those given again must say the same."""
+    path = folder / CONFIG
+    try:
+        record = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise VitrailError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from None
+    stored = from_record(TrainOptions, record if isinstance(record, Mapping) else {}, what=str(path))
+    for field in fields(options):
+        name, asked = field.name, getattr(options, field.name)
+        kept = getattr(stored, name)
+        if name == "image_size" and asked is not None:
+            asked = (asked[0], asked[-1])
+        if name in given - set(NOT_STORED) and asked not in ("auto", kept):
+            raise VitrailError(
+                f"--{name.replace('_', '-')} {asked} differs from the run's own ({kept}); --weights starts a new run from its weights"
+            )
+    return replace(stored, out=options.out, resume=True)
+
+
+def describe(bar: ProgressBar, data: DataSet, options: TrainOptions, model: Any, folder: Path) -> None:
+    counts = ", ".join(f"{len(split):,} {name}" for name, split in data.splits.items())
+    height, width = model.image_size
+    bar.say(f"{data.name}: {len(data.classes)} classes, {counts}")
+    for note in data.notes:
+        bar.say(f"  {note}")
+    name = options.model if options.weights is None else f"weights of {options.weights}"
+    bar.say(f"{name}: {count_parameters(model):,} parameters, pictures {height}x{width}x{model.config.in_channels}")
+    long = f"{options.epochs} epochs" if options.minutes is None else f"{options.minutes:g} minutes"
+    bar.say(f"recipe {options.recipe}: {long}, batch {options.batch}, lr {options.lr:g} on {options.device}")
+    bar.say(f"writing to {folder}")
+
+
+def whole(value: int | str) -> int:
+    assert isinstance(value, int), value
+    return value
+
+
+def real(value: float | str) -> float:
+    assert isinstance(value, int | float), value
+    return value

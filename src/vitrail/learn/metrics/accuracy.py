@@ -1,0 +1,14 @@
+"""How often the right class is among the first.
+
+n pictures, k classes
+"""
+
+import numpy as np
+from jaxtyping import Float, Int
+
+
+def topk_accuracy(scores: Float[np.ndarray, "n k"], truth: Int[np.ndarray, "n"], k: int = 1) -> float:
+    """Share of pictures whose true class is among the k highest scores; a tie counts against us."""
+    mine = np.take_along_axis(scores, truth[:, None], axis=1)  # n 1
+    rank = (scores >= mine).sum(axis=1) - 1  # how many others are at least as high
+    return float((rank < k).mean())

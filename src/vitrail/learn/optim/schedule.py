@@ -1,0 +1,15 @@
+"""The learning rate over a run."""
+
+import math
+
+
+def warmup_cosine(progress: float, *, warmup: float = 0.05, floor: float = 0.0) -> float:
+    """Factor of the peak rate at `progress` in [0, 1]: linear from 0 over `warmup`, then half a cosine down to `floor`.
+
+    [Loshchilov+ 2017, eq. 5, without restarts]. A function of the share of the run that is done, not of a step count, so
+    that a run bounded by minutes has the same schedule as one bounded by epochs.
+    """
+    if progress < warmup:
+        return progress / warmup
+    done = min(1.0, (progress - warmup) / (1.0 - warmup))
+    return floor + (1.0 - floor) * 0.5 * (1.0 + math.cos(math.pi * done))

@@ -1,0 +1,91 @@
+"""The files of one run: config.yaml, results.csv, metrics.jsonl, last/, best/, state/."""
+
+import csv
+import io
+import json
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from vitrail.errors import VitrailError
+from vitrail.files import write_whole
+from vitrail.models.folder import save
+from vitrail.version import __version__
+
+CONFIG = "config.yaml"
+
+
+class RunFolder:
+    """Where a run keeps what it learns."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @property
+    def state(self) -> Path:
+        return self.path / "state"
+
+    def write_config(self, options: Mapping[str, Any]) -> None:
+        write_whole(self.path / CONFIG, yaml.safe_dump(dict(options), sort_keys=False, allow_unicode=True))
+
+    def write_machine(self) -> None:
+        """Versions and machine: what a person needs to understand a difference."""
+        facts = {
+            "vitrail": __version__,
+            "torch": str(torch.__version__),
+            "python": platform.python_version(),
+            "system": f"{platform.system()} {platform.machine()}",
+            "threads": torch.get_num_threads(),
+            "accelerator": torch.cuda.get_device_name() if torch.cuda.is_available() else "none",
+        }
+        write_whole(self.path / "machine.yaml", yaml.safe_dump(facts, sort_keys=False))
+
+    def write_results(self, rows: list[dict[str, float]]) -> None:
+        """A row an epoch, the whole table each time: a resumed run leaves no row twice."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(rows[0]) if rows else ["epoch"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        write_whole(self.path / "results.csv", text.getvalue())
+
+    def keep_steps(self, step: int) -> None:
+        """Drop the records of steps that a resumed run will take again."""
+        path = self.path / "metrics.jsonl"
+        if path.is_file():
+            lines = [line for line in path.read_text().splitlines() if _step(line) <= step]
+            write_whole(path, "".join(f"{line}\n" for line in lines))
+
+    def record_steps(self, records: list[dict[str, float]]) -> None:
+        """A record a step, appended."""
+        if records:
+            with (self.path / "metrics.jsonl").open("a") as file:
+                file.writelines(json.dumps(record) + "\n" for record in records)
+
+    def save_model(self, name: str, model: Any) -> None:
+        save(model, self.path / name)
+
+
+def _step(line: str) -> float:
+    try:
+        return float(json.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):  # a line cut short by a crash
+        return float("inf")
+
+
+def new_run_folder(parent: Path, name: str) -> Path:
+    """parent/name, or parent/name-2, -3, ... : the first that does not exist; made, so that no other run takes it."""
+    number = 1
+    while True:
+        path = parent / (name if number == 1 else f"{name}-{number}")
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            number += 1
+        except OSError as error:
+            raise VitrailError(f"{path}: cannot be made ({error.strerror})") from None
+        else:
+            return path

@@ -1,0 +1,38 @@
+"""What the training loop asks of a task. Tasks satisfy it by shape; the loop knows nothing else about them."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Tensor, nn
+
+
+@runtime_checkable
+class Evaluation(Protocol):
+    """What a pass over a split gave: numbers by name, and whatever else the task keeps for its report."""
+
+    @property
+    def metrics(self) -> Mapping[str, float]: ...
+
+
+@runtime_checkable
+class Task(Protocol):
+    """Model + objective + metrics."""
+
+    model: nn.Module
+    name: str
+    score: str  # the metric that chooses the best epoch; higher is better
+
+    def loss(self, batch: Any) -> Tensor:
+        """The scalar to minimize for one batch."""
+
+    def evaluate(self, batches: Iterable[Any]) -> Evaluation:
+        """Metrics over a whole split; "loss" and the task's score are among them."""
+
+
+@runtime_checkable
+class Batches(Protocol):
+    """Passes over a split that can begin at any batch: what exact resumption needs."""
+
+    def __len__(self) -> int: ...
+
+    def batches(self, epoch: int = 0, start: int = 0) -> Iterable[Any]: ...

@@ -1,0 +1,92 @@
+"""The one table from a model's name to its config and builder."""
+
+import fnmatch
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from vitrail.errors import VitrailError, suggestion
+from vitrail.models import vit
+from vitrail.models.features import FeatureMaps
+from vitrail.records import from_record, to_record
+
+
+class Architecture(NamedTuple):
+    """How models of one kind are made from their config."""
+
+    config: type[Any]
+    build: Callable[[Any], Any]
+
+
+ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType({"vit": Architecture(vit.ViTConfig, vit.build_vit)})
+
+MODELS: Mapping[str, tuple[str, Any]] = MappingProxyType({name: ("vit", config) for name, config in vit.PRESETS.items()})
+
+# What other libraries call our options; answered with our name, never accepted in silence.
+FOREIGN = MappingProxyType(
+    {
+        "img_size": "image_size", "input_size": "image_size", "in_chans": "in_channels", "num_channels": "in_channels",
+        "channels": "in_channels", "embed_dim": "width", "hidden_size": "width", "dim": "width", "num_heads": "heads",
+        "num_layers": "depth", "patch_size": "patch", "global_pool": "pool", "drop_path_rate": "drop_path",
+        "drop_rate": "dropout", "attn_drop_rate": "attention_dropout", "init_values": "layer_scale", "num_labels": "num_classes",
+        "reg_tokens": "prefix", "layer_norm_eps": "eps",
+    }
+)  # fmt: skip
+
+
+def list_models(pattern: str = "*") -> list[str]:
+    """Names of the catalogue that match a shell pattern, in alphabetical order."""
+    return sorted(name for name in MODELS if fnmatch.fnmatch(name, pattern))
+
+
+def model_config(name: str, **overrides: Any) -> tuple[str, Any]:
+    """The architecture and the config that a name and its overrides stand for; nothing is built."""
+    if name not in MODELS:
+        raise VitrailError(f'unknown model "{name}"{suggestion(name, MODELS)} (vitrail models lists them all)')
+    architecture, config = MODELS[name]
+    known = [field.name for field in fields(config)]
+    for option in overrides:
+        if option in FOREIGN:
+            raise VitrailError(f'"{option}" is called "{FOREIGN[option]}" here')
+        if option in ("pretrained", "checkpoint_path"):
+            raise VitrailError(f'"{option}" is not an option of create_model: vt.load(...) loads trained weights')
+        if option not in known:
+            raise VitrailError(f'{name} has no option "{option}"{suggestion(option, known)}')
+    if isinstance(overrides.get("image_size"), int):
+        overrides["image_size"] = (overrides["image_size"],) * 2
+    record = to_record(config) | overrides
+    return architecture, from_record(type(config), record, what=name)
+
+
+def create_model(name: str, *, features_only: bool = False, out_indices: Sequence[int] | None = None, **overrides: Any) -> Any:
+    """A new, untrained model. Overrides are the fields of its config: num_classes, image_size, position, depth, ...
+
+    With `features_only` it returns the feature maps behind the blocks `out_indices` (all by default).
+    """
+    if out_indices is not None and not features_only:
+        raise VitrailError("out_indices goes with features_only=True")
+    architecture, config = model_config(name, **overrides)
+    model = ARCHITECTURES[architecture].build(config)
+    return FeatureMaps(model, indices=out_indices) if features_only else model
+
+
+def build_model(architecture: str, config: Any) -> Any:
+    """A model from a config read from a file."""
+    return ARCHITECTURES[architecture].build(replace(config))
+
+
+def count_parameters(model: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+def table_row(name: str) -> dict[str, Any]:
+    """What `vitrail models` tells of a model; built on the meta device, so that even the largest takes no memory."""
+    config = MODELS[name][1]
+    with torch.device("meta"):
+        parameters = count_parameters(create_model(name))
+    facts = {field: getattr(config, field) for field in ("width", "depth", "heads", "patch")}
+    return {"name": name, "parameters": parameters, **facts, "image_size": list(config.image_size)}

@@ -1,0 +1,166 @@
+"""A model folder: config.json, model.safetensors, README.md. Every later version reads what an earlier one wrote."""
+
+import json
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+
+from vitrail.errors import VitrailError, check_choice
+from vitrail.files import write_whole
+from vitrail.models.catalogue import ARCHITECTURES, build_model, count_parameters
+from vitrail.preprocessing import Preprocessing
+from vitrail.records import from_record, to_record
+from vitrail.version import __version__
+
+FORMAT = 1
+CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+PICKLES = frozenset({".pth", ".pt", ".bin", ".ckpt", ".pkl"})
+
+
+def save(model: Any, folder: str | Path) -> Path:
+    """Write a model folder; files that are already there are replaced one by one, each whole."""
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise VitrailError(f"{folder}: a file is in the way of the model folder")
+    if getattr(model, "architecture", None) not in ARCHITECTURES:
+        raise VitrailError(f"only models from vt.create_model or vt.load can be saved, got {type(model).__name__}")
+    folder.mkdir(parents=True, exist_ok=True)
+    # Contiguous copies in name order, and no metadata: the bytes depend on the weights only.
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(model.state_dict().items())}
+    write_whole(folder / WEIGHTS, safetensors.torch.save(tensors))
+    write_whole(folder / CONFIG, json.dumps(describe(model), indent=2, ensure_ascii=False) + "\n")
+    write_whole(folder / CARD, card(model))
+    return folder
+
+
+def describe(model: Any) -> dict[str, Any]:
+    """What config.json says."""
+    return {
+        "format": FORMAT,
+        "library": "vitrail",
+        "architecture": model.architecture,
+        "config": to_record(model.config),
+        "labels": None if model.labels is None else list(model.labels),
+        "preprocessing": to_record(model.preprocessing),
+        "versions": {"vitrail": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
+    }
+
+
+def card(model: Any) -> str:
+    """A short page for people who find the folder."""
+    height, width = model.image_size
+    labels = (
+        ""
+        if model.labels is None
+        else "\nClasses: " + ", ".join(model.labels[:100]) + (" …" if model.labels[100:] else "") + "\n"
+    )
+    return (
+        f"---\nlibrary_name: vitrail\npipeline_tag: image-classification\n---\n"
+        f"# A Vitrail model ({model.architecture})\n\n"
+        f"{count_parameters(model):,} parameters, pictures of {height}x{width} with {model.config.in_channels} channel(s), "
+        f"{model.num_classes} classes.\n{labels}\n"
+        f'```python\nimport vitrail as vt\n\nclassify = vt.pipeline("image-classification", "path/to/this/folder")\n'
+        f'classify("picture.png")\n```\n'
+    )
+
+
+def load(source: str | Path) -> Any:
+    """A model in evaluation mode from a model folder, a run folder (its best/), a .safetensors file beside its config.json,
+    or a hub id "owner/name"."""
+    folder = find(source)
+    config = read_config(folder / CONFIG)
+    architecture = ARCHITECTURES[config["architecture"]]
+    what = f"{folder / CONFIG}"
+    settings = from_record(architecture.config, config["config"], what=f"{what}: config")
+    with torch.device("meta"):  # no time spent on drawing weights that are replaced at once
+        model = build_model(config["architecture"], settings)
+    fill(model, read_weights(folder / WEIGHTS), what=str(folder / WEIGHTS))
+    model.preprocessing = from_record(Preprocessing, config["preprocessing"], what=f"{what}: preprocessing")
+    model.labels = None if config["labels"] is None else tuple(config["labels"])
+    return model.eval()
+
+
+def find(source: str | Path) -> Path:
+    """The model folder that a user's words stand for."""
+    path = Path(source).expanduser()
+    if path.suffix in PICKLES and not path.is_dir():
+        raise VitrailError(f"{path}: a pickle can run code when it is opened; only safetensors are read")
+    if path.is_file() and path.suffix == ".safetensors":
+        if path.name != WEIGHTS or not (path.parent / CONFIG).is_file():
+            raise VitrailError(f"{path}: weights alone do not say which model they are for; expected {CONFIG} beside {WEIGHTS}")
+        return path.parent
+    if path.is_file():
+        raise VitrailError(f"{path}: not a model; expected a model folder, a run folder or a .safetensors file")
+    if path.is_dir():
+        for folder in (path, path / "best", path / "last"):
+            if (folder / CONFIG).is_file():
+                return folder
+        raise VitrailError(f"{path}: not a model folder: {CONFIG} is missing (and no best/ or last/ in it has one)")
+    words = str(source).split("/")
+    if len(words) == 2 and all(words) and not words[0].startswith(".") and words[0] != "runs":
+        return download(str(source))
+    raise VitrailError(f"{path}: no such file or folder")
+
+
+def download(repository: str) -> Path:
+    """A model folder from the Hugging Face hub, in its cache."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
+
+    try:
+        return Path(snapshot_download(repository, allow_patterns=[CONFIG, WEIGHTS, CARD]))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise VitrailError(
+            f'"{repository}": no such file or folder, and not to be had from the hub either ({reason})'
+        ) from None
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise VitrailError(f"{path}: missing") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        raise VitrailError(f"{path}: not readable as JSON ({error})") from None
+    if not isinstance(config, dict) or config.get("library") != "vitrail":
+        raise VitrailError(f'{path}: not a config of this library (no "library": "vitrail" in it)')
+    expected = {"format": int, "architecture": str, "config": dict, "labels": list | None, "preprocessing": dict}
+    for key, kind in expected.items():
+        if key not in config or not isinstance(config[key], kind):
+            raise VitrailError(f'{path}: the key "{key}" is missing or of the wrong kind')
+    if config["format"] > FORMAT:
+        raise VitrailError(f"{path}: format {config['format']} is newer than this version reads ({FORMAT}); update vitrail")
+    if config["labels"] is not None and not all(isinstance(label, str) for label in config["labels"]):
+        raise VitrailError(f"{path}: labels must be a list of texts")
+    check_choice("architecture", config["architecture"], ARCHITECTURES)
+    return config
+
+
+def read_weights(path: Path) -> dict[str, torch.Tensor]:
+    try:
+        return safetensors.torch.load_file(path)
+    except FileNotFoundError:
+        raise VitrailError(f"{path}: missing") from None
+    except (OSError, safetensors.SafetensorError) as error:
+        raise VitrailError(f"{path}: truncated or not a safetensors file ({error})") from None
+
+
+def fill(model: Any, tensors: Mapping[str, torch.Tensor], *, what: str) -> None:
+    """Give a model its weights, or say which name or shape does not fit and what was expected."""
+    own = model.state_dict()
+    for problem, names in (("misses", own.keys() - tensors.keys()), ("has the unknown", tensors.keys() - own.keys())):
+        if names:
+            more = f" and {len(names) - 1} more" if names - {min(names)} else ""
+            raise VitrailError(f'{what}: {problem} weight "{min(names)}"{more}')
+    for name, tensor in tensors.items():
+        if tensor.shape != own[name].shape:
+            raise VitrailError(f'{what}: "{name}" has shape {tuple(tensor.shape)}, expected {tuple(own[name].shape)}')
+        if tensor.is_floating_point() != own[name].is_floating_point():
+            raise VitrailError(f'{what}: "{name}" holds {tensor.dtype}, expected {own[name].dtype}')
+    model.load_state_dict(dict(tensors), assign=True)

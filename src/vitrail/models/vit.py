@@ -1,0 +1,225 @@
+"""The Vision Transformer: tokenizer + prefix tokens + position + plain encoder + classification head.
+
+b batch, ch channels, h w picture, d width, k classes
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitrail.errors import VitrailError
+from vitrail.models.parts import build_kernel, build_position, position_name
+from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
+from vitrail.nn.blocks.feed_forward import Activation, FeedForward
+from vitrail.nn.encoders.plain import PlainEncoder
+from vitrail.nn.heads.classification import ClassificationHead
+from vitrail.nn.heads.pooling import Pool
+from vitrail.nn.initialization import initialize
+from vitrail.nn.positions.position import Position
+from vitrail.nn.tokenizers.convolutional import ConvTokenizer
+from vitrail.nn.tokenizers.patch import PatchTokenizer
+from vitrail.nn.tokenizers.prefix import PrefixTokens
+from vitrail.nn.tokenizers.resnet_stem import ResNetStem
+from vitrail.preprocessing import Preprocessing, neutral
+from vitrail.tokens import Tokens
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ViTConfig:
+    """Everything that tells one Vision Transformer from another."""
+
+    width: int
+    depth: int
+    heads: int
+    mlp_ratio: float = 4.0
+    patch: int | Literal["auto"] = 16  # side of a patch, or total stride of the stem; auto: about an 8x8 grid
+    image_size: tuple[int, int] = (224, 224)
+    in_channels: int = 3
+    num_classes: int = 1000  # 0: no classifier, features
+    tokenizer: Literal["patch", "conv", "resnet"] = "patch"
+    tokenizer_layers: int = 2  # convolutions of the conv tokenizer, at least one for each halving
+    position: str = "learned_1d"
+    attention: str = "softmax"
+    prefix: int = 1  # class token first, then registers
+    prefix_rows: bool = True  # whether prefix tokens own rows of the position table
+    pool: Pool = "class"
+    head_hidden: int | None = None  # width of the head's hidden layer; None: linear
+    norm: NormOrder = "pre"
+    activation: Activation = "gelu"
+    eps: float = 1e-6
+    drop_path: float = 0.0  # of the last block; rises linearly from 0
+    layer_scale: float | None = None
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+
+
+class VisionTransformer(nn.Module):
+    """[Dosovitskiy+ 2021, eq. 1-4]. Handed its parts; `build_vit` makes them from a config."""
+
+    architecture = "vit"
+
+    def __init__(
+        self,
+        *,
+        tokenizer: nn.Module,
+        prefix: nn.Module | None,
+        position: Position,
+        encoder: PlainEncoder,
+        head: ClassificationHead,
+        config: ViTConfig,
+        preprocessing: Preprocessing,
+        labels: tuple[str, ...] | None = None,
+    ) -> None:
+        super().__init__()
+        self.tokenizer, self.prefix, self.position = tokenizer, prefix, position
+        self.encoder, self.head = encoder, head
+        self.config, self.preprocessing, self.labels = config, preprocessing, labels
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        return self.config.image_size
+
+    @property
+    def num_classes(self) -> int:
+        return self.config.num_classes
+
+    def embed(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
+        """Pictures to the tokens that the first block reads."""
+        if images.ndim != 4 or images.shape[1] != self.config.in_channels:
+            raise VitrailError(f"expected pictures of shape (b, {self.config.in_channels}, h, w), got {tuple(images.shape)}")
+        tokens = self.tokenizer(images)
+        return self.position.embed(tokens if self.prefix is None else self.prefix(tokens))
+
+    def forward_features(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
+        return self.encoder(self.embed(images), position=self.position)
+
+    def forward_intermediates(self, images: Float[Tensor, "b ch h w"], indices: Sequence[int]) -> list[Tokens]:
+        """The tokens behind the blocks `indices` (negative: from the end), normed as the last are."""
+        depth = len(self.encoder.blocks)
+        for index in indices:
+            if not -depth <= index < depth:
+                raise VitrailError(f"block {index} does not exist: the model has {depth} blocks, 0 to {depth - 1}")
+        numbers = [index % depth for index in indices]
+        kept = self.encoder.walk(self.embed(images), position=self.position, keep=numbers)[1]
+        by_number = dict(zip(sorted(set(numbers)), kept, strict=True))
+        return [by_number[number] for number in numbers]
+
+    def forward_head(self, tokens: Tokens, pre_logits: bool = False) -> Float[Tensor, "b k"]:
+        return self.head.features(tokens) if pre_logits else self.head(tokens)
+
+    def forward(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k"]:
+        return self.forward_head(self.forward_features(images))
+
+    def reset_classifier(self, num_classes: int, labels: Sequence[str] | None = None) -> None:
+        """A new, untrained last layer; 0 takes it away and leaves the features."""
+        like = next(self.parameters())
+        if num_classes:
+            self.head.output = nn.Linear(self.head.features_width, num_classes, device=like.device, dtype=like.dtype)
+            initialize(self.head.output)
+        else:
+            self.head.output = nn.Identity()
+        self.config = replace(self.config, num_classes=num_classes)
+        self.labels = None if labels is None else tuple(labels)
+
+
+def build_vit(config: ViTConfig) -> VisionTransformer:
+    """The parts that a config names, put together."""
+    config = settle(config)
+    assert config.patch != "auto"
+    tokenizer: PatchTokenizer | ConvTokenizer | ResNetStem
+    if config.tokenizer == "patch":
+        tokenizer = PatchTokenizer(config.in_channels, config.width, patch=(config.patch, config.patch))
+    elif config.tokenizer == "conv":
+        tokenizer = ConvTokenizer(config.in_channels, config.width, stride=config.patch, layers=config.tokenizer_layers)
+    else:
+        tokenizer = ResNetStem(config.in_channels, config.width)
+        if config.patch != tokenizer.stride:
+            raise VitrailError(
+                f"the ResNet stem has a stride of {tokenizer.stride}; the patch must say so too, got {config.patch}"
+            )
+    grid = tokenizer.grid(config.image_size)
+    rates = torch.linspace(0, config.drop_path, config.depth, device="cpu").tolist()
+    blocks = [
+        EncoderBlock(
+            config.width,
+            attention=MultiHeadAttention(
+                config.width, heads=config.heads, kernel=build_kernel(config.attention, dropout=config.attention_dropout)
+            ),
+            mlp=FeedForward(
+                config.width,
+                hidden=int(config.width * config.mlp_ratio),
+                activation=config.activation,
+                dropout=config.dropout,
+            ),
+            norm=config.norm,
+            drop_path=rate,
+            layer_scale=config.layer_scale,
+            eps=config.eps,
+        )
+        for rate in rates
+    ]
+    model = VisionTransformer(
+        tokenizer=tokenizer,
+        prefix=PrefixTokens(config.width, count=config.prefix) if config.prefix else None,
+        position=build_position(
+            config.position, width=config.width, grid=grid, prefix=config.prefix if config.prefix_rows else 0
+        ),
+        encoder=PlainEncoder(blocks, norm=nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" else None),
+        head=ClassificationHead(config.width, classes=config.num_classes, pool=config.pool, hidden=config.head_hidden),
+        config=config,
+        preprocessing=neutral(config.image_size, config.in_channels),
+    )
+    return model.apply(initialize)
+
+
+def settle(config: ViTConfig) -> ViTConfig:
+    """The config with its choices made and checked: aliases spelled out, `auto` replaced by a number."""
+    for name in ("width", "depth", "heads", "in_channels"):
+        if getattr(config, name) < 1:
+            raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
+    if min(config.image_size) < 1:
+        raise VitrailError(f"image_size must be positive, got {config.image_size}")
+    if config.num_classes < 0 or config.prefix < 0:
+        raise VitrailError(f"num_classes and prefix cannot be negative, got {config.num_classes} and {config.prefix}")
+    if config.pool == "class" and not config.prefix:
+        raise VitrailError('pool="class" needs a class token: prefix must be at least 1, got 0')
+    patch = config.patch
+    if patch == "auto":  # the power of two that leaves 4 to 8 tokens on the shorter side
+        patch = max(2, 1 << max(0, (min(config.image_size) - 1) // 8).bit_length())
+    return replace(config, patch=patch, position=position_name(config.position))
+
+
+# Sizes of [Dosovitskiy+ 2021, table 1]; Ti and S of [Touvron+ 2021, DeiT, table 1].
+SIZES = MappingProxyType(
+    {
+        "tiny": ViTConfig(width=192, depth=12, heads=3),
+        "small": ViTConfig(width=384, depth=12, heads=6),
+        "base": ViTConfig(width=768, depth=12, heads=12),
+        "large": ViTConfig(width=1024, depth=24, heads=16),
+        "huge": ViTConfig(width=1280, depth=32, heads=16),
+    }
+)
+SMALL_PICTURES = ViTConfig(
+    width=64, depth=4, heads=2, mlp_ratio=2.0, patch="auto", image_size=(32, 32), num_classes=10,
+    tokenizer="conv", prefix=0, pool="attention", position="learned_1d",
+)  # fmt: skip
+PRESETS = MappingProxyType(
+    {
+        **{
+            f"vit_{name}_patch{patch}_224": replace(size, patch=patch)
+            for name, size in SIZES.items()
+            for patch in (32, 16, 14, 8)
+        },
+        "vit_base_r50_s16_224": replace(SIZES["base"], tokenizer="resnet"),
+        # For 8 to 64 pixels and data sets of thousands, on two cores; about 0.2, 0.8 and 3 million parameters.
+        "vit_nano_conv": replace(SMALL_PICTURES, width=72, depth=4, heads=3),
+        "vit_micro_conv": replace(SMALL_PICTURES, width=128, depth=5, heads=4, tokenizer_layers=3),
+        "vit_mini_conv": replace(SMALL_PICTURES, width=224, depth=7, heads=4, tokenizer_layers=3),
+    }
+)

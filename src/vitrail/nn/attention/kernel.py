@@ -1,0 +1,46 @@
+"""What an attention kernel is: a way to read values by queries and keys, and the list of what it can honor.
+
+b batch, h heads, n queries, m keys, d key width, e value width
+"""
+
+from typing import Literal
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitrail.errors import VitrailError
+from vitrail.scope import Scope
+
+Feature = Literal["mask", "causal", "cross", "bias", "read", "weights"]
+
+
+class Kernel(nn.Module):
+    """`kernel(q, k, v, scope)`; may own parameters. A layer refuses by name what `supports` does not list."""
+
+    name: str
+    supports: frozenset[Feature]
+
+    def forward(
+        self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], v: Float[Tensor, "b h m e"], scope: Scope
+    ) -> Float[Tensor, "b h n e"]:
+        raise NotImplementedError
+
+    def weights(self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: Scope) -> Float[Tensor, "b h n m"]:
+        """Row-stochastic weights over the kernel's own keys, for `explain`; listed in `supports` as "weights"."""
+        raise VitrailError(f"{self.name} attention has no weights to record: it never forms a row for a query")
+
+
+def refuse_unsupported(kernel: Kernel, scope: Scope, *, cross: bool) -> None:
+    """One line for what is asked of a kernel and not in its list."""
+    asked: dict[Feature, bool] = {
+        "mask": scope.mask is not None,
+        "causal": scope.causal,
+        "cross": cross,
+        "bias": scope.position is not None and scope.position.biases,
+        "read": scope.position is not None and scope.position.reads,
+    }
+    for feature, wanted in asked.items():
+        if wanted and feature not in kernel.supports:
+            raise VitrailError(
+                f"{kernel.name} attention does not support {feature}; it supports {', '.join(sorted(kernel.supports)) or 'none'}"
+            )

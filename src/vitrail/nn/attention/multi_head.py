@@ -1,0 +1,67 @@
+"""Multi-head attention: projections around a kernel. Self-attention, or cross-attention when a context is given.
+
+b batch, n queries, m keys, w width, u width of the context, h heads, d key width, e value width
+"""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitrail.errors import VitrailError
+from vitrail.nn.attention.kernel import Kernel, refuse_unsupported
+from vitrail.nn.attention.recording import current_recorder
+from vitrail.nn.attention.softmax import SoftmaxKernel
+from vitrail.scope import OPEN, Scope
+
+
+class MultiHeadAttention(nn.Module):
+    """concat(head_1, ..., head_h) W_O  with  head_i = kernel(x W_Q, y W_K, y W_V)  [Vaswani+ 2017, section 3.2.2].
+
+    y is x itself (self-attention) or `context` (cross-attention). Keys and values may have widths of their own; by
+    default both are width / heads.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        heads: int,
+        kernel: Kernel | None = None,
+        key_width: int | None = None,
+        value_width: int | None = None,
+        context_width: int | None = None,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        if heads < 1 or ((key_width is None or value_width is None) and width % heads):
+            raise VitrailError(f"the width must be a multiple of the heads: got width {width}, heads {heads}")
+        key_width, value_width = key_width or width // heads, value_width or width // heads
+        source = context_width or width
+        self.heads = heads
+        self.kernel = kernel if kernel is not None else SoftmaxKernel()
+        self.query = nn.Linear(width, heads * key_width, bias=bias)
+        self.key = nn.Linear(source, heads * key_width, bias=bias)
+        self.value = nn.Linear(source, heads * value_width, bias=bias)
+        self.output = nn.Linear(heads * value_width, width, bias=bias)
+
+    def forward(
+        self, x: Float[Tensor, "b n w"], scope: Scope = OPEN, context: Float[Tensor, "b m u"] | None = None
+    ) -> Float[Tensor, "b n w"]:
+        source = x if context is None else context
+        q = split_heads(self.query(x), self.heads)
+        k = split_heads(self.key(source), self.heads)
+        v = split_heads(self.value(source), self.heads)
+        refuse_unsupported(self.kernel, scope, cross=context is not None)
+        if scope.position is not None:
+            q, k = scope.position.rotate(q, k, scope)
+        out = self.kernel(q, k, v, scope)
+        if (recorder := current_recorder()) is not None:
+            recorder.keep(self, q, k, v, out, scope)
+        return self.output(merge_heads(out))
+
+
+def split_heads(x: Float[Tensor, "b n w"], heads: int) -> Float[Tensor, "b h n d"]:
+    return x.view(*x.shape[:2], heads, x.shape[2] // heads).transpose(1, 2)
+
+
+def merge_heads(x: Float[Tensor, "b h n d"]) -> Float[Tensor, "b n w"]:
+    return x.transpose(1, 2).flatten(2)

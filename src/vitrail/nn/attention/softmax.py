@@ -1,0 +1,38 @@
+"""The softmax kernel: `attend` with whatever the position scheme has to say."""
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from vitrail.nn.attention.kernel import Feature, Kernel
+from vitrail.nn.functional.attention import attend, attention_weights
+from vitrail.scope import Scope
+
+
+class SoftmaxKernel(Kernel):
+    """softmax(q k^T / sqrt(d) + bias) v + read  [Vaswani+ 2017, eq. 1; Shaw+ 2018, eq. 3-4 for bias and read].
+
+    `dropout` > 0 leaves torch's fused path, which is why it is 0 unless asked for.
+    """
+
+    name = "softmax"
+    supports: frozenset[Feature] = frozenset({"mask", "causal", "cross", "bias", "read", "weights"})
+
+    def __init__(self, *, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.dropout = dropout
+
+    def forward(
+        self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], v: Float[Tensor, "b h m e"], scope: Scope
+    ) -> Float[Tensor, "b h n e"]:
+        position, dropout = scope.position, self.dropout if self.training else 0.0
+        if position is not None and position.reads:
+            weights = F.dropout(self.weights(q, k, scope), dropout)
+            return weights @ v + position.read(weights, scope)
+        bias = position.bias(q, k, scope) if position is not None and position.biases else None
+        return attend(q, k, v, bias=bias, mask=scope.mask, causal=scope.causal, dropout=dropout)
+
+    def weights(self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: Scope) -> Float[Tensor, "b h n m"]:
+        position = scope.position
+        bias = position.bias(q, k, scope) if position is not None and position.biases else None
+        return attention_weights(q, k, bias=bias, mask=scope.mask, causal=scope.causal)

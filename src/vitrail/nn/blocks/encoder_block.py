@@ -1,0 +1,51 @@
+"""The encoder block: attention and feed-forward, each on a residual branch with a norm.
+
+b batch, n tokens, d width
+"""
+
+from typing import Literal
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitrail.nn.blocks.residual import DropPath, LayerScale
+from vitrail.scope import OPEN, Scope
+
+NormOrder = Literal["pre", "post"]
+
+
+class EncoderBlock(nn.Module):
+    """Pre-norm  x + f(norm(x))  [Dosovitskiy+ 2021, eq. 2-3]  or post-norm  norm(x + f(x))  [Vaswani+ 2017, section 3.1].
+
+    Handed its parts; owns only what joins them.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        attention: nn.Module,
+        mlp: nn.Module,
+        norm: NormOrder = "pre",
+        drop_path: float = 0.0,
+        layer_scale: float | None = None,
+        eps: float = 1e-6,
+    ) -> None:
+        super().__init__()
+        self.order: NormOrder = norm
+        self.attention_norm, self.attention = nn.LayerNorm(width, eps=eps), attention
+        self.mlp_norm, self.mlp = nn.LayerNorm(width, eps=eps), mlp
+        self.attention_branch = _branch(width, drop_path, layer_scale)
+        self.mlp_branch = _branch(width, drop_path, layer_scale)
+
+    def forward(self, x: Float[Tensor, "b n d"], scope: Scope = OPEN) -> Float[Tensor, "b n d"]:
+        if self.order == "pre":
+            x = x + self.attention_branch(self.attention(self.attention_norm(x), scope))
+            return x + self.mlp_branch(self.mlp(self.mlp_norm(x)))
+        x = self.attention_norm(x + self.attention_branch(self.attention(x, scope)))
+        return self.mlp_norm(x + self.mlp_branch(self.mlp(x)))
+
+
+def _branch(width: int, drop_path: float, layer_scale: float | None) -> nn.Module:
+    parts: list[nn.Module] = [] if layer_scale is None else [LayerScale(width, start=layer_scale)]
+    return nn.Sequential(*parts, *([DropPath(drop_path)] if drop_path else []))

@@ -1,0 +1,34 @@
+"""The feed-forward layer of a block, each token by itself.
+
+b batch, n tokens, d width
+"""
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+Activation = Literal["gelu", "relu"]
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
+
+
+class FeedForward(nn.Module):
+    """act(x W_1 + b_1) W_2 + b_2  [Vaswani+ 2017, eq. 2; GELU, exact, as Dosovitskiy+ 2021].
+
+    Read the other way it is attention over parameters without the softmax: the rows of `expand.weight` are keys, the
+    columns of `contract.weight` are values, and act(x · key) is how much of each value is read  [Sukhbaatar+ 2019].
+    """
+
+    def __init__(self, width: int, *, hidden: int, activation: Activation = "gelu", dropout: float = 0.0) -> None:
+        super().__init__()
+        self.expand = nn.Linear(width, hidden)
+        self.contract = nn.Linear(hidden, width)
+        self.activation, self.dropout = ACTIVATIONS[activation], dropout
+
+    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
+        x = self.activation(self.expand(x))
+        if self.dropout:
+            x = F.dropout(x, self.dropout, self.training)
+        return self.contract(x)

@@ -1,0 +1,40 @@
+"""What may stand on a residual branch: a learned scale, and leaving the branch out at random.
+
+b batch, n tokens, d width
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitrail.errors import VitrailError
+
+
+class LayerScale(nn.Module):
+    """diag(gamma) · branch, gamma starting small  [Touvron+ 2021, CaiT, eq. 3]."""
+
+    def __init__(self, width: int, *, start: float = 1e-5) -> None:
+        super().__init__()
+        self.gamma = nn.Parameter(torch.full((width,), start))
+
+    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
+        return x * self.gamma
+
+
+class DropPath(nn.Module):
+    """Stochastic depth: in training a sample skips the branch with probability `rate`  [Huang+ 2016].
+
+    What is kept is divided by 1 - rate, so that the expected branch is unchanged.
+    """
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        if not 0.0 <= rate < 1.0:
+            raise VitrailError(f"the rate of stochastic depth must be in [0, 1), got {rate}")
+        self.rate = rate
+
+    def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
+        if not self.training or self.rate == 0.0:
+            return x
+        keep = 1.0 - self.rate
+        return x * x.new_empty(x.shape[0], *(1 for _ in x.shape[1:])).bernoulli_(keep).div_(keep)

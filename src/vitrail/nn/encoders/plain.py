@@ -1,0 +1,69 @@
+"""The plain encoder: the same block, again and again, at one resolution.
+
+b batch, n tokens, d width
+"""
+
+from collections.abc import Collection, Sequence
+
+from jaxtyping import Bool, Int
+from torch import Tensor, nn
+
+from vitrail.nn.functional.attention import segment_mask
+from vitrail.nn.positions.position import Position
+from vitrail.scope import Scope
+from vitrail.tokens import Tokens
+
+
+class PlainEncoder(nn.Module):
+    """z_l = block_l(z_{l-1}, scope), then a last norm  [Dosovitskiy+ 2021, eq. 2-4]. Makes the Scope, once."""
+
+    def __init__(self, blocks: Sequence[nn.Module], *, norm: nn.Module | None = None, causal: bool = False) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = norm if norm is not None else nn.Identity()  # post-norm blocks end on a norm of their own
+        self.causal = causal
+
+    def forward(
+        self,
+        tokens: Tokens,
+        *,
+        position: Position | None = None,
+        segments: Int[Tensor, "b n"] | None = None,
+    ) -> Tokens:
+        return self.walk(tokens, position=position, segments=segments)[0]
+
+    def walk(
+        self,
+        tokens: Tokens,
+        *,
+        position: Position | None = None,
+        segments: Int[Tensor, "b n"] | None = None,
+        keep: Collection[int] = (),
+    ) -> tuple[Tokens, list[Tokens]]:
+        """The last tokens, and those behind each block whose number is in `keep`, normed as the last are."""
+        scope = self.scope(tokens, position, segments)
+        x, kept = tokens.x, []
+        for number, block in enumerate(self.blocks):
+            x = block(x, scope)
+            if number in keep:
+                kept.append(tokens._replace(x=self.norm(x)))
+        return tokens._replace(x=self.norm(x)), kept
+
+    def scope(self, tokens: Tokens, position: Position | None, segments: Tensor | None) -> Scope:
+        mask: Bool[Tensor, "b 1 #n n"] | None = None
+        if tokens.mask is not None:
+            mask = tokens.mask[:, None, None, :]
+        if segments is not None:
+            together = segment_mask(segments, segments)
+            mask = together if mask is None else mask & together
+        places = tokens.places
+        acts = position is not None and position.attends
+        return Scope(
+            queries=places,
+            keys=places,
+            mask=mask,
+            causal=self.causal,
+            segments=segments,
+            position=position if acts else None,
+            prepared=position.prepare(places, places) if position is not None and acts else None,
+        )

@@ -1,0 +1,51 @@
+"""Fixed sine and cosine positions, on a line or on a grid.
+
+b batch, c cells, a axes, d width
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from vitrail.errors import VitrailError
+from vitrail.nn.functional.sinusoid import Layout, sinusoid
+from vitrail.nn.positions.added import AddedPosition
+from vitrail.tokens import Places
+
+
+class Sinusoidal1d(AddedPosition):
+    """The token's number in raster order, as sines and cosines  [Vaswani+ 2017, section 3.5]. Extrapolates to any grid."""
+
+    def __init__(self, width: int, *, prefix: int = 0, layout: Layout = "interleaved") -> None:
+        super().__init__(width, prefix=prefix)
+        if width % 2:
+            raise VitrailError(f"a sinusoidal position needs an even width, got {width}")
+        self.layout: Layout = layout
+
+    def rows(self, places: Places, device: torch.device) -> Float[Tensor, "#b c d"]:
+        coordinates = places.coordinates(device)  # b|1 c a
+        number = coordinates[..., 0]
+        for axis, size in enumerate(places.grid[1:], start=1):
+            number = number * size + coordinates[..., axis]
+        return sinusoid(number, self.width, layout=self.layout)
+
+
+class Sinusoidal2d(AddedPosition):
+    """Each axis has an equal share of the width, coded by itself, side by side  [Carion+ 2020, appendix A.4].
+
+    On a grid of one or three axes the same rule holds: the width is shared among the axes there are.
+    """
+
+    def __init__(self, width: int, *, axes: int = 2, prefix: int = 0, layout: Layout = "interleaved") -> None:
+        super().__init__(width, prefix=prefix)
+        if width % (2 * axes):
+            raise VitrailError(
+                f"a sinusoidal position on {axes} axes needs a width that is a multiple of {2 * axes}, got {width}"
+            )
+        self.axes, self.layout = axes, layout
+
+    def rows(self, places: Places, device: torch.device) -> Float[Tensor, "#b c d"]:
+        coordinates = places.coordinates(device)
+        if coordinates.shape[-1] != self.axes:
+            raise VitrailError(f"this position was built for {self.axes} axes, the grid {places.grid} has {len(places.grid)}")
+        return sinusoid(coordinates, self.width // self.axes, layout=self.layout).flatten(-2)  # b|1 c a d/a -> b|1 c d

@@ -1,0 +1,72 @@
+"""Frozen dataclasses to plain JSON values and back. Unknown keys are refused by name, missing ones are named too."""
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields, is_dataclass
+from typing import Any, TypeVar
+
+from vitrail.errors import VitrailError, suggestion
+
+T = TypeVar("T")
+
+
+def to_record(value: Any) -> dict[str, Any]:
+    """A frozen dataclass as a dictionary of JSON values; tuples become lists."""
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(value).items()}
+
+
+def from_record(kind: type[T], record: Mapping[str, Any], *, what: str) -> T:
+    """Build `kind` from a dictionary. `what` names the source in errors, such as a file's path."""
+    assert is_dataclass(kind)
+    if not isinstance(record, Mapping):
+        raise VitrailError(f"{what}: expected a table of options, got {type(record).__name__}")
+    hints = typing.get_type_hints(kind)
+    known = {f.name: f for f in fields(kind)}
+    for name in record:
+        if name not in known:
+            raise VitrailError(f'{what}: unknown key "{name}"{suggestion(str(name), known)}')
+    for name, field in known.items():
+        if name not in record and field.default is MISSING and field.default_factory is MISSING:
+            raise VitrailError(f'{what}: the key "{name}" is missing')
+    values = {name: _fit(hints[name], value, what=f"{what}: {name}") for name, value in record.items()}
+    return typing.cast(T, kind(**values))
+
+
+def _fit(hint: Any, value: Any, *, what: str) -> Any:
+    """`value` as `hint` wants it (lists to tuples, ints to floats), or an error that names what was expected."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        for choice in arguments:
+            try:
+                return _fit(choice, value, what=what)
+            except VitrailError:
+                continue
+    elif origin is typing.Literal:
+        if any(value == choice and type(value) is type(choice) for choice in arguments):
+            return value
+    elif origin is tuple:
+        if isinstance(value, list | tuple):
+            if len(arguments) == 2 and arguments[1] is Ellipsis:
+                return tuple(_fit(arguments[0], v, what=what) for v in value)
+            if len(value) == len(arguments):
+                return tuple(_fit(a, v, what=what) for a, v in zip(arguments, value, strict=True))
+    elif hint is type(None):
+        if value is None:
+            return None
+    elif hint is float:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return float(value)
+    elif hint is int:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+    elif isinstance(hint, type) and isinstance(value, hint):
+        return value
+    expected = " | ".join(map(_spell, arguments)) if origin in (types.UnionType, typing.Union) else _spell(hint)
+    raise VitrailError(f"{what}: expected {expected}, got {value!r}")
+
+
+def _spell(hint: Any) -> str:
+    if typing.get_origin(hint) is typing.Literal:
+        return ", ".join(repr(v) for v in typing.get_args(hint))
+    return "null" if hint is type(None) else hint.__name__ if isinstance(hint, type) else str(hint)

@@ -1,0 +1,90 @@
+"""The figures of a report: pure functions from numbers to a matplotlib Figure. No pyplot, so nothing is shared or left open."""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Float, UInt8
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from vitrail.report.matrix import draw_confusion
+from vitrail.report.rendering import BLUE, INK, ORANGE, house_style, shorten, to_png, to_svg
+
+__all__ = ["History", "Panel", "draw_confusion", "draw_curves", "draw_samples", "to_png", "to_svg"]
+
+History = Sequence[Mapping[str, float | int]]  # the rows of results.csv
+Panel = Literal["loss", "accuracy", "rate"]
+WIDTHS: Mapping[Panel, float] = MappingProxyType({"loss": 4.2, "accuracy": 4.2, "rate": 2.8})  # inches
+STEPS = (1, 2, 5, 10)  # ticks at round numbers
+
+
+def draw_curves(history: History, *, panels: tuple[Panel, ...] = ("loss", "accuracy", "rate")) -> Figure:
+    """Over the epochs, side by side: the losses, the validation accuracy, the learning rate."""
+    with house_style():
+        widths = [WIDTHS[panel] for panel in panels]
+        figure = Figure(figsize=(sum(widths), 2.7), layout="constrained")
+        for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False, width_ratios=widths)[0], panels, strict=True):
+            axes.set_xlabel("epoch")
+            axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
+            axes.xaxis.set_major_locator(MaxNLocator(nbins=round(1.5 * WIDTHS[panel]), steps=STEPS, integer=True))
+            axes.yaxis.set_major_locator(MaxNLocator(nbins=5, steps=STEPS))
+            if panel == "loss":
+                _draw_loss(axes, history)
+            elif panel == "accuracy":
+                _draw_accuracy(axes, history)
+            else:
+                _draw_rate(axes, history)
+        return figure
+
+
+def _draw_loss(axes: Axes, history: History) -> None:
+    axes.set_title("Loss", loc="left")
+    _draw_line(axes, history, "train_loss", color=ORANGE)
+    _draw_line(axes, history, "val_loss", color=BLUE)
+    axes.legend(axes.lines, ["training", "validation"], loc="upper right", labelcolor="linecolor")
+
+
+def _draw_accuracy(axes: Axes, history: History) -> None:
+    axes.set_title("Validation accuracy", loc="left")
+    epochs, values = _draw_line(axes, history, "val_accuracy", color=BLUE)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
+    if np.isfinite(values).any():
+        best = int(np.nanargmax(values))
+        axes.plot(epochs[best], values[best], "o", color=BLUE, markersize=6)
+        words = f"highest {100 * values[best]:.2f} %, epoch {epochs[best]:g}"
+        axes.text(0.98, 0.04, words, color=BLUE, ha="right", va="bottom", transform=axes.transAxes)
+
+
+def _draw_rate(axes: Axes, history: History) -> None:
+    axes.set_title("Learning rate", loc="left")
+    _draw_line(axes, history, "lr", color=INK)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    axes.set_ylim(bottom=0)
+
+
+def _draw_line(axes: Axes, history: History, key: str, *, color: str) -> tuple[Float[np.ndarray, "e"], Float[np.ndarray, "e"]]:
+    """A gap where a row has no such key or no finite value; dots where the epochs are few enough to tell apart."""
+    epochs = np.array([row["epoch"] for row in history], dtype=np.float64)
+    values = np.array([row.get(key, np.nan) for row in history], dtype=np.float64)
+    values[~np.isfinite(values)] = np.nan
+    axes.plot(epochs, values, color=color, marker="o" if len(epochs) <= 12 else None, markersize=3)
+    return epochs, values
+
+
+def draw_samples(pictures: Sequence[UInt8[np.ndarray, "_h _w _c"]], captions: Sequence[str], *, columns: int = 8) -> Figure:
+    """A grid of pictures of one or three channels, each under its caption of one or more lines."""
+    columns = max(1, min(columns, len(pictures)))
+    rows = max(1, -(-len(pictures) // columns))
+    with house_style():
+        figure = Figure(figsize=(1.25 * columns, 1.6 * rows), layout="constrained")
+        spots = figure.subplots(rows, columns, squeeze=False).ravel()
+        for axes in spots:
+            axes.axis("off")
+        for axes, picture, caption in zip(spots[: len(pictures)], pictures, captions, strict=True):
+            axes.imshow(picture.squeeze(-1) if picture.shape[-1] == 1 else picture, cmap="gray", vmin=0, vmax=255)
+            lines = "\n".join(shorten(line, 18) for line in caption.splitlines())
+            axes.set_title(lines, fontsize=8, fontweight="normal", pad=3, parse_math=False)
+        return figure

@@ -1,0 +1,26 @@
+"""Pictures of the data as small PNG files, for showing in a page."""
+
+import io
+
+import numpy as np
+from jaxtyping import UInt8
+from PIL import Image
+
+LARGEST = 160  # pixels of the longer side; smaller pictures keep their own size, and the page enlarges them
+PIXELATED = 64  # up to here a picture is enlarged with its pixels visible
+
+
+def encode_picture(picture: UInt8[np.ndarray, "h w c"]) -> bytes:
+    """A gray (c = 1) or color (c = 3) picture as the bytes of a PNG file, its longer side at most `LARGEST`."""
+    if picture.shape[-1] not in (1, 3):
+        raise ValueError(f"a picture has 1 or 3 channels: got {picture.shape[-1]}")
+    image = Image.fromarray(np.ascontiguousarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture))
+    image.thumbnail((LARGEST, LARGEST), Image.Resampling.LANCZOS)
+    buffer = io.BytesIO()
+    image.save(buffer, format="PNG", optimize=True)
+    return buffer.getvalue()
+
+
+def is_small(picture: UInt8[np.ndarray, "h w c"]) -> bool:
+    """Whether the pixels of this picture should be seen when it is enlarged."""
+    return bool(max(picture.shape[:2]) <= PIXELATED)

@@ -1,0 +1,42 @@
+"""Scope: what attention needs beside queries, keys and values. The encoder makes it once a forward pass.
+
+b batch, h heads, n queries, m keys, d key width, e value width
+"""
+
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from vitrail.tokens import Places
+
+
+@runtime_checkable
+class AttentionPosition(Protocol):
+    """The three places inside attention where a position scheme may act; `nn.positions.Position` has all of them."""
+
+    biases: bool  # whether `bias` returns anything
+    reads: bool  # whether `read` returns anything; it needs the weights themselves, so attention runs unfused
+
+    def rotate(
+        self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: "Scope"
+    ) -> tuple[Float[Tensor, "b h n d"], Float[Tensor, "b h m d"]]: ...
+
+    def bias(self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: "Scope") -> Float[Tensor, "#b #h n m"]: ...
+
+    def read(self, weights: Float[Tensor, "b h n m"], scope: "Scope") -> Float[Tensor, "b #h n e"]: ...
+
+
+class Scope(NamedTuple):
+    """Who may look at whom, and from where."""
+
+    queries: Places | None = None
+    keys: Places | None = None  # None: the queries' own
+    mask: Bool[Tensor, "#b #h #n m"] | None = None  # True: may attend
+    causal: bool = False  # a query sees its own place and what stands before; the last query sees every key
+    segments: Int[Tensor, "b n"] | None = None  # several pictures packed in one sequence; already part of `mask`
+    position: AttentionPosition | None = None  # None where the scheme does not act inside attention
+    prepared: Any = None  # what the position computed once for all layers, such as a rotary table
+
+
+OPEN = Scope()  # everything may attend to everything, no positions

@@ -1,0 +1,69 @@
+"""Known answers of the confusion matrix and of what is computed from it."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vitrail.learn.metrics.confusion import (
+    confusion_matrix,
+    confusion_shares,
+    frequent_confusions,
+    hardest_classes,
+    precision_recall,
+)
+
+TRUTH = np.array([0, 0, 0, 1, 1, 2])
+SAID = np.array([0, 0, 1, 1, 0, 0])
+MATRIX = np.array([[2, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])  # the fourth class has no pictures
+
+
+def test_rows_are_the_truth_and_columns_the_answer():
+    np.testing.assert_array_equal(confusion_matrix(TRUTH, SAID, 4), MATRIX)
+
+
+def test_precision_and_recall_are_undefined_where_nothing_was_said_or_asked():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        precision, recall = precision_recall(MATRIX)
+    np.testing.assert_allclose(precision, [2 / 4, 1 / 2, np.nan, np.nan])
+    np.testing.assert_allclose(recall, [2 / 3, 1 / 2, 0, np.nan])
+
+
+def test_shares_of_a_class_sum_to_one_or_are_undefined():
+    np.testing.assert_allclose(confusion_shares(MATRIX).sum(axis=1), [1, 1, 1, np.nan])
+
+
+def test_the_most_frequent_confusion_comes_first_and_ties_keep_the_order_of_the_classes():
+    matrix = np.array([[9, 1, 0], [4, 9, 1], [0, 0, 9]])
+    assert frequent_confusions(matrix, 2) == [(1, 0, 4), (0, 1, 1)]
+    assert frequent_confusions(matrix, 100) == [(1, 0, 4), (0, 1, 1), (1, 2, 1)]
+    assert frequent_confusions(np.diag([3, 2]), 5) == []
+
+
+def test_the_hardest_classes_have_the_most_mistakes_on_either_side():
+    matrix = np.array([[9, 0, 0, 0], [0, 9, 0, 5], [1, 0, 9, 0], [0, 0, 0, 9]])
+    np.testing.assert_array_equal(hardest_classes(matrix, 2), [1, 3])
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=40))
+def test_every_picture_is_counted_once(pairs):
+    truth, said = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    matrix = confusion_matrix(truth, said, 7)
+    assert matrix.sum() == len(pairs)
+    np.testing.assert_array_equal(matrix.sum(axis=1), np.bincount(truth, minlength=7))
+    np.testing.assert_array_equal(confusion_matrix(said, truth, 7), matrix.T)
+
+
+def test_small_integers_do_not_overflow():
+    labels = np.array([199], dtype=np.uint8)
+    assert confusion_matrix(labels, labels, 200)[199, 199] == 1
+
+
+def test_a_label_out_of_range_is_refused_with_its_value():
+    with pytest.raises(ValueError, match=r"truth must lie in 0\.\.2: got -1\.\.1"):
+        confusion_matrix(np.array([1, -1]), np.array([0, 0]), 3)
+    with pytest.raises(ValueError, match=r"predicted must lie in 0\.\.2: got 0\.\.3"):
+        confusion_matrix(np.array([1, 1]), np.array([0, 3]), 3)
