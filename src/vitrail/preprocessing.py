@@ -1,5 +1,6 @@
 """How a picture becomes a model's input: a frozen description that travels in config.json. `data.transforms` applies it."""
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -27,6 +28,8 @@ class Preprocessing:
             raise VitrailError(f"mean and std need {self.channels} numbers each, got {self.mean} and {self.std}")
         if min(self.size) < 1 or min(self.std) <= 0:
             raise VitrailError(f"size and std must be positive, got {self.size} and {self.std}")
+        if not all(map(math.isfinite, self.mean + self.std)):
+            raise VitrailError(f"mean and std must be finite numbers, got {self.mean} and {self.std}")
 
 
 def neutral(size: tuple[int, int], channels: int) -> Preprocessing:

@@ -3,6 +3,7 @@
 import types
 import typing
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -30,7 +31,10 @@ def from_record(kind: type[T], record: Mapping[str, Any], *, what: str) -> T:
         if name not in record and field.default is MISSING and field.default_factory is MISSING:
             raise VitrailError(f'{what}: the key "{name}" is missing')
     values = {name: _fit(hints[name], value, what=f"{what}: {name}") for name, value in record.items()}
-    return typing.cast(T, kind(**values))
+    try:
+        return typing.cast(T, kind(**values))
+    except VitrailError as error:  # a rule between fields, which does not know where they came from
+        raise VitrailError(f"{what}: {error}") from None
 
 
 def _fit(hint: Any, value: Any, *, what: str) -> Any:
@@ -56,7 +60,8 @@ def _fit(hint: Any, value: Any, *, what: str) -> Any:
             return None
     elif hint is float:
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
+            with suppress(OverflowError):  # an int larger than every float
+                return float(value)
     elif hint is int:
         if isinstance(value, int) and not isinstance(value, bool):
             return value

@@ -13,6 +13,11 @@ from vitrail.errors import VitrailError
 
 SplitName = Literal["train", "val", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "val", "test")
+SYNONYMS: dict[str, SplitName] = {
+    "train": "train", "training": "train",
+    "val": "val", "valid": "val", "validation": "val", "eval": "val",
+    "test": "test", "testing": "test",
+}  # fmt: skip
 
 
 @runtime_checkable

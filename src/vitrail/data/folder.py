@@ -4,15 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from vitrail.data.dataset import DataSet, FileSplit, Split, SplitName
+from vitrail.data.dataset import SYNONYMS, DataSet, FileSplit, Split, SplitName
 from vitrail.data.images import EXTENSIONS
 from vitrail.errors import VitrailError
-
-SYNONYMS: dict[str, SplitName] = {
-    "train": "train", "training": "train",
-    "val": "val", "valid": "val", "validation": "val", "eval": "val",
-    "test": "test", "testing": "test",
-}  # fmt: skip
 
 
 def open_folder(path: Path) -> DataSet:
@@ -64,5 +58,5 @@ def _open(root: Path, classes: tuple[str, ...], split: SplitName) -> Split:
         paths += found
         labels += [classes.index(folder.name)] * len(found) if found else []
     if not paths:
-        raise VitrailError(f"{root}: the {split} split is empty")
+        raise VitrailError(f"{root}: the {split} split is empty; expected one subfolder a class with pictures in it")
     return FileSplit(paths, np.array(labels, dtype=np.int64))

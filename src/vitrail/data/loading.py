@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from vitrail.data.augmentation import Augmentation, augment
 from vitrail.data.dataset import FileSplit, Part, Split
 from vitrail.data.transforms import fit_picture, normalize, to_unit
+from vitrail.errors import VitrailError
 from vitrail.preprocessing import Preprocessing
 
 Key = tuple[int, int]  # epoch, index
@@ -29,8 +30,11 @@ class Batch(NamedTuple):
     indices: Int[Tensor, "b"]
 
 
-class Pictures(Dataset[Batch]):
-    """A split behind its preprocessing; fetches whole batches, so that augmentation runs on tensors, in the worker."""
+class Pictures(Dataset[Batch | VitrailError]):
+    """A split behind its preprocessing; fetches whole batches, so that augmentation runs on tensors, in the worker.
+
+    What is wrong with a picture is handed back, not raised: a worker would wrap it into a traceback of many lines.
+    """
 
     def __init__(self, split: Split, preprocessing: Preprocessing, *, how: Augmentation, seed: int) -> None:
         self.split, self.preprocessing, self.how, self.seed = split, preprocessing, how, seed
@@ -38,9 +42,12 @@ class Pictures(Dataset[Batch]):
     def __len__(self) -> int:
         return len(self.split)
 
-    def __getitems__(self, keys: list[Key]) -> Batch:
+    def __getitems__(self, keys: list[Key]) -> Batch | VitrailError:
         indices = np.array([index for _, index in keys], dtype=np.int64)
-        samples = [self.split[int(index)] for index in indices]
+        try:
+            samples = [self.split[int(index)] for index in indices]
+        except VitrailError as error:
+            return error
         images = to_unit(np.stack([fit_picture(picture, self.preprocessing) for picture, _ in samples]))
         images = augment(images, self.how, seed=self.seed, epoch=keys[0][0], indices=indices)
         labels = torch.tensor([label for _, label in samples])
@@ -59,11 +66,11 @@ class Order(Sampler[list[Key]]):
         return max(1, self.count // self.batch) if self.shuffle else -(-self.count // self.batch)
 
     def __iter__(self) -> Iterator[list[Key]]:
-        order = np.arange(self.count)
+        epoch, order = self.epoch, np.arange(self.count)  # the epoch is kept: another pass may begin before this one ends
         if self.shuffle:
-            order = np.random.Generator(np.random.PCG64([self.seed, self.epoch])).permutation(self.count)
+            order = np.random.Generator(np.random.PCG64([self.seed, epoch])).permutation(self.count)
         for number in range(self.start, len(self)):
-            yield [(self.epoch, int(index)) for index in order[number * self.batch : (number + 1) * self.batch]]
+            yield [(epoch, int(index)) for index in order[number * self.batch : (number + 1) * self.batch]]
 
 
 class Loader:
@@ -82,7 +89,7 @@ class Loader:
     ) -> None:
         self.split = split
         self.order = Order(len(split), batch=batch, shuffle=shuffle, seed=seed)
-        self.loader: DataLoader[Batch] = DataLoader(
+        self.loader: DataLoader[Batch | VitrailError] = DataLoader(
             Pictures(split, preprocessing, how=how or Augmentation(), seed=seed),
             batch_sampler=self.order,
             collate_fn=_as_is,
@@ -96,7 +103,10 @@ class Loader:
 
     def batches(self, epoch: int = 0, start: int = 0) -> Iterator[Batch]:
         self.order.epoch, self.order.start = epoch, start
-        return iter(self.loader)
+        for batch in self.loader:
+            if isinstance(batch, VitrailError):
+                raise batch
+            yield batch
 
 
 def _as_is(batch: Any) -> Any:

@@ -34,7 +34,7 @@ def open_data(source: str, *, seed: int = 0, image_size: tuple[int, int] | None 
             )
         if path.is_dir():
             data = open_folder(path)
-        elif path.suffix == ".npz":
+        elif path.suffix.lower() == ".npz":
             data = open_arrays(path)
         else:
             raise VitrailError(f"{path}: data is a folder of pictures, an .npz file, or a built-in set ({', '.join(BUILT_IN)})")
@@ -46,13 +46,20 @@ def check_classes(data: DataSet) -> None:
     """Early, readable errors for what no training can mend."""
     if len(data.classes) < 2:
         raise VitrailError(f"{data.name}: a classifier needs at least two classes, found only {data.classes[0]!r}")
+    seen: set[str] = set()
+    for label in data.classes:
+        if label in seen:
+            raise VitrailError(f"{data.name}: two classes have the name {label!r}")
+        if any("\ud800" <= letter <= "\udfff" for letter in label):  # a file name of other bytes; config.json could not hold it
+            raise VitrailError(f"{data.name}: the class name {label!r} is not valid UTF-8")
+        seen.add(label)
     for name, split in data.splits.items():
         if not len(split):
             raise VitrailError(f"{data.name}: the {name} split is empty")
     counts = dict.fromkeys(range(len(data.classes)), 0)
-    for label in data["train"].labels.tolist():
-        counts[label] += 1
-    empty = [data.classes[label] for label, count in counts.items() if not count]
+    for number in data["train"].labels.tolist():
+        counts[number] += 1
+    empty = [data.classes[number] for number, count in counts.items() if not count]
     if empty:
         raise VitrailError(
             f"{data.name}: no training pictures of the class {empty[0]!r}"

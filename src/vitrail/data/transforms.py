@@ -32,7 +32,7 @@ def fit_picture(picture: Image.Image, preprocessing: Preprocessing) -> np.ndarra
 def center_box(size: tuple[int, int], target: tuple[int, int]) -> tuple[float, float, float, float]:
     """The largest box of the target's aspect ratio in the middle of a picture: x0 y0 x1 y1. Sizes are (width, height)."""
     scale = min(size[0] / target[0], size[1] / target[1])
-    width, height = target[0] * scale, target[1] * scale
+    width, height = min(target[0] * scale, size[0]), min(target[1] * scale, size[1])  # rounding must not lead outside
     left, top = (size[0] - width) / 2, (size[1] - height) / 2
     return left, top, left + width, top + height
 

@@ -29,7 +29,8 @@ KERNELS: Mapping[str, Callable[[float], Kernel]] = MappingProxyType({"softmax": 
 
 def position_name(name: str) -> str:
     """The full name of a position scheme; "learned" and "sinusoidal" mean the form that published models use."""
-    return check_choice("position", POSITION_ALIASES.get(name, name), POSITIONS)
+    check_choice("position", name, (*POSITIONS, *POSITION_ALIASES))
+    return POSITION_ALIASES.get(name, name)
 
 
 def build_position(name: str, *, width: int, grid: Grid, prefix: int) -> Position:

@@ -1,7 +1,6 @@
 """report.html of a classification run: score, facts, curves, confusions, mistakes, classes, options and commands."""
 
 import re
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Integer
 
+from vitrail.files import write_whole
 from vitrail.learn.metrics.confusion import confusion_matrix, confusion_shares, frequent_confusions, precision_recall
 from vitrail.report.figures import draw_confusion, draw_curves, to_svg
 from vitrail.report.matrix import DRAWN_CLASSES, NUMBERED_CLASSES
@@ -56,13 +56,7 @@ class ClassificationReport:
 
 def write_report(report: ClassificationReport, path: Path) -> None:
     """Write the page. Whoever reads `path` meanwhile sees the old page or the new one, never a part."""
-    content = page(report.title, *_parts(report)).encode()
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_whole(path, page(report.title, *_parts(report)))
 
 
 def _parts(report: ClassificationReport) -> Iterator[Markup]:
@@ -109,15 +103,15 @@ def _show_confusions(matrix: Integer[np.ndarray, "k k"], labels: tuple[str, ...]
         note += " The numbers count test pictures."
     if len(labels) > DRAWN_CLASSES:
         note += f" Shown: the {DRAWN_CLASSES} of {len(labels):,} classes with the most mistakes."
-    figure = drawing(to_svg(draw_confusion(matrix, labels)), "confusion matrix", kind="confusion")
-    shares, pairs = confusion_shares(matrix), frequent_confusions(matrix, CONFUSIONS)
-    rows = [
-        (join(label(labels[true], columns=40), element("span", " taken for ", class_="note"), label(labels[said], columns=40)), str(count),
-         percent(shares[true, said]))
-        for true, said, count in pairs
-    ]  # fmt: skip
-    listed = table(("Most frequent", "pictures", "of class"), rows) if rows else element("p", "None.", class_="note")
-    return section("Confusions", element("div", figure, element("div", listed, class_="card"), class_="beside"), note=note)
+    parts = [drawing(to_svg(draw_confusion(matrix, labels)), "confusion matrix", kind="confusion")]
+    shares, rows = confusion_shares(matrix), []
+    for true, said, count in frequent_confusions(matrix, CONFUSIONS):
+        between = element("span", " taken for ", class_="note")
+        words = join(label(labels[true], columns=40), between, label(labels[said], columns=40))
+        rows.append((words, f"{count:,}", percent(float(shares[true, said]))))
+    if rows:
+        parts.append(element("div", table(("Most frequent", "pictures", "of class"), rows), class_="card"))
+    return section("Confusions", element("div", *parts, class_="beside"), note=note)
 
 
 def _show_mistakes(report: ClassificationReport, predicted: Integer[np.ndarray, "n"]) -> Markup:
@@ -156,7 +150,7 @@ def _show_sample(report: ClassificationReport, index: int, said: int) -> Markup:
         share = element("span", percent(float(shares[which]), digits=0))
         return element("div", share, word, label(report.labels[which], columns=32), class_=f"answer {kind}")
 
-    words = [answer("said ", said, "said"), answer("is ", true, "truth")] if wrong else [answer("", said, "said")]
+    words = [answer("said ", said, "said"), *([answer("is ", true, "truth")] if wrong else [])]
     image = photograph(encode_picture(picture), f"{name}: {report.labels[true]}", pixelated=is_small(picture))
     caption = element("figcaption", *words, element("span", re.split(r"[/\\]", name)[-1], class_="name", title=name))
     return element("figure", image, caption, class_="sample wrong" if wrong else "sample")

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from vitrail.report.matrix import draw_confusion
@@ -25,7 +26,7 @@ def draw_curves(history: History, *, panels: tuple[Panel, ...] = ("loss", "accur
     """Over the epochs, side by side: the losses, the validation accuracy, the learning rate."""
     with house_style():
         widths = [WIDTHS[panel] for panel in panels]
-        figure = Figure(figsize=(sum(widths), 2.7), layout="constrained")
+        figure = Figure(figsize=(sum(widths), 2.9), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
         for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False, width_ratios=widths)[0], panels, strict=True):
             axes.set_xlabel("epoch")
             axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
@@ -37,6 +38,8 @@ def draw_curves(history: History, *, panels: tuple[Panel, ...] = ("loss", "accur
                 _draw_accuracy(axes, history)
             else:
                 _draw_rate(axes, history)
+            if len(history) == 1:
+                axes.set_xticks([history[0]["epoch"]])
         return figure
 
 
@@ -44,7 +47,7 @@ def _draw_loss(axes: Axes, history: History) -> None:
     axes.set_title("Loss", loc="left")
     _draw_line(axes, history, "train_loss", color=ORANGE)
     _draw_line(axes, history, "val_loss", color=BLUE)
-    axes.legend(axes.lines, ["training", "validation"], loc="upper right", labelcolor="linecolor")
+    axes.legend(axes.lines, ["training", "validation"], loc="best", labelcolor="linecolor")
 
 
 def _draw_accuracy(axes: Axes, history: History) -> None:
@@ -54,6 +57,7 @@ def _draw_accuracy(axes: Axes, history: History) -> None:
     if np.isfinite(values).any():
         best = int(np.nanargmax(values))
         axes.plot(epochs[best], values[best], "o", color=BLUE, markersize=6)
+        axes.set_ylim(top=min(axes.get_ylim()[1], 1.02))
         words = f"highest {100 * values[best]:.2f} %, epoch {epochs[best]:g}"
         axes.text(0.98, 0.04, words, color=BLUE, ha="right", va="bottom", transform=axes.transAxes)
 

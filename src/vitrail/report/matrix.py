@@ -87,6 +87,6 @@ def _draw_scale(axes: Axes, color: str, share: float) -> None:
     axes.set_xticks(ends, labels=[f"{100 * end:.3g} %" for end in ends], fontsize=7)
     axes.set_yticks([])
     for label, alignment in zip(axes.get_xticklabels(), ("left", "center", "right"), strict=True):
-        label.set_horizontalalignment(alignment)
+        label.set(horizontalalignment=alignment)
     axes.tick_params(length=0, pad=2)
     axes.spines[:].set_visible(True)

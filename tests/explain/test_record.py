@@ -1,0 +1,108 @@
+"""Recording: rows sum to 1, weights times values equal the layer's output, nothing changes, threads do not mix."""
+
+import threading
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import vitrail as vt
+from vitrail.nn.attention.kernel import Kernel
+from vitrail.nn.attention.multi_head import MultiHeadAttention, merge_heads
+
+OPTIONS = {"width": 48, "heads": 3, "depth": 4, "image_size": (32, 48), "num_classes": 7}
+
+
+@pytest.fixture
+def model():
+    return vt.create_model("vit_tiny_patch16_224", **OPTIONS).eval()
+
+
+def test_rows_sum_to_one_and_recording_changes_nothing(model):
+    images = torch.randn(2, 3, 32, 48)
+    with torch.no_grad():
+        before = model(images)
+        with vt.explain.record(model) as seen:
+            during = model(images)
+    assert torch.equal(before, during)
+    assert len(seen.layers) == 4
+    for weights in seen.layers:
+        assert weights.shape == (2, 3, 7, 7)
+        assert_close(weights.sum(-1), torch.ones(2, 3, 7))
+
+
+def test_recorded_weights_times_recorded_values_equal_the_layers_output(model):
+    outputs = {}
+    layers = [(name, module) for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)]
+    for name, module in layers:
+        module.register_forward_hook(lambda module, args, out, name=name: outputs.__setitem__(name, out))
+    with torch.no_grad(), vt.explain.record(model) as seen:
+        model(torch.randn(2, 3, 32, 48))
+    assert seen.names == [name for name, _ in layers]
+    for (name, layer), weights, values in zip(layers, seen.layers, seen.values, strict=True):
+        assert_close(layer.output(merge_heads(weights @ values)), outputs[name], atol=1e-5, rtol=1e-5)
+
+
+def test_a_new_pass_replaces_the_last_and_nothing_stays_behind(model):
+    images = torch.randn(2, 3, 32, 48)
+    with vt.explain.record(model) as seen:
+        model(torch.zeros_like(images))
+        model(images)
+    with vt.explain.record(model, layers=[-1, 1]) as some:
+        model(images)
+    assert len(seen.layers) == 4
+    assert [name.split(".")[2] for name in some.names] == ["1", "3"]
+    assert_close(some.layers[1], seen.layers[3])
+    model(torch.zeros_like(images))
+    assert_close(some.layers[1], seen.layers[3])
+
+
+def test_another_model_is_not_recorded(model):
+    other = vt.create_model("vit_tiny_patch16_224", **OPTIONS)
+    with vt.explain.record(model) as seen:
+        other(torch.randn(1, 3, 32, 48))
+    assert seen.layers == []
+
+
+def test_one_thread_records_while_another_predicts(model):
+    images, other = torch.randn(1, 3, 32, 48), torch.randn(1, 3, 32, 48)
+    with torch.no_grad(), vt.explain.record(model) as alone:
+        expected = model(images)
+    answer, stop, wrong = model(other).detach(), threading.Event(), []
+
+    def predict():
+        with torch.no_grad():
+            while not stop.is_set():
+                if not torch.allclose(model(other), answer, atol=1e-6):
+                    wrong.append("a prediction changed")
+
+    thread = threading.Thread(target=predict)
+    thread.start()
+    try:
+        for _ in range(20):
+            with torch.no_grad(), vt.explain.record(model) as seen:
+                assert_close(model(images), expected)
+            assert len(seen.layers) == 4
+            assert_close(seen.layers[2], alone.layers[2])
+    finally:
+        stop.set()
+        thread.join()
+    assert not wrong
+
+
+class Opaque(Kernel):
+    name = "opaque"
+    supports = frozenset()
+
+    def forward(self, q, k, v, scope):
+        return v
+
+
+def test_what_cannot_be_recorded_says_so(model):
+    with pytest.raises(vt.VitrailError, match="no attention layers"), vt.explain.record(torch.nn.Linear(2, 2)):
+        pass
+    with pytest.raises(vt.VitrailError, match="layer 4 does not exist: the model has 4"), vt.explain.record(model, layers=[4]):
+        pass
+    model.encoder.blocks[2].attention.kernel = Opaque()
+    with pytest.raises(vt.VitrailError, match="opaque attention has no weights"), vt.explain.record(model):
+        pass

@@ -1,0 +1,43 @@
+"""torch.compile and torch.export; run without the shape checks, which neither can trace."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import vitrail as vt
+
+pytestmark = pytest.mark.compiled
+OPTIONS = {"width": 48, "heads": 3, "depth": 2, "image_size": 32, "num_classes": 7}
+
+
+@pytest.mark.parametrize("position", ["none", "sinusoidal_1d", "sinusoidal_2d", "learned_1d", "learned_2d"])
+def test_export_with_a_free_batch(position):
+    model = vt.create_model("vit_tiny_patch16_224", position=position, **OPTIONS).eval()
+    program = torch.export.export(model, (torch.randn(2, 3, 32, 32),), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},))
+    images = torch.randn(5, 3, 32, 32)
+    assert_close(program.module()(images), model(images))
+
+
+def test_tokens_cross_export():
+    class Features(torch.nn.Module):
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def forward(self, images):
+            return self.model.forward_features(images)
+
+    model = vt.create_model("vit_tiny_patch16_224", **OPTIONS).eval()
+    images = torch.randn(2, 3, 32, 32)
+    tokens = torch.export.export(Features(model), (images,)).module()(images)
+    assert isinstance(tokens, vt.Tokens)
+    assert (tokens.grid, tokens.prefix) == ((2, 2), 1)
+
+
+def test_compile_gives_the_same_and_leaves_no_graph_break():
+    model = vt.create_model("vit_nano_conv", image_size=16).eval()
+    images = torch.randn(2, 3, 16, 16)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    assert_close(compiled(images), model(images), atol=1e-5, rtol=1e-5)
+    with pytest.raises(vt.VitrailError, match="compiled model"), vt.explain.record(compiled):
+        pass
