@@ -26,7 +26,7 @@ test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow --durations=15
 
 bench: $(READY)
-	$(or $(PEERS),$(BIN)/python) benchmarks/speed.py --site $(BIN)/../lib
+	$(or $(PEERS),$(BIN)/python) benchmarks/speed.py --site .venv/lib
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Vitrail needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'

@@ -10,6 +10,7 @@ from vitrail.version import __version__
 
 if TYPE_CHECKING:
     from vitrail import explain as explain
+    from vitrail.data.opening import open_data as open_data
     from vitrail.deploy.pipeline import pipeline as pipeline
     from vitrail.errors import VitrailError as VitrailError
     from vitrail.jobs.evaluate import evaluate as evaluate
@@ -27,6 +28,7 @@ _HOMES = {
     "evaluate": "vitrail.jobs.evaluate",
     "list_models": "vitrail.models.catalogue",
     "load": "vitrail.models.folder",
+    "open_data": "vitrail.data.opening",
     "pipeline": "vitrail.deploy.pipeline",
     "save": "vitrail.models.folder",
     "train": "vitrail.jobs.train",

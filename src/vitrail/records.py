@@ -17,7 +17,7 @@ def to_record(value: Any) -> dict[str, Any]:
     return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(value).items()}
 
 
-def from_record(kind: type[T], record: Mapping[str, Any], *, what: str) -> T:
+def from_record(kind: type[T], record: Any, *, what: str) -> T:
     """Build `kind` from a dictionary. `what` names the source in errors, such as a file's path."""
     assert is_dataclass(kind)
     if not isinstance(record, Mapping):
@@ -26,7 +26,7 @@ def from_record(kind: type[T], record: Mapping[str, Any], *, what: str) -> T:
     known = {f.name: f for f in fields(kind)}
     for name in record:
         if name not in known:
-            raise VitrailError(f'{what}: unknown key "{name}"{suggestion(str(name), known)}')
+            raise VitrailError(f'{what}: unknown key "{" ".join(str(name).split())}"{suggestion(str(name), known)}')
     for name, field in known.items():
         if name not in record and field.default is MISSING and field.default_factory is MISSING:
             raise VitrailError(f'{what}: the key "{name}" is missing')

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
@@ -48,23 +49,19 @@ def run(words: list[str]) -> int:
         command, bound, unparsed = app.parse_args(plain, exit_on_error=False, print_error=False)
         extra = {"given": given_options(plain)} if "given" in unparsed else {}
         found = command(*bound.args, **bound.kwargs, **extra)
+        sys.stdout.flush()  # here, where a broken pipe is expected
         return found if isinstance(found, int) else 0
-    except CycloptsError as error:
-        message = one_line(str(error))
-        if debug:
-            raise
-    except VitrailError as error:
-        message = one_line(str(error))
-        if debug:
-            raise
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    print(f"vitrail: {message}", file=sys.stderr)
-    return 2
+    except (CycloptsError, VitrailError, OSError) as error:  # OSError: a folder that cannot be made, a full disk
+        if debug:
+            traceback.print_exc()
+        print(f"vitrail: {one_line(str(error))}", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

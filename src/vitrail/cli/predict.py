@@ -6,6 +6,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from vitrail.jobs.options import whole
+
 EXAMPLES = """Examples:
 
   vitrail predict runs/classify/digits picture.png
@@ -19,7 +21,7 @@ def predict(
     files: Annotated[list[str], Parameter(help="Pictures, folders of pictures, or globs.")],
     /,
     *,
-    top_k: Annotated[int, Parameter(help="How many classes to tell of each picture.")] = 3,
+    top_k: Annotated[int, Parameter(converter=whole, help="How many classes to tell of each picture.")] = 3,
     json: Annotated[
         bool, Parameter(help="Print Hugging Face's shapes: a list of label and score a picture.", negative="")
     ] = False,

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import fields
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +17,23 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "predict": ("json", "top_k"),
     "models": ("json",),
 }
+SWITCHES = frozenset({"compile", "flip", "json", "resume"})  # options without a value
 ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)
 
 
 def translate(words: list[str]) -> list[str]:
-    """Plain `--option value` words. Words with = that name an existing file are left alone."""
+    """Plain `--option value` words. Left alone: the value of an option, and words with = that name an existing file."""
     if not words or words[0] not in OPTIONS:
         return words
     verb, known = words[0], OPTIONS[words[0]]
     out = [verb]
-    for word in words[1:]:
+    for before, word in pairwise(words):
         match = ASSIGNMENT.fullmatch(word)
-        if match is None or Path(word).exists():
+        is_value = before.startswith("--") and plain_name(before) in set(known) - SWITCHES
+        if match is None or is_value or Path(word).exists():
             out.append(word)
             continue
-        name = match[1].replace("-", "_")
+        name = plain_name(match[1])
         if name not in known:
             raise VitrailError(f'unknown option "{match[1]}" of {verb}{suggestion(name, known)}')
         out += spell(name, match[2])
@@ -42,7 +45,7 @@ def spell(name: str, value: Any) -> list[str]:
     flag = f"--{name.replace('_', '-')}"
     if value is None:
         return []
-    if isinstance(value, bool) or str(value).lower() in ("true", "false"):
+    if name in SWITCHES and str(value).lower() in ("true", "false"):
         if str(value).lower() == "true":
             return [flag]
         return ["--no-flip"] if name == "flip" else []  # the only switch that can be said to be off
@@ -51,9 +54,14 @@ def spell(name: str, value: Any) -> list[str]:
     return [f"{flag}={value}"]
 
 
+def plain_name(word: str) -> str:
+    """image_size, of `--image-size` and `image-size` alike."""
+    return word.removeprefix("--").replace("-", "_")
+
+
 def given_options(words: list[str]) -> set[str]:
     """The names of the options that stand in `words`."""
-    named = (word[2:].split("=")[0].replace("-", "_") for word in words if word.startswith("--"))
+    named = (plain_name(word.split("=")[0]) for word in words if word.startswith("--"))
     return {name.removeprefix("no_") for name in named}
 
 
@@ -67,9 +75,11 @@ def with_config(words: list[str]) -> list[str]:
         if at + 1 == len(words):
             raise VitrailError("--config needs a file")
         name = words[at + 1]
-    path, rest = Path(name), words[:at] + words[at + (1 if equals else 2) :]
-    found = read_table(path)
+    path, rest = Path(name).expanduser(), words[:at] + words[at + (1 if equals else 2) :]
     given = given_options(rest)
+    if "config" in given:
+        raise VitrailError("--config can be given once")
+    found = read_table(path)
     if "minutes" in given and "epochs" not in given:
         found.pop("epochs", None)
     if "epochs" in given:

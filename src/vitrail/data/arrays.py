@@ -49,8 +49,8 @@ def _names(path: Path, classes: np.ndarray) -> tuple[str, ...]:
         raise VitrailError(f"{path}: classes must be a list of names, got {classes.dtype} of shape {classes.shape}")
     try:
         return tuple(name.decode() if isinstance(name, bytes) else str(name) for name in classes.tolist())
-    except UnicodeDecodeError:
-        raise VitrailError(f"{path}: classes holds a name that is not valid UTF-8") from None
+    except (ValueError, SystemError):  # bytes that are no UTF-8, or numbers that no letter has
+        raise VitrailError(f"{path}: classes holds a name that is not valid text") from None
 
 
 def _split(path: Path, arrays: dict[str, np.ndarray], x: str, y: str) -> ArraySplit:

@@ -62,4 +62,5 @@ def cut_out(images: Tensor, share: float, places: Tensor) -> Tensor:
     inside_y = (y >= top[:, None]) & (y < top[:, None] + side)  # b h
     inside_x = (x >= left[:, None]) & (x < left[:, None] + side)  # b w
     hole = (inside_y[:, :, None] & inside_x[:, None, :])[:, None]  # b 1 h w
-    return torch.where(hole, images.mean((2, 3), keepdim=True), images)
+    # Axis by axis: a sum over all of one picture would be shared among the threads, and rounded as their number has it.
+    return torch.where(hole, images.mean(3, keepdim=True).mean(2, keepdim=True), images)

@@ -3,6 +3,7 @@
 import warnings
 from pathlib import Path
 
+import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from vitrail.errors import VitrailError
@@ -17,7 +18,8 @@ def read_picture(path: Path) -> Image.Image:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's remarks on odd files; what matters is an error, below
-            with Image.open(path, formats=FORMATS) as picture:
+            # From a name Pillow 13 maps an uncompressed TIFF into memory, and scrambles it if it is to be turned.
+            with path.open("rb") as file, Image.open(file, formats=FORMATS) as picture:
                 if picture.width * picture.height > PIXEL_LIMIT:
                     raise VitrailError(f"{picture.width}x{picture.height} is over the limit of {PIXEL_LIMIT:,} pixels")
                 return to_gray_or_color(ImageOps.exif_transpose(picture))
@@ -40,11 +42,10 @@ def to_gray_or_color(picture: Image.Image) -> Image.Image:
     if picture.mode == "F":
         raise VitrailError("its pixels are floats, of which nobody says what white is; expected 8 or 16 bits a channel")
     if picture.mode.startswith("I"):
-        whole = picture.convert("I")
-        low, high = whole.getextrema()
-        if not 0 <= low <= high <= 65535:
-            raise VitrailError(f"its pixels run from {low} to {high}; expected 8 or 16 bits a channel")
-        return whole.point(lambda value: value / 256).convert("L")
+        values = np.asarray(picture)
+        if values.min() < 0 or values.max() > 65535:
+            raise VitrailError(f"its pixels run from {values.min()} to {values.max()}; expected 8 or 16 bits a channel")
+        return Image.fromarray((values >> 8).astype(np.uint8))
     plain = "L" if picture.mode in ("1", "L", "LA") else "RGB"
     if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
         picture = picture.convert("RGBA")

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from vitrail.data.augmentation import Augmentation, augment
-from vitrail.data.dataset import FileSplit, Part, Split
+from vitrail.data.dataset import ArraySplit, Part, Split
 from vitrail.data.transforms import fit_picture, normalize, to_unit
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import Preprocessing
@@ -105,7 +105,7 @@ class Loader:
         self.order.epoch, self.order.start = epoch, start
         for batch in self.loader:
             if isinstance(batch, VitrailError):
-                raise batch
+                raise VitrailError(str(batch))  # not itself: a cycle through this frame would delay the workers' end
             yield batch
 
 
@@ -114,8 +114,8 @@ def _as_is(batch: Any) -> Any:
 
 
 def choose_workers(split: Split) -> int:
-    """None for pictures in memory; for files all cores but one."""
+    """None for pictures in memory; for those that are read or drawn all cores but one."""
     inner = split
     while isinstance(inner, Part):
         inner = inner.whole
-    return max(1, (os.cpu_count() or 1) - 1) if isinstance(inner, FileSplit) else 0
+    return 0 if isinstance(inner, ArraySplit) else max(1, (os.cpu_count() or 1) - 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 
 from vitrail.data.images import read_picture, to_gray_or_color
 from vitrail.data.transforms import prepare
@@ -52,9 +52,9 @@ class ImageClassification:
 
 def open_picture(picture: Picture) -> Image.Image:
     if isinstance(picture, Image.Image):
-        return to_gray_or_color(picture)
+        return to_gray_or_color(ImageOps.exif_transpose(picture))  # upright, as one read from a file
     if isinstance(picture, np.ndarray):
-        if picture.dtype != np.uint8 or picture.ndim not in (2, 3):
+        if picture.dtype != np.uint8 or not (picture.ndim == 2 or (picture.ndim == 3 and picture.shape[2] == 3)):
             raise VitrailError(f"a picture as an array must be uint8, h w or h w 3, got {picture.dtype} {picture.shape}")
         return to_gray_or_color(Image.fromarray(picture))
     return read_picture(Path(picture).expanduser())

@@ -20,7 +20,7 @@ from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.learn.training.progress_bar import ProgressBar, clock
 from vitrail.learn.training.run_folder import CONFIG
-from vitrail.learn.training.state import Progress
+from vitrail.learn.training.state import Progress, Row
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import find, load
 from vitrail.records import from_record, to_record
@@ -45,10 +45,10 @@ def headline(split: str, metrics: dict[str, float]) -> str:
     return f"{split} accuracy {100 * metrics['accuracy']:.2f} %"
 
 
-def score(model: Any, split: Split, *, batch: int, workers: int, device: str) -> Scored:
+def score(model: Any, labels: tuple[str, ...], split: Split, *, batch: int, workers: int, device: str) -> Scored:
     pictures = Loader(split, model.preprocessing, batch=batch, workers=workers)
     predictions = Classify(model.to(device), device=device).evaluate(pictures.batches())
-    return Scored(predictions.metrics, predictions, split, model.labels)
+    return Scored(predictions.metrics, predictions, split, labels)
 
 
 def evaluate(
@@ -64,11 +64,18 @@ def evaluate(
 def run_evaluation(run: str, options: EvalOptions) -> dict[str, float]:
     if options.batch < 1 or (options.workers != "auto" and options.workers < 0):
         raise VitrailError(f"--batch must be at least 1 and --workers at least 0, got {options.batch} and {options.workers}")
-    model = load(run)
-    data = open_data(options.data, image_size=model.image_size) if options.data is not None else own_data(run)
-    split = match_labels(data, model.labels)[options.split]
+    model, trained = load(run), training_options(run)
+    if options.data is not None:  # with the run's own seed: data that it was trained on is divided as it was then
+        data = open_data(options.data, seed=0 if trained is None else trained.seed, image_size=model.image_size)
+    elif trained is not None:
+        size = trained.image_size
+        data = open_data(trained.data, seed=trained.seed, image_size=None if size is None else (size[0], size[-1]))
+    else:
+        raise VitrailError(f"{run}: a model folder does not say what it was trained on; give --data")
+    data = match_labels(data, model)
+    split = data[options.split]
     workers = choose_workers(split) if options.workers == "auto" else options.workers
-    scored = score(model, split, batch=options.batch, workers=workers, device=choose_device(options.device))
+    scored = score(model, data.classes, split, batch=options.batch, workers=workers, device=choose_device(options.device))
     if options.out is not None:
         folder = Path(options.out).expanduser()
         folder.mkdir(parents=True, exist_ok=True)
@@ -79,22 +86,27 @@ def run_evaluation(run: str, options: EvalOptions) -> dict[str, float]:
     return scored.metrics
 
 
-def own_data(run: str) -> DataSet:
-    """The data that a run was trained on, divided as it was then."""
-    folder = find(run)
-    for path in (folder / CONFIG, folder.parent / CONFIG):
-        if path.is_file():
-            try:
-                options = from_record(TrainOptions, yaml.safe_load(path.read_text()), what=str(path))
-            except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-                raise VitrailError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from None
-            size = options.image_size
-            return open_data(options.data, seed=options.seed, image_size=None if size is None else (size[0], size[-1]))
-    raise VitrailError(f"{run}: a model folder does not say what it was trained on; give --data")
+def training_options(run: str) -> TrainOptions | None:
+    """What the run that a model comes from was asked to do, or None for a model folder by itself."""
+    folder = find(run).resolve()
+    path = folder.parent / CONFIG
+    if folder.name not in ("best", "last") or not path.is_file():
+        return None
+    try:
+        return from_record(TrainOptions, yaml.safe_load(path.read_text()), what=str(path))
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise VitrailError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from None
 
 
-def match_labels(data: DataSet, labels: tuple[str, ...] | None) -> DataSet:
+def match_labels(data: DataSet, model: Any) -> DataSet:
     """The data with its labels numbered as the model numbers them."""
+    labels: tuple[str, ...] | None = model.labels
+    if not model.num_classes:
+        raise VitrailError("this model has no classifier: it was made with num_classes=0")
+    if labels is None and len(data.classes) != model.num_classes:
+        raise VitrailError(
+            f"{data.name}: has {len(data.classes)} classes; the model has {model.num_classes} and does not say which"
+        )
     if labels is None or data.classes == labels:
         return data
     unknown = [name for name in data.classes if name not in labels]
@@ -130,7 +142,7 @@ def finish(
     model = load(folder / "best")
     assert isinstance(options.batch, int)
     assert isinstance(options.workers, int)
-    scored = score(model, data["test"], batch=options.batch, workers=options.workers, device=options.device)
+    scored = score(model, data.classes, data["test"], batch=options.batch, workers=options.workers, device=options.device)
     write_predictions(folder / PREDICTIONS, scored)
     height, width = model.image_size
     facts = {
@@ -177,7 +189,7 @@ def write_predictions(path: Path, scored: Scored) -> None:
 
 def write_page(
     path: Path, scored: Scored, model: Any, *, title: str, headline: str, facts: dict[str, str],
-    rows: list[dict[str, float]], configuration: dict[str, Any], commands: dict[str, str],
+    rows: list[Row], configuration: dict[str, Any], commands: dict[str, str],
 ) -> None:  # fmt: skip
     write_report(
         ClassificationReport(

@@ -1,12 +1,21 @@
 """The options of every command, as frozen dataclasses: the command line, config.yaml and Python share them. No torch here."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from cyclopts import Group, Parameter
+from cyclopts import CoercionError, Group, Parameter, Token, convert
 
 Auto = Literal["auto"]
 RECIPE = Group("Recipe", help="Each is the recipe's unless given.", sort_key=2)
+
+
+def whole(kind: Any, tokens: Sequence[Token]) -> Any:
+    """A converter for whole numbers: cyclopts alone would round 1.5 to 2."""
+    for token in tokens:
+        if "." in token.value:
+            raise CoercionError(token=token, target_type=int)
+    return convert(kind, tokens)
 
 
 @Parameter(name="*")
@@ -17,24 +26,27 @@ class TrainOptions:
     data: Annotated[str, Parameter(help="A folder of pictures, an .npz file, or a built-in set: digits, shapes.")]
     task: Annotated[Literal["classify"], Parameter(help="What to learn.")] = "classify"
     model: Annotated[str, Parameter(help="A name from `vitrail models`; auto: by picture size and count.")] = "auto"
-    epochs: Annotated[int | Auto, Parameter(help="Passes over the training pictures.")] = "auto"
+    epochs: Annotated[int | Auto, Parameter(converter=whole, help="Passes over the training pictures.")] = "auto"
     minutes: Annotated[float | None, Parameter(help="A time budget instead of epochs; the schedule fits itself to it.")] = None
-    batch: Annotated[int | Auto, Parameter(help="Pictures a step.")] = "auto"
+    batch: Annotated[int | Auto, Parameter(converter=whole, help="Pictures a step.")] = "auto"
     lr: Annotated[float | Auto, Parameter(help="Peak learning rate.")] = "auto"
-    seed: Annotated[int, Parameter(help="Decides every random number of the run.")] = 0
+    seed: Annotated[int, Parameter(converter=whole, help="Decides every random number of the run.")] = 0
     image_size: Annotated[
         tuple[int, ...] | None,
         Parameter(
-            consume_multiple=True, negative="", help="N, or H W, in pixels; by default that of the pictures, 224 at most."
+            converter=whole,
+            consume_multiple=True,
+            negative="",
+            help="N, or H W, in pixels; by default that of the pictures, 224 at most.",
         ),
     ] = None
-    in_channels: Annotated[int | Auto, Parameter(help="1 gray, 3 color; auto: as the pictures are.")] = "auto"
+    in_channels: Annotated[int | Auto, Parameter(converter=whole, help="1 gray, 3 color; auto: as the pictures are.")] = "auto"
     position: Annotated[str | None, Parameter(help="none, sinusoidal_1d, sinusoidal_2d, learned_1d, learned_2d.")] = None
     attention: Annotated[str | None, Parameter(help="The attention kernel: softmax.")] = None
     recipe: Annotated[
         Literal["auto", "tiny", "small", "plain"], Parameter(help="How to learn; auto: by the number of pictures.")
     ] = "auto"
-    workers: Annotated[int | Auto, Parameter(help="Processes that read pictures.")] = "auto"
+    workers: Annotated[int | Auto, Parameter(converter=whole, help="Processes that read pictures.")] = "auto"
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
     precision: Annotated[Literal["fp32", "bf16"], Parameter(help="Arithmetic of the forward pass.")] = "fp32"
     compile: Annotated[bool, Parameter(help="Compile the model first.", negative="")] = False
@@ -65,8 +77,8 @@ class EvalOptions:
 
     data: Annotated[str | None, Parameter(help="Other data than the run's own.")] = None
     split: Annotated[Literal["train", "val", "test"], Parameter(help="Which part of it.")] = "test"
-    batch: Annotated[int, Parameter(help="Pictures at a time.")] = 64
-    workers: Annotated[int | Auto, Parameter(help="Processes that read pictures.")] = "auto"
+    batch: Annotated[int, Parameter(converter=whole, help="Pictures at a time.")] = 64
+    workers: Annotated[int | Auto, Parameter(converter=whole, help="Processes that read pictures.")] = "auto"
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
     json: Annotated[bool, Parameter(help="Print the metrics as JSON.", negative="")] = False
     out: Annotated[str | None, Parameter(help="Write predictions.csv and report.html into this folder.")] = None

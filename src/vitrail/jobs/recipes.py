@@ -26,7 +26,7 @@ class Recipe:
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {
         # Up to some thousand pictures: many passes, pictures moved about. `vitrail train --data digits`: README, docs/log.md.
-        "tiny": Recipe(epochs=80, batch=64, lr=2e-3, shift=0.1, rotate=12.0, zoom=0.1, drop_path=0.1),
+        "tiny": Recipe(epochs=60, batch=64, lr=2e-3, shift=0.1, rotate=12.0, zoom=0.1, drop_path=0.1),
         # Tens of thousands: fewer passes, wider batches.
         "small": Recipe(epochs=30, batch=128, lr=1e-3, shift=0.1, rotate=5.0, zoom=0.1, drop_path=0.05),
         # No augmentation, smoothing or stochastic depth: the baseline to compare with.

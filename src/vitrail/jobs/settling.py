@@ -17,6 +17,7 @@ from vitrail.models.parts import KERNELS, position_name
 
 AT_LEAST: dict[str, float] = {"epochs": 1, "batch": 1, "image_size": 1, "workers": 0, "seed": 0, "weight_decay": 0, "rotate": 0}
 ABOVE: dict[str, float] = {"minutes": 0, "lr": 0, "clip": 0}
+LARGEST_SEED = 2**63 - 1  # torch's generators take no more
 SHARES = ("warmup", "smoothing", "drop_path", "shift", "zoom", "cutout")
 
 
@@ -38,6 +39,11 @@ def check_numbers(options: TrainOptions) -> None:
                 raise VitrailError(f"{spelled} must be in [0, 1), got {number}")
             if name == "in_channels" and number not in (1, 3):
                 raise VitrailError(f"{spelled} must be 1 (gray) or 3 (color), got {number}")
+    if options.seed > LARGEST_SEED:
+        raise VitrailError(f"--seed must be at most {LARGEST_SEED}, got {options.seed}")
+    for name in ("data", "out", "weights", "model"):
+        if getattr(options, name) == "":
+            raise VitrailError(f"--{name} is empty")
     if options.image_size is not None and len(options.image_size) not in (1, 2):
         raise VitrailError(f"--image-size takes N or H W, got {len(options.image_size)} numbers")
     if options.minutes is not None and options.epochs != "auto":

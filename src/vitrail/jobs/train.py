@@ -25,6 +25,7 @@ from vitrail.learn.training.run_folder import CONFIG, RunFolder, new_run_folder
 from vitrail.learn.training.state import latest_state, read_progress
 from vitrail.models.catalogue import count_parameters, create_model
 from vitrail.models.folder import load
+from vitrail.models.parts import position_name
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
 from vitrail.tasks.classify import Classify
@@ -140,6 +141,8 @@ def stored_options(folder: Path, options: TrainOptions, *, given: Set[str]) -> T
         kept = getattr(stored, name)
         if name == "image_size" and asked is not None:
             asked = (asked[0], asked[-1])
+        if name == "position" and asked is not None:
+            asked = position_name(asked)
         if name in given - set(NOT_STORED) and asked not in ("auto", kept):
             raise VitrailError(
                 f"--{name.replace('_', '-')} {asked} differs from the run's own ({kept}); --weights starts a new run from its weights"

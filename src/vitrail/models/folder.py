@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import safetensors.torch
 import torch
 
-from vitrail.errors import VitrailError, check_choice
+from vitrail.errors import VitrailError
 from vitrail.files import write_whole
 from vitrail.models.catalogue import ARCHITECTURES, build_model, count_parameters
 from vitrail.preprocessing import Preprocessing
@@ -25,11 +24,14 @@ PICKLES = frozenset({".pth", ".pt", ".bin", ".ckpt", ".pkl"})
 def save(model: Any, folder: str | Path) -> Path:
     """Write a model folder; files that are already there are replaced one by one, each whole."""
     folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise VitrailError(f"{folder}: a file is in the way of the model folder")
+    model = getattr(model, "_orig_mod", model)  # torch.compile's wrapper puts a word before every weight's name
     if getattr(model, "architecture", None) not in ARCHITECTURES:
         raise VitrailError(f"only models from vt.create_model or vt.load can be saved, got {type(model).__name__}")
-    folder.mkdir(parents=True, exist_ok=True)
+    check_fit(model, what="this model")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise VitrailError(f"{folder}: a file is in the way of the model folder") from None
     # Contiguous copies in name order, and no metadata: the bytes depend on the weights only.
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(model.state_dict().items())}
     write_whole(folder / WEIGHTS, safetensors.torch.save(tensors))
@@ -77,18 +79,33 @@ def load(source: str | Path) -> Any:
     architecture = ARCHITECTURES[config["architecture"]]
     what = f"{folder / CONFIG}"
     settings = from_record(architecture.config, config["config"], what=f"{what}: config")
-    with torch.device("meta"):  # no time spent on drawing weights that are replaced at once
-        model = build_model(config["architecture"], settings)
-    fill(model, read_weights(folder / WEIGHTS), what=str(folder / WEIGHTS))
+    tensors = read_weights(folder / WEIGHTS)
+    try:
+        with torch.device("meta"):  # no time spent on drawing weights that are replaced at once
+            model = build_model(config["architecture"], settings)
+    except Exception as error:  # sizes that no layer can have: torch raises whatever it likes
+        raise VitrailError(f"{what}: config: no such model can be built ({' '.join(str(error).split())})") from None
     model.preprocessing = from_record(Preprocessing, config["preprocessing"], what=f"{what}: preprocessing")
     model.labels = None if config["labels"] is None else tuple(config["labels"])
+    check_fit(model, what=what)
+    fill(model, tensors, what=str(folder / WEIGHTS))
     return model.eval()
+
+
+def check_fit(model: Any, *, what: str) -> None:
+    """What is told of a model beside its weights must be about that model."""
+    if model.labels is not None and len(model.labels) != model.num_classes:
+        raise VitrailError(f"{what}: {len(model.labels)} labels for {model.num_classes} classes")
+    if model.preprocessing.channels != model.config.in_channels:
+        raise VitrailError(
+            f"{what}: preprocessing gives {model.preprocessing.channels} channels, the model expects {model.config.in_channels}"
+        )
 
 
 def find(source: str | Path) -> Path:
     """The model folder that a user's words stand for."""
     path = Path(source).expanduser()
-    if path.suffix in PICKLES and not path.is_dir():
+    if path.suffix.lower() in PICKLES and not path.is_dir():
         raise VitrailError(f"{path}: a pickle can run code when it is opened; only safetensors are read")
     if path.is_file() and path.suffix == ".safetensors":
         if path.name != WEIGHTS or not (path.parent / CONFIG).is_file():
@@ -102,7 +119,7 @@ def find(source: str | Path) -> Path:
                 return folder
         raise VitrailError(f"{path}: not a model folder: {CONFIG} is missing (and no best/ or last/ in it has one)")
     words = str(source).split("/")
-    if len(words) == 2 and all(words) and not words[0].startswith(".") and words[0] != "runs":
+    if len(words) == 2 and all(words) and not words[0].startswith((".", "~")) and words[0] != "runs":
         return download(str(source))
     raise VitrailError(f"{path}: no such file or folder")
 
@@ -126,19 +143,22 @@ def read_config(path: Path) -> dict[str, Any]:
         config = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise VitrailError(f"{path}: missing") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise VitrailError(f"{path}: not readable as JSON ({error})") from None
     if not isinstance(config, dict) or config.get("library") != "vitrail":
         raise VitrailError(f'{path}: not a config of this library (no "library": "vitrail" in it)')
     expected = {"format": int, "architecture": str, "config": dict, "labels": list | None, "preprocessing": dict}
     for key, kind in expected.items():
-        if key not in config or not isinstance(config[key], kind):
-            raise VitrailError(f'{path}: the key "{key}" is missing or of the wrong kind')
-    if config["format"] > FORMAT:
-        raise VitrailError(f"{path}: format {config['format']} is newer than this version reads ({FORMAT}); update vitrail")
+        if key not in config:
+            raise VitrailError(f'{path}: the key "{key}" is missing')
+        if not isinstance(config[key], kind):
+            raise VitrailError(f'{path}: the key "{key}" must be {getattr(kind, "__name__", kind)}, got {config[key]!r}')
+        if key == "format" and config[key] > FORMAT:  # before the other keys, which may be others by then
+            raise VitrailError(f"{path}: format {config[key]} is newer than this version reads ({FORMAT}); update vitrail")
     if config["labels"] is not None and not all(isinstance(label, str) for label in config["labels"]):
         raise VitrailError(f"{path}: labels must be a list of texts")
-    check_choice("architecture", config["architecture"], ARCHITECTURES)
+    if config["architecture"] not in ARCHITECTURES:
+        raise VitrailError(f"{path}: unknown architecture {config['architecture']!r}: expected {', '.join(ARCHITECTURES)}")
     return config
 
 
@@ -147,8 +167,8 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
         return safetensors.torch.load_file(path)
     except FileNotFoundError:
         raise VitrailError(f"{path}: missing") from None
-    except (OSError, safetensors.SafetensorError) as error:
-        raise VitrailError(f"{path}: truncated or not a safetensors file ({error})") from None
+    except Exception as error:  # SafetensorError mostly, and what torch says of sizes it cannot have
+        raise VitrailError(f"{path}: truncated or not a safetensors file ({' '.join(str(error).split())})") from None
 
 
 def fill(model: Any, tensors: Mapping[str, torch.Tensor], *, what: str) -> None:
@@ -157,7 +177,7 @@ def fill(model: Any, tensors: Mapping[str, torch.Tensor], *, what: str) -> None:
     for problem, names in (("misses", own.keys() - tensors.keys()), ("has the unknown", tensors.keys() - own.keys())):
         if names:
             more = f" and {len(names) - 1} more" if names - {min(names)} else ""
-            raise VitrailError(f'{what}: {problem} weight "{min(names)}"{more}')
+            raise VitrailError(f'{what}: {problem} weight "{" ".join(min(names).split())}"{more}')
     for name, tensor in tensors.items():
         if tensor.shape != own[name].shape:
             raise VitrailError(f'{what}: "{name}" has shape {tuple(tensor.shape)}, expected {tuple(own[name].shape)}')

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 
 
 def topk_accuracy(scores: Float[np.ndarray, "n k"], truth: Int[np.ndarray, "n"], k: int = 1) -> float:
-    """Share of pictures whose true class is among the k highest scores; a tie counts against us."""
+    """Share of pictures whose true class is among the k highest scores; a tie counts against us, and so does NaN."""
     mine = np.take_along_axis(scores, truth[:, None], axis=1)  # n 1
-    rank = (scores >= mine).sum(axis=1) - 1  # how many others are at least as high
+    rank = (~(scores < mine)).sum(axis=1) - 1  # how many others are not lower
     return float((rank < k).mean())

@@ -14,7 +14,7 @@ from vitrail.learn.optim.schedule import warmup_cosine
 from vitrail.learn.training.interruption import Interrupted, Interruption
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.run_folder import RunFolder
-from vitrail.learn.training.state import Progress, latest_state, load_state, save_state
+from vitrail.learn.training.state import Progress, Row, latest_state, load_state, save_state
 from vitrail.learn.training.task import Batches, Task
 
 Precision = Literal["fp32", "bf16"]
@@ -47,37 +47,39 @@ def fit(task: Task, train: Batches, validation: Batches, plan: Plan, run: RunFol
     progress = Progress() if checkpoint is None else load_state(checkpoint, model, optimizer)
     run.keep_steps(progress.step)
     total = plan.epochs * len(train)
-    records: list[dict[str, float]] = []
+    records: list[Row] = []
     with Interruption() as interruption, bar:
+        clock = _Stopwatch(progress)
         try:
             while not progress.finished:
-                clock = _Stopwatch(progress)
+                clock.start_epoch(progress)
                 model.train()
                 for batch in train.batches(progress.epoch, progress.batch):
                     done = share_done(progress, plan, total)
-                    rate = plan.lr * warmup_cosine(done + (0.5 / total if plan.minutes is None else 0.0), warmup=plan.warmup)
+                    progress.rate = plan.lr * warmup_cosine(
+                        done + (0.5 / total if plan.minutes is None else 0.0), warmup=plan.warmup
+                    )
                     for group in optimizer.param_groups:
-                        group["lr"] = rate
+                        group["lr"] = progress.rate
                     with autocast(plan):
                         loss = task.loss(to_device(batch, device))
-                    value = loss.item()
-                    if not math.isfinite(value):  # before it reaches the weights
-                        raise VitrailError(f"the loss became {value} at step {progress.step}: lower --lr (it is {plan.lr:g})")
+                    value = check_finite("loss", loss.item(), progress, plan)
                     optimizer.zero_grad(set_to_none=True)
                     loss.backward()  # type: ignore[no-untyped-call]
-                    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), plan.clip)
+                    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), plan.clip).item()
+                    check_finite("gradient", norm, progress, plan)
                     optimizer.step()
                     progress.step, progress.batch = progress.step + 1, progress.batch + 1
                     progress.loss_sum += value
                     clock.tick(progress)
                     records.append(
-                        {"step": progress.step, "epoch": progress.epoch, "loss": value, "lr": rate, "gradient": norm.item()}
+                        {"step": progress.step, "epoch": progress.epoch, "loss": value, "lr": progress.rate, "gradient": norm}
                     )
                     _show(bar, progress, plan, total, len(train), clock.pictures_a_second(batch), value)
                     if interruption.signal is not None or share_done(progress, plan, total) >= 1.0:
                         break
                 interruption.check()
-                _end_epoch(task, validation, plan, progress, run, bar, rate=optimizer.param_groups[0]["lr"])
+                _end_epoch(task, validation, plan, progress, run, bar)
                 clock.tick(progress)
                 progress.finished = share_done(progress, plan, total) >= 1.0
                 run.record_steps(records)
@@ -93,14 +95,14 @@ def fit(task: Task, train: Batches, validation: Batches, plan: Plan, run: RunFol
     return progress
 
 
-def _end_epoch(
-    task: Task, validation: Batches, plan: Plan, progress: Progress, run: RunFolder, bar: ProgressBar, *, rate: float
-) -> None:
+def _end_epoch(task: Task, validation: Batches, plan: Plan, progress: Progress, run: RunFolder, bar: ProgressBar) -> None:
     """Validate, write the row, keep the best; then the next epoch begins."""
     with autocast(plan):
         metrics = dict(task.evaluate(validation.batches()).metrics)
-    row = {"epoch": progress.epoch + 1, "train_loss": progress.loss_sum / max(1, progress.batch)}
-    row |= {f"val_{name}": value for name, value in metrics.items()} | {"lr": rate, "seconds": round(progress.elapsed, 2)}
+    check_finite("validation loss", metrics["loss"], progress, plan)
+    row: Row = {"epoch": progress.epoch + 1, "train_loss": progress.loss_sum / max(1, progress.batch)}
+    row |= {f"val_{name}": value for name, value in metrics.items()}
+    row |= {"lr": progress.rate, "seconds": round(progress.elapsed, 2)}
     best, score = progress.best, task.score
     # Equal scores are common on small validation sets: then the lower loss decides.
     better = best is None or (metrics[score], -metrics["loss"]) > (best[score], -best["loss"])
@@ -121,6 +123,13 @@ def _end_epoch(
 def share_done(progress: Progress, plan: Plan, total: int) -> float:
     """How much of the run is done, in [0, 1]."""
     return progress.step / total if plan.minutes is None else progress.elapsed / (60.0 * plan.minutes)
+
+
+def check_finite(what: str, value: float, progress: Progress, plan: Plan) -> float:
+    """`value` itself; NaN and infinity end the run before they reach weights that are saved."""
+    if not math.isfinite(value):
+        raise VitrailError(f"the {what} became {value} at step {progress.step}: lower --lr (it is {plan.lr:g})")
+    return value
 
 
 def autocast(plan: Plan) -> contextlib.AbstractContextManager[Any]:
@@ -145,8 +154,11 @@ class _Stopwatch:
     """Adds the time that passes to `progress.elapsed`, and knows how fast the current epoch runs."""
 
     def __init__(self, progress: Progress) -> None:
-        self.last = self.begin = time.perf_counter()
-        self.first = progress.batch
+        self.last = time.perf_counter()
+        self.start_epoch(progress)
+
+    def start_epoch(self, progress: Progress) -> None:
+        self.begin, self.first = time.perf_counter(), progress.batch  # `last` runs on: saving counts too
 
     def tick(self, progress: Progress) -> None:
         now = time.perf_counter()

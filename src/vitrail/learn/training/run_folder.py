@@ -13,6 +13,7 @@ import yaml
 
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
+from vitrail.learn.training.state import Row
 from vitrail.models.folder import save
 from vitrail.version import __version__
 
@@ -44,7 +45,7 @@ class RunFolder:
         }
         write_whole(self.path / "machine.yaml", yaml.safe_dump(facts, sort_keys=False))
 
-    def write_results(self, rows: list[dict[str, float]]) -> None:
+    def write_results(self, rows: list[Row]) -> None:
         """A row an epoch, the whole table each time: a resumed run leaves no row twice."""
         text = io.StringIO()
         writer = csv.DictWriter(text, list(rows[0]) if rows else ["epoch"], lineterminator="\n")
@@ -59,7 +60,7 @@ class RunFolder:
             lines = [line for line in path.read_text().splitlines() if _step(line) <= step]
             write_whole(path, "".join(f"{line}\n" for line in lines))
 
-    def record_steps(self, records: list[dict[str, float]]) -> None:
+    def record_steps(self, records: list[Row]) -> None:
         """A record a step, appended."""
         if records:
             with (self.path / "metrics.jsonl").open("a") as file:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
 
+Row = dict[str, int | float]  # of results.csv or metrics.jsonl
 TENSORS, NUMBERS = "state.safetensors", "state.json"
 
 
@@ -26,8 +27,9 @@ class Progress:
     step: int = 0  # optimizer steps in all
     elapsed: float = 0.0  # seconds spent training and validating
     loss_sum: float = 0.0  # of this epoch's batches
-    best: dict[str, float] | None = None  # the validation metrics of the best epoch
-    rows: list[dict[str, float]] = field(default_factory=list)  # results.csv
+    rate: float = 0.0  # learning rate of the last step
+    best: Row | None = None  # the validation metrics of the best epoch
+    rows: list[Row] = field(default_factory=list)  # results.csv
     finished: bool = False
 
 
@@ -47,6 +49,7 @@ def save_state(folder: Path, progress: Progress, model: nn.Module, optimizer: to
     write_whole(temporary / TENSORS, safetensors.torch.save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}))
     write_whole(temporary / NUMBERS, json.dumps(asdict(progress)))
     if final.exists():  # the same step again, such as an interruption right after an epoch's end
+        shutil.rmtree(folder / ".replaced", ignore_errors=True)
         final.rename(folder / ".replaced")
     temporary.rename(final)
     for old in folder.iterdir():
@@ -76,17 +79,17 @@ def load_state(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimi
         tensors = safetensors.torch.load_file(path)
     except (OSError, safetensors.SafetensorError) as error:
         raise VitrailError(f"{path}: truncated or not a training state ({error})") from None
-    parts: dict[str, dict[str, Tensor]] = {}
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "generator": {}}
     for key, value in tensors.items():
-        part, name = key.split("/", 1)
+        part, _, name = key.partition("/")
         parts.setdefault(part, {})[name] = value
     try:
         model.load_state_dict(parts["model"])
-    except (KeyError, RuntimeError) as error:
-        raise VitrailError(f"{path}: does not fit this model ({str(error).splitlines()[0]})") from None
+    except RuntimeError as error:
+        raise VitrailError(f"{path}: does not fit this model ({' '.join(str(error).split())[:200]})") from None
     parameters = dict(model.named_parameters())
     state: dict[Tensor, dict[str, Any]] = {}
-    for key, value in parts.get("optimizer", {}).items():
+    for key, value in parts["optimizer"].items():
         what, name = key.split("/", 1)
         parameter = parameters[name]
         # AdamW's fused form keeps its step counter on the parameter's device, as it was when saved.

@@ -3,7 +3,7 @@
 b batch, h heads, n queries, m keys, d key width, e value width
 """
 
-from typing import Literal
+from typing import Literal, get_args
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from vitrail.errors import VitrailError
 from vitrail.scope import Scope
 
 Feature = Literal["mask", "causal", "cross", "bias", "read", "weights"]
+EVERYTHING: frozenset[Feature] = frozenset(get_args(Feature))
 
 
 class Kernel(nn.Module):
@@ -32,6 +33,8 @@ class Kernel(nn.Module):
 
 def refuse_unsupported(kernel: Kernel, scope: Scope, *, cross: bool) -> None:
     """One line for what is asked of a kernel and not in its list."""
+    if kernel.supports == EVERYTHING:
+        return
     asked: dict[Feature, bool] = {
         "mask": scope.mask is not None,
         "causal": scope.causal,

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from vitrail.nn.attention.kernel import Feature, Kernel
+from vitrail.nn.attention.kernel import EVERYTHING, Kernel
 from vitrail.nn.functional.attention import attend, attention_weights
 from vitrail.scope import Scope
 
@@ -16,7 +16,7 @@ class SoftmaxKernel(Kernel):
     """
 
     name = "softmax"
-    supports: frozenset[Feature] = frozenset({"mask", "causal", "cross", "bias", "read", "weights"})
+    supports = EVERYTHING
 
     def __init__(self, *, dropout: float = 0.0) -> None:
         super().__init__()

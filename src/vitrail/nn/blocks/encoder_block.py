@@ -40,12 +40,18 @@ class EncoderBlock(nn.Module):
 
     def forward(self, x: Float[Tensor, "b n d"], scope: Scope = OPEN) -> Float[Tensor, "b n d"]:
         if self.order == "pre":
-            x = x + self.attention_branch(self.attention(self.attention_norm(x), scope))
-            return x + self.mlp_branch(self.mlp(self.mlp_norm(x)))
-        x = self.attention_norm(x + self.attention_branch(self.attention(x, scope)))
-        return self.mlp_norm(x + self.mlp_branch(self.mlp(x)))
+            x = x + through(self.attention_branch, self.attention(self.attention_norm(x), scope))
+            return x + through(self.mlp_branch, self.mlp(self.mlp_norm(x)))
+        x = self.attention_norm(x + through(self.attention_branch, self.attention(x, scope)))
+        return self.mlp_norm(x + through(self.mlp_branch, self.mlp(x)))
 
 
-def _branch(width: int, drop_path: float, layer_scale: float | None) -> nn.Module:
+def through(branch: nn.Module | None, y: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
+    """What a residual branch makes of y; most have nothing on them, and an empty module costs time too."""
+    return y if branch is None else branch(y)
+
+
+def _branch(width: int, drop_path: float, layer_scale: float | None) -> nn.Sequential | None:
     parts: list[nn.Module] = [] if layer_scale is None else [LayerScale(width, start=layer_scale)]
-    return nn.Sequential(*parts, *([DropPath(drop_path)] if drop_path else []))
+    parts += [DropPath(drop_path)] if drop_path else []
+    return nn.Sequential(*parts) if parts else None

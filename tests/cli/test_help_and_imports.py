@@ -1,0 +1,73 @@
+"""Help is quick, has examples that are real commands, and does not import torch."""
+
+import resource
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from vitrail.cli.app import app
+from vitrail.cli.words import OPTIONS, SWITCHES, translate
+from vitrail.version import __version__
+
+NO_TORCH = (
+    "import sys; from vitrail.cli.app import run; run({words}); assert 'cyclopts' in sys.modules; print('torch' in sys.modules)"
+)
+
+
+def python(*words, environment, cwd):
+    return subprocess.run([sys.executable, *words], env=environment, cwd=cwd, capture_output=True, text=True, check=True).stdout
+
+
+def test_importing_the_library_does_not_import_torch(environment, tmp_path):
+    code = "import sys, vitrail; dir(vitrail); print('torch' in sys.modules, 'numpy' in sys.modules)"
+    assert python("-c", code, environment=environment, cwd=tmp_path) == "False False\n"
+
+
+@pytest.mark.parametrize("words", [["--help"], ["train", "--help"]], ids=" ".join)
+def test_help_does_not_import_torch(words, environment, tmp_path):
+    out = python("-c", NO_TORCH.format(words=words), environment=environment, cwd=tmp_path)
+    assert "Examples:" in out
+    assert out.endswith("False\n")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["train", "--help"]], ids=" ".join)
+def test_help_takes_under_six_tenths_of_a_second(words, environment, tmp_path):
+    def seconds() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        python("-m", "vitrail", *words, environment=environment, cwd=tmp_path)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(seconds() for _ in range(3)) < 0.6
+
+
+def test_version(process):
+    answer = process("--version")
+    assert (answer.code, answer.out.strip(), answer.err) == (0, __version__, "")
+
+
+@pytest.mark.parametrize("verb", OPTIONS)
+def test_every_verb_has_help_with_examples_that_parse(verb, command):
+    answer = command(verb, "--help")
+    assert answer.code == 0
+    assert "Examples:" in answer.out
+    examples = [line.strip() for line in app[verb].help_epilogue.splitlines() if line.strip().startswith("vitrail ")]
+    assert len(examples) >= 2
+    for example in examples:
+        words = shlex.split(example)[1:]
+        assert words[0] == verb
+        if "--config" not in words:  # that file does not exist here
+            app.parse_args(translate(words), exit_on_error=False, print_error=False)
+
+
+def test_the_parser_of_words_knows_every_verb_option_and_switch():
+    """OPTIONS and SWITCHES are written out so that help needs no introspection; here they are checked against it."""
+    verbs = [name for name in app if not name.startswith("-")]
+    assert verbs == list(OPTIONS)
+    for verb in verbs:
+        named = [a for a in app[verb].assemble_argument_collection() if a.parse and a.name.startswith("--")]
+        assert {a.name.removeprefix("--").replace("-", "_") for a in named} == set(OPTIONS[verb])
+        switches = {a.name.removeprefix("--") for a in named if a.hint in (bool, bool | None)}
+        assert switches == SWITCHES & set(OPTIONS[verb])

@@ -1,0 +1,101 @@
+"""What several rooms' tests share: the command line as a function, a small data set, and one trained run."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: models this small only wait for a second thread
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import numpy as np
+import pytest
+
+import vitrail
+from vitrail.cli.app import run
+
+SOURCE = Path(vitrail.__file__).parents[1]
+NANO = ("--model", "vit_nano_conv", "--epochs", "1", "--batch", "256")
+
+
+class Answer(NamedTuple):
+    """What a command line left behind."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
+    """`vitrail` in this process: command("train", "--data", "digits")."""
+
+    def call(*words: object) -> Answer:
+        capsys.readouterr()
+        code = run([str(word) for word in words])
+        return Answer(code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def environment() -> dict[str, str]:
+    """For subprocesses, which find this checkout from any folder."""
+    return {**os.environ, "PYTHONPATH": str(SOURCE), "COLUMNS": "100"}
+
+
+@pytest.fixture
+def process(environment: dict[str, str], tmp_path: Path) -> Callable[..., Answer]:
+    """`python -m vitrail` in a process of its own, in an empty folder."""
+
+    def call(*words: object) -> Answer:
+        done = subprocess.run(
+            [sys.executable, "-m", "vitrail", *map(str, words)],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def quick_report() -> Iterator[None]:
+    """A report without its figures, which take twice as long as two tiny epochs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("vitrail.jobs.evaluate.write_report", lambda report, path: path.write_text(report.headline))
+        yield
+
+
+def quadrants(count: int, *, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """8x8 pictures of three classes: which quadrant is bright."""
+    generator = np.random.default_rng(seed)
+    labels = np.arange(count) % 3
+    pictures = generator.integers(0, 100, (count, 8, 8), dtype=np.uint8)
+    for picture, label in zip(pictures, labels, strict=True):
+        picture[4 * (label // 2) :, 4 * (label % 2) :][:4, :4] += 120
+    return pictures, labels
+
+
+@pytest.fixture(scope="session")
+def arrays(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An .npz file with 96 + 15 + 18 pictures."""
+    path = tmp_path_factory.mktemp("data") / "quadrants.npz"
+    parts = {}
+    for number, (split, count) in enumerate({"train": 96, "val": 15, "test": 18}.items()):
+        parts[f"x_{split}"], parts[f"y_{split}"] = quadrants(count, seed=number)
+    np.savez(path, **parts)
+    return path
+
+
+@pytest.fixture(scope="session")
+def digits_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Answer]:
+    """One epoch on the built-in digits, and what the command said. Shared: tests only read it."""
+    folder = tmp_path_factory.mktemp("runs") / "digits"
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(["train", "--data", "digits", *NANO, "--out", str(folder)])
+    return folder, Answer(code, out.getvalue(), err.getvalue())

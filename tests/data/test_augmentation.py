@@ -1,0 +1,174 @@
+"""What each draw does to a picture, on cases small enough to check by hand."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from PIL import Image
+from torch.testing import assert_close
+
+from vitrail.data import augmentation
+from vitrail.data.augmentation import Augmentation, augment, cut_out
+
+MIRROR, TURN, ZOOM, SHIFT_X, SHIFT_Y, CUT_Y, CUT_X = range(7)
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Augment pictures with draws of our own; 0.5 stands for "as it is", and for "not mirrored"."""
+
+    def drawn(images, how, draws):
+        row = np.full(7, 0.5)
+        for which, value in draws.items():
+            row[which] = value
+        monkeypatch.setattr(augmentation, "uniforms", lambda *_, count: np.tile(row, (len(images), 1))[:, :count])
+        return augment(images, how, seed=0, epoch=0, indices=np.arange(len(images)))
+
+    return drawn
+
+
+def noise(*shape):
+    return torch.rand(shape, generator=torch.Generator().manual_seed(1))
+
+
+def test_neutral_is_the_very_same_tensor():
+    images = noise(2, 3, 5, 7)
+    assert not Augmentation()
+    assert augment(images, Augmentation(), seed=0, epoch=0, indices=np.arange(2)) is images
+
+
+@pytest.mark.parametrize("option", ["flip", "shift", "rotate", "zoom", "cutout"])
+def test_each_option_alone_is_something(option):
+    how = Augmentation(**{option: True if option == "flip" else 0.3})
+    assert how
+    images = noise(16, 1, 9, 9)
+    assert not torch.equal(augment(images, how, seed=0, epoch=0, indices=np.arange(16)), images)
+
+
+@pytest.mark.parametrize("how", [Augmentation(flip=True), Augmentation(shift=0.3, rotate=40.0, zoom=0.3)])
+def test_draws_in_the_middle_leave_the_picture_alone(drawn, how):
+    images = noise(2, 3, 5, 7)
+    assert_close(drawn(images, how, {}), images, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("shape", [(2, 1, 8, 8), (2, 3, 5, 7), (1, 1, 224, 96)])
+def test_a_flip_is_left_and_right(drawn, shape):
+    images = noise(*shape)
+    assert_close(drawn(images, Augmentation(flip=True), {MIRROR: 0.49}), images.flip(-1), atol=1e-4, rtol=0)
+
+
+def test_half_of_the_pictures_are_flipped():
+    images = torch.arange(4.0).repeat(1000, 1, 4, 1) / 4
+    out = augment(images, Augmentation(flip=True), seed=0, epoch=0, indices=np.arange(1000))
+    flipped = (out[:, 0, 0, 0] > out[:, 0, 0, 3]).sum().item()
+    assert 440 < flipped < 560
+
+
+def test_a_shift_by_whole_pixels(drawn):
+    images = noise(2, 3, 5, 8)
+    # 0.5 of a side times (2 * 0.75 - 1) is 2 of 8 columns; times (2 * 0.3 - 1) is -1 of 5 rows
+    out = drawn(images, Augmentation(shift=0.5), {SHIFT_X: 0.75, SHIFT_Y: 0.3})
+    assert_close(out[:, :, 1:, :6], images[:, :, :4, 2:], atol=1e-5, rtol=0)
+    assert_close(out[:, :, 0, :6], images[:, :, 0, 2:], atol=1e-5, rtol=0)  # outside: mirrored in
+    assert_close(out[:, :, 1:, 6:], images[:, :, :4, 6:].flip(-1), atol=1e-5, rtol=0)
+
+
+def test_shifts_fill_their_range():
+    """On a ramp the middle pixel tells by how many columns, or rows, the picture moved."""
+    count, side = 500, 101
+    for axis in (-1, -2):
+        ramp = torch.arange(float(side)).expand(side, side)
+        ramp = ramp if axis == -1 else ramp.T
+        out = augment(ramp.repeat(count, 1, 1, 1), Augmentation(shift=0.2), seed=1, epoch=0, indices=np.arange(count))
+        moved = (out[:, 0, 50, 50] - 50) / side
+        assert moved.abs().max() <= 0.2
+        assert moved.min() < -0.19
+        assert moved.max() > 0.19
+        assert abs(moved.mean()) < 0.02
+
+
+def test_a_quarter_turn_of_a_picture_that_is_not_square(drawn):
+    """Lengths are kept: the middle square of a 6x10 picture turns left within itself."""
+    images = noise(2, 3, 6, 10)
+    out = drawn(images, Augmentation(rotate=90.0), {TURN: 1.0})
+    assert_close(out[..., 2:8], images[..., 2:8].rot90(1, (-2, -1)), atol=1e-5, rtol=0)
+    back = drawn(images, Augmentation(rotate=90.0), {TURN: 0.0})
+    assert_close(back[..., 2:8], images[..., 2:8].rot90(-1, (-2, -1)), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("size", [(40, 40), (33, 58), (58, 33)])
+@pytest.mark.parametrize("turn", [0.0, 0.2, 0.9])
+def test_a_turn_is_what_pillow_calls_it(drawn, size, turn):
+    images = F.interpolate(noise(1, 1, 5, 5), size, mode="bicubic", align_corners=False)
+    out = drawn(images, Augmentation(rotate=30.0), {TURN: turn})
+    expected = Image.fromarray(images[0, 0].numpy()).rotate(30 * (2 * turn - 1), Image.Resampling.BILINEAR)
+    rows, columns = (slice(side // 2 - 8, side // 2 + 8) for side in size)
+    assert_close(out[0, 0, rows, columns], torch.from_numpy(np.asarray(expected).copy())[rows, columns], atol=1e-3, rtol=0)
+
+
+def test_zooming_out_by_two_is_a_mean_of_four(drawn):
+    images = noise(2, 3, 8, 12)
+    out = drawn(images, Augmentation(zoom=1.0), {ZOOM: 1.0})
+    assert_close(out[:, :, 2:6, 3:9], F.avg_pool2d(images, 2), atol=1e-5, rtol=0)
+
+
+def test_zooming_in_by_two_shows_the_middle(drawn):
+    images = noise(1, 1, 8, 12)
+    out = drawn(images, Augmentation(zoom=1.0), {ZOOM: 0.0})
+    expected = F.interpolate(images, scale_factor=2.0, mode="bilinear", align_corners=False)[..., 4:12, 6:18]
+    assert_close(out, expected, atol=1e-5, rtol=0)
+
+
+def test_the_turn_comes_first_and_the_flip_last(drawn):
+    images = F.interpolate(noise(1, 1, 5, 5), (30, 44), mode="bicubic", align_corners=False)
+    how = Augmentation(flip=True, rotate=20.0)
+    out = drawn(images, how, {MIRROR: 0.0, TURN: 1.0})
+    expected = drawn(images, how, {MIRROR: 1.0, TURN: 1.0}).flip(-1)
+    assert_close(out, expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("size", "share", "side"), [((9, 9), 0.34, 3), ((10, 20), 0.5, 5), ((20, 10), 0.2, 2), ((8, 8), 0.01, 1)]
+)
+def test_a_cutout_is_a_square_of_the_picture_s_mean(drawn, size, share, side):
+    images = noise(2, 3, *size)
+    out = drawn(images, Augmentation(cutout=share), {})
+    changed = (out != images).any(1)
+    assert (changed.sum((1, 2)) == side**2).all()
+    rows, columns = changed[0].any(1).nonzero().ravel(), changed[0].any(0).nonzero().ravel()
+    assert (rows.max() - rows.min() + 1, columns.max() - columns.min() + 1) == (side, side)
+    middle = images.mean((2, 3))[..., None].expand(2, 3, side**2)
+    assert_close(out[:, :, changed[0]], middle)
+    assert torch.equal(out[:, :, ~changed[0]], images[:, :, ~changed[0]])
+
+
+def test_a_cutout_may_be_anywhere_and_partly_outside():
+    count = 2000
+    places = torch.rand(count, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    images = noise(1, 1, 7, 11).expand(count, 1, 7, 11)
+    changed = (cut_out(images, 0.43, places) != images)[:, 0]  # 3x3
+    area = changed.sum((1, 2))
+    assert area.min() == 4, "a corner"
+    assert area.max() == 9
+    assert changed.any(0).all()
+    ends = torch.tensor([[0.0, 0.0], [0.999, 0.999]], dtype=torch.float64)
+    corners = (cut_out(images[:2], 0.43, ends) != images[:2])[:, 0]
+    assert corners[0, :2, :2].all()
+    assert corners[1, -2:, -2:].all()
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
+def test_an_even_picture_stays_as_it_is(value):
+    images = torch.full((8, 3, 9, 7), value)
+    how = Augmentation(flip=True, shift=0.5, rotate=180.0, zoom=0.9, cutout=0.5)
+    assert_close(augment(images, how, seed=0, epoch=0, indices=np.arange(8)), images, atol=1e-6, rtol=0)
+
+
+def test_the_range_and_the_type_are_kept():
+    how = Augmentation(flip=True, shift=0.5, rotate=180.0, zoom=0.9, cutout=0.3)
+    images = noise(200, 1, 9, 7).round()  # only 0 and 1: any overshoot would show
+    out = augment(images, how, seed=0, epoch=0, indices=np.arange(200))
+    assert out.min() >= 0
+    assert out.max() <= 1 + 1e-6
+    assert out.dtype == torch.float32
+    assert out.shape == images.shape

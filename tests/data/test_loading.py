@@ -1,0 +1,249 @@
+"""The order is a function of (seed, epoch), a picture of (seed, epoch, index), and of nothing else."""
+
+import gc
+import time
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from vitrail.data.augmentation import Augmentation, augment
+from vitrail.data.dataset import ArraySplit, FileSplit, Part
+from vitrail.data.loading import Batch, Loader, Order, choose_workers
+from vitrail.data.randomness import uniforms
+from vitrail.data.shapes import ShapesSplit
+from vitrail.errors import VitrailError
+from vitrail.preprocessing import Preprocessing, neutral
+
+COUNT = 23
+WILD = Augmentation(flip=True, shift=0.2, rotate=30.0, zoom=0.3, cutout=0.4)
+
+
+@pytest.fixture(scope="module")
+def split():
+    rng = np.random.default_rng(0)
+    return ArraySplit(rng.integers(0, 256, (COUNT, 11, 13), dtype=np.uint8), np.arange(COUNT) % 5)
+
+
+def loader(split, **options):
+    return Loader(split, neutral((7, 5), 1), **{"batch": 4, "shuffle": True, "how": WILD, "seed": 3} | options)
+
+
+def indices(batches):
+    return [batch.indices.tolist() for batch in batches]
+
+
+def same(first, second):
+    first, second = list(first), list(second)
+    return len(first) == len(second) and all(
+        torch.equal(a, b) for one, other in zip(first, second, strict=True) for a, b in zip(one, other, strict=True)
+    )
+
+
+# Order
+
+
+def test_training_order_is_a_function_of_seed_and_epoch(split):
+    first = [indices(loader(split, seed=seed).batches(epoch)) for seed in (3, 4) for epoch in (0, 1)]
+    used = loader(split, seed=4)
+    list(used.batches(7))
+    assert indices(used.batches(1)) == first[3], "what went before has no say"
+    assert len({str(order) for order in first}) == 4, "seeds and epochs differ"
+    assert indices(loader(split, batch=3).batches(0))[0] == first[0][0][:3], "the batch size only cuts"
+
+
+def test_an_epoch_holds_each_picture_once(split):
+    seen = [index for batch in indices(loader(split, batch=1).batches(2)) for index in batch]
+    assert seen != sorted(seen)
+    assert sorted(seen) == list(range(COUNT))
+
+
+def test_the_order_is_a_golden_value():
+    """Resuming a run of an older version depends on it."""
+    order = Order(11, batch=4, shuffle=True, seed=5)
+    order.epoch = 2
+    assert list(order) == [[(2, i) for i in batch] for batch in [[4, 2, 5, 6], [0, 3, 9, 8]]]
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("start", range(7))
+def test_a_pass_from_the_middle_is_the_tail_of_the_pass(split, shuffle, start):
+    whole = list(loader(split, shuffle=shuffle).batches(1))
+    assert same(loader(split, shuffle=shuffle).batches(1, start), whole[start:])
+
+
+@pytest.mark.parametrize(
+    ("count", "batch", "training", "evaluation"), [(23, 4, 5, 6), (24, 4, 6, 6), (3, 4, 1, 1), (1, 1, 1, 1)]
+)
+def test_the_last_partial_batch_is_dropped_in_training_only(split, count, batch, training, evaluation):
+    part = Part(split, np.arange(count) % COUNT)
+    for shuffle, expected in ((True, training), (False, evaluation)):
+        passes = loader(part, batch=batch, shuffle=shuffle)
+        batches = list(passes.batches())
+        assert len(passes) == len(batches) == expected
+        assert all(len(each.labels) == batch for each in batches[:-1])
+    assert sum(len(each.labels) for each in batches) == count, "evaluation sees every picture"
+    assert [i for each in batches for i in each.indices.tolist()] == list(range(count)), "in the split's order"
+
+
+def test_two_passes_at_a_time_do_not_disturb_each_other(split):
+    """Of a loader without workers; the other kind has one set of them."""
+    passes = loader(split)
+    expected = [list(passes.batches(epoch)) for epoch in (0, 1)]
+    first, second = passes.batches(0), passes.batches(1)
+    met = list(zip(first, second, strict=True))
+    assert same([batch for batch, _ in met], expected[0])
+    assert same([batch for _, batch in met], expected[1])
+
+
+# Content
+
+
+def test_labels_and_pictures_belong_together(split):
+    plain = Loader(split, neutral((11, 13), 1), batch=4, shuffle=True, seed=1)
+    for batch in plain.batches():
+        assert isinstance(batch, Batch)
+        expected = torch.from_numpy(split.pictures[batch.indices])[:, None] / 255
+        assert torch.allclose(batch.images, (expected - 0.5) / 0.5, atol=1e-6)
+        assert batch.labels.tolist() == split.labels[batch.indices].tolist()
+        assert batch.labels.dtype == torch.int64
+
+
+def test_workers_change_nothing(split):
+    """Neither their number, nor a pass that was left in the middle, nor the threads that torch has in the main process."""
+    alone = loader(split)
+    with_two = loader(split, workers=2)
+    for epoch, start in ((0, 0), (1, 2)):
+        assert same(with_two.batches(epoch, start), alone.batches(epoch, start))
+    next(iter(with_two.batches(0)))
+    assert same(with_two.batches(2), alone.batches(2))
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_broken_picture_is_one_line_that_names_it(tmp_path, workers):
+    for number in range(4):
+        Image.new("L", (9, 9)).save(tmp_path / f"{number}.png")
+    (tmp_path / "2.png").write_bytes(b"no picture")
+    broken = FileSplit(sorted(tmp_path.glob("*.png")), np.zeros(4))
+    passes = loader(broken, batch=2, shuffle=False, workers=workers).batches()
+    assert next(passes).indices.tolist() == [0, 1]
+    started = time.perf_counter()
+    message = complaint(passes)
+    del passes
+    gc.collect()
+    assert message.startswith(f"{tmp_path}/2.png: not a picture of a known format")
+    assert "\n" not in message
+    assert time.perf_counter() - started < 4, "workers that are not told to end find out after five seconds"
+
+
+def complaint(batches):
+    """The error's message alone; the error itself, kept, would keep the workers too."""
+    try:
+        next(batches)
+    except VitrailError as error:
+        return str(error)
+
+
+def test_augmentation_knows_nothing_of_the_batch(split):
+    by_four = {i: x for b in loader(split).batches(3) for i, x in zip(b.indices.tolist(), b.images, strict=True)}
+    one_by_one = {b.indices.item(): b.images[0] for b in loader(split, batch=1).batches(3)}
+    in_order = {b.indices.item(): b.images[0] for b in loader(split, batch=1, shuffle=False).batches(3)}
+    assert all(torch.equal(x, one_by_one[i]) and torch.equal(x, in_order[i]) for i, x in by_four.items())
+
+
+@pytest.mark.parametrize("shape", [(3, 1, 200, 200), (3, 3, 64, 48), (5, 1, 8, 8)])
+def test_augmentation_knows_nothing_of_threads(shape):
+    """A sum over a whole gray picture of over 32,768 pixels would be divided among the threads."""
+    generator, numbers, threads = torch.Generator().manual_seed(0), np.arange(shape[0]), torch.get_num_threads()
+    try:
+        for epoch in range(8):
+            x, found = torch.rand(shape, generator=generator), []
+            for count in (1, 2):
+                torch.set_num_threads(count)
+                found.append(augment(x, WILD, seed=0, epoch=epoch, indices=numbers))
+                found.append(torch.cat([augment(x[[i]], WILD, seed=0, epoch=epoch, indices=numbers[[i]]) for i in numbers]))
+            assert all(torch.equal(found[0], other) for other in found[1:])
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_seeds_epochs_and_pictures_are_augmented_differently(split):
+    same_picture = Part(split, np.zeros(COUNT, dtype=np.int64))
+
+    def images(seed, epoch):
+        return torch.cat([batch.images for batch in loader(same_picture, seed=seed, shuffle=False).batches(epoch)])
+
+    found = torch.cat([images(seed, epoch) for seed in (0, 1) for epoch in (0, 1)])
+    assert len(found.flatten(1).unique(dim=0)) == len(found)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_nothing_is_drawn_from_the_global_generators(split, workers):
+    torch.manual_seed(5)
+    np.random.seed(5)
+    before, before_numpy = torch.get_rng_state(), np.random.get_state()[1].copy()
+    first = list(loader(split, workers=workers).batches())
+    assert torch.equal(torch.get_rng_state(), before)
+    assert (np.random.get_state()[1] == before_numpy).all()
+    torch.manual_seed(6)
+    assert same(loader(split, workers=workers).batches(), first)
+
+
+def test_workers_are_chosen_for_pictures_that_are_not_in_memory(split):
+    files = FileSplit([], np.zeros(0))
+    assert choose_workers(split) == choose_workers(Part(Part(split, np.arange(3)), np.arange(2))) == 0
+    assert choose_workers(files) == choose_workers(Part(files, np.arange(0))) == choose_workers(ShapesSplit("val", 5)) >= 1
+
+
+def test_normalization_comes_after_augmentation(split):
+    """The square of a cutout is the picture's own mean, whatever the preprocessing."""
+    settings = {"size": (11, 13), "channels": 1}
+    how = Augmentation(cutout=0.5)
+    plain, scaled = (
+        torch.cat([b.images for b in Loader(split, Preprocessing(**settings, mean=m, std=s), batch=6, how=how).batches()])
+        for m, s in (((0.0,), (1.0,)), ((0.3,), (0.1,)))
+    )
+    assert torch.allclose((plain - 0.3) / 0.1, scaled, atol=1e-5)
+
+
+# The random numbers
+
+
+def test_uniforms_are_a_golden_value():
+    """Resuming a run of an older version depends on them."""
+    assert uniforms(1, 2, np.array([3, 2**40]), count=2).round(9).tolist() == [
+        [0.189037633, 0.636087915],
+        [0.924590275, 0.261910659],
+    ]
+
+
+def test_uniforms_are_uniform_and_independent():
+    draws = uniforms(7, 0, np.arange(20_000), count=7)
+    assert draws.shape == (20_000, 7)
+    assert draws.min() >= 0
+    assert draws.max() < 1
+    deviation = 1 / np.sqrt(12 * len(draws))
+    assert np.abs(draws.mean(0) - 0.5).max() < 4 * deviation
+    assert np.abs(draws.var(0) - 1 / 12).max() < 0.002
+    counts = np.stack([np.histogram(column, bins=20, range=(0, 1))[0] for column in draws.T])
+    chi2 = ((counts - 1000) ** 2 / 1000).sum(1)
+    assert chi2.max() < 50  # 19 degrees of freedom: one in ten thousand is over 50
+
+    def correlation(a, b):
+        return abs(np.corrcoef(a.ravel(), b.ravel())[0, 1])
+
+    assert correlation(draws[1:], draws[:-1]) < 0.01, "between neighbours in the split"
+    assert correlation(draws[:, 1:], draws[:, :-1]) < 0.01, "between one number and the next"
+    assert correlation(draws, uniforms(7, 1, np.arange(20_000), count=7)) < 0.01, "between epochs"
+    assert correlation(draws, uniforms(8, 0, np.arange(20_000), count=7)) < 0.01, "between seeds"
+    table = np.corrcoef(draws.T)
+    assert np.abs(table - np.eye(7)).max() < 0.03
+
+
+def test_uniforms_depend_on_their_key_only():
+    whole = uniforms(5, 9, np.arange(50), count=3)
+    assert np.array_equal(uniforms(5, 9, np.array([17, 3]), count=3), whole[[17, 3]])
+    assert np.array_equal(uniforms(5, 9, np.arange(50), count=2), whole[:, :2])
+    keys = [(0, 1), (1, 0), (0, 0), (1, 1), (2**63, 0), (-1, 0)]
+    assert len({uniforms(seed, epoch, np.array([0]), count=1).item() for seed, epoch in keys}) == len(keys)

@@ -1,0 +1,124 @@
+"""`vt.pipeline`: Hugging Face's shapes, and the same answer however a picture is handed over."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import vitrail as vt
+from vitrail.data.digits import open_digits
+
+
+@pytest.fixture(scope="module")
+def classify(digits_run):
+    return vt.pipeline("image-classification", digits_run[0])
+
+
+@pytest.fixture(scope="module")
+def picture() -> Image.Image:
+    return open_digits()["test"][0][0]
+
+
+def test_an_answer_is_a_list_of_labels_and_scores_best_first(classify, picture):
+    answer = classify(picture)
+    assert len(answer) == 5
+    assert all(sorted(row) == ["label", "score"] for row in answer)
+    assert all(isinstance(row["label"], str) and isinstance(row["score"], float) for row in answer)
+    scores = [row["score"] for row in answer]
+    assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("top_k, rows", [(1, 1), (3, 3), (10, 10), (99, 10)])
+def test_top_k(top_k, rows, classify, picture):
+    answer = classify(picture, top_k=top_k)
+    assert len(answer) == rows
+    assert answer == classify(picture, top_k=10)[:rows]
+
+
+def test_scores_sum_to_one_over_all_classes(classify, picture):
+    answer = classify(picture, top_k=10)
+    assert {row["label"] for row in answer} == set("0123456789")
+    assert sum(row["score"] for row in answer) == pytest.approx(1, abs=1e-6)
+
+
+def test_the_same_answer_however_a_picture_is_handed_over(classify, picture, tmp_path):
+    path = tmp_path / "digit.png"
+    picture.save(path)
+    expected = classify(picture)
+    for same in (
+        path,
+        str(path),
+        np.asarray(picture),
+        picture.convert("RGB"),
+        np.asarray(picture.convert("RGB")),
+        Image.open(path),
+    ):
+        assert classify(same) == expected
+
+
+def test_a_list_gives_a_list_in_its_order(classify):
+    test = open_digits()["test"]
+    pictures = [test[index][0] for index in range(7)]
+    answers = classify(pictures, batch=3)
+    assert len(answers) == 7
+    for answer, picture in zip(answers, pictures, strict=True):
+        alone = classify(picture)
+        assert [row["label"] for row in answer] == [row["label"] for row in alone]
+        assert [row["score"] for row in answer] == pytest.approx([row["score"] for row in alone], abs=1e-6)
+    assert classify(tuple(pictures[:1])) == [classify(pictures[0])]
+    assert classify([]) == []
+
+
+def test_answers_stream_without_reading_everything(classify, picture):
+    read = 0
+
+    def endless():
+        nonlocal read
+        while True:
+            read += 1
+            yield picture
+
+    assert next(classify.stream(endless(), batch=4)) == classify([picture] * 4)[0]
+    assert read == 4
+
+
+def test_a_photo_lying_on_its_side_is_turned_upright(classify, picture, tmp_path):
+    """Cameras store the turn beside the pixels; a file and a PIL picture opened from it must not differ."""
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by 90 degrees
+    path = tmp_path / "turned.png"
+    picture.transpose(Image.Transpose.ROTATE_90).save(path, exif=exif)
+    assert classify(path) == classify(Image.open(path)) == classify(picture)
+    assert classify(path) != classify(picture.transpose(Image.Transpose.ROTATE_90))
+
+
+def test_pictures_of_any_size_and_mode(classify, picture):
+    for mode in ("1", "L", "P", "RGB", "RGBA", "CMYK"):
+        assert len(classify(picture.resize((31, 17)).convert(mode))) == 5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [np.zeros((8, 8), np.float32), np.zeros((2, 8, 8, 3), np.uint8), np.zeros((8, 8, 2), np.uint8), np.zeros(8, np.uint8)],
+)
+def test_arrays_that_are_no_pictures_are_refused(wrong, classify):
+    with pytest.raises(vt.VitrailError, match="uint8, h w or h w 3, got"):
+        classify(wrong)
+
+
+def test_wrong_input(classify, picture, tmp_path):
+    with pytest.raises(vt.VitrailError, match="top_k must be at least 1, got 0"):
+        classify(picture, top_k=0)
+    with pytest.raises(vt.VitrailError, match="no such file"):
+        classify(tmp_path / "nowhere.png")
+    with pytest.raises(vt.VitrailError, match=r'"image-clasification".*did you mean "image-classification"'):
+        vt.pipeline("image-clasification", "run")
+    with pytest.raises(vt.VitrailError, match="num_classes=0"):
+        vt.pipeline("image-classification", vt.create_model("vit_nano_conv", num_classes=0))
+
+
+def test_a_model_in_training_mode_answers_as_one_at_rest(picture):
+    model = vt.create_model("vit_nano_conv", num_classes=4, image_size=8, in_channels=1, drop_path=0.9)
+    assert model.training
+    classify = vt.pipeline("image-classification", model)
+    assert classify(picture) == classify(picture)
+    assert [row["label"] for row in sorted(classify(picture), key=lambda row: row["label"])] == [f"LABEL_{i}" for i in range(4)]

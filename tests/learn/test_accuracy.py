@@ -1,0 +1,20 @@
+"""Top-k accuracy against its definition."""
+
+import numpy as np
+import pytest
+
+from vitrail.learn.metrics.accuracy import topk_accuracy
+
+SCORES = np.array([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2], [0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
+TRUTH = np.array([1, 1, 0, 0])
+
+
+@pytest.mark.parametrize("k, share", [(1, 0.5), (2, 0.75), (3, 1.0)])
+def test_known_answers(k, share):
+    assert topk_accuracy(SCORES, TRUTH, k) == share
+
+
+def test_a_tie_and_nan_count_against_us():
+    assert topk_accuracy(np.zeros((4, 3)), TRUTH) == 0
+    assert topk_accuracy(np.full((4, 3), np.nan), TRUTH) == 0
+    assert topk_accuracy(np.array([[1.0, np.nan, 0.5]]), np.array([0])) == 0

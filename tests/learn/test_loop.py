@@ -1,0 +1,274 @@
+"""The loop: any task, a time budget that is kept, no NaN in saved weights, and the validation split chooses."""
+
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from vitrail.data.loading import Loader
+from vitrail.data.opening import open_data
+from vitrail.errors import VitrailError
+from vitrail.jobs import evaluate as evaluation
+from vitrail.jobs import train as job
+from vitrail.learn.training import loop
+from vitrail.learn.training.loop import Plan, fit
+from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.learn.training.run_folder import RunFolder
+from vitrail.learn.training.task import Batches, Evaluation, Task
+
+
+class Points(NamedTuple):
+    x: Tensor
+    y: Tensor
+
+
+class Line:
+    """Linear regression, y = 3 x - 2: a task by shape only, with nothing of classification in it."""
+
+    name = "line"
+    score = "closeness"
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.model = nn.Linear(1, 1)
+
+    def loss(self, batch: Points) -> Tensor:
+        return (self.model(batch.x) - batch.y).square().mean()
+
+    def evaluate(self, batches):
+        with torch.no_grad():
+            loss = sum(self.loss(batch).item() for batch in batches)
+        return SimpleNamespace(metrics={"loss": loss, "closeness": 1 / (1 + loss)})
+
+
+class Pieces:
+    """Five batches an epoch, or one to validate on; `before` is called as each is fetched."""
+
+    def __init__(self, count: int, before=lambda: None) -> None:
+        self.count, self.before = count, before
+
+    def __len__(self) -> int:
+        return self.count
+
+    def batches(self, epoch: int = 0, start: int = 0):
+        for number in range(start, self.count):
+            self.before()
+            x = torch.randn(7, 1, generator=torch.Generator().manual_seed(100 * epoch + number))
+            yield Points(x, 3 * x - 2)
+
+
+class Notes(RunFolder):
+    """A run folder that keeps a toy's weights in memory; a model folder is for models of the catalogue."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.saved: dict[str, list[dict[str, Tensor]]] = {"best": [], "last": []}
+
+    def save_model(self, name, model) -> None:
+        self.saved[name].append({key: value.clone() for key, value in model.state_dict().items()})
+
+
+def plan(**changes) -> Plan:
+    return Plan(**({"epochs": 4, "lr": 0.3, "weight_decay": 0.0, "warmup": 0.1, "clip": 10.0} | changes))
+
+
+def drive(task, tmp_path, *, train=None, validation=None, **changes):
+    notes = Notes(tmp_path)
+    parts = (train or Pieces(5), validation or Pieces(1))
+    return fit(task, *parts, plan(**changes), notes, ProgressBar(quiet=True)), notes
+
+
+def test_the_toys_satisfy_the_protocols_by_shape():
+    assert isinstance(Line(), Task)
+    assert isinstance(Pieces(1), Batches)
+    assert isinstance(Line().evaluate([]), Evaluation)
+
+
+def test_the_loop_learns_a_line(tmp_path):
+    task = Line()
+    progress, notes = drive(task, tmp_path, epochs=20, lr=0.5)
+    assert (progress.epoch, progress.step, progress.finished) == (20, 100, True)
+    assert task.model.weight.item() == pytest.approx(3, abs=0.1)
+    assert task.model.bias.item() == pytest.approx(-2, abs=0.1)
+    assert len(notes.saved["last"]) == 20
+    assert [row["epoch"] for row in progress.rows] == list(range(1, 21))
+
+
+def test_the_rate_rises_and_falls_over_the_run(tmp_path):
+    drive(Line(), tmp_path, epochs=8, warmup=0.25)
+    rates = [json.loads(line)["lr"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert len(rates) == 40
+    assert rates[:10] == sorted(rates[:10])
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+    assert 0 < rates[0] < 0.02
+    assert max(rates) == pytest.approx(0.3, rel=0.01)
+    assert 0 < rates[-1] < 0.001
+
+
+# ------------------------------------------------------------------------------------------------------------ the budget
+
+
+class Clock:
+    """A clock that only work moves."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def spend(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    clock, save_state = Clock(), loop.save_state
+
+    def slow_save(*arguments) -> None:
+        clock.spend(2)
+        save_state(*arguments)
+
+    monkeypatch.setattr(loop, "time", clock)
+    monkeypatch.setattr(loop, "save_state", slow_save)
+    return clock
+
+
+def test_minutes_end_the_run_on_time(tmp_path, clock):
+    """A batch takes 1 second, validation 3, saving 2: an epoch of five batches takes 10. In 114 the twelfth is cut short."""
+    train, validation = Pieces(5, lambda: clock.spend(1)), Pieces(1, lambda: clock.spend(3))
+    progress, _ = drive(Line(), tmp_path, train=train, validation=validation, minutes=1.9, epochs=10**9)
+    assert (progress.epoch, progress.step, progress.finished) == (12, 59, True)
+    assert clock.now - 1000 == 114 + 3 + 2, "the last validation and checkpoint come on top"
+    rates = [json.loads(line)["lr"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert rates[0] == 0
+    assert max(rates) == pytest.approx(0.3, rel=0.01)
+    assert rates[-1] < 0.01, "the schedule fits itself to the budget"
+
+
+def test_minutes_end_within_a_long_epoch(tmp_path, clock):
+    train = Pieces(1000, lambda: clock.spend(1))
+    progress, notes = drive(Line(), tmp_path, train=train, minutes=0.5, epochs=1)
+    assert (progress.epoch, progress.step, progress.finished) == (1, 30, True)
+    assert len(notes.saved["best"]) == len(notes.saved["last"]) == 1
+
+
+# ------------------------------------------------------------------------------------------------------ what is not finite
+
+
+class Sick(Line):
+    """Goes wrong from step `at` on: in the loss, in its gradient only, or in validation."""
+
+    def __init__(self, where: str, at: int = 7) -> None:
+        super().__init__()
+        self.where, self.at, self.steps = where, at, 0
+
+    def loss(self, batch: Points) -> Tensor:
+        self.steps += 1
+        healthy = super().loss(batch)
+        if self.steps < self.at:
+            return healthy
+        if self.where == "loss":
+            return healthy * math.nan
+        if self.where == "gradient":
+            return healthy + (0 * self.model.weight.sum()).sqrt()  # 0, with a gradient of 0 · 1/0
+        return healthy
+
+    def evaluate(self, batches):
+        found = SimpleNamespace(metrics={"loss": 0.5, "closeness": 0.5})
+        if self.where == "validation" and self.steps >= self.at:
+            found.metrics["loss"] = math.inf
+        return found
+
+
+@pytest.mark.parametrize("where, step", [("loss", 6), ("gradient", 6), ("validation", 10)])
+def test_what_is_not_finite_ends_the_run_before_it_is_saved(where, step, tmp_path):
+    notes = Notes(tmp_path)
+    with pytest.raises(VitrailError, match=rf"{where}.* became (nan|inf) at step {step}: lower --lr \(it is 0.3\)$"):
+        fit(Sick(where), Pieces(5), Pieces(1), plan(), notes, ProgressBar(quiet=True))
+    assert len(notes.saved["last"]) == 1, "the first epoch was healthy"
+    assert all(value.isfinite().all() for saved in notes.saved.values() for model in saved for value in model.values())
+    kept = load_file(tmp_path / "state" / "step-000000005" / "state.safetensors")
+    assert all(value.isfinite().all() for value in kept.values() if value.is_floating_point())
+
+
+def test_a_rate_that_is_far_too_high_gives_one_line(command, arrays, quick_report, tmp_path):
+    run = tmp_path / "run"
+    answer = command(
+        "train", "--data", arrays, "--model", "vit_nano_conv", "--epochs", 3, "--batch", 16, "lr=1e30", "--out", run
+    )
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert "lower --lr (it is 1e+30)" in answer.err
+    for path in run.rglob("model.safetensors"):
+        assert all(value.isfinite().all() for value in load_file(path).values())
+
+
+# ------------------------------------------------------------------------------------------------------------ what is best
+
+
+class Scripted(Line):
+    """Validation scores that are written down beforehand."""
+
+    def __init__(self, *scores: tuple[float, float]) -> None:
+        super().__init__()
+        self.scores = iter(scores)
+
+    def evaluate(self, batches):
+        closeness, loss = next(self.scores)
+        return SimpleNamespace(metrics={"loss": loss, "closeness": closeness})
+
+
+def test_the_best_score_wins_and_among_equals_the_lower_loss(tmp_path):
+    progress, notes = drive(Scripted((0.5, 0.9), (0.9, 0.4), (0.9, 0.3), (0.7, 0.1)), tmp_path)
+    assert progress.best == {"epoch": 3, "closeness": 0.9, "loss": 0.3}
+    assert len(notes.saved["best"]) == 3
+    best = notes.saved["best"][-1]["weight"]
+    assert best.equal(notes.saved["last"][2]["weight"])
+    assert not best.equal(notes.saved["last"][3]["weight"])
+
+
+def test_test_pictures_choose_nothing_and_are_read_once(command, arrays, quick_report, tmp_path, monkeypatch):
+    passes: list[int] = []
+
+    class Counting(Loader):
+        def batches(self, epoch=0, start=0):
+            passes.append(len(self.split))
+            return super().batches(epoch, start)
+
+    monkeypatch.setattr(job, "Loader", Counting)
+    monkeypatch.setattr(evaluation, "Loader", Counting)
+    other = tmp_path / "other.npz"
+    with np.load(arrays) as file:
+        parts = dict(file)
+    np.savez(other, **(parts | {"x_test": 255 - parts["x_test"], "y_test": parts["y_test"][::-1]}))
+    words = ("--model", "vit_nano_conv", "--epochs", 2, "--batch", 32)
+    for data, name in ((arrays, "one"), (other, "two")):
+        passes.clear()
+        assert command("train", "--data", data, *words, "--out", tmp_path / name).code == 0
+        assert passes == [96, 15, 96, 15, 18], "train and val each epoch, test at the end"
+    for file in ("best/model.safetensors", "last/model.safetensors", "metrics.jsonl"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+    assert (tmp_path / "one" / "metrics.json").read_text() != (tmp_path / "two" / "metrics.json").read_text()
+
+
+def test_without_a_validation_split_a_tenth_of_each_class_becomes_it(tmp_path):
+    labels = np.repeat([0, 1, 2], [20, 40, 60])
+    pictures = np.arange(120, dtype=np.uint8)[:, None, None] * np.ones((1, 4, 4), np.uint8)  # a picture tells its number
+    np.savez(tmp_path / "data.npz", x_train=pictures, y_train=labels, x_test=pictures[:9], y_test=labels[:9])
+
+    def numbers(seed: int, split: str) -> set[int]:
+        part = open_data(str(tmp_path / "data.npz"), seed=seed)[split]
+        return {int(np.asarray(part[index][0])[0, 0]) for index in range(len(part))}
+
+    assert [sum(labels[list(numbers(0, "val"))] == label) for label in range(3)] == [2, 4, 6]
+    assert numbers(0, "train") | numbers(0, "val") == set(range(120))
+    assert not numbers(0, "train") & numbers(0, "val")
+    assert numbers(0, "val") == numbers(0, "val") != numbers(1, "val")
+    assert numbers(0, "test") == numbers(1, "test") == set(range(9)), "a test split that is there is left alone"

@@ -1,0 +1,76 @@
+"""The learning rate's schedule, and which parameters weight decay pulls on."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+import vitrail as vt
+from vitrail.learn.optim.groups import decay_groups
+from vitrail.learn.optim.schedule import warmup_cosine
+from vitrail.models.parts import POSITIONS
+
+
+def test_schedule_at_the_places_that_matter():
+    assert warmup_cosine(0.0, warmup=0.2) == 0
+    assert warmup_cosine(0.1, warmup=0.2) == 0.5
+    assert warmup_cosine(0.2, warmup=0.2) == 1
+    assert warmup_cosine(0.6, warmup=0.2) == pytest.approx(0.5)
+    assert warmup_cosine(1.0, warmup=0.2) == pytest.approx(0, abs=1e-12)
+    assert warmup_cosine(1.0, warmup=0.2, floor=0.1) == pytest.approx(0.1)
+    assert warmup_cosine(0.0, warmup=0.0) == 1
+    assert warmup_cosine(1.3, warmup=0.2) == pytest.approx(0, abs=1e-12), "a budget that was exceeded"
+
+
+@given(st.floats(0, 1), st.floats(0, 1), st.floats(0, 0.99))
+def test_schedule_rises_then_falls_within_its_bounds(one, other, warmup):
+    low, high = sorted((one, other))
+    rates = [warmup_cosine(progress, warmup=warmup) for progress in (low, high)]
+    assert all(0 <= rate <= 1 for rate in rates)
+    if high <= warmup:
+        assert rates[0] <= rates[1]
+    if low >= warmup:
+        assert rates[0] >= rates[1]
+
+
+MODELS = {
+    "nano": {},
+    "class token, registers, scales": {"prefix": 3, "pool": "class", "layer_scale": 0.1},
+    "hidden head": {"head_hidden": 11, "pool": "mean"},
+    **{position: {"position": position, "prefix": 1} for position in POSITIONS},
+}
+
+
+@pytest.mark.parametrize("overrides", MODELS.values(), ids=MODELS)
+def test_matrices_decay_and_what_is_added_does_not(overrides):
+    model = vt.create_model("vit_nano_conv", **{"depth": 2, "image_size": 16, **overrides})
+    decayed, spared = decay_groups(model, 0.05)
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.05, 0.0)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    listed = [names[id(parameter)] for group in (decayed, spared) for parameter in group["params"]]
+    assert sorted(listed) == sorted(names.values()), "each exactly once"
+    layers = (nn.Linear, nn.Conv2d)
+    expected = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, layers)}
+    assert {names[id(parameter)] for parameter in decayed["params"]} == expected
+    assert not any(name.startswith(("position.", "prefix.")) for name in expected)
+
+
+def test_frozen_parameters_are_left_out():
+    model = vt.create_model("vit_nano_conv", depth=1)
+    model.tokenizer.requires_grad_(False)
+    listed = [parameter for group in decay_groups(model, 0.1) for parameter in group["params"]]
+    assert {id(p) for p in listed} == {id(p) for p in model.parameters() if p.requires_grad}
+    assert len(listed) < len(list(model.parameters()))
+
+
+def test_decay_pulls_on_its_group_only():
+    model = vt.create_model("vit_nano_conv", depth=1, prefix=1)
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    optimizer = torch.optim.AdamW(decay_groups(model, 0.5), lr=0.1)
+    for parameter in model.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    for name, parameter in model.named_parameters():
+        kept = 1.0 if parameter.ndim < 2 or name.startswith(("position.", "prefix.")) else 0.95
+        torch.testing.assert_close(parameter.detach(), kept * before[name])
