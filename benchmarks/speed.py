@@ -20,7 +20,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-SIZES = {"tiny": (192, 3, 1.26e9), "small": (384, 6, 4.61e9), "base": (768, 12, 17.58e9)}  # width, heads, multiply-adds a picture
+SIZES = {
+    "tiny": (192, 3, 1.26e9),
+    "small": (384, 6, 4.61e9),
+    "base": (768, 12, 17.58e9),
+}  # width, heads, multiply-adds a picture
 
 
 def add_site(site: Path | None) -> None:
@@ -57,7 +61,9 @@ def main() -> None:
 
     torch.manual_seed(0)
     peers = [name for name in ("timm", "transformers") if importlib.util.find_spec(name)]
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads, {platform.machine()}; best of {options.rounds}, interleaved")
+    print(
+        f"torch {torch.__version__}, {torch.get_num_threads()} threads, {platform.machine()}; best of {options.rounds}, interleaved"
+    )
     if "timm" not in peers:
         print("timm is not in this environment: make bench PEERS=/path/to/python names one that has it")
     matrix = torch.randn(2048, 2048)
@@ -68,11 +74,18 @@ def main() -> None:
 
     def report(what: str, best: dict[str, float], work: float) -> None:
         share = work / best["vitrail"] / (peak_work / best["peak"])
-        ratios = "  ".join(f"{name}/ours {best[name] / best['vitrail']:.3f}" for name in best if name not in ("vitrail", "peak"))
+        ratios = "  ".join(
+            f"{name}/ours {best[name] / best['vitrail']:.3f}" for name in best if name not in ("vitrail", "peak")
+        )
         times = "  ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in best.items() if name != "peak")
-        print(f"{what:<28} {times:<60} {ratios:<44} {share:.0%} of peak ({peak_work / best['peak'] / 1e9:.0f} GFLOP/s)", flush=True)
+        print(
+            f"{what:<28} {times:<60} {ratios:<44} {share:.0%} of peak ({peak_work / best['peak'] / 1e9:.0f} GFLOP/s)",
+            flush=True,
+        )
 
-    def build(size: str, picture: int, patch: int, depth: int, classes: int, heads: int, width: int) -> dict[str, torch.nn.Module]:
+    def build(
+        size: str, picture: int, patch: int, depth: int, classes: int, heads: int, width: int
+    ) -> dict[str, torch.nn.Module]:
         models = {"vitrail": vt.create_model(f"vit_{size}_patch16_224", width=width, depth=depth, heads=heads, image_size=picture,
                                              patch=patch, num_classes=classes)}  # fmt: skip
         if "timm" in peers:
@@ -103,7 +116,9 @@ def main() -> None:
                     return model.eval()(images)
 
             runners = {name: (lambda model=model: forward(model)) for name, model in models.items()} | {"peak": peak}
-            report(f"ViT-{size} batch {batch}", race(runners, options.rounds * (3 if batch == 1 else 1)), 2 * multiply_adds * batch)
+            report(
+                f"ViT-{size} batch {batch}", race(runners, options.rounds * (3 if batch == 1 else 1)), 2 * multiply_adds * batch
+            )
 
     print("\ntraining step (forward, backward, AdamW), 32 px patch 4, width 192, depth 6, batch 64")
     models = build("tiny", 32, 4, 6, 10, 3, 192)
@@ -124,7 +139,11 @@ def main() -> None:
 
     tokens, width = 65, 192
     per_picture = 6 * (12 * tokens * width**2 + 2 * tokens**2 * width) + 64 * 48 * width
-    report("training step", race({name: trainer(m) for name, m in models.items()} | {"peak": peak}, options.rounds), 3 * 2 * per_picture * 64)
+    report(
+        "training step",
+        race({name: trainer(m) for name, m in models.items()} | {"peak": peak}, options.rounds),
+        3 * 2 * per_picture * 64,
+    )
 
 
 if __name__ == "__main__":

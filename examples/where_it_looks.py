@@ -1,7 +1,7 @@
 """Draw test pictures of `shapes`, what a trained model says they are, and how much of each patch its attention pooling reads.
 
-    vitrail train --data shapes --out runs/shapes      # some minutes
-    python examples/where_it_looks.py runs/shapes docs/images/shapes.png
+vitrail train --data shapes --out runs/shapes      # some minutes
+python examples/where_it_looks.py runs/shapes docs/images/shapes.png
 """
 
 import sys

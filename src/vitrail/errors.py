@@ -7,6 +7,9 @@ from collections.abc import Iterable
 class VitrailError(ValueError):
     """A user's value breaks a rule. The command line prints the message and exits with 2; Python sees a ValueError."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))  # one line, whatever a path or a foreign message brought along
+
 
 def suggestion(word: str, known: Iterable[str]) -> str:
     """`; did you mean "x"?` for the nearest known name, or nothing where none is near."""

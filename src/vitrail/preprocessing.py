@@ -22,8 +22,8 @@ class Preprocessing:
     interpolation: Interpolation = "bicubic"
 
     def __post_init__(self) -> None:
-        if self.channels not in (1, 3):
-            raise VitrailError(f"pictures have 1 (gray) or 3 (color) channels, got {self.channels}")
+        if self.channels < 1:
+            raise VitrailError(f"channels must be at least 1, got {self.channels}")
         if len(self.mean) != self.channels or len(self.std) != self.channels:
             raise VitrailError(f"mean and std need {self.channels} numbers each, got {self.mean} and {self.std}")
         if min(self.size) < 1 or min(self.std) <= 0:

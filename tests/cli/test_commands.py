@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from PIL import Image
 
@@ -163,13 +164,15 @@ def test_runs_are_numbered_and_never_overwritten(command, arrays, tmp_path, monk
 
 
 def test_weights_start_a_new_run(command, arrays, digits_run, tmp_path):
-    answer = command(
-        "train", "--data", arrays, "--weights", digits_run[0], "--epochs", 1, "--batch", 48, "--out", tmp_path / "run"
-    )
-    assert answer.code == 0
-    model = vt.load(tmp_path / "run")
-    assert model.labels == ("0", "1", "2")
-    assert model.preprocessing == vt.load(digits_run[0]).preprocessing
+    """Body and preprocessing are the old model's, the head is new, and the recipe is this run's."""
+    words = ("--epochs", 1, "--batch", 48, "lr=1e-12", "--drop-path", 0.3)  # a rate that leaves the weights as they were
+    assert command("train", "--data", arrays, "--weights", digits_run[0], *words, "--out", tmp_path / "run").code == 0
+    old, new = vt.load(digits_run[0]), vt.load(tmp_path / "run")
+    assert new.labels == ("0", "1", "2")
+    assert new.preprocessing == old.preprocessing
+    assert new.config.drop_path == 0.3 != old.config.drop_path
+    for name, weight in old.encoder.state_dict().items():
+        torch.testing.assert_close(new.encoder.state_dict()[name], weight)
 
 
 def test_train_in_python_is_the_command(command, arrays, tmp_path, capsys):

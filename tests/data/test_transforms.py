@@ -151,7 +151,7 @@ def test_mean_and_deviation_are_measured_by_channel():
 @pytest.mark.parametrize(
     ("fields", "rule"),
     [
-        ({"channels": 2}, r"1 \(gray\) or 3 \(color\) channels, got 2"),
+        ({"channels": 0, "mean": (), "std": ()}, "channels must be at least 1, got 0"),
         ({"channels": 1}, "mean and std need 1 numbers each"),
         ({"mean": (0.5,)}, "mean and std need 3 numbers each"),
         ({"std": (0.5, 0.0, 0.5)}, "size and std must be positive"),
@@ -163,3 +163,9 @@ def test_mean_and_deviation_are_measured_by_channel():
 def test_a_description_that_cannot_be_applied_is_refused(fields, rule):
     with pytest.raises(VitrailError, match=rule):
         Preprocessing(**{"size": (8, 8)} | fields)
+
+
+def test_a_model_of_other_channels_runs_but_reads_no_pictures():
+    described = Preprocessing(size=(8, 8), channels=4, mean=(0.5,) * 4, std=(0.5,) * 4)
+    with pytest.raises(VitrailError, match="the model wants 4"):
+        fit_picture(Image.new("RGB", (8, 8)), described)

@@ -1,6 +1,7 @@
 """A run that was stopped and goes on ends as if nothing had happened, bit for bit."""
 
 import csv
+import os
 import re
 import shutil
 import signal
@@ -132,20 +133,33 @@ class Crash(BaseException):
     """Nothing catches it, so nothing is saved: on disk the same as kill -9."""
 
 
-def test_crashed_between_two_checkpoints(command, arrays, uninterrupted, tmp_path, monkeypatch):
-    class Crashing(Loader):
-        def batches(self, epoch=0, start=0):
-            for number, batch in enumerate(super().batches(epoch, start)):
-                if self.order.shuffle and (epoch, number) == (1, 3):
-                    raise Crash
-                yield batch
+class Crashing(Loader):
+    def batches(self, epoch=0, start=0):
+        for number, batch in enumerate(super().batches(epoch, start)):
+            if self.order.shuffle and (epoch, number) == (1, 3):
+                raise Crash
+            yield batch
 
+
+def crash(command, arrays, run, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(job, "Loader", Crashing)
         with pytest.raises(Crash):
-            start(command, arrays, tmp_path / "run")
+            start(command, arrays, run)
+
+
+def test_crashed_between_two_checkpoints(command, arrays, uninterrupted, tmp_path, monkeypatch):
+    crash(command, arrays, tmp_path / "run", monkeypatch)
     with (tmp_path / "run" / "metrics.jsonl").open("a") as file:
         file.write('{"step": 7, "epoch": 1, "loss": 1.0}\n{"step": 8, "ep')  # written, but not part of a checkpoint
+    assert command("train", "--out", tmp_path / "run", "--resume").code == 0
+    assert_same_run(tmp_path / "run", uninterrupted)
+
+
+def test_a_long_epoch_has_checkpoints_of_its_own(command, arrays, uninterrupted, tmp_path, monkeypatch):
+    monkeypatch.setattr("vitrail.learn.training.loop.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    crash(command, arrays, tmp_path / "run", monkeypatch)
+    assert latest_state(tmp_path / "run" / "state").name == "step-000000009"
     assert command("train", "--out", tmp_path / "run", "--resume").code == 0
     assert_same_run(tmp_path / "run", uninterrupted)
 
@@ -165,12 +179,15 @@ class Processes:
         }
 
     def stop(self, after: str, number: int, *words: str) -> tuple[int, str]:
-        """The exit code and stderr of a process that was sent signal `number` after a line that begins with `after`."""
+        """The exit code and stderr of a process that was sent signal `number` after a line that begins with `after`.
+
+        The signal goes to the whole group, workers included, as from a terminal or a job scheduler.
+        """
         options = [f"{name}={value}" for name, value in self.options.items()]
         line = [sys.executable, "-m", "vitrail", "train", *options, "--out", str(self.run), *words]
-        with subprocess.Popen(line, env=self.environment, stdout=-1, stderr=-1, text=True) as process:
+        with subprocess.Popen(line, env=self.environment, stdout=-1, stderr=-1, text=True, start_new_session=True) as process:
             next(said for said in process.stdout if said.startswith(after))
-            process.send_signal(number)
+            os.killpg(process.pid, number)
             _, err = process.communicate(timeout=60)
         return process.returncode, err
 
@@ -180,7 +197,7 @@ class Processes:
 
 def test_a_process_stopped_by_ctrl_c(command, arrays, environment, tmp_path):
     processes = Processes(arrays, environment, tmp_path, epochs=8)
-    code, err = processes.stop("epoch   1/8", signal.SIGINT)
+    code, err = processes.stop("epoch   1/8", signal.SIGINT, "--workers", "2")
     assert code == 130
     assert err == f"stopped by SIGINT; everything is saved: vitrail train --out {processes.run} --resume goes on\n"
     assert command("train", "--out", processes.run, "--resume").code == 0
@@ -190,7 +207,7 @@ def test_a_process_stopped_by_ctrl_c(command, arrays, environment, tmp_path):
 @pytest.mark.slow
 def test_processes_terminated_and_killed(command, arrays, environment, tmp_path):
     processes = Processes(arrays, environment, tmp_path, epochs=16)
-    assert processes.stop("epoch   1/16", signal.SIGTERM)[0] == 143
+    assert processes.stop("epoch   1/16", signal.SIGTERM, "--workers", "2")[0] == 143
     assert processes.stop("epoch   5/16", signal.SIGKILL, "--resume") == (-signal.SIGKILL, "")
     assert not (processes.run / "metrics.json").exists()
     assert command("train", "--out", processes.run, "--resume").code == 0

@@ -355,8 +355,8 @@ def test_weights_of_another_name_or_shape_or_kind(folder):
         ({"preprocessing": None}, 'the key "preprocessing" is missing'),
         ({"preprocessing": {}}, 'preprocessing: the key "size" is missing'),
         (
-            {"preprocessing": {"size": [8, 8], "channels": 2}},
-            "preprocessing: pictures have 1 (gray) or 3 (color) channels, got 2",
+            {"preprocessing": {"size": [8, 8], "channels": 0, "mean": [], "std": []}},
+            "preprocessing: channels must be at least 1, got 0",
         ),
         ({"preprocessing": {"size": [8, 8]}}, "preprocessing gives 3 channels, the model expects 1"),
         ({"labels": "abcdefg"}, "the key \"labels\" must be list | None, got 'abcdefg'"),

@@ -4,6 +4,7 @@ b batch, ch channels, h w picture
 """
 
 import os
+import signal
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -95,6 +96,7 @@ class Loader:
             collate_fn=_as_is,
             num_workers=workers,
             persistent_workers=workers > 0,
+            worker_init_fn=_leave_signals_to_the_main_process,
             generator=torch.Generator(),  # its own, so that iterating draws nothing from the global one
         )
 
@@ -107,6 +109,12 @@ class Loader:
             if isinstance(batch, VitrailError):
                 raise VitrailError(str(batch))  # not itself: a cycle through this frame would delay the workers' end
             yield batch
+
+
+def _leave_signals_to_the_main_process(worker: int) -> None:
+    """Ctrl-C and SIGTERM often go to the whole group: the main process saves and then ends its workers itself."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _as_is(batch: Any) -> Any:

@@ -9,6 +9,7 @@ from jaxtyping import Float, UInt8
 from PIL import Image
 from torch import Tensor
 
+from vitrail.errors import VitrailError
 from vitrail.preprocessing import Preprocessing
 
 RESAMPLING = {
@@ -20,6 +21,8 @@ RESAMPLING = {
 
 def fit_picture(picture: Image.Image, preprocessing: Preprocessing) -> np.ndarray:
     """The picture at the model's size and channels: uint8, h w ch."""
+    if preprocessing.channels not in (1, 3):
+        raise VitrailError(f"a picture has 1 (gray) or 3 (color) channels; the model wants {preprocessing.channels}")
     picture = picture.convert("L" if preprocessing.channels == 1 else "RGB")
     height, width = preprocessing.size
     if picture.size != (width, height):

@@ -23,7 +23,7 @@ from vitrail.learn.training.loop import Plan, fit
 from vitrail.learn.training.progress_bar import ProgressBar, clock
 from vitrail.learn.training.run_folder import CONFIG, RunFolder, new_run_folder
 from vitrail.learn.training.state import latest_state, read_progress
-from vitrail.models.catalogue import count_parameters, create_model
+from vitrail.models.catalogue import build_model, count_parameters, create_model
 from vitrail.models.folder import load
 from vitrail.models.parts import position_name
 from vitrail.preprocessing import Preprocessing
@@ -108,9 +108,13 @@ def run_training(options: TrainOptions, *, given: Set[str], quiet: bool = False)
 def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
     """A new model with preprocessing measured on the training pictures, or the loaded one with a head that fits."""
     if loaded is not None:
-        if loaded.labels != data.classes:
-            loaded.reset_classifier(len(data.classes), labels=data.classes)
-        return loaded.to(options.device)
+        # Rebuilt, because stochastic depth belongs to the recipe, not to the weights.
+        model = build_model(loaded.architecture, replace(loaded.config, drop_path=options.drop_path))
+        model.load_state_dict(loaded.state_dict())
+        model.preprocessing, model.labels = loaded.preprocessing, loaded.labels
+        if model.labels != data.classes:
+            model.reset_classifier(len(data.classes), labels=data.classes)
+        return model.to(options.device)
     assert options.image_size is not None
     model = create_model(
         options.model,

@@ -18,6 +18,7 @@ from vitrail.learn.training.state import Progress, Row, latest_state, load_state
 from vitrail.learn.training.task import Batches, Task
 
 Precision = Literal["fp32", "bf16"]
+SECONDS_BETWEEN_CHECKPOINTS = 120.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,8 +38,8 @@ class Plan:
 def fit(task: Task, train: Batches, validation: Batches, plan: Plan, run: RunFolder, bar: ProgressBar) -> Progress:
     """Train until the plan is fulfilled, from the newest checkpoint of `run` if there is one.
 
-    Each epoch ends with a validation, a row in results.csv, last/, a checkpoint and, if the score is the best yet, best/.
-    An interruption saves within a step and raises `Interrupted`.
+    Each epoch ends with a validation, a row in results.csv, last/, a checkpoint and, if the score is the best yet, best/; a
+    long epoch has a checkpoint every two minutes. An interruption saves within a step and raises `Interrupted`.
     """
     model, device = task.model, torch.device(plan.device)
     fused = device.type in ("cpu", "cuda")
@@ -48,6 +49,13 @@ def fit(task: Task, train: Batches, validation: Batches, plan: Plan, run: RunFol
     run.keep_steps(progress.step)
     total = plan.epochs * len(train)
     records: list[Row] = []
+
+    def keep() -> None:
+        run.record_steps(records)
+        records.clear()
+        save_state(run.state, progress, model, optimizer)
+        clock.saved = time.perf_counter()
+
     with Interruption() as interruption, bar:
         clock = _Stopwatch(progress)
         try:
@@ -78,19 +86,18 @@ def fit(task: Task, train: Batches, validation: Batches, plan: Plan, run: RunFol
                     _show(bar, progress, plan, total, len(train), clock.pictures_a_second(batch), value)
                     if interruption.signal is not None or share_done(progress, plan, total) >= 1.0:
                         break
+                    if clock.due():  # a long epoch is not lost with the machine
+                        keep()
                 interruption.check()
                 _end_epoch(task, validation, plan, progress, run, bar)
                 clock.tick(progress)
                 progress.finished = share_done(progress, plan, total) >= 1.0
-                run.record_steps(records)
-                records.clear()
-                save_state(run.state, progress, model, optimizer)
+                keep()
                 interruption.check()
         except Interrupted as stop:
             stop.where = run.path
-            run.record_steps(records)
             run.save_model("last", model)
-            save_state(run.state, progress, model, optimizer)
+            keep()
             raise
     return progress
 
@@ -154,7 +161,7 @@ class _Stopwatch:
     """Adds the time that passes to `progress.elapsed`, and knows how fast the current epoch runs."""
 
     def __init__(self, progress: Progress) -> None:
-        self.last = time.perf_counter()
+        self.last = self.saved = time.perf_counter()
         self.start_epoch(progress)
 
     def start_epoch(self, progress: Progress) -> None:
@@ -164,6 +171,9 @@ class _Stopwatch:
         now = time.perf_counter()
         progress.elapsed += now - self.last
         self.last, self.done = now, progress.batch - self.first
+
+    def due(self) -> bool:
+        return self.last - self.saved > SECONDS_BETWEEN_CHECKPOINTS
 
     def pictures_a_second(self, batch: Any) -> float:
         return self.done * len(batch[0]) / max(1e-9, self.last - self.begin)
