@@ -33,7 +33,7 @@ class ConvTokenizer(nn.Module):
         for i, (before, after) in enumerate(itertools.pairwise(widths)):
             stages += [nn.Conv2d(before, after, 3, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU()]
             nn.init.kaiming_normal_(stages[-3].weight, nonlinearity="relu")  # type: ignore[arg-type]
-            if i < halvings:
+            if i >= depth - halvings:
                 stages.append(nn.MaxPool2d(3, stride=2, padding=1))
         self.stages = nn.Sequential(*stages)
 
