@@ -45,7 +45,7 @@ class Line:
     def evaluate(self, batches):
         with torch.no_grad():
             loss = sum(self.loss(batch).item() for batch in batches)
-        return SimpleNamespace(metrics={"loss": loss, "closeness": 1 / (1 + loss)})
+        return SimpleNamespace(metrics={"loss": loss, "closeness": 1 / (1 + loss)}, error=0.0)
 
 
 class Pieces:
@@ -182,7 +182,7 @@ class Sick(Line):
         return healthy
 
     def evaluate(self, batches):
-        found = SimpleNamespace(metrics={"loss": 0.5, "closeness": 0.5})
+        found = SimpleNamespace(metrics={"loss": 0.5, "closeness": 0.5}, error=0.0)
         if self.where == "validation" and self.steps >= self.at:
             found.metrics["loss"] = math.inf
         return found
@@ -216,18 +216,24 @@ def test_a_rate_that_is_far_too_high_gives_one_line(command, arrays, quick_repor
 class Scripted(Line):
     """Validation scores that are written down beforehand."""
 
-    def __init__(self, *scores: tuple[float, float]) -> None:
+    def __init__(self, *scores: float, error: float = 0.0) -> None:
         super().__init__()
-        self.scores = iter(scores)
+        self.scores, self.error = iter(scores), error
 
     def evaluate(self, batches):
-        closeness, loss = next(self.scores)
-        return SimpleNamespace(metrics={"loss": loss, "closeness": closeness})
+        return SimpleNamespace(metrics={"loss": 0.1, "closeness": next(self.scores)}, error=self.error)
 
 
-def test_the_best_score_wins_and_among_equals_the_lower_loss(tmp_path):
-    progress, notes = drive(Scripted((0.5, 0.9), (0.9, 0.4), (0.9, 0.3), (0.7, 0.1)), tmp_path)
-    assert progress.best == {"epoch": 3, "closeness": 0.9, "loss": 0.3}
+def test_the_latest_epoch_within_an_error_of_the_highest_is_the_best(tmp_path):
+    progress, _ = drive(Scripted(0.5, 0.9, 0.87, 0.84, error=0.05), tmp_path)
+    assert progress.best["epoch"] == 3
+    progress, _ = drive(Scripted(0.5, 0.48, 0.9, 0.7, error=0.05), tmp_path / "other")
+    assert progress.best["epoch"] == 3
+
+
+def test_the_best_score_wins_and_among_equals_the_later(tmp_path):
+    progress, notes = drive(Scripted(0.5, 0.9, 0.9, 0.7), tmp_path)
+    assert progress.best == {"epoch": 3, "closeness": 0.9, "loss": 0.1}
     assert len(notes.saved["best"]) == 3
     best = notes.saved["best"][-1]["weight"]
     assert best.equal(notes.saved["last"][2]["weight"])

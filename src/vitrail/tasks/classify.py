@@ -38,6 +38,13 @@ class Predictions:
         return found
 
 
+    @property
+    def error(self) -> float:
+        """sqrt(p (1 - p) / n) of the accuracy p, but no less than one picture of n."""
+        count, share = len(self.truth), topk_accuracy(self.logits, self.truth)
+        return max(1.0 / count, (share * (1.0 - share) / count) ** 0.5)
+
+
 class Classify:
     """Satisfies the training loop's Task protocol."""
 

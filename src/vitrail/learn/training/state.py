@@ -28,6 +28,7 @@ class Progress:
     elapsed: float = 0.0  # seconds spent training and validating
     loss_sum: float = 0.0  # of this epoch's batches
     rate: float = 0.0  # learning rate of the last step
+    target: float | None = None  # the highest validation score less its standard error: what the best epoch must reach
     best: Row | None = None  # the validation metrics of the best epoch
     rows: list[Row] = field(default_factory=list)  # results.csv
     finished: bool = False

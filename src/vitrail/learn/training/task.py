@@ -13,6 +13,10 @@ class Evaluation(Protocol):
     @property
     def metrics(self) -> Mapping[str, float]: ...
 
+    @property
+    def error(self) -> float:
+        """Standard error of the task's score: differences below it mean nothing."""
+
 
 @runtime_checkable
 class Task(Protocol):
