@@ -235,6 +235,16 @@ def test_eval_matches_classes_by_name(command, digits_run, tmp_path):
     assert all(Path(row["picture"]).parent.name == row["truth"] for row in rows)
 
 
+def test_eval_scores_all_of_other_data_that_is_not_divided(command, digits_run, tmp_path):
+    test = open_digits()["test"]
+    for index in range(30):
+        picture, label = test[index]
+        (tmp_path / "new" / str(label)).mkdir(parents=True, exist_ok=True)
+        picture.save(tmp_path / "new" / str(label) / f"{index}.png")
+    assert command("eval", digits_run[0], "--data", tmp_path / "new", "--workers", 0, "--out", tmp_path / "scores").code == 0
+    assert len((tmp_path / "scores" / "predictions.csv").read_text().splitlines()) == 31
+
+
 # -------------------------------------------------------------------------------------------------------------- predict
 
 

@@ -112,7 +112,9 @@ def test_a_turn_is_what_pillow_calls_it(drawn, size, turn):
     out = drawn(images, Augmentation(rotate=30.0), {TURN: turn})
     expected = Image.fromarray(images[0, 0].numpy()).rotate(30 * (2 * turn - 1), Image.Resampling.BICUBIC)
     rows, columns = (slice(side // 2 - 8, side // 2 + 8) for side in size)
-    assert_close(out[0, 0, rows, columns], torch.from_numpy(np.asarray(expected).copy())[rows, columns], atol=1e-2, rtol=0)  # their cubic has another slope
+    assert_close(
+        out[0, 0, rows, columns], torch.from_numpy(np.asarray(expected).copy())[rows, columns], atol=1e-2, rtol=0
+    )  # their cubic has another slope
 
 
 def test_zooming_out_by_two_takes_every_second_place(drawn):

@@ -227,6 +227,7 @@ class Scripted(Line):
 def test_the_latest_epoch_within_an_error_of_the_highest_is_the_best(tmp_path):
     progress, _ = drive(Scripted(0.5, 0.9, 0.87, 0.84, error=0.05), tmp_path)
     assert progress.best["epoch"] == 3
+    (tmp_path / "other").mkdir()
     progress, _ = drive(Scripted(0.5, 0.48, 0.9, 0.7, error=0.05), tmp_path / "other")
     assert progress.best["epoch"] == 3
 

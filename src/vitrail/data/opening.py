@@ -16,8 +16,11 @@ SHAPES_COUNTS: dict[SplitName, int] = {"train": 4000, "val": 500, "test": 1000}
 Missing = Literal["val", "test"]
 
 
-def open_data(source: str, *, seed: int = 0, image_size: tuple[int, int] | None = None) -> DataSet:
-    """A built-in set, a folder or an .npz file; what it lacks of val and test is taken from train, 10 % of each class."""
+def open_data(source: str, *, seed: int = 0, image_size: tuple[int, int] | None = None, divide: bool = True) -> DataSet:
+    """A built-in set, a folder or an .npz file; what it lacks of val and test is taken from train, 10 % of each class.
+
+    With `divide` off the data is given as it is found: pictures to be scored by a model that has learned elsewhere.
+    """
     if source == "digits":
         data = open_digits()
     elif source == "shapes":
@@ -38,6 +41,8 @@ def open_data(source: str, *, seed: int = 0, image_size: tuple[int, int] | None 
             data = open_arrays(path)
         else:
             raise VitrailError(f"{path}: data is a folder of pictures, an .npz file, or a built-in set ({', '.join(BUILT_IN)})")
+    if not divide:
+        return data
     check_classes(data)
     return _complete(data, seed=seed)
 

@@ -65,15 +65,15 @@ def run_evaluation(run: str, options: EvalOptions) -> dict[str, float]:
     if options.batch < 1 or (options.workers != "auto" and options.workers < 0):
         raise VitrailError(f"--batch must be at least 1 and --workers at least 0, got {options.batch} and {options.workers}")
     model, trained = load(run), training_options(run)
-    if options.data is not None:  # with the run's own seed: data that it was trained on is divided as it was then
-        data = open_data(options.data, seed=0 if trained is None else trained.seed, image_size=model.image_size)
-    elif trained is not None:
-        size = trained.image_size
-        data = open_data(trained.data, seed=trained.seed, image_size=None if size is None else (size[0], size[-1]))
+    if trained is not None and (options.data is None or same_source(options.data, trained.data)):
+        # Divided as it was in training: nothing that was learned from is scored as test.
+        data = open_data(trained.data, seed=trained.seed, image_size=model.image_size)
+    elif options.data is not None:
+        data = open_data(options.data, image_size=model.image_size, divide=False)
     else:
         raise VitrailError(f"{run}: a model folder does not say what it was trained on; give --data")
     data = match_labels(data, model)
-    split = data[options.split]
+    split = data["train" if set(data.splits) == {"train"} else options.split]  # undivided: all of it
     workers = choose_workers(split) if options.workers == "auto" else options.workers
     scored = score(model, data.classes, split, batch=options.batch, workers=workers, device=choose_device(options.device))
     if options.out is not None:
@@ -84,6 +84,10 @@ def run_evaluation(run: str, options: EvalOptions) -> dict[str, float]:
         write_page(folder / REPORT, scored, model, title=f"{data.name}: {options.split}", headline=headline(options.split, scored.metrics),
                    facts=facts, rows=[], configuration={}, commands={"Score it again": f"vitrail eval {run}"})  # fmt: skip
     return scored.metrics
+
+
+def same_source(one: str, other: str) -> bool:
+    return one == other or Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
 
 
 def training_options(run: str) -> TrainOptions | None:

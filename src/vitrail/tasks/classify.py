@@ -37,7 +37,6 @@ class Predictions:
             found["top5"] = topk_accuracy(self.logits, self.truth, 5)
         return found
 
-
     @property
     def error(self) -> float:
         """sqrt(p (1 - p) / n) of the accuracy p, but no less than one picture of n."""
