@@ -12,7 +12,7 @@ demo: $(READY)
 
 test: lint
 	@start=$$(date +%s); \
-	$(BIN)/python -m pytest $(SHAPES) --durations=15 && \
+	$(BIN)/python -m pytest -n 2 $(SHAPES) --durations=15 && \
 	$(BIN)/python -m pytest -m compiled && \
 	echo "make test: tests took $$(( $$(date +%s) - start )) s"
 

@@ -43,7 +43,7 @@ class ViTConfig:
     in_channels: int = 3
     num_classes: int = 1000  # 0: no classifier, features
     tokenizer: Literal["patch", "conv", "resnet"] = "patch"
-    tokenizer_layers: int = 2  # convolutions of the conv tokenizer, at least one for each halving
+    tokenizer_layers: int = 3  # convolutions of the conv tokenizer, at least one for each halving
     position: str = "learned_1d"
     attention: str = "softmax"
     prefix: int = 1  # class token first, then registers
@@ -218,8 +218,8 @@ PRESETS = MappingProxyType(
         },
         "vit_base_r50_s16_224": replace(SIZES["base"], tokenizer="resnet"),
         # For 8 to 64 pixels and data sets of thousands, on two cores; about 0.2, 0.8 and 3 million parameters.
-        "vit_nano_conv": replace(SMALL_PICTURES, width=72, depth=4, heads=3),
-        "vit_micro_conv": replace(SMALL_PICTURES, width=128, depth=5, heads=4, tokenizer_layers=3),
-        "vit_mini_conv": replace(SMALL_PICTURES, width=224, depth=7, heads=4, tokenizer_layers=3),
+        "vit_nano_conv": replace(SMALL_PICTURES, width=72, depth=3, heads=3),
+        "vit_micro_conv": replace(SMALL_PICTURES, width=128, depth=5, heads=4),
+        "vit_mini_conv": replace(SMALL_PICTURES, width=224, depth=7, heads=4),
     }
 )

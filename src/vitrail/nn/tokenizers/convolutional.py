@@ -14,14 +14,15 @@ from vitrail.tokens import Grid, Tokens
 
 
 class ConvTokenizer(nn.Module):
-    """3x3 convolution, batch norm, ReLU, and a halving of the picture by max-pooling, as often as the stride asks.
+    """3x3 convolution, batch norm, ReLU, again and again; the last of them each halve the picture by max-pooling.
 
     [Hassani+ 2021, section 3.3]: overlapping convolutions give the locality that a cut into patches throws away, and
-    which a small data set cannot teach; batch norm is ours, and trains in a fraction of the time. Any picture size will do:
-    a side that does not divide is padded, as the pooling has it.
+    which a small data set cannot teach. Batch norm is ours, and trains in a fraction of the time; so is pooling late, so that
+    the first convolutions see every pixel (docs/log.md has the trial). Any picture size will do: a side that does not divide is
+    padded, as the pooling has it.
     """
 
-    def __init__(self, in_channels: int, width: int, *, stride: int, layers: int = 2) -> None:
+    def __init__(self, in_channels: int, width: int, *, stride: int, layers: int = 3) -> None:
         super().__init__()
         halvings = stride.bit_length() - 1
         if stride < 1 or stride != 1 << halvings:
