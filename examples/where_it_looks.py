@@ -1,6 +1,6 @@
 """Draw test pictures of `shapes`, what a trained model says they are, and how much of each patch its attention pooling reads.
 
-vitrail train --data shapes --out runs/shapes      # some minutes
+vitrail train --data shapes --minutes 7 --out runs/shapes
 python examples/where_it_looks.py runs/shapes docs/images/shapes.png
 """
 
@@ -25,7 +25,8 @@ def main(run: str = "runs/shapes", out: str = "docs/images/shapes.png", columns:
         scores = model.forward_head(tokens).softmax(-1)
         weights = model.head.pool.weights(tokens).reshape(len(samples), *tokens.grid)  # b gh gw, each sums to 1
     chance = 1 / weights[0].numel()
-    figure = Figure(figsize=(1.35 * columns, 6.1), layout="constrained")
+    figure = Figure(figsize=(1.35 * columns, 5.9), layout="constrained")
+    figure.get_layout_engine().set(h_pad=0.02, w_pad=0.02, hspace=0.02, wspace=0.02)
     axes = figure.subplots(4, columns)
     for number, ((picture, label), score, look) in enumerate(zip(samples, scores, weights, strict=True)):
         row, column = 2 * (number // columns), number % columns
@@ -33,9 +34,11 @@ def main(run: str = "runs/shapes", out: str = "docs/images/shapes.png", columns:
         axes[row, column].imshow(picture)
         color = "black" if best == label else "crimson"
         axes[row, column].set_title(f"{model.labels[best]} {100 * score[best]:.0f} %", fontsize=9, color=color)
-        axes[row + 1, column].imshow(picture, alpha=0.35)
+        share = (look / chance).numpy()
+        axes[row + 1, column].imshow(picture.convert("L"), cmap="gray", vmin=-200, vmax=400)  # faint, so that the colors tell
         mapped = axes[row + 1, column].imshow(
-            look / chance, cmap="magma", alpha=0.75, vmin=0, vmax=8, interpolation="nearest", extent=(-0.5, picture.width - 0.5, picture.height - 0.5, -0.5)
+            share, cmap="magma", alpha=(share / 4).clip(0.15, 0.9), vmin=0, vmax=8, interpolation="nearest",
+            extent=(-0.5, picture.width - 0.5, picture.height - 0.5, -0.5),
         )  # fmt: skip
     for axis in axes.flat:
         axis.set_axis_off()

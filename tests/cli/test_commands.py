@@ -321,3 +321,12 @@ def test_a_folder_of_pictures_trains(command, pictures, tmp_path):
     shutil.rmtree(tmp_path / "data")
     answer = command("eval", run)
     assert (answer.code, answer.err.count("\n")) == (2, 1)
+
+
+def test_a_run_knows_its_data_from_any_folder(command, arrays, tmp_path, monkeypatch):
+    shutil.copy(arrays, tmp_path / "here.npz")
+    monkeypatch.chdir(tmp_path)
+    assert command("train", "--data", "here.npz", *TINY, "--out", "run").code == 0
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert command("eval", "../run").code == 0

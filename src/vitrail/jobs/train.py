@@ -13,7 +13,7 @@ import yaml
 from vitrail.data.augmentation import Augmentation
 from vitrail.data.dataset import DataSet
 from vitrail.data.loading import Loader
-from vitrail.data.opening import open_data
+from vitrail.data.opening import BUILT_IN, open_data
 from vitrail.data.transforms import fit_picture, measure
 from vitrail.errors import VitrailError
 from vitrail.jobs.evaluate import finish, read_metrics
@@ -55,6 +55,7 @@ def train(*, quiet: bool = False, **options: Any) -> Run:
 def run_training(options: TrainOptions, *, given: Set[str], quiet: bool = False) -> Run:
     """`given` names the options that the user wrote, which a resumed run checks against the stored ones."""
     check_numbers(options)
+    options = replace(options, data=absolute(options.data), weights=options.weights and absolute(options.weights))
     if options.resume and options.out is None:
         raise VitrailError("--resume needs --out: the folder of the run to go on with")
     bar = ProgressBar(quiet=quiet)
@@ -165,6 +166,12 @@ def describe(bar: ProgressBar, data: DataSet, options: TrainOptions, model: Any,
     long = f"{options.epochs} epochs" if options.minutes is None else f"{options.minutes:g} minutes"
     bar.say(f"recipe {options.recipe}: {long}, batch {options.batch}, lr {options.lr:g} on {options.device}")
     bar.say(f"writing to {folder}")
+
+
+def absolute(source: str) -> str:
+    """A path that is still right when the run is evaluated or resumed from another folder; names and hub ids stay as they are."""
+    path = Path(source).expanduser()
+    return str(path.resolve()) if source not in BUILT_IN and path.exists() else source
 
 
 def whole(value: int | str) -> int:
