@@ -132,7 +132,7 @@ WRONG = {
     "eval not_json --data digits": ["not_json/config.json", "JSON"],
     "eval unknown_architecture --data digits": ["unknown_architecture/config.json", "vitt"],
     "eval new_format --data digits": ["new_format/config.json", "99", "newer"],
-    "predict other_weights pets": ["other_weights/model.safetensors", "misses", "blocks.4"],
+    "predict other_weights pets": ["other_weights/model.safetensors", "misses", "blocks.3"],
     "eval no_weights": ["no_weights"],
     "eval run --out file": ["file"],
     "predict run nowhere.png": ["nowhere.png", "no such file"],
