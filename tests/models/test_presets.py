@@ -102,6 +102,7 @@ def test_features_only_gives_maps():
         ({"attention": "sofmax"}, 'did you mean "softmax"'),
         ({"heads": 5}, "width 192, heads 5"),
         ({"depth": 0}, "depth must be at least 1"),
+        ({"depth": 10**6}, "depth must be at most 1000"),
         ({"pool": "max"}, "'class', 'mean', 'attention'"),
         ({"prefix": 0}, "needs a class token"),
         ({"num_classes": -1}, "cannot be negative"),

@@ -29,6 +29,8 @@ from vitrail.nn.tokenizers.resnet_stem import ResNetStem
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.tokens import Tokens
 
+MOST_BLOCKS = 1000
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ViTConfig:
@@ -183,6 +185,8 @@ def settle(config: ViTConfig) -> ViTConfig:
     for name in ("width", "depth", "heads", "in_channels"):
         if getattr(config, name) < 1:
             raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
+    if config.depth > MOST_BLOCKS:  # a config.json from anywhere must not keep us building for hours
+        raise VitrailError(f"depth must be at most {MOST_BLOCKS}, got {config.depth}")
     if min(config.image_size) < 1:
         raise VitrailError(f"image_size must be positive, got {config.image_size}")
     if config.num_classes < 0 or config.prefix < 0:
