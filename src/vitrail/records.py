@@ -26,7 +26,7 @@ def from_record(kind: type[T], record: Any, *, what: str) -> T:
     known = {f.name: f for f in fields(kind)}
     for name in record:
         if name not in known:
-            raise VitrailError(f'{what}: unknown key "{" ".join(str(name).split())}"{suggestion(str(name), known)}')
+            raise VitrailError(f'{what}: unknown key "{name}"{suggestion(str(name), known)}')
     for name, field in known.items():
         if name not in record and field.default is MISSING and field.default_factory is MISSING:
             raise VitrailError(f'{what}: the key "{name}" is missing')

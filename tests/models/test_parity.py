@@ -70,12 +70,15 @@ def test_logits_equal_transformers(name):
     assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
-def test_another_picture_size_equals_transformers_interpolation():
-    theirs, ours = (
-        reference(48, 3, depth=2, size=64, classes=7),
-        vt.create_model("vit_tiny_patch16_224", width=48, heads=3, depth=2, image_size=64, num_classes=7).eval(),
-    )
+def small_twins(*, depth: int, size: int) -> tuple[nn.Module, nn.Module]:
+    theirs = reference(48, 3, depth=depth, size=size, classes=7)
+    ours = vt.create_model("vit_tiny_patch16_224", width=48, heads=3, depth=depth, image_size=size, num_classes=7).eval()
     ours.load_state_dict(copied(theirs))
+    return theirs, ours
+
+
+def test_another_picture_size_equals_transformers_interpolation():
+    theirs, ours = small_twins(depth=2, size=64)
     images = torch.randn(2, 3, 96, 128)
     with torch.no_grad():
         expected = theirs(images, interpolate_pos_encoding=True).logits
@@ -83,11 +86,7 @@ def test_another_picture_size_equals_transformers_interpolation():
 
 
 def test_gradients_equal_transformers():
-    theirs, ours = (
-        reference(48, 3, depth=3, size=32, classes=7),
-        vt.create_model("vit_tiny_patch16_224", width=48, heads=3, depth=3, image_size=32, num_classes=7).eval(),
-    )
-    ours.load_state_dict(copied(theirs))
+    theirs, ours = small_twins(depth=3, size=32)
     images = torch.randn(2, 3, 32, 32)
     theirs(images).logits.square().sum().backward()
     ours(images).square().sum().backward()

@@ -6,10 +6,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from vitrail.errors import VitrailError, suggestion
 from vitrail.jobs.options import EvalOptions, TrainOptions
+from vitrail.jobs.stored import read_table
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     "train": (*(field.name for field in fields(TrainOptions)), "config"),
@@ -104,19 +103,6 @@ def with_data(words: list[str]) -> list[str]:
     out = words[at].partition("=")[2] or "".join(words[at + 1 : at + 2])
     path = Path(out).expanduser() / "config.yaml"
     return words + spell("data", read_table(path).get("data")) if path.is_file() else words
-
-
-def read_table(path: Path) -> dict[Any, Any]:
-    """A YAML file of options."""
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise VitrailError(f"--config {path}: no such file") from None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise VitrailError(f"{path}: cannot be read as YAML ({one_line(str(error))})") from None
-    if not isinstance(found, dict):
-        raise VitrailError(f"{path}: expected a table of options, got {type(found).__name__}")
-    return found
 
 
 def one_line(message: str) -> str:

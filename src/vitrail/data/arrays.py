@@ -40,7 +40,7 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], list[str]]:
             members = {name: file[name] for name in file.files if name in KNOWN}
             return {name: array for name, array in members.items() if isinstance(array, np.ndarray)}, list(file.files)
     except Exception as error:  # numpy, zipfile and zlib raise whatever they like on broken files
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = str(error).strip() or type(error).__name__
         raise VitrailError(f"{path}: not a readable .npz file of plain arrays ({reason})") from None
 
 

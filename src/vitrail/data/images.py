@@ -34,7 +34,7 @@ def read_picture(path: Path) -> Image.Image:
     except Image.DecompressionBombError:  # Pillow's own limit, which it checks first
         raise VitrailError(f"{path}: over the limit of {PIXEL_LIMIT:,} pixels") from None
     except Exception as error:  # Pillow's decoders raise whatever they like on broken files
-        raise VitrailError(f"{path}: cannot be read ({type(error).__name__}: {' '.join(str(error).split())})") from None
+        raise VitrailError(f"{path}: cannot be read ({type(error).__name__}: {error})") from None
 
 
 def to_gray_or_color(picture: Image.Image) -> Image.Image:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from vitrail.data.dataset import DataSet, Split
 from vitrail.data.loading import Loader, choose_workers
@@ -18,12 +17,13 @@ from vitrail.errors import VitrailError
 from vitrail.files import write_whole
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
+from vitrail.jobs.stored import read_options, to_store
 from vitrail.learn.training.progress_bar import ProgressBar, clock
 from vitrail.learn.training.run_folder import CONFIG
 from vitrail.learn.training.state import Progress, Row
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import find, load
-from vitrail.records import from_record, to_record
+from vitrail.records import from_record
 from vitrail.report.classification import ClassificationReport, write_report
 from vitrail.tasks.classify import Classify, Predictions
 
@@ -96,10 +96,7 @@ def training_options(run: str) -> TrainOptions | None:
     path = folder.parent / CONFIG
     if folder.name not in ("best", "last") or not path.is_file():
         return None
-    try:
-        return from_record(TrainOptions, yaml.safe_load(path.read_text()), what=str(path))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise VitrailError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from None
+    return read_options(path)
 
 
 def match_labels(data: DataSet, model: Any) -> DataSet:
@@ -162,9 +159,8 @@ def finish(
         "Repeat this run": f"vitrail train --config {folder / CONFIG}",
     }
     line = headline("test", scored.metrics)
-    configuration = {name: value for name, value in to_record(options).items() if name not in ("out", "resume")}
     write_page(folder / REPORT, scored, model, title=data.name, headline=line, facts=facts, rows=progress.rows,
-               configuration=configuration, commands=commands)  # fmt: skip
+               configuration=to_store(options), commands=commands)  # fmt: skip
     write_whole(folder / METRICS, json.dumps({"split": "test", **scored.metrics}, indent=2) + "\n")
     bar.say(f"report: {folder / REPORT}")
     return scored.metrics, model

@@ -1,6 +1,7 @@
 """From the options that a user gave to options without `auto`: what the data, the model and the machine decide."""
 
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from PIL import Image
 
 from vitrail.data.dataset import DataSet, Split
 from vitrail.data.loading import choose_workers
+from vitrail.data.opening import BUILT_IN
 from vitrail.errors import VitrailError, check_choice
 from vitrail.jobs.machine import check_precision, choose_device
 from vitrail.jobs.options import TrainOptions
@@ -58,6 +60,29 @@ def check_numbers(options: TrainOptions) -> None:
         check_choice("attention", options.attention, KERNELS)
 
 
+def spell_out(options: TrainOptions) -> TrainOptions:
+    """The same wishes in one form each, so that they can be stored, and compared with stored ones: a size is (h, w), a position
+    has its full name, and a path is right from any folder."""
+    return replace(
+        options,
+        data=absolute(options.data),
+        weights=options.weights and absolute(options.weights),
+        image_size=size_of(options),
+        position=options.position and position_name(options.position),
+    )
+
+
+def size_of(options: TrainOptions) -> tuple[int, int] | None:
+    """(h, w), of N or H W."""
+    return None if options.image_size is None else (options.image_size[0], options.image_size[-1])
+
+
+def absolute(source: str) -> str:
+    """An existing path as it is called from any folder; names of built-in sets and hub ids stay as they are."""
+    path = Path(source).expanduser()
+    return str(path.resolve()) if source not in BUILT_IN and path.exists() else source
+
+
 def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> TrainOptions:
     """The same options with every `auto` replaced. `loaded` is the model that --weights brought."""
     train = data["train"]
@@ -91,8 +116,8 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
 
 def choose_size(options: TrainOptions, pictures: list[Image.Image]) -> tuple[int, int]:
     """The user's, or the pictures' own if they are small and alike; else the common shorter side, in steps of 16, 224 at most."""
-    if options.image_size is not None:
-        return (options.image_size[0], options.image_size[-1])
+    if (asked := size_of(options)) is not None:
+        return asked
     sizes = {(p.height, p.width) for p in pictures}
     if len(sizes) == 1 and max(height_width := sizes.pop()) <= 64:
         return height_width

@@ -1,6 +1,6 @@
 """The main job: pictures in, a trained, evaluated, saved model out."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
@@ -8,29 +8,26 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 
 from vitrail.data.augmentation import Augmentation
 from vitrail.data.dataset import DataSet
 from vitrail.data.loading import Loader
-from vitrail.data.opening import BUILT_IN, open_data
+from vitrail.data.opening import open_data
 from vitrail.data.transforms import fit_picture, measure
 from vitrail.errors import VitrailError
 from vitrail.jobs.evaluate import finish, read_metrics
 from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.settling import check_numbers, sample_pictures, settle
+from vitrail.jobs.settling import check_numbers, sample_pictures, settle, size_of, spell_out
+from vitrail.jobs.stored import NOT_STORED, read_options, to_store
 from vitrail.learn.training.loop import Plan, fit
 from vitrail.learn.training.progress_bar import ProgressBar, clock
 from vitrail.learn.training.run_folder import CONFIG, RunFolder, new_run_folder
 from vitrail.learn.training.state import latest_state, read_progress
 from vitrail.models.catalogue import build_model, count_parameters, create_model
 from vitrail.models.folder import load
-from vitrail.models.parts import position_name
 from vitrail.preprocessing import Preprocessing
-from vitrail.records import from_record, to_record
+from vitrail.records import from_record
 from vitrail.tasks.classify import Classify
-
-NOT_STORED = ("out", "resume")
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ def train(*, quiet: bool = False, **options: Any) -> Run:
 def run_training(options: TrainOptions, *, given: Set[str], quiet: bool = False) -> Run:
     """`given` names the options that the user wrote, which a resumed run checks against the stored ones."""
     check_numbers(options)
-    options = replace(options, data=absolute(options.data), weights=options.weights and absolute(options.weights))
+    options = spell_out(options)
     if options.resume and options.out is None:
         raise VitrailError("--resume needs --out: the folder of the run to go on with")
     bar = ProgressBar(quiet=quiet)
@@ -70,8 +67,7 @@ def run_training(options: TrainOptions, *, given: Set[str], quiet: bool = False)
         raise VitrailError(f"{folder}: exists and is not empty; a run is never overwritten (--resume goes on with it)")
 
     loaded = None if options.weights is None else load(options.weights)
-    size = options.image_size
-    data = open_data(options.data, seed=options.seed, image_size=None if size is None else (size[0], size[-1]))
+    data = open_data(options.data, seed=options.seed, image_size=size_of(options))
     options = settle(options, data, loaded=loaded)
     torch.manual_seed(options.seed)
     model = prepare_model(options, data, loaded)
@@ -79,7 +75,7 @@ def run_training(options: TrainOptions, *, given: Set[str], quiet: bool = False)
         folder = new_run_folder(Path("runs") / options.task, data.name)
     folder.mkdir(parents=True, exist_ok=True)
     run = RunFolder(folder)
-    run.write_config({name: value for name, value in to_record(options).items() if name not in NOT_STORED})
+    run.write_config(to_store(options))
     run.write_machine()
     describe(bar, data, options, model, folder)
 
@@ -135,19 +131,10 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
 
 def stored_options(folder: Path, options: TrainOptions, *, given: Set[str]) -> TrainOptions:
     """The options of the run in `folder`; those given again must say the same."""
-    path = folder / CONFIG
-    try:
-        record = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise VitrailError(f"{path}: cannot be read ({str(error).splitlines()[0]})") from None
-    stored = from_record(TrainOptions, record if isinstance(record, Mapping) else {}, what=str(path))
+    stored = read_options(folder / CONFIG)
     for field in fields(options):
         name, asked = field.name, getattr(options, field.name)
         kept = getattr(stored, name)
-        if name == "image_size" and asked is not None:
-            asked = (asked[0], asked[-1])
-        if name == "position" and asked is not None:
-            asked = position_name(asked)
         if name in given - set(NOT_STORED) and asked not in ("auto", kept):
             raise VitrailError(
                 f"--{name.replace('_', '-')} {asked} differs from the run's own ({kept}); --weights starts a new run from its weights"
@@ -166,12 +153,6 @@ def describe(bar: ProgressBar, data: DataSet, options: TrainOptions, model: Any,
     long = f"{options.epochs} epochs" if options.minutes is None else f"{options.minutes:g} minutes"
     bar.say(f"recipe {options.recipe}: {long}, batch {options.batch}, lr {options.lr:g} on {options.device}")
     bar.say(f"writing to {folder}")
-
-
-def absolute(source: str) -> str:
-    """A path that is still right when the run is evaluated or resumed from another folder; names and hub ids stay as they are."""
-    path = Path(source).expanduser()
-    return str(path.resolve()) if source not in BUILT_IN and path.exists() else source
 
 
 def whole(value: int | str) -> int:

@@ -2,7 +2,7 @@
 
 import fnmatch
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -76,7 +76,7 @@ def create_model(name: str, *, features_only: bool = False, out_indices: Sequenc
 
 def build_model(architecture: str, config: Any) -> Any:
     """A model from a config read from a file."""
-    return ARCHITECTURES[architecture].build(replace(config))
+    return ARCHITECTURES[architecture].build(config)
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -84,7 +84,7 @@ def load(source: str | Path) -> Any:
         with torch.device("meta"):  # no time spent on drawing weights that are replaced at once
             model = build_model(config["architecture"], settings)
     except Exception as error:  # sizes that no layer can have: torch raises whatever it likes
-        raise VitrailError(f"{what}: config: no such model can be built ({' '.join(str(error).split())})") from None
+        raise VitrailError(f"{what}: config: no such model can be built ({error})") from None
     model.preprocessing = from_record(Preprocessing, config["preprocessing"], what=f"{what}: preprocessing")
     model.labels = None if config["labels"] is None else tuple(config["labels"])
     check_fit(model, what=what)
@@ -168,7 +168,7 @@ def read_weights(path: Path) -> dict[str, torch.Tensor]:
     except FileNotFoundError:
         raise VitrailError(f"{path}: missing") from None
     except Exception as error:  # SafetensorError mostly, and what torch says of sizes it cannot have
-        raise VitrailError(f"{path}: truncated or not a safetensors file ({' '.join(str(error).split())})") from None
+        raise VitrailError(f"{path}: truncated or not a safetensors file ({error})") from None
 
 
 def fill(model: Any, tensors: Mapping[str, torch.Tensor], *, what: str) -> None:
@@ -177,7 +177,7 @@ def fill(model: Any, tensors: Mapping[str, torch.Tensor], *, what: str) -> None:
     for problem, names in (("misses", own.keys() - tensors.keys()), ("has the unknown", tensors.keys() - own.keys())):
         if names:
             more = f" and {len(names) - 1} more" if names - {min(names)} else ""
-            raise VitrailError(f'{what}: {problem} weight "{" ".join(min(names).split())}"{more}')
+            raise VitrailError(f'{what}: {problem} weight "{min(names)}"{more}')
     for name, tensor in tensors.items():
         if tensor.shape != own[name].shape:
             raise VitrailError(f'{what}: "{name}" has shape {tuple(tensor.shape)}, expected {tuple(own[name].shape)}')
