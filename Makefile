@@ -5,12 +5,12 @@ BIN := .venv/bin
 READY := .venv/ready
 SHAPES := --jaxtyping-packages=vitrail,beartype.beartype
 
-.PHONY: demo test lint test-slow bench clean
+.PHONY: demo test lint test-slow bench docs wheel browser clean
 
 demo: $(READY)
 	$(BIN)/vitrail train --data digits
 
-test: lint
+test: lint browser
 	@start=$$(date +%s); \
 	$(BIN)/python -m pytest -n 2 $(SHAPES) --durations=15 && \
 	$(BIN)/python -m pytest -m compiled && \
@@ -27,6 +27,19 @@ test-slow: $(READY)
 
 bench: $(READY)
 	$(or $(PEERS),$(BIN)/python) benchmarks/speed.py --site .venv/lib
+
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
+
+wheel: $(READY)
+	$(BIN)/python -m build --wheel --no-isolation
+
+# Pages are tested in Debian's chromium. Whoever has none, and cannot install one, is told; the tests that need it skip.
+browser:
+	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
+	{ apt-get install -y --no-install-recommends chromium || { apt-get update && apt-get install -y --no-install-recommends chromium; }; } >/dev/null 2>&1; } || \
+	echo "make: NO CHROMIUM HERE: the tests that open pages in a browser are skipped"
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("Vitrail needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'

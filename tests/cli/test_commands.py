@@ -67,7 +67,8 @@ def test_results_have_a_row_an_epoch_and_metrics_a_record_a_step(digits_run):
     run, _ = digits_run
     rows = list(csv.DictReader((run / "results.csv").read_text().splitlines()))
     assert [row["epoch"] for row in rows] == ["1"]
-    assert list(rows[0]) == ["epoch", "train_loss", "val_loss", "val_accuracy", "lr", "seconds"]
+    measured = [f"val_{name}" for name in ("loss", "accuracy", "macro_f1", "balanced_accuracy", "ece")]
+    assert list(rows[0]) == ["epoch", "train_loss", *measured, "lr", "seconds"]
     steps = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [step["step"] for step in steps] == [1, 2, 3, 4]
     assert list(steps[0]) == ["step", "epoch", "loss", "lr", "gradient"]
@@ -182,7 +183,9 @@ def test_train_in_python_is_the_command(command, arrays, tmp_path, capsys):
     assert run.path == tmp_path / "b"
     assert (tmp_path / "a" / WEIGHTS[0]).read_bytes() == (run.path / WEIGHTS[0]).read_bytes()
     assert run.metrics == {
-        name: value for name, value in json.loads((run.path / "metrics.json").read_text()).items() if name != "split"
+        name: value
+        for name, value in json.loads((run.path / "metrics.json").read_text()).items()
+        if name not in ("split", "interval")
     }
     assert vt.evaluate(run.path) == run.metrics
     with pytest.raises(vt.VitrailError, match=r'unknown key "epoch"; did you mean "epochs"'):

@@ -135,7 +135,9 @@ def test_a_flat_split_says_what_was_expected(plant):
 
 @pytest.mark.parametrize("names", [(), ("0.png", "1.png"), ("a", "b"), ("train/0.png",)])
 def test_no_class_at_all(plant, names):
-    assert "no classes found; expected one subfolder a class with pictures in it (.bmp, " in refusal(open_folder, plant(*names))
+    assert "no classes found; expected one subfolder a class with pictures in it (.avif, .bmp, " in refusal(
+        open_folder, plant(*names)
+    )
 
 
 # What every format shares: opening by the user's word, checking, completing
@@ -196,6 +198,25 @@ def test_stratified_split(sizes):
         assert taken == (0 if size == 1 else max(1, round(0.1 * size)))
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_stratified_split_of_several_labels(seed):
+    """Every label's share comes near the one asked for, the rare ones first; a label with one picture stays in train."""
+    rng = np.random.default_rng(seed)
+    labels = rng.random((600, 7)) < np.array([0.5, 0.3, 0.2, 0.1, 0.05, 0.0, 0.02])
+    labels[17, 5] = True
+    rest, part = stratified_split(labels, 0.1, seed=seed)
+    assert sorted([*rest, *part]) == list(range(600))
+    assert abs(len(part) - 60) <= 6
+    for label in range(7):
+        count, taken = labels[:, label].sum(), labels[part, label].sum()
+        assert abs(taken - 0.1 * count) <= max(1, 0.02 * count), (label, count, taken)
+    assert not labels[part, 5].any()
+    bare = ~labels.any(axis=1)
+    assert abs(bare[part].sum() - 0.1 * bare.sum()) <= 2, "and so of those without any label"
+    assert np.array_equal(stratified_split(labels, 0.1, seed=seed)[1], part)
+    assert not np.array_equal(stratified_split(labels, 0.1, seed=seed + 1)[1], part)
+
+
 def test_only_one_class(plant):
     root = plant("a/0.png", "a/1.png")
     assert refusal(open_data, str(root)) == f"{root.name}: a classifier needs at least two classes, found only 'a'"
@@ -215,8 +236,8 @@ def test_a_class_name_that_is_not_utf8_is_refused_at_once(tmp_path):
 
 def test_a_word_that_is_no_data(tmp_path):
     assert refusal(open_data, "digit").endswith('built-in set (digits, shapes); did you mean "digits"?')
-    (tmp_path / "a.tar").write_bytes(b"")
-    assert "data is a folder of pictures, an .npz file" in refusal(open_data, str(tmp_path / "a.tar"))
+    (tmp_path / "a.doc").write_bytes(b"")
+    assert "a.doc: data is a folder of pictures, a file (.npz, " in refusal(open_data, str(tmp_path / "a.doc"))
 
 
 def test_a_split_that_is_not_there(plant):

@@ -2,13 +2,17 @@
 
 import gc
 import time
+from itertools import chain
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 
 from vitrail.data.augmentation import Augmentation, augment
+from vitrail.data.balancing import balanced_order
 from vitrail.data.dataset import ArraySplit, FileSplit, Part
 from vitrail.data.loading import Batch, Loader, Order, choose_workers
 from vitrail.data.randomness import uniforms
@@ -61,7 +65,7 @@ def test_an_epoch_holds_each_picture_once(split):
 
 def test_the_order_is_a_golden_value():
     """Resuming a run of an older version depends on it."""
-    order = Order(11, batch=4, shuffle=True, seed=5)
+    order = Order(np.zeros(11), batch=4, shuffle=True, seed=5)
     order.epoch = 2
     assert list(order) == [[(2, i) for i in batch] for batch in [[4, 2, 5, 6], [0, 3, 9, 8]]]
 
@@ -135,6 +139,89 @@ def test_a_broken_picture_is_one_line_that_names_it(tmp_path, workers):
     assert message.startswith(f"{tmp_path}/2.png: not a picture of a known format")
     assert "\n" not in message
     assert time.perf_counter() - started < 4, "workers that are not told to end find out after five seconds"
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_broken_picture_is_left_out_of_its_batch_and_told(tmp_path, workers):
+    for number in range(5):
+        Image.new("L", (9, 9), 50 * number).save(tmp_path / f"{number}.png")
+    for number in (0, 2, 3):
+        (tmp_path / f"{number}.png").write_bytes(b"no picture")
+    broken, told = FileSplit(sorted(tmp_path.glob("*.png")), np.arange(5)), []
+    passes = loader(broken, batch=2, shuffle=False, workers=workers, on_bad=told.append, how=None)
+    batches = list(passes.batches())
+    assert [batch.labels.tolist() for batch in batches] == indices(batches) == [[1], [4]], "2 and 3 were a whole batch"
+    assert [error.name for error in told] == [f"{tmp_path}/{number}.png" for number in (0, 2, 3)]
+    assert all(error.reason.startswith("not a picture") for error in told)
+    training = loader(FileSplit(broken.paths[2:4], np.arange(2)), batch=2, on_bad=told.append)
+    assert "none of the 2 pictures of a batch can be read" in complaint(training.batches())
+
+
+# Several processes
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_processes_share_every_batch(split, shuffle):
+    """All of them together see what one would see, in the same steps."""
+    alone = indices(loader(split, batch=6, shuffle=shuffle).batches(1))
+    shares = [indices(loader(split, batch=6, shuffle=shuffle, rank=rank, world=3).batches(1)) for rank in range(3)]
+    for number, whole in enumerate(alone):
+        parts = [share[number] if number < len(share) else [] for share in shares]
+        assert sorted(chain(*parts)) == sorted(whole)
+        assert not shuffle or {len(part) for part in parts} == {2}, "equal shares in training"
+    resumed = [indices(loader(split, batch=6, shuffle=shuffle, rank=rank, world=3).batches(1, 2)) for rank in range(3)]
+    assert resumed == [share[2:] for share in shares]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"rank": 3, "world": 3}, "rank must be from 0 to world - 1, got rank 3 of 3"),
+        ({"rank": 0, "world": 3}, "a batch of 4 cannot be shared equally among 3 processes"),
+        ({"rank": 0, "world": 64, "batch": 64}, "23 pictures cannot be shared among 64 processes"),
+    ],
+)
+def test_shares_that_do_not_exist(split, options, reason):
+    with pytest.raises(VitrailError, match=reason):
+        loader(split, **options)
+
+
+# Classes of unequal size
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(0, 9))
+def test_a_balanced_order_has_every_class_equally_often(labels, seed):
+    labels = np.array(labels)
+    order = balanced_order(labels, np.random.default_rng(seed))
+    assert len(order) == len(labels)
+    counts = np.bincount(labels[order])[np.unique(labels)]
+    assert counts.max() - counts.min() <= 1
+    for label in np.unique(labels):
+        times = np.bincount(order[labels[order] == label], minlength=len(labels))[labels == label]
+        assert times.max() - times.min() <= 1, "within a class none comes twice before all came once"
+
+
+def test_a_balanced_order_of_several_labels():
+    labels = np.zeros((100, 3), dtype=bool)
+    labels[:80, 0] = labels[75:85, 1] = labels[84, 2] = True
+    order = balanced_order(labels, np.random.default_rng(0))
+    assert len(order) == 100
+    assert labels[order].sum(0).min() >= 25, "even the label that one picture has"
+    assert 20 <= (~labels[order].any(1)).sum() <= 30, "those without labels count as a class"
+
+
+def test_balanced_sampling_draws_rare_classes_as_often(split):
+    rare = Part(split, np.arange(20), labels=np.repeat([0, 1], [18, 2]))
+    seen = np.concatenate([batch.labels.numpy() for batch in loader(rare, balanced=True).batches()])
+    assert np.bincount(seen).tolist() == [10, 10]
+    assert indices(loader(rare, balanced=True).batches(1)) == indices(loader(rare, balanced=True, workers=1).batches(1))
+
+
+def test_several_labels_are_booleans(split):
+    several = Part(split, np.arange(6), labels=np.eye(6, 3, dtype=bool))
+    batch = next(loader(several, shuffle=False).batches())
+    assert batch.labels.dtype == torch.bool
+    assert batch.labels.tolist() == np.eye(4, 3, dtype=bool).tolist()
 
 
 def complaint(batches):

@@ -122,3 +122,16 @@ def test_a_model_in_training_mode_answers_as_one_at_rest(picture):
     classify = vt.pipeline("image-classification", model)
     assert classify(picture) == classify(picture)
     assert [row["label"] for row in sorted(classify(picture), key=lambda row: row["label"])] == [f"LABEL_{i}" for i in range(4)]
+
+
+def test_a_model_of_many_labels_scores_each_by_itself(picture, tmp_path):
+    model = vt.create_model("vit_nano_conv", num_classes=4, image_size=8, in_channels=1).eval()
+    single = {row["label"]: row["score"] for row in vt.pipeline("image-classification", model)(picture)}
+    model.multi_label = True
+    answer = vt.pipeline("image-classification", vt.save(model, tmp_path / "model"))(picture)  # through a folder
+    assert [sorted(row) for row in answer] == [["label", "score"]] * 4
+    scores = {row["label"]: row["score"] for row in answer}
+    assert list(scores.values()) == sorted(scores.values(), reverse=True)
+    assert sum(single.values()) == pytest.approx(1, abs=1e-6)
+    odds = {label: score / (1 - score) for label, score in scores.items()}  # exp(logit), so softmax is their share
+    assert {label: value / sum(odds.values()) for label, value in odds.items()} == pytest.approx(single, abs=1e-5)

@@ -186,7 +186,32 @@ def test_the_card_is_for_people(saved):
     card = (saved / CARD).read_text(encoding="utf-8")
     assert card.startswith("---\nlibrary_name: vitrail\n")
     assert "pictures of 10x14 with 1 channel(s), 7 classes" in card
-    assert "Classes: a, b, c, d, e, f, g" in card
+    assert "  0  a\n  1  b\n" in card
+
+
+def test_facts_go_into_the_card_and_nowhere_else(saved, tmp_path):
+    save(load(saved), tmp_path, facts={"data": "digits", "metrics": {"accuracy": 0.75}})
+    assert "**75.00 %**" in (tmp_path / CARD).read_text(encoding="utf-8")
+    assert all((tmp_path / name).read_bytes() == (saved / name).read_bytes() for name in (CONFIG, WEIGHTS))
+
+
+def test_many_labels_a_picture_are_remembered(folder):
+    before = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    model = load(folder)
+    assert model.multi_label is False
+    assert "multi_label" not in before
+    model.multi_label = True
+    save(model, folder)
+    config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    assert config == before | {"multi_label": True}
+    assert load(folder).multi_label is True
+
+
+def test_a_class_whose_folder_is_not_named_in_utf_8_can_be_saved(folder):
+    model = load(folder)
+    model.labels = ("caf\udce9", *"bcdefg")  # what Python makes of b"caf\xe9"
+    save(model, folder)
+    assert load(folder).labels == model.labels
 
 
 # Finding
@@ -362,6 +387,8 @@ def test_weights_of_another_name_or_shape_or_kind(folder):
         ({"labels": "abcdefg"}, "the key \"labels\" must be list | None, got 'abcdefg'"),
         ({"labels": [1, 2, 3, 4, 5, 6, 7]}, "labels must be a list of texts"),
         ({"labels": ["a", "b"]}, "2 labels for 7 classes"),
+        ({"multi_label": 1}, 'the key "multi_label" must be bool, got 1'),
+        ({"multi_label": "yes"}, "the key \"multi_label\" must be bool, got 'yes'"),
     ],
 )
 def test_a_config_that_is_wrong_at_the_top(folder, change, reason):

@@ -1,5 +1,7 @@
 """The report of a classification run: what it shows, and that it is one harmless file whatever the data is called."""
 
+import base64
+import hashlib
 import re
 import threading
 import warnings
@@ -9,11 +11,11 @@ import numpy as np
 import pytest
 from matplotlib import rcParams
 
-from vitrail.report.classification import ClassificationReport, write_report
-from vitrail.report.figures import draw_confusion, draw_curves, draw_samples, to_png, to_svg
+from vitrail.report.classification import write_report
+from vitrail.report.figures import draw_confusion, draw_curves, to_png, to_svg
 from vitrail.report.matrix import DRAWN_CLASSES
 
-VOID = {"meta", "link", "img", "br", "hr", "input"}
+VOID = {"meta", "link", "img", "br", "hr", "input", "wbr"}
 EVIL = "<script>alert(1)</script>"
 HISTORY = [
     {"epoch": e, "train_loss": 2.0 / e, "val_loss": 2.2 / e, "val_accuracy": 1 - 0.5 / e, "lr": 1e-3 / e, "seconds": 1.5}
@@ -45,7 +47,7 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if not self.open or self.open[-1] != "style":
+        if not self.open or self.open[-1] not in ("style", "script"):
             self.words.append(data)
 
     def count(self, kind):
@@ -56,55 +58,51 @@ class Reader(HTMLParser):
         return " ".join(" ".join(self.words).split())
 
 
-def make_report(*, classes=10, pictures=60, mistakes=7, labels=None, truth=None, seen=None, **changes):
-    """`mistakes` of the pictures are taken for the next class; picture i is gray of brightness i."""
-    truth = np.arange(pictures) % classes if truth is None else truth
-    said = np.where(np.arange(len(truth)) < mistakes, (truth + 1) % classes, truth)
-    probabilities = np.full((len(truth), classes), 0.2 / classes, dtype=np.float32)
-    probabilities[np.arange(len(truth)), said] += 0.8 - np.arange(len(truth)) * 1e-4
+@pytest.fixture
+def render(tmp_path, make_report):
+    def write(report=None, **options):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            write_report(make_report(**options) if report is None else report, tmp_path / "report.html")
+        return (tmp_path / "report.html").read_text(encoding="utf-8")
 
-    def picture(index):
-        if seen is not None:
-            seen.append(index)
-        return np.full((5, 7, 1 if index % 2 else 3), index % 256, dtype=np.uint8)
-
-    given = {
-        "title": "digits · vit", "headline": "test accuracy 88.33 %", "facts": {"Model": "vit", "Epochs": "5"},
-        "history": (), "labels": labels or tuple(f"class {k}" for k in range(classes)), "truth": truth,
-        "probabilities": probabilities, "picture": picture, "names": lambda index: f"test/{index}.png",
-        "configuration": {"lr": 0.001, "image_size": [5, 7], "weights": None, "compile": False, "augment": {"flip": True}},
-        "commands": {"Predict": "vitrail predict runs/classify/digits a.png"},
-    }  # fmt: skip
-    return ClassificationReport(**{**given, **changes})
+    return write
 
 
-def render(tmp_path, **options):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        write_report(make_report(**options), tmp_path / "report.html")
-    return (tmp_path / "report.html").read_text(encoding="utf-8")
-
-
-def test_it_says_what_happened(tmp_path):
-    seen = []
-    text = render(tmp_path, seen=seen, history=HISTORY)
+def test_it_says_what_happened(render):
+    text = render(history=HISTORY, interval=(0.8, 0.95), metrics={"accuracy": 0.8833, "macro_f1": 0.5, "loss": 1.0})
     page = Reader(text)
     for words in ("test accuracy 88.33 %", "Model vit", "Loss", "Validation accuracy", "highest 90.00 %, epoch 5"):
         assert words in page.text
-    assert "7 of 60 test pictures; the most confident first." in page.text
+    assert "95 % interval 80.0–95.0 %, by bootstrap over 60 pictures" in page.text
+    assert "top-1 accuracy 88.3 % macro-F1 50.0 % Model" in page.text
+    assert "7 of 60 pictures; the highest loss first." in page.text
     assert "class 0 taken for class 1 1 16.7 %" in page.text
     assert "vitrail predict runs/classify/digits a.png" in page.text
     assert "weights – compile false augment.flip true" in page.text
-    assert page.count("sample") == 7 + 8
-    assert page.count("wrong") == 7
-    assert seen[:7] == list(range(7))  # the most confident mistake first
-    assert len(seen) == 15  # a picture is opened only to be shown
-    assert page.tags.count("svg") == 4
+    assert page.tags.count("svg") == 3 + 1 + 1
     assert len(set(page.ids)) == len(page.ids)
+    links = [value[1:] for tag, key, value in page.attributes if (tag, key) == ("a", "href")]
+    assert links == [  # in the order people ask
+        "training", "confusions", "most-confused", "classes", "mistakes", "least-sure", "best", "calibration", "what-next", "options",
+    ]  # fmt: skip
+    assert set(links) <= set(page.ids)
 
 
-def test_it_asks_nothing_of_the_outside_and_runs_nothing(tmp_path):
-    text = render(tmp_path, labels=("http://example.com/a.png", *"abcdefghi"))
+def test_the_samples_are_the_worst_the_least_sure_and_the_best(render):
+    seen = []
+    page = Reader(render(seen=seen))
+    pairs, mistakes, unsure, best = seen[: 6 * 3], seen[18:25], seen[25:33], seen[33:]
+    assert pairs[:3] == [10, 0, 11]  # between the surest right answers of the classes 0 and 1, where 0 to 6 are mistakes
+    assert sorted(mistakes) == list(range(7))
+    assert unsure == list(range(59, 51, -1))  # each picture is answered a little less surely than the one before
+    assert best == list(range(7, 15))
+    assert page.count("wrong") == 6 + 7
+    assert page.count("sample") == len(seen)  # a picture is opened only to be shown
+
+
+def test_it_asks_nothing_of_the_outside_and_runs_only_its_own_script(render):
+    text = render(labels=("http://example.com/a.png", *"abcdefghi"))
     page = Reader(text)
     for tag, key, value in page.attributes:
         assert not key.startswith("on"), (tag, key)
@@ -114,40 +112,51 @@ def test_it_asks_nothing_of_the_outside_and_runs_nothing(tmp_path):
     style = re.search(r"<style>(.*?)</style>", text, re.DOTALL)[1]
     assert "@import" not in style
     assert "url(" not in style
-    assert text.count("<style") == 1
-    assert not {"script", "iframe", "object", "embed", "form"} & set(page.tags)
-    assert ("meta", "content", "default-src 'none'; img-src data:; style-src 'unsafe-inline'") in page.attributes
+    assert text.count("<style") == text.count("<script") == 1
+    assert not {"iframe", "object", "embed", "form"} & set(page.tags)
+    script = re.search(r"<script>(.*?)</script>", text, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    assert ("meta", "content", policy) in page.attributes
 
 
-def test_whatever_the_data_is_called_is_shown_and_harmless(tmp_path):
+def test_whatever_the_data_is_called_is_shown_and_harmless(render):
     labels = (EVIL, 'a"b', "日本語" * 20, "كتاب", "$\\frac$ & co", "tab\tnew\nline", "nul\0\ud800", "", "x" * 300, "ok")
     evil = {EVIL: EVIL}
-    text = render(tmp_path, labels=labels, mistakes=60, title=EVIL, headline=EVIL, facts=evil, commands=evil,
+    text = render(labels=labels, mistakes=60, title=EVIL, headline=EVIL, facts=evil, commands=evil,
                   configuration={EVIL: {EVIL: EVIL}}, names=lambda index: f'"><img src=x onerror=alert({index})>')  # fmt: skip
     page = Reader(text)
-    assert "<script" not in text
+    assert text.count("<script") == 1
     assert not any(key.startswith("on") for _, key, _ in page.attributes)
     assert page.text.count(EVIL) >= 8
     assert "$\\frac$ & co" in page.text
     assert ("bdi", "title", "日本語" * 20) in page.attributes
 
 
-def test_no_mistakes(tmp_path):
-    page = Reader(render(tmp_path, mistakes=0))
-    assert "None: all 60 test pictures were answered rightly." in page.text
+def test_no_mistakes(render):
+    page = Reader(render(mistakes=0))
+    assert "None: all 60 pictures were answered rightly." in page.text
     assert page.count("wrong") == 0
-    assert page.count("sample") == 8
+    assert page.count("sample") == 16
+    assert "most-confused" not in page.ids
 
 
-def test_nothing_right(tmp_path):
-    page = Reader(render(tmp_path, mistakes=60))
-    assert "60 of 60 test pictures; the 24 most confident." in page.text
-    assert page.count("sample") == page.count("wrong") == 24
+def test_an_interval_without_width_is_not_claimed(render):
+    text = render(mistakes=0, interval=(1.0, 1.0))
+    assert "no interval by bootstrap: all 60 pictures came out alike" in text
+    assert "95 % interval" not in text
 
 
-def test_a_class_without_pictures_shows_dashes(tmp_path):
-    page = Reader(render(tmp_path, classes=3, truth=np.array([0, 0, 2, 2]), mistakes=0))
-    assert "class 1 0 – –" in page.text
+def test_nothing_right(render):
+    page = Reader(render(mistakes=60))
+    assert "60 of 60 pictures; the 24 with the highest loss." in page.text
+    assert page.count("gone") == 12  # no class of the six pairs has a typical picture
+    assert "No picture was answered rightly." in page.text
+
+
+def test_a_class_without_pictures_shows_dashes(render):
+    page = Reader(render(classes=3, truth=np.array([0, 0, 2, 2]), mistakes=0))
+    assert "class 1 0 – – –" in page.text
     assert "nan" not in page.text
 
 
@@ -159,31 +168,32 @@ def test_a_class_without_pictures_shows_dashes(tmp_path):
     {"configuration": {}, "commands": {}, "facts": {}},
     {"probabilities": np.full((60, 10), np.nan, dtype=np.float32)},
 ])  # fmt: skip
-def test_little_to_show_is_no_error(tmp_path, options):
-    Reader(render(tmp_path, **options))
+def test_little_to_show_is_no_error(options, render):
+    Reader(render(**options))
 
 
-def test_a_hundred_classes(tmp_path):
-    page = Reader(render(tmp_path, classes=100, pictures=400, mistakes=90))
-    assert "The lowest recall first." in page.text
-    assert "The next 70 of 100 classes" in page.text
-    assert page.tags.count("text") < 100  # few labels, and no number in the cells
-    assert page.tags.count("tr") == 1 + 12 + 1 + 30 + 1 + 70
+def test_a_hundred_classes(render):
+    page = Reader(render(classes=100, pictures=400, mistakes=90))
+    assert "The lowest F1 first." in page.text
+    assert ("table", "data-filter", "classes") in page.attributes
+    assert ("th", "aria-sort", "ascending") in page.attributes
+    assert page.tags.count("text") < 120  # few labels, and no number in the cells
+    assert page.tags.count("tr") == 1 + 12 + 1 + 100
 
 
-def test_a_thousand_classes_show_those_with_the_most_mistakes(tmp_path):
-    text = render(tmp_path, classes=1000, pictures=2000, mistakes=50)
+def test_a_thousand_classes_show_those_with_the_most_mistakes(render):
+    text = render(classes=1000, pictures=2000, mistakes=50)
     assert "Shown: the 100 of 1,000 classes with the most mistakes." in Reader(text).text
     assert len(text) < 1_000_000
 
 
-def test_the_same_run_gives_the_same_bytes_in_any_thread_and_under_any_settings(tmp_path, monkeypatch):
-    first, written = render(tmp_path, history=HISTORY), []
+def test_the_same_run_gives_the_same_bytes_in_any_thread_and_under_any_settings(tmp_path, monkeypatch, render, make_report):
+    first, written = render(), []
     monkeypatch.setitem(rcParams, "font.size", 23)
     monkeypatch.setitem(rcParams, "svg.fonttype", "path")
 
     def write(name):
-        write_report(make_report(history=HISTORY), tmp_path / name)
+        write_report(make_report(), tmp_path / name)
         written.append((tmp_path / name).read_text(encoding="utf-8"))
 
     threads = [threading.Thread(target=write, args=(f"{number}.html",)) for number in range(2)]
@@ -195,22 +205,22 @@ def test_the_same_run_gives_the_same_bytes_in_any_thread_and_under_any_settings(
     assert rcParams["font.size"] == 23
 
 
-def test_a_report_that_fails_leaves_the_old_one_and_no_crumbs(tmp_path):
-    before = render(tmp_path)
+def test_a_report_that_fails_leaves_the_old_one_and_no_crumbs(tmp_path, render, make_report):
+    before = render()
     with pytest.raises(OSError, match="gone"):
         write_report(make_report(picture=lambda index: (_ for _ in ()).throw(OSError("gone"))), tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text(encoding="utf-8") == before
     assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_shapes_that_disagree_are_refused():
+def test_shapes_that_disagree_are_refused(make_report):
     with pytest.raises(ValueError, match=r"pictures x classes, \(60, 10\): got \(60, 9\)"):
         make_report(probabilities=np.zeros((60, 9), dtype=np.float32))
 
 
-def test_large_pictures_are_made_small(tmp_path):
+def test_large_pictures_are_made_small(render):
     noise = np.random.default_rng(0).integers(0, 256, (400, 600, 3), dtype=np.uint8)
-    text = render(tmp_path, mistakes=1, picture=lambda index: noise)
+    text = render(mistakes=1, picture=lambda index: noise)
     assert len(text) < 9 * 1.4 * 160 * 107 * 3 + 100_000
     assert 'class="pixelated"' not in text
 
@@ -233,6 +243,4 @@ def test_right_is_blue_wrong_is_orange_and_nothing_is_transparent():
 
 
 def test_figures_can_be_saved_as_png():
-    pictures = [np.zeros((8, 8, 1), np.uint8), np.zeros((5, 9, 3), np.uint8), np.zeros((8, 8, 1), np.uint8)]
-    for figure in (draw_curves(HISTORY), draw_samples(pictures, ["is 3\nsaid $5", "cat", ""], columns=2), draw_samples([], [])):
-        assert to_png(figure, dpi=40).startswith(b"\x89PNG")
+    assert to_png(draw_curves(HISTORY), dpi=40).startswith(b"\x89PNG")

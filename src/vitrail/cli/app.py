@@ -7,13 +7,14 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from vitrail.cli import evaluate, models, predict, train
+from vitrail.cli import check, evaluate, models, predict, train
 from vitrail.cli.words import given_options, one_line, translate
 from vitrail.errors import VitrailError
 from vitrail.version import __version__
 
 EPILOGUE = """Examples:
 
+  vitrail check pictures/                         what is wrong with my data? and how to train on it
   vitrail train --data digits                     train on the built-in digits
   vitrail train --data pictures/ --minutes 10     train on a folder, one subfolder a class
   vitrail predict runs/classify/digits a.png      what is it?
@@ -32,6 +33,7 @@ app = App(
 app.command(train.train, name="train", help_epilogue=train.EXAMPLES)
 app.command(evaluate.evaluate, name="eval", help_epilogue=evaluate.EXAMPLES)
 app.command(predict.predict, name="predict", help_epilogue=predict.EXAMPLES)
+app.command(check.check, name="check", help_epilogue=check.EXAMPLES)
 app.command(models.models, name="models", help_epilogue=models.EXAMPLES)
 
 

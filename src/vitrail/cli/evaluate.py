@@ -22,10 +22,10 @@ def evaluate(
     from vitrail.jobs.evaluate import headline, run_evaluation
 
     options = options or EvalOptions()
-    metrics = run_evaluation(run, options)
+    metrics = run_evaluation(run, options, quiet=options.json)
     if options.json:
         print(json.dumps({"split": options.split, **metrics}))
     else:
         for name, value in metrics.items():
-            print(f"{name:<10} {value:.4f}")
+            print(f"{name:<18} {value:.4f}")
         print(headline(options.split, metrics))

@@ -14,6 +14,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "train": (*(field.name for field in fields(TrainOptions)), "config"),
     "eval": tuple(field.name for field in fields(EvalOptions)),
     "predict": ("json", "top_k"),
+    "check": ("fix", "out", "json", "workers", "seed"),
     "models": ("json",),
 }
 SWITCHES = frozenset({"compile", "flip", "json", "resume"})  # options without a value

@@ -8,7 +8,7 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 from PIL import Image
 
-from vitrail.data.images import read_picture
+from vitrail.data.images import PictureError, read_picture
 from vitrail.errors import VitrailError
 
 SplitName = Literal["train", "val", "test"]
@@ -22,14 +22,25 @@ SYNONYMS: dict[str, SplitName] = {
 
 @runtime_checkable
 class Split(Protocol):
-    """A sequence of labelled pictures. `labels` is known without reading any picture."""
+    """A sequence of labelled pictures.
+
+    `labels` is known without reading any picture: n class numbers, or n k booleans where a picture may have several labels.
+    """
+
+    encoded: bool  # whether the pictures stand in files, which may be broken and take time to decode
 
     @property
     def labels(self) -> np.ndarray: ...
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, index: int) -> tuple[Image.Image, int]: ...
+    def __getitem__(self, index: int) -> tuple[Image.Image, int | np.ndarray]: ...
+
+    def read(self, index: int, *, target: tuple[int, int] | None = None) -> Image.Image:
+        """The picture alone; `target` (height, width) is the size it will be brought to, so it may come smaller than stored."""
+
+    def content(self, index: int) -> bytes:
+        """What is stored: a file's bytes, or the pixels'. Two pictures with the same content are the same picture."""
 
     def name(self, index: int) -> str:
         """What to call one picture in a table: its path, or its number."""
@@ -44,56 +55,94 @@ class DataSet:
     splits: Mapping[SplitName, Split]
     notes: tuple[str, ...] = ()  # what was decided while opening it, for people to read
 
+    @property
+    def multi_label(self) -> bool:
+        """Whether a picture may have several labels, or none."""
+        return any(split.labels.ndim == 2 for split in self.splits.values())
+
     def __getitem__(self, split: SplitName) -> Split:
         if split not in self.splits:
             raise VitrailError(f'{self.name} has no split "{split}": it has {", ".join(self.splits)}')
         return self.splits[split]
 
 
-class ArraySplit:
-    """Pictures in memory: n h w or n h w c, uint8."""
+class Labelled:
+    """What every split shares: labels, and `split[i]` as (picture, label)."""
 
-    def __init__(self, pictures: np.ndarray, labels: np.ndarray) -> None:
-        self.pictures, self.labels = pictures, labels.astype(np.int64)
+    encoded = False  # whether the pictures stand in files, which may be broken and take time to decode
+
+    def __init__(self, labels: np.ndarray) -> None:
+        self.labels = labels if labels.dtype == bool else labels.astype(np.int64)
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
-        return Image.fromarray(self.pictures[index]), int(self.labels[index])
+    def __getitem__(self, index: int) -> tuple[Image.Image, int | np.ndarray]:
+        label = self.labels[index]
+        return self.read(index), label if label.ndim else int(label)
+
+    def read(self, index: int, *, target: tuple[int, int] | None = None) -> Image.Image:
+        raise NotImplementedError
+
+    def content(self, index: int) -> bytes:
+        return self.read(index).tobytes()
 
     def name(self, index: int) -> str:
         return str(index)
 
 
-class FileSplit:
+class ArraySplit(Labelled):
+    """Pictures in memory: n h w or n h w c, uint8."""
+
+    def __init__(self, pictures: np.ndarray, labels: np.ndarray) -> None:
+        super().__init__(labels)
+        self.pictures = pictures
+
+    def read(self, index: int, *, target: tuple[int, int] | None = None) -> Image.Image:
+        return Image.fromarray(self.pictures[index])
+
+
+class FileSplit(Labelled):
     """Pictures in files, read when asked for."""
 
+    encoded = True
+
     def __init__(self, paths: Sequence[Path], labels: np.ndarray) -> None:
-        self.paths, self.labels = list(paths), labels.astype(np.int64)
+        super().__init__(labels)
+        self.paths = list(paths)
 
-    def __len__(self) -> int:
-        return len(self.paths)
+    def read(self, index: int, *, target: tuple[int, int] | None = None) -> Image.Image:
+        return read_picture(self.paths[index], target=target)
 
-    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
-        return read_picture(self.paths[index]), int(self.labels[index])
+    def content(self, index: int) -> bytes:
+        try:
+            return self.paths[index].read_bytes()
+        except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+            raise PictureError(self.name(index), (getattr(error, "strerror", None) or str(error)).lower()) from None
 
     def name(self, index: int) -> str:
         return str(self.paths[index])
 
 
-class Part:
+class Part(Labelled):
     """Some pictures of another split, by number."""
 
-    def __init__(self, whole: Split, indices: np.ndarray) -> None:
-        self.whole, self.indices = whole, indices
-        self.labels = whole.labels[indices]
+    def __init__(self, whole: Split, indices: np.ndarray, *, labels: np.ndarray | None = None) -> None:
+        super().__init__(whole.labels[indices] if labels is None else labels)
+        self.whole, self.indices, self.encoded = whole, indices, whole.encoded
 
-    def __len__(self) -> int:
-        return len(self.indices)
+    def read(self, index: int, *, target: tuple[int, int] | None = None) -> Image.Image:
+        return self.whole.read(int(self.indices[index]), target=target)
 
-    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
-        return self.whole[int(self.indices[index])]
+    def content(self, index: int) -> bytes:
+        return self.whole.content(int(self.indices[index]))
 
     def name(self, index: int) -> str:
         return self.whole.name(int(self.indices[index]))
+
+
+def whole_of(split: Split) -> Split:
+    """The split that a part was taken from in the end."""
+    while isinstance(split, Part):
+        split = split.whole
+    return split

@@ -1,54 +1,261 @@
-"""Reading one picture from a file: the only place that opens pictures."""
+"""Reading one picture: the only place that decodes picture files.
 
-import warnings
+Color profiles (ICC) are left out knowingly: they shift colors by a few levels, and models are trained on pixels as stored.
+Of an animation or a file of several pages, the first picture is read.
+"""
+
+import io
+import math
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import (
+    AvifImagePlugin,
+    BmpImagePlugin,
+    GifImagePlugin,
+    Image,
+    ImageFile,
+    Jpeg2KImagePlugin,
+    JpegImagePlugin,
+    PngImagePlugin,
+    PpmImagePlugin,
+    TiffImagePlugin,
+    WebPImagePlugin,
+)
 
+from vitrail.data.pillow_settings import PIXEL_LIMIT as PIXEL_LIMIT
+from vitrail.data.pillow_settings import SETTINGS
 from vitrail.errors import VitrailError
 
-EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm"})
-FORMATS = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")  # by content, whatever the name says
-PIXEL_LIMIT = 50_000_000
+EXTENSIONS = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".avif", ".jp2"})
+SIDE_LIMIT = 65_535  # JPEG's own; beyond, broken headers are all there is, and some decoders become slow and large
+GAP = 1.5  # a JPEG that will be shrunk is decoded at no less than so many times the size wanted (benchmarks/decode.py)
+DRAFT_SIDE = 128  # and no smaller than this a side: that its size is rounded would show
+ORIENTATION = 0x0112  # EXIF's tag
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}  # what brings a picture upright, by EXIF's orientation; those from 5 on swap height and width
 
 
-def read_picture(path: Path) -> Image.Image:
-    """The picture in gray ("L") or color ("RGB"), upright. Anything that is no such picture gives one VitrailError."""
+class _Jpeg(JpegImagePlugin.JpegImageFile):
+    """A JPEG; of the several in a phone's MPO file the first, which is a JPEG by itself."""
+
+    def _read_dpi_from_exif(self) -> None:
+        """Left out: nobody asks for the resolution, and broken EXIF would make a good picture unreadable."""
+
+
+# What is read, by content, whatever the name says. The classes are called directly: Image.open checks a limit of its own.
+READERS: dict[str, tuple[re.Pattern[bytes], type[ImageFile.ImageFile]]] = {
+    "JPEG": (re.compile(rb"\xff\xd8\xff"), _Jpeg),
+    "PNG": (re.compile(rb"\x89PNG\r\n\x1a\n"), PngImagePlugin.PngImageFile),
+    "BMP": (re.compile(rb"BM"), BmpImagePlugin.BmpImageFile),
+    "GIF": (re.compile(rb"GIF8[79]a"), GifImagePlugin.GifImageFile),
+    "WEBP": (re.compile(rb"RIFF.{4}WEBP", re.DOTALL), WebPImagePlugin.WebPImageFile),
+    "TIFF": (re.compile(rb"II[*+]\0|MM\0[*+]"), TiffImagePlugin.TiffImageFile),
+    "PPM": (re.compile(rb"P[1-6]\s"), PpmImagePlugin.PpmImageFile),
+    "AVIF": (re.compile(rb".{4}ftyp(avi[fs]|m[is]f1)", re.DOTALL), AvifImagePlugin.AvifImageFile),
+    "JPEG2000": (re.compile(rb"\xff\x4f\xff\x51|\0\0\0\x0cjP  \r\n\x87\n"), Jpeg2KImagePlugin.Jpeg2KImageFile),
+}
+FORMATS = tuple(READERS)
+
+
+class PictureError(VitrailError):
+    """One picture cannot be read: which, and why."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name, self.reason = name, _one_line(" ".join(reason.split()))
+        super().__init__(f"{_one_line(name)}: {self.reason}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PictureError, (self.name, self.reason)  # crosses from a worker as it is
+
+
+def _one_line(text: str) -> str:
+    return text if text.isprintable() else ascii(text)[1:-1]  # names may hold line breaks and what is no character at all
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PictureFacts:
+    """What a picture file is before it is decoded."""
+
+    format: str
+    mode: str  # Pillow's, as stored
+    size: tuple[int, int]  # height, width, upright
+
+
+def read_picture(source: Path | bytes, *, name: str | None = None, target: tuple[int, int] | None = None) -> Image.Image:
+    """The picture in gray ("L") or color ("RGB"), upright. Anything that is no such picture gives one PictureError.
+
+    `target` (height, width) is the size the picture will be brought to: a larger JPEG is then decoded at a lower resolution,
+    at least GAP times as large as that and DRAFT_SIDE a side.
+    """
+    return examine_picture(source, name=name, target=target)[0]
+
+
+def examine_picture(
+    source: Path | bytes, *, name: str | None = None, target: tuple[int, int] | None = None
+) -> tuple[Image.Image, PictureFacts]:
+    """`read_picture`, and what its file says of itself."""
+    with open_picture(source, name=name) as picture:
+        return _decode(picture, target)
+
+
+@contextmanager
+def open_picture(source: Path | bytes, *, name: str | None = None) -> Iterator[ImageFile.ImageFile]:
+    """A picture file of one of FORMATS and within the limits, not decoded yet; whatever fails in here is one PictureError."""
+    name = name or (str(source) if isinstance(source, Path) else "picture")
+    kind = ""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow's remarks on odd files; what matters is an error, below
-            # From a name Pillow 13 maps an uncompressed TIFF into memory, and scrambles it if it is to be turned.
-            with path.open("rb") as file, Image.open(file, formats=FORMATS) as picture:
-                if picture.width * picture.height > PIXEL_LIMIT:
-                    raise VitrailError(f"{picture.width}x{picture.height} is over the limit of {PIXEL_LIMIT:,} pixels")
-                return to_gray_or_color(ImageOps.exif_transpose(picture))
+        # A file, not its name: from a name Pillow 13 maps an uncompressed TIFF into memory, and scrambles it if it is to be
+        # turned.
+        with SETTINGS, _open(source) as file:
+            kind = _find_format(file)
+            with READERS[kind][1](file) as picture:
+                _check_size(*picture.size)
+                yield picture
     except VitrailError as error:
-        raise VitrailError(f"{path}: {error}") from None
-    except FileNotFoundError:
-        raise VitrailError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise VitrailError(f"{path}: a folder, not a picture") from None
-    except UnidentifiedImageError:
-        raise VitrailError(f"{path}: not a picture of a known format ({', '.join(FORMATS)})") from None
-    except Image.DecompressionBombError:  # Pillow's own limit, which it checks first
-        raise VitrailError(f"{path}: over the limit of {PIXEL_LIMIT:,} pixels") from None
+        raise PictureError(name, str(error)) from None
+    except Image.DecompressionBombError:  # Pillow's own check, see pillow_settings.py
+        raise PictureError(name, f"over the limit of {PIXEL_LIMIT:,} pixels") from None
     except Exception as error:  # Pillow's decoders raise whatever they like on broken files
-        raise VitrailError(f"{path}: cannot be read ({type(error).__name__}: {error})") from None
+        if not kind and isinstance(error, OSError):
+            raise PictureError(name, (error.strerror or str(error)).lower()) from None
+        what = f"{type(error).__name__}: {error}"[:200].removesuffix(": ")
+        raise PictureError(name, f"cannot be read{kind and f' as {kind}'} ({what})") from None
 
 
 def to_gray_or_color(picture: Image.Image) -> Image.Image:
-    """Mode L or RGB: transparency lies on white, 16 bits are scaled down to 8."""
+    """Mode L or RGB: transparency lies on white, of 16 bits the upper 8 are kept."""
     if picture.mode == "F":
         raise VitrailError("its pixels are floats, of which nobody says what white is; expected 8 or 16 bits a channel")
+    clear = picture.info.get("transparency")  # a color, a palette's entry, or the alpha of each of its entries
     if picture.mode.startswith("I"):
         values = np.asarray(picture)
         if values.min() < 0 or values.max() > 65535:
             raise VitrailError(f"its pixels run from {values.min()} to {values.max()}; expected 8 or 16 bits a channel")
-        return Image.fromarray((values >> 8).astype(np.uint8))
-    plain = "L" if picture.mode in ("1", "L", "LA") else "RGB"
-    if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
-        picture = picture.convert("RGBA")
-        picture = Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture)
+        bright = (values >> 8).astype(np.uint8)
+        return Image.fromarray(bright if clear is None else np.where(values == clear, np.uint8(255), bright))
+    plain, alpha = ("L", "LA") if picture.mode in ("1", "L", "LA", "La") else ("RGB", "RGBA")
+    if picture.mode in ("LA", "La", "PA", "RGBA", "RGBa") or clear is not None:
+        layer = picture if picture.mode == alpha else picture.convert(alpha)
+        picture = Image.new(plain, layer.size, "white")
+        picture.paste(layer, mask=layer)
+        return picture
+    return picture.convert(plain)  # a copy at least: pixels alone, without the file
+
+
+def find_orientation(picture: Image.Image) -> int:
+    """EXIF's orientation: 1, upright, unless it is one of TURNS. EXIF that cannot be read says nothing of the pixels."""
+    try:
+        value = picture.getexif().get(ORIENTATION, 1)
+    except Exception:
+        return 1
+    return value if isinstance(value, int) and value in TURNS else 1
+
+
+def _open(source: Path | bytes) -> io.BytesIO | io.BufferedReader:
+    if isinstance(source, bytes):
+        return io.BytesIO(source)
+    try:
+        kind = source.stat().st_mode
+    except FileNotFoundError:
+        raise VitrailError("no such file") from None
+    if stat.S_ISDIR(kind):
+        raise VitrailError("a folder, not a picture")
+    if not stat.S_ISREG(kind):  # opening a pipe would wait for its writer
+        raise VitrailError("a pipe or a device, not a file")
+    return source.open("rb")
+
+
+def _find_format(file: io.BytesIO | io.BufferedReader) -> str:
+    """Which of READERS takes a file that begins like this."""
+    beginning = file.read(16)
+    file.seek(0)
+    for kind, (signature, _) in READERS.items():
+        if signature.match(beginning):
+            return kind
+    raise VitrailError(f"not a picture of a known format ({', '.join(FORMATS)})" if beginning else "an empty file")
+
+
+def _check_size(width: int, height: int) -> None:
+    if width * height > PIXEL_LIMIT:
+        raise VitrailError(f"{width}x{height} is over the limit of {PIXEL_LIMIT:,} pixels")
+    if max(width, height) > SIDE_LIMIT:
+        raise VitrailError(f"{width}x{height} is over the limit of {SIDE_LIMIT:,} pixels a side")
+
+
+def _decode(picture: ImageFile.ImageFile, target: tuple[int, int] | None) -> tuple[Image.Image, PictureFacts]:
+    kind, mode, (width, height) = picture.format or "", picture.mode, picture.size
+    kept = picture.size
+    if kind == "JPEG" and target is not None:
+        kept = _draft(picture, target[::-1] if find_orientation(picture) >= 5 else target)
+    tile = picture.tile[0] if picture.tile else None
     picture.load()
-    return picture if picture.mode == plain else picture.convert(plain)
+    orientation = find_orientation(picture)  # PNG may store it behind the pixels; TIFF's Pillow has applied, and taken away
+    pixels: Image.Image = picture
+    if kind == "PNG" and tile is not None:
+        _mend_transparency(picture, str(tile.args))
+    elif kind == "TIFF" and mode.startswith("I"):
+        pixels = _mend_deep_gray(picture)
+    pixels = to_gray_or_color(pixels)
+    if kind == "GIF" and tile is not None and tile.extents not in (None, (0, 0, width, height)):
+        part, pixels = pixels.crop(tile.extents), Image.new(pixels.mode, pixels.size, "white")
+        pixels.paste(part, tile.extents)  # the first picture need not fill the screen; around it there is nothing
+    if kind == "JPEG" and pixels.size != kept:
+        pixels = pixels.crop((0, 0, *kept))
+    if orientation in TURNS:
+        pixels = pixels.transpose(TURNS[orientation])
+    pixels.info = {}  # an orientation in there would be applied once more by whoever gets the picture
+    size = (width, height) if orientation >= 5 else (height, width)
+    return pixels, PictureFacts(format=kind, mode=mode, size=size)
+
+
+def _draft(picture: ImageFile.ImageFile, target: tuple[int, int]) -> tuple[int, int]:
+    """Let a JPEG be decoded at 1/2, 1/4 or 1/8 of its resolution, as far as GAP times the target (height, width) allows.
+
+    Gives the width and height to keep: where the last row or column holds less than half a row's worth of the picture, leaving
+    it out distorts the picture less than stretching it.
+    """
+    scale = max(GAP * target[0] / picture.height, GAP * target[1] / picture.width, DRAFT_SIDE / min(picture.size))
+    if scale < 1:
+        drafted = picture.draft(None, (math.ceil(scale * picture.width), math.ceil(scale * picture.height)))
+        if drafted is not None:
+            return round(drafted[1][2]), round(drafted[1][3])
+    return picture.size
+
+
+def _mend_transparency(picture: Image.Image, stored: str) -> None:
+    """The transparent color of a PNG, which is stored in the picture's own depth, in 8 bits like the pixels.
+
+    Pillow 13 brings the pixels to 8 bits and leaves the color as it is: in 2, 4 or 16 bits it would match nothing.
+    """
+    clear = picture.info.get("transparency")
+    if isinstance(clear, int) and stored in ("L;2", "L;4"):
+        picture.info["transparency"] = (clear & 3) * 85 if stored == "L;2" else (clear & 15) * 17
+    elif isinstance(clear, tuple) and stored == "RGB;16B":
+        picture.info["transparency"] = tuple(value >> 8 for value in clear)
+
+
+def _mend_deep_gray(picture: Image.Image) -> Image.Image:
+    """A TIFF's gray of more than 8 bits on the scale of 16 bits, with 0 black: Pillow 13 leaves 12 bits and negatives as stored."""
+    if picture.mode == "I":
+        raise VitrailError("its pixels are 32-bit or signed numbers, of which nobody says what white is; expected 8 or 16 bits")
+    tags: Any = getattr(picture, "tag_v2", {})
+    values = np.asarray(picture)
+    if tags.get(TiffImagePlugin.BITSPERSAMPLE) == (12,):
+        values = values << 4
+    if tags.get(TiffImagePlugin.PHOTOMETRIC_INTERPRETATION, 0) == 0:
+        values = 65535 - values
+    return Image.fromarray(values)

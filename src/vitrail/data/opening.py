@@ -1,50 +1,73 @@
 """From what a user types after `--data` to a data set with train, val and test."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from vitrail.data.arrays import open_arrays
+from vitrail.data.bad_files import leave_out
 from vitrail.data.dataset import DataSet, Part, Split, SplitName
 from vitrail.data.digits import open_digits
 from vitrail.data.folder import open_folder
+from vitrail.data.formats.hub import open_hub
+from vitrail.data.formats.opening import SUFFIXES, open_format
 from vitrail.data.shapes import KINDS, ShapesSplit
 from vitrail.data.splitting import stratified_split
 from vitrail.errors import VitrailError, suggestion
 
 BUILT_IN = ("digits", "shapes")
+FILES = (".npz", *SUFFIXES)
 SHAPES_COUNTS: dict[SplitName, int] = {"train": 4000, "val": 500, "test": 1000}
 Missing = Literal["val", "test"]
 
 
-def open_data(source: str, *, seed: int = 0, image_size: tuple[int, int] | None = None, divide: bool = True) -> DataSet:
-    """A built-in set, a folder or an .npz file; what it lacks of val and test is taken from train, 10 % of each class.
+def open_data(
+    source: str, *, seed: int = 0, image_size: tuple[int, int] | None = None, divide: bool = True, without: Collection[str] = ()
+) -> DataSet:
+    """A built-in set, a folder or a file; what it lacks of val and test is taken from train, 10 % of each class.
 
-    With `divide` off the data is given as it is found: pictures to be scored by a model that has learned elsewhere.
+    With `divide` off the data is given as it is found: pictures to be scored by a model that has learned elsewhere. The
+    pictures named in `without`, which cannot be read, are left out before anything is divided.
     """
+    data = leave_out(find_data(source, image_size=image_size), without)
+    return divide_data(data, seed=seed) if divide else data
+
+
+def divide_data(data: DataSet, *, seed: int) -> DataSet:
+    """Checked, and with train, val and test."""
+    check_classes(data)
+    return _complete(data, seed=seed)
+
+
+def find_data(source: str, *, image_size: tuple[int, int] | None = None) -> DataSet:
+    """The data as it lies there, whatever of it there is."""
     if source == "digits":
-        data = open_digits()
-    elif source == "shapes":
+        return open_digits()
+    if source == "shapes":
         size = image_size or (64, 64)
         splits: dict[SplitName, Split] = {
             split: ShapesSplit(split, count, size=size, seed=0) for split, count in SHAPES_COUNTS.items()
         }
-        data = DataSet(name="shapes", classes=KINDS, splits=splits)
-    else:
-        path = Path(source).expanduser()
-        if not path.exists():
-            raise VitrailError(
-                f'no data at "{source}": give a folder, an .npz file, or a built-in set ({", ".join(BUILT_IN)}){suggestion(source, BUILT_IN)}'
-            )
-        if path.is_dir():
-            data = open_folder(path)
-        elif path.suffix.lower() == ".npz":
-            data = open_arrays(path)
-        else:
-            raise VitrailError(f"{path}: data is a folder of pictures, an .npz file, or a built-in set ({', '.join(BUILT_IN)})")
-    if not divide:
+        return DataSet(name="shapes", classes=KINDS, splits=splits)
+    if source.startswith("hf:"):
+        return open_hub(source.removeprefix("hf:"))
+    path = Path(source).expanduser()
+    if not path.exists():
+        raise VitrailError(
+            f'no data at "{source}": give a folder, a file, or a built-in set ({", ".join(BUILT_IN)}){suggestion(source, BUILT_IN)}'
+        )
+    if path.suffix.lower() == ".npz" and path.is_file():
+        return open_arrays(path)
+    data = open_format(path)
+    if data is not None:
         return data
-    check_classes(data)
-    return _complete(data, seed=seed)
+    if not path.is_dir():
+        raise VitrailError(
+            f"{path}: data is a folder of pictures, a file ({', '.join(FILES)}), or a built-in set ({', '.join(BUILT_IN)})"
+        )
+    return open_folder(path)
 
 
 def check_classes(data: DataSet) -> None:
@@ -61,19 +84,27 @@ def check_classes(data: DataSet) -> None:
     for name, split in data.splits.items():
         if not len(split):
             raise VitrailError(f"{data.name}: the {name} split is empty")
-    counts = dict.fromkeys(range(len(data.classes)), 0)
-    for number in data["train"].labels.tolist():
-        counts[number] += 1
-    empty = [data.classes[number] for number, count in counts.items() if not count]
-    if empty:
+    empty = empty_classes(data)
+    if empty and not data.multi_label:
         raise VitrailError(
             f"{data.name}: no training pictures of the class {empty[0]!r}"
             + (f" and {len(empty) - 1} more" if empty[1:] else "")
         )
 
 
+def empty_classes(data: DataSet) -> list[str]:
+    """Classes without a training picture. Where pictures have several labels that is no error: a detection set may list more."""
+    labels = data["train"].labels
+    counts = labels.sum(axis=0) if labels.ndim == 2 else np.bincount(labels, minlength=len(data.classes))
+    return [data.classes[number] for number in np.flatnonzero(counts == 0)]
+
+
 def _complete(data: DataSet, *, seed: int) -> DataSet:
     splits, notes = dict(data.splits), list(data.notes)
+    if empty := empty_classes(data):
+        notes.append(
+            f"no training pictures of {len(empty)} of {len(data.classes)} labels: {', '.join(empty[:5])}{' …' if empty[5:] else ''}"
+        )
     missing: tuple[Missing, ...] = ("test", "val")
     for name in missing:
         if name not in splits:

@@ -8,13 +8,12 @@ h, w: height and width in pixels, k: shapes of a scene, the main one first
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float32, Int32, Int64, UInt8
 from PIL import Image
 
-from vitrail.data.dataset import SPLITS, SplitName
+from vitrail.data.dataset import SPLITS, Labelled, SplitName
 from vitrail.data.shape_drawing import COLORS, KINDS, PAINT, draw_ground
 from vitrail.data.shape_layout import EXTENTS, RELATIONS, Box, Piece, arrange, relation
 from vitrail.errors import VitrailError, check_choice
@@ -145,7 +144,7 @@ def draw_scene(
     )
 
 
-class ShapesSplit:
+class ShapesSplit(Labelled):
     """`count` pictures of a split as a sequence of (picture, class), each drawn when it is asked for."""
 
     classes: tuple[str, ...] = KINDS
@@ -154,26 +153,14 @@ class ShapesSplit:
         _check_key(seed, split, 0)
         if count < 1:
             raise VitrailError(f"count must be at least 1 picture: got {count}")
+        super().__init__(_labels(seed, split, 0, count))
         self.split, self.count, self.size, self.seed = split, count, _check_size(size), seed
 
-    def __len__(self) -> int:
-        return self.count
-
-    def __getitem__(self, index: int) -> tuple[Image.Image, int]:
-        scene = self.scene(index)
-        return Image.fromarray(scene.picture), scene.label
+    def read(self, index: int, *, target: tuple[int, int] | None = None) -> Image.Image:
+        return Image.fromarray(self.scene(index).picture)
 
     def scene(self, index: int) -> Scene:
         """Everything about picture `index`; -1 is the last one, as in a list."""
         if not -self.count <= index < self.count:
             raise IndexError(f"picture {index} of {self.count}")
         return draw_scene(index % self.count, seed=self.seed, split=self.split, size=self.size)
-
-    def name(self, index: int) -> str:
-        """What to call one picture in a table: its number."""
-        return str(index)
-
-    @cached_property
-    def labels(self) -> Int64[np.ndarray, "count"]:
-        """The class of every picture, without drawing any."""
-        return _labels(self.seed, self.split, 0, self.count)

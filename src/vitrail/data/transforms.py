@@ -9,6 +9,7 @@ from jaxtyping import Float, UInt8
 from PIL import Image
 from torch import Tensor
 
+from vitrail.data.dataset import Split
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import Preprocessing
 
@@ -30,6 +31,11 @@ def fit_picture(picture: Image.Image, preprocessing: Preprocessing) -> np.ndarra
         picture = picture.resize((width, height), RESAMPLING[preprocessing.interpolation], box=box, reducing_gap=3.0)
     array = np.asarray(picture)
     return array[:, :, None] if preprocessing.channels == 1 else array
+
+
+def read_fitted(split: Split, index: int, preprocessing: Preprocessing) -> np.ndarray:
+    """One picture of a split at the model's size and channels, decoded no finer than that needs."""
+    return fit_picture(split.read(index, target=preprocessing.size), preprocessing)
 
 
 def center_box(size: tuple[int, int], target: tuple[int, int]) -> tuple[float, float, float, float]:

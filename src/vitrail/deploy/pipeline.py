@@ -20,7 +20,11 @@ Answer = list[dict[str, Any]]
 
 
 class ImageClassification:
-    """`classify(picture)` gives [{"label": ..., "score": ...}, ...], best first; a list of pictures gives a list of those."""
+    """`classify(picture)` gives [{"label": ..., "score": ...}, ...], best first; a list of pictures gives a list of those.
+
+    Scores are probabilities. Of a model with one label a picture they sum to 1 (softmax); of one with any number of labels
+    each class has its own, from 0 to 1 (sigmoid), and those above 0.5 are the labels it gives.
+    """
 
     def __init__(self, model: Any) -> None:
         if not model.num_classes:
@@ -38,7 +42,7 @@ class ImageClassification:
     def stream(self, pictures: Iterable[Picture], *, top_k: int = 5, batch: int = 32) -> Iterator[Answer]:
         """Answers one by one, pictures read a batch at a time."""
         source = iter(pictures)
-        while group := [open_picture(picture) for picture in islice(source, batch)]:
+        while group := [open_picture(picture, self.model.preprocessing.size) for picture in islice(source, batch)]:
             for row in self.scores(group):
                 best = row.argsort(descending=True, stable=True)[:top_k]
                 yield [{"label": self.labels[i], "score": float(row[i])} for i in best.tolist()]
@@ -47,17 +51,19 @@ class ImageClassification:
         """Probabilities, b k."""
         device = next(self.model.parameters()).device
         with torch.inference_mode():
-            return self.model(prepare(pictures, self.model.preprocessing).to(device)).float().softmax(-1).cpu()
+            logits = self.model(prepare(pictures, self.model.preprocessing).to(device)).float()
+            return (logits.sigmoid() if self.model.multi_label else logits.softmax(-1)).cpu()
 
 
-def open_picture(picture: Picture) -> Image.Image:
+def open_picture(picture: Picture, target: tuple[int, int]) -> Image.Image:
+    """Upright, in gray or color; a file is decoded no finer than `target` needs, as it is in training."""
     if isinstance(picture, Image.Image):
         return to_gray_or_color(ImageOps.exif_transpose(picture))  # upright, as one read from a file
     if isinstance(picture, np.ndarray):
         if picture.dtype != np.uint8 or not (picture.ndim == 2 or (picture.ndim == 3 and picture.shape[2] == 3)):
             raise VitrailError(f"a picture as an array must be uint8, h w or h w 3, got {picture.dtype} {picture.shape}")
         return to_gray_or_color(Image.fromarray(picture))
-    return read_picture(Path(picture).expanduser())
+    return read_picture(Path(picture).expanduser(), target=target)
 
 
 def pipeline(task: str, model: Any) -> ImageClassification:

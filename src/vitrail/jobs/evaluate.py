@@ -3,28 +3,33 @@
 import csv
 import io
 import json
+import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from vitrail.data.dataset import DataSet, Split
+from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, read_bad_files
+from vitrail.data.dataset import DataSet, Part, Split
+from vitrail.data.images import PictureError
 from vitrail.data.loading import Loader, choose_workers
-from vitrail.data.opening import open_data
-from vitrail.data.transforms import fit_picture
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
+from vitrail.jobs.cleaning import describe_bad, open_clean
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
+from vitrail.jobs.reporting import commands_for_run, write_page
 from vitrail.jobs.stored import read_options, to_store
 from vitrail.learn.training.progress_bar import ProgressBar, clock
-from vitrail.learn.training.run_folder import CONFIG
-from vitrail.learn.training.state import Progress, Row
+from vitrail.learn.training.run_folder import CONFIG, read_results
+from vitrail.learn.training.state import Progress
+from vitrail.models.card import write_card
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import find, load
 from vitrail.records import from_record
-from vitrail.report.classification import ClassificationReport, write_report
 from vitrail.tasks.classify import Classify, Predictions
 
 METRICS, PREDICTIONS, REPORT = "metrics.json", "predictions.csv", "report.html"
@@ -40,14 +45,32 @@ class Scored:
     labels: tuple[str, ...]
 
 
-def headline(split: str, metrics: dict[str, float]) -> str:
+def headline(split: str, metrics: Mapping[str, float]) -> str:
     """The last line of training and of `eval`."""
+    if "map" in metrics:
+        return f"{split} mAP {100 * metrics['map']:.2f} %"
     return f"{split} accuracy {100 * metrics['accuracy']:.2f} %"
 
 
-def score(model: Any, labels: tuple[str, ...], split: Split, *, batch: int, workers: int, device: str) -> Scored:
-    pictures = Loader(split, model.preprocessing, batch=batch, workers=workers)
-    predictions = Classify(model.to(device), device=device).evaluate(pictures.batches())
+def describe_interval(scored: Scored) -> str:
+    low, high = scored.predictions.interval
+    return f"95 % interval {100 * low:.2f} to {100 * high:.2f} %, by bootstrap over {len(scored.split):,} pictures"
+
+
+def score(
+    model: Any, labels: tuple[str, ...], split: Split, *, batch: int, workers: int, device: str, bad: BadFiles, name: str
+) -> Scored:
+    """The model's answers; pictures that have become unreadable since they were tried are left out of the split."""
+    met: set[str] = set()
+
+    def note(error: PictureError) -> None:
+        met.add(error.name)
+        bad.add(BadFile(error.name, name, error.reason, "during"))
+
+    pictures = Loader(split, model.preprocessing, batch=batch, workers=workers, on_bad=note)
+    predictions = Classify(model.to(device), multi_label=split.labels.ndim == 2, device=device).evaluate(pictures.batches())
+    if met:
+        split = Part(split, np.array([i for i in range(len(split)) if split.name(i) not in met], dtype=np.int64))
     return Scored(predictions.metrics, predictions, split, labels)
 
 
@@ -61,28 +84,68 @@ def evaluate(
     return run_evaluation(str(run), from_record(EvalOptions, record, what="evaluate"))
 
 
-def run_evaluation(run: str, options: EvalOptions) -> dict[str, float]:
+def run_evaluation(run: str, options: EvalOptions, *, quiet: bool = False) -> dict[str, float]:
     if options.batch < 1 or (options.workers != "auto" and options.workers < 0):
         raise VitrailError(f"--batch must be at least 1 and --workers at least 0, got {options.batch} and {options.workers}")
+    if not 0 <= options.bad_files <= 1:
+        raise VitrailError(f"--bad-files must be a share from 0 to 1, got {options.bad_files}")
     model, trained = load(run), training_options(run)
+    bar = ProgressBar(quiet=quiet)
+    opened = partial(open_clean, image_size=model.image_size, limit=options.bad_files, bar=bar)
     if trained is not None and (options.data is None or same_source(options.data, trained.data)):
         # Divided as it was in training: nothing that was learned from is scored as test.
-        data = open_data(trained.data, seed=trained.seed, image_size=model.image_size)
+        known = read_bad_files(find(run).resolve().parent / BAD_FILES)
+        data, bad = opened(trained.data, seed=trained.seed, known=known)
     elif options.data is not None:
-        data = open_data(options.data, image_size=model.image_size, divide=False)
+        data, bad = opened(options.data, seed=0, divide=False)
     else:
         raise VitrailError(f"{run}: a model folder does not say what it was trained on; give --data")
     data = match_labels(data, model)
-    split = data["train" if set(data.splits) == {"train"} else options.split]  # undivided: all of it
-    workers = choose_workers(split) if options.workers == "auto" else options.workers
-    scored = score(model, data.classes, split, batch=options.batch, workers=workers, device=choose_device(options.device))
-    if options.out is not None:
-        folder = Path(options.out).expanduser()
+    name = "train" if set(data.splits) == {"train"} else options.split  # undivided: all of it
+    split = data[name]
+    folder = None if options.out is None else Path(options.out).expanduser()
+    if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
+        bad.path = folder / BAD_FILES
+        bad.write()
+    workers = choose_workers(split) if options.workers == "auto" else options.workers
+    scored = score(
+        model,
+        data.classes,
+        split,
+        batch=options.batch,
+        workers=workers,
+        device=choose_device(options.device),
+        bad=bad,
+        name=name,
+    )
+    if bad.files:
+        bar.say(describe_bad(bad))
+    if folder is not None:
         write_predictions(folder / PREDICTIONS, scored)
-        facts = {"Model": run, "Data": options.data or data.name, "Split": f"{options.split}, {len(split):,} pictures"}
-        write_page(folder / REPORT, scored, model, title=f"{data.name}: {options.split}", headline=headline(options.split, scored.metrics),
-                   facts=facts, rows=[], configuration={}, commands={"Score it again": f"vitrail eval {run}"})  # fmt: skip
+        trained_in = None if trained is None else find(run).resolve().parent
+        write_page(
+            folder / REPORT,
+            scored.predictions,
+            scored.split,
+            model,
+            labels=scored.labels,
+            title=f"{data.name}: {options.split}",
+            headline=headline(options.split, scored.metrics),
+            facts={
+                "Model": f"{run}, {count_parameters(model):,} parameters",
+                "Data": options.data or data.name,
+                "Split": f"{options.split}, {len(scored.split):,} pictures",
+            },
+            rows=[] if trained_in is None else read_results(trained_in),
+            configuration={} if trained is None else to_store(trained),
+            commands={"Score it again": f"vitrail eval {shlex.quote(run)}"}
+            if trained_in is None
+            else commands_for_run(Path(run), config=trained_in / CONFIG),
+            data=data,
+            bad=bad.files.values(),
+        )
+    bar.say(describe_interval(scored))
     return scored.metrics
 
 
@@ -108,6 +171,11 @@ def match_labels(data: DataSet, model: Any) -> DataSet:
         raise VitrailError(
             f"{data.name}: has {len(data.classes)} classes; the model has {model.num_classes} and does not say which"
         )
+    if data.multi_label != model.multi_label:
+        several, one = "any number of labels a picture", "one label a picture"
+        raise VitrailError(
+            f"{data.name}: has {several if data.multi_label else one}; the model gives {several if model.multi_label else one}"
+        )
     if labels is None or data.classes == labels:
         return data
     unknown = [name for name in data.classes if name not in labels]
@@ -116,34 +184,37 @@ def match_labels(data: DataSet, model: Any) -> DataSet:
             f"{data.name}: the model does not know the class {unknown[0]!r}; it knows {', '.join(labels[:8])}{' …' if labels[8:] else ''}"
         )
     numbers = np.array([labels.index(name) for name in data.classes])
-    splits: dict[Any, Split] = {name: Renumbered(split, numbers) for name, split in data.splits.items()}
+    splits: dict[Any, Split] = {name: renumber(split, numbers, len(labels)) for name, split in data.splits.items()}
     return DataSet(name=data.name, classes=labels, splits=splits, notes=data.notes)
 
 
-class Renumbered:
-    """A split whose classes another data set counts in another order."""
-
-    def __init__(self, split: Split, numbers: np.ndarray) -> None:
-        self.split, self.numbers, self.labels = split, numbers, numbers[split.labels]
-
-    def __len__(self) -> int:
-        return len(self.split)
-
-    def __getitem__(self, index: int) -> tuple[Any, int]:
-        return self.split[index][0], int(self.labels[index])
-
-    def name(self, index: int) -> str:
-        return self.split.name(index)
+def renumber(split: Split, numbers: np.ndarray, classes: int) -> Split:
+    """A split whose classes another data set counts in another order: class i becomes numbers[i] of `classes`."""
+    if split.labels.ndim == 1:
+        labels = numbers[split.labels]
+    else:
+        labels = np.zeros((len(split), classes), dtype=bool)
+        labels[:, numbers] = split.labels
+    return Part(split, np.arange(len(split)), labels=labels)
 
 
 def finish(
-    folder: Path, data: DataSet, options: TrainOptions, progress: Progress, bar: ProgressBar
+    folder: Path, data: DataSet, options: TrainOptions, progress: Progress, bar: ProgressBar, bad: BadFiles
 ) -> tuple[dict[str, float], Any]:
     """Read test once, with the best model; write predictions, report and metrics, in this order: metrics.json ends a run."""
     model = load(folder / "best")
     assert isinstance(options.batch, int)
     assert isinstance(options.workers, int)
-    scored = score(model, data.classes, data["test"], batch=options.batch, workers=options.workers, device=options.device)
+    scored = score(
+        model,
+        data.classes,
+        data["test"],
+        batch=options.batch,
+        workers=options.workers,
+        device=options.device,
+        bad=bad,
+        name="test",
+    )
     write_predictions(folder / PREDICTIONS, scored)
     height, width = model.image_size
     facts = {
@@ -153,15 +224,35 @@ def finish(
         if progress.best
         else "",
     }
-    commands = {
-        "Classify pictures": f"vitrail predict {folder} PICTURE...",
-        "Score it again": f"vitrail eval {folder}",
-        "Repeat this run": f"vitrail train --config {folder / CONFIG}",
+    write_page(
+        folder / REPORT,
+        scored.predictions,
+        scored.split,
+        model,
+        labels=scored.labels,
+        title=data.name,
+        headline=headline("test", scored.metrics),
+        facts=facts,
+        rows=progress.rows,
+        configuration=to_store(options),
+        commands=commands_for_run(folder, config=folder / CONFIG),
+        data=data,
+        bad=bad.files.values(),
+    )
+    interval = scored.predictions.interval
+    told = {
+        "data": data.name,
+        "split": "test",
+        "metrics": scored.metrics,
+        "interval": interval,
+        "recipe": options.recipe,
+        "pictures": {name: len(split) for name, split in data.splits.items()},
     }
-    line = headline("test", scored.metrics)
-    write_page(folder / REPORT, scored, model, title=data.name, headline=line, facts=facts, rows=progress.rows,
-               configuration=to_store(options), commands=commands)  # fmt: skip
-    write_whole(folder / METRICS, json.dumps({"split": "test", **scored.metrics}, indent=2) + "\n")
+    write_card(folder / "best", model, told)
+    write_whole(folder / METRICS, json.dumps({"split": "test", "interval": interval, **scored.metrics}, indent=2) + "\n")
+    bar.say(describe_interval(scored))
+    if bad.files:
+        bar.say(describe_bad(bad))
     bar.say(f"report: {folder / REPORT}")
     return scored.metrics, model
 
@@ -170,40 +261,24 @@ def read_metrics(folder: Path) -> dict[str, float] | None:
     """The test metrics of a finished run, or None."""
     try:
         found = json.loads((folder / METRICS).read_text())
-        return {name: float(value) for name, value in found.items() if name != "split"}
-    except (OSError, ValueError, AttributeError):
+        return {name: float(value) for name, value in found.items() if name not in ("split", "interval")}
+    except (OSError, ValueError, AttributeError, TypeError):
         return None
 
 
 def write_predictions(path: Path, scored: Scored) -> None:
-    """A line a picture: what it is, what the model says, how sure it is."""
+    """A line a picture: what it is, what the model says, how sure it is; with several labels, how sure of each."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["picture", "truth", "predicted", "confidence"])
-    probabilities = scored.predictions.probabilities
-    for index, (truth, row) in enumerate(zip(scored.predictions.truth, probabilities, strict=True)):
-        best = int(row.argmax())
-        writer.writerow([scored.split.name(index), scored.labels[truth], scored.labels[best], f"{row[best]:.6f}"])
+    answers, labels = scored.predictions, np.array(scored.labels, dtype=object)
+    sure = answers.probabilities
+    if answers.multi_label:
+        writer.writerow(["picture", "truth", "predicted", *scored.labels])
+        for index, (truth, said) in enumerate(zip(answers.truth, answers.decisions, strict=True)):
+            words = ("|".join(labels[truth]), "|".join(labels[said]))
+            writer.writerow([scored.split.name(index), *words, *(f"{share:.6f}" for share in sure[index])])
+    else:
+        writer.writerow(["picture", "truth", "predicted", "confidence"])
+        for index, (is_, said) in enumerate(zip(answers.truth, sure.argmax(axis=1), strict=True)):
+            writer.writerow([scored.split.name(index), labels[is_], labels[said], f"{sure[index, said]:.6f}"])
     write_whole(path, text.getvalue())
-
-
-def write_page(
-    path: Path, scored: Scored, model: Any, *, title: str, headline: str, facts: dict[str, str],
-    rows: list[Row], configuration: dict[str, Any], commands: dict[str, str],
-) -> None:  # fmt: skip
-    write_report(
-        ClassificationReport(
-            title=title,
-            headline=headline,
-            facts=facts,
-            history=rows,
-            labels=scored.labels,
-            truth=scored.predictions.truth,
-            probabilities=scored.predictions.probabilities.astype(np.float32),
-            picture=lambda index: fit_picture(scored.split[index][0], model.preprocessing),
-            names=scored.split.name,
-            configuration=configuration,
-            commands=commands,
-        ),
-        path,
-    )

@@ -1,7 +1,10 @@
 """What this machine can do: devices and precisions."""
 
+import contextlib
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import torch
 
@@ -20,6 +23,18 @@ def choose_device(wish: str) -> str:
     if not there.get(device.type, False) or (device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count()):
         raise VitrailError(f'this machine has no device "{wish}"')
     return wish
+
+
+def spare_memory() -> int:
+    """Bytes that this process may still take: what the system says is available, within a container's limit."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else [4 * 2**30]
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        found.append(next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")))
+    with contextlib.suppress(OSError, ValueError):
+        used = int(Path("/sys/fs/cgroup/memory.current").read_text())
+        found.append(max(0, int(Path("/sys/fs/cgroup/memory.max").read_text()) - used))
+    return min(found)
 
 
 def check_precision(precision: str, device: str) -> None:

@@ -23,7 +23,9 @@ def whole(kind: Any, tokens: Sequence[Token]) -> Any:
 class TrainOptions:
     """What `vitrail train` and `vt.train` take. `auto` is replaced by what it chose, and config.yaml says by what."""
 
-    data: Annotated[str, Parameter(help="A folder of pictures, an .npz file, or a built-in set: digits, shapes.")]
+    data: Annotated[
+        str, Parameter(help="A folder of pictures, a list or other file (see the docs), or a built-in set: digits, shapes.")
+    ]
     task: Annotated[Literal["classify"], Parameter(help="What to learn.")] = "classify"
     model: Annotated[str, Parameter(help="A name from `vitrail models`; auto: by picture size and count.")] = "auto"
     epochs: Annotated[int | Auto, Parameter(converter=whole, help="Passes over the training pictures.")] = "auto"
@@ -47,6 +49,18 @@ class TrainOptions:
         Literal["auto", "tiny", "small", "plain"], Parameter(help="How to learn; auto: by the number of pictures.")
     ] = "auto"
     workers: Annotated[int | Auto, Parameter(converter=whole, help="Processes that read pictures.")] = "auto"
+    balance: Annotated[
+        Literal["none", "weights", "sampling"],
+        Parameter(help="For classes of unequal size: weigh the loss, or draw every class equally often."),
+    ] = "none"
+    bad_files: Annotated[float, Parameter(help="Stop if more than this share of the pictures cannot be read.")] = 0.05
+    cache: Annotated[
+        Literal["auto", "off", "memory", "disk"],
+        Parameter(help="Where decoded pictures are kept for the next epoch; auto: in memory if all fit."),
+    ] = "auto"
+    cache_gb: Annotated[float | Auto, Parameter(help="How much room the cache may take; auto: a quarter of the memory.")] = (
+        "auto"
+    )
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
     precision: Annotated[Literal["fp32", "bf16"], Parameter(help="Arithmetic of the forward pass.")] = "fp32"
     compile: Annotated[bool, Parameter(help="Compile the model first.", negative="")] = False
@@ -79,6 +93,7 @@ class EvalOptions:
     split: Annotated[Literal["train", "val", "test"], Parameter(help="Which part of it.")] = "test"
     batch: Annotated[int, Parameter(converter=whole, help="Pictures at a time.")] = 64
     workers: Annotated[int | Auto, Parameter(converter=whole, help="Processes that read pictures.")] = "auto"
+    bad_files: Annotated[float, Parameter(help="Stop if more than this share of the pictures cannot be read.")] = 0.05
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
     json: Annotated[bool, Parameter(help="Print the metrics as JSON.", negative="")] = False
     out: Annotated[str | None, Parameter(help="Write predictions.csv and report.html into this folder.")] = None

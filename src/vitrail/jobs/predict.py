@@ -36,14 +36,14 @@ def predict(run: str, paths: list[Path], *, top_k: int = 5, batch: int = 32) -> 
     """An answer a picture; one that cannot be read gives its error instead, and the rest goes on."""
     classify = ImageClassification(load(run))
     for start in range(0, len(paths), batch):
-        group = [(path, open_or_error(path)) for path in paths[start : start + batch]]
+        group = [(path, open_or_error(path, classify.model.preprocessing.size)) for path in paths[start : start + batch]]
         answers = iter(classify([picture for _, picture in group if not isinstance(picture, VitrailError)], top_k=top_k))
         for path, picture in group:
             yield path, picture if isinstance(picture, VitrailError) else next(answers)
 
 
-def open_or_error(path: Path) -> Image.Image | VitrailError:
+def open_or_error(path: Path, target: tuple[int, int]) -> Image.Image | VitrailError:
     try:
-        return read_picture(path)
+        return read_picture(path, target=target)
     except VitrailError as error:
         return error

@@ -7,19 +7,30 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from vitrail.data.cache import choose_cache
 from vitrail.data.dataset import DataSet, Split
 from vitrail.data.loading import choose_workers
 from vitrail.data.opening import BUILT_IN
 from vitrail.errors import VitrailError, check_choice
-from vitrail.jobs.machine import check_precision, choose_device
+from vitrail.jobs.machine import check_precision, choose_device, spare_memory
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.recipes import RECIPES, choose_recipe
 from vitrail.models.catalogue import model_config
 from vitrail.models.parts import KERNELS, position_name
 
-AT_LEAST: dict[str, float] = {"epochs": 1, "batch": 1, "image_size": 1, "workers": 0, "seed": 0, "weight_decay": 0, "rotate": 0}
-ABOVE: dict[str, float] = {"minutes": 0, "lr": 0, "clip": 0}
+AT_LEAST: dict[str, float] = {
+    "epochs": 1,
+    "batch": 1,
+    "image_size": 1,
+    "workers": 0,
+    "seed": 0,
+    "weight_decay": 0,
+    "rotate": 0,
+    "bad_files": 0,
+}
+ABOVE: dict[str, float] = {"minutes": 0, "lr": 0, "clip": 0, "cache_gb": 0}
 LARGEST_SEED = 2**63 - 1  # torch's generators take no more
+LARGEST = 224  # the side that is chosen for large pictures
 SHARES = ("warmup", "smoothing", "drop_path", "shift", "zoom", "cutout")
 
 
@@ -39,6 +50,8 @@ def check_numbers(options: TrainOptions) -> None:
                 raise VitrailError(f"{spelled} must be above {ABOVE[name]:g}, got {number}")
             if name in SHARES and not 0 <= number < 1:
                 raise VitrailError(f"{spelled} must be in [0, 1), got {number}")
+            if name == "bad_files" and number > 1:
+                raise VitrailError(f"{spelled} must be a share of at most 1, got {number}")
             if name == "in_channels" and number not in (1, 3):
                 raise VitrailError(f"{spelled} must be 1 (gray) or 3 (color), got {number}")
     if options.seed > LARGEST_SEED:
@@ -86,7 +99,7 @@ def absolute(source: str) -> str:
 def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> TrainOptions:
     """The same options with every `auto` replaced. `loaded` is the model that --weights brought."""
     train = data["train"]
-    first = [train[i][0] for i in spread(len(train), 32)]
+    first = sample_pictures(train, 32)
     choices: dict[str, Any] = {"device": choose_device(options.device)}
     check_precision(options.precision, choices["device"])
     if loaded is None:
@@ -111,6 +124,11 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
         choices["flip"] = channels == 3 and name != "plain"
     if options.workers == "auto":
         choices["workers"] = choose_workers(train)
+    room = choices["cache_gb"] = round(spare_memory() / 4 / 2**30, 3) if options.cache_gb == "auto" else options.cache_gb
+    if options.cache == "auto":
+        size = choices["image_size"] if loaded is None else loaded.image_size
+        # Both are read every epoch; test is read once.
+        choices["cache"] = choose_cache([data["train"], data["val"]], (*size, channels), budget=int(room * 2**30))
     return replace(options, **choices)
 
 
@@ -124,7 +142,7 @@ def choose_size(options: TrainOptions, pictures: list[Image.Image]) -> tuple[int
     shorter = int(np.median([min(p.size) for p in pictures]))
     if shorter <= 64:
         return (shorter, shorter)
-    return (min(224, shorter // 16 * 16),) * 2
+    return (min(LARGEST, shorter // 16 * 16),) * 2
 
 
 def choose_model(size: tuple[int, int], pictures: int) -> str:
@@ -139,4 +157,5 @@ def spread(count: int, wanted: int) -> list[int]:
 
 
 def sample_pictures(split: Split, wanted: int) -> list[Image.Image]:
-    return [split[i][0] for i in spread(len(split), wanted)]
+    """At most `wanted` of its pictures; decoded at no more than twice the side of the largest size that is chosen by itself."""
+    return [split.read(i, target=(LARGEST, LARGEST)) for i in spread(len(split), wanted)]

@@ -8,17 +8,22 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from vitrail.data.augmentation import Augmentation
+from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, read_bad_files
+from vitrail.data.cache import Cache
 from vitrail.data.dataset import DataSet
+from vitrail.data.images import PictureError
 from vitrail.data.loading import Loader
-from vitrail.data.opening import open_data
-from vitrail.data.transforms import fit_picture, measure
+from vitrail.data.transforms import measure, read_fitted
 from vitrail.errors import VitrailError
+from vitrail.jobs.cleaning import list_bad, open_clean
 from vitrail.jobs.evaluate import finish, read_metrics
 from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.settling import check_numbers, sample_pictures, settle, size_of, spell_out
+from vitrail.jobs.settling import check_numbers, settle, size_of, spell_out, spread
 from vitrail.jobs.stored import NOT_STORED, read_options, to_store
+from vitrail.learn.objectives.balance import class_weights
 from vitrail.learn.training.loop import Plan, fit
 from vitrail.learn.training.progress_bar import ProgressBar, clock
 from vitrail.learn.training.run_folder import CONFIG, RunFolder, new_run_folder
@@ -67,7 +72,10 @@ def run_training(options: TrainOptions, *, given: Set[str], quiet: bool = False)
         raise VitrailError(f"{folder}: exists and is not empty; a run is never overwritten (--resume goes on with it)")
 
     loaded = None if options.weights is None else load(options.weights)
-    data = open_data(options.data, seed=options.seed, image_size=size_of(options))
+    known = None if folder is None or not (folder / CONFIG).is_file() else read_bad_files(folder / BAD_FILES)
+    data, bad = open_clean(
+        options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, bar=bar, known=known
+    )
     options = settle(options, data, loaded=loaded)
     torch.manual_seed(options.seed)
     model = prepare_model(options, data, loaded)
@@ -75,17 +83,20 @@ def run_training(options: TrainOptions, *, given: Set[str], quiet: bool = False)
         folder = new_run_folder(Path("runs") / options.task, data.name)
     folder.mkdir(parents=True, exist_ok=True)
     run = RunFolder(folder)
+    describe(bar, data, options, model, folder)
+    list_bad(bad, folder, bar)  # before config.yaml, which says to a resumed run that the pictures have been tried
     run.write_config(to_store(options))
     run.write_machine()
-    describe(bar, data, options, model, folder)
 
-    numbers = {name: getattr(options, name) for name in ("shift", "rotate", "zoom", "cutout", "flip")}
-    task = Classify(model, smoothing=real(options.smoothing), device=options.device, compiled=options.compile)
-    load_batches = partial(
-        Loader, preprocessing=model.preprocessing, batch=whole(options.batch), workers=whole(options.workers), seed=options.seed
+    task = Classify(
+        model,
+        smoothing=real(options.smoothing),
+        weights=balancing_weights(options, data),
+        multi_label=data.multi_label,
+        device=options.device,
+        compiled=options.compile,
     )
-    train_pictures = load_batches(data["train"], shuffle=True, how=Augmentation(**numbers))
-    validation = load_batches(data["val"])
+    train_pictures, validation = make_loaders(options, data, model.preprocessing, bad)
     plan = Plan(
         epochs=whole(options.epochs),
         minutes=options.minutes,
@@ -98,8 +109,47 @@ def run_training(options: TrainOptions, *, given: Set[str], quiet: bool = False)
     )
     progress = fit(task, train_pictures, validation, plan, run, bar)
     bar.say(f"trained in {clock(progress.elapsed)}; the best epoch was {progress.best['epoch']:.0f}" if progress.best else "")
-    metrics, model = finish(folder, data, options, progress, bar)
+    metrics, model = finish(folder, data, options, progress, bar, bad)
     return Run(path=folder, model=model, metrics=metrics)
+
+
+def make_loaders(options: TrainOptions, data: DataSet, preprocessing: Preprocessing, bad: BadFiles) -> tuple[Loader, Loader]:
+    """Training pictures, shuffled and moved about, and validation pictures as they are; decoded ones are kept for next time."""
+    shape, budget = (*preprocessing.size, preprocessing.channels), int(real(options.cache_gb) * 2**30)
+    numbers = {name: getattr(options, name) for name in ("shift", "rotate", "zoom", "cutout", "flip")}
+    found: list[Loader] = []
+    for name in ("train", "val"):
+        split, training = data[name], name == "train"
+        cache = None
+        if options.cache in ("memory", "disk"):
+            cache = Cache(len(split), shape, kind=options.cache, budget=budget)
+            budget -= cache.size
+        found.append(
+            Loader(
+                split,
+                preprocessing,
+                batch=whole(options.batch),
+                shuffle=training,
+                balanced=training and options.balance == "sampling",
+                how=Augmentation(**numbers) if training else None,
+                seed=options.seed,
+                workers=whole(options.workers),
+                cache=cache,
+                on_bad=partial(note_bad, bad, name),
+            )
+        )
+    return found[0], found[1]
+
+
+def note_bad(bad: BadFiles, split: str, error: PictureError) -> None:
+    bad.add(BadFile(error.name, split, error.reason, "during"))
+
+
+def balancing_weights(options: TrainOptions, data: DataSet) -> Tensor | None:
+    if options.balance != "weights":
+        return None
+    weights = class_weights(data["train"].labels, len(data.classes))
+    return torch.from_numpy(weights)
 
 
 def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
@@ -111,6 +161,7 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
         model.preprocessing, model.labels = loaded.preprocessing, loaded.labels
         if model.labels != data.classes:
             model.reset_classifier(len(data.classes), labels=data.classes)
+        model.multi_label = data.multi_label
         return model.to(options.device)
     assert options.image_size is not None
     model = create_model(
@@ -122,9 +173,10 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
         attention=options.attention,
         drop_path=options.drop_path,
     )
-    model.labels = data.classes
+    model.labels, model.multi_label = data.classes, data.multi_label
     plain: Preprocessing = model.preprocessing
-    mean, std = measure(np.stack([fit_picture(picture, plain) for picture in sample_pictures(data["train"], 1000)]))
+    some = spread(len(data["train"]), 1000)
+    mean, std = measure(np.stack([read_fitted(data["train"], index, plain) for index in some]))
     model.preprocessing = replace(plain, mean=mean, std=std)
     return model.to(options.device)
 

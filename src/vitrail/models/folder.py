@@ -11,18 +11,22 @@ import torch
 
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
-from vitrail.models.catalogue import ARCHITECTURES, build_model, count_parameters
+from vitrail.models.card import CARD, write_card
+from vitrail.models.catalogue import ARCHITECTURES, build_model
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
 from vitrail.version import __version__
 
 FORMAT = 1
-CONFIG, WEIGHTS, CARD = "config.json", "model.safetensors", "README.md"
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
 PICKLES = frozenset({".pth", ".pt", ".bin", ".ckpt", ".pkl"})
 
 
-def save(model: Any, folder: str | Path) -> Path:
-    """Write a model folder; files that are already there are replaced one by one, each whole."""
+def save(model: Any, folder: str | Path, *, facts: Mapping[str, Any] | None = None) -> Path:
+    """Write a model folder; files that are already there are replaced one by one, each whole.
+
+    `facts` go into README.md: what the model learned from and how well it does (see `models.card`).
+    """
     folder = Path(folder)
     model = getattr(model, "_orig_mod", model)  # torch.compile's wrapper puts a word before every weight's name
     if getattr(model, "architecture", None) not in ARCHITECTURES:
@@ -35,8 +39,10 @@ def save(model: Any, folder: str | Path) -> Path:
     # Contiguous copies in name order, and no metadata: the bytes depend on the weights only.
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(model.state_dict().items())}
     write_whole(folder / WEIGHTS, safetensors.torch.save(tensors))
-    write_whole(folder / CONFIG, json.dumps(describe(model), indent=2, ensure_ascii=False) + "\n")
-    write_whole(folder / CARD, card(model))
+    config = json.dumps(describe(model), indent=2, ensure_ascii=False) + "\n"
+    # A class named by a folder whose name is not UTF-8 has lone surrogates; the escape of Python for them is that of JSON.
+    write_whole(folder / CONFIG, config.encode(errors="backslashreplace"))
+    write_card(folder, model, facts)
     return folder
 
 
@@ -48,27 +54,10 @@ def describe(model: Any) -> dict[str, Any]:
         "architecture": model.architecture,
         "config": to_record(model.config),
         "labels": None if model.labels is None else list(model.labels),
+        **({"multi_label": True} if model.multi_label else {}),
         "preprocessing": to_record(model.preprocessing),
         "versions": {"vitrail": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
     }
-
-
-def card(model: Any) -> str:
-    """A short page for people who find the folder."""
-    height, width = model.image_size
-    labels = (
-        ""
-        if model.labels is None
-        else "\nClasses: " + ", ".join(model.labels[:100]) + (" …" if model.labels[100:] else "") + "\n"
-    )
-    return (
-        f"---\nlibrary_name: vitrail\npipeline_tag: image-classification\n---\n"
-        f"# A Vitrail model ({model.architecture})\n\n"
-        f"{count_parameters(model):,} parameters, pictures of {height}x{width} with {model.config.in_channels} channel(s), "
-        f"{model.num_classes} classes.\n{labels}\n"
-        f'```python\nimport vitrail as vt\n\nclassify = vt.pipeline("image-classification", "path/to/this/folder")\n'
-        f'classify("picture.png")\n```\n'
-    )
 
 
 def load(source: str | Path) -> Any:
@@ -87,6 +76,7 @@ def load(source: str | Path) -> Any:
         raise VitrailError(f"{what}: config: no such model can be built ({error})") from None
     model.preprocessing = from_record(Preprocessing, config["preprocessing"], what=f"{what}: preprocessing")
     model.labels = None if config["labels"] is None else tuple(config["labels"])
+    model.multi_label = config.get("multi_label", False)  # the key came after the first folders of this format
     check_fit(model, what=what)
     fill(model, tensors, what=str(folder / WEIGHTS))
     return model.eval()
@@ -155,6 +145,8 @@ def read_config(path: Path) -> dict[str, Any]:
             raise VitrailError(f'{path}: the key "{key}" must be {getattr(kind, "__name__", kind)}, got {config[key]!r}')
         if key == "format" and config[key] > FORMAT:  # before the other keys, which may be others by then
             raise VitrailError(f"{path}: format {config[key]} is newer than this version reads ({FORMAT}); update vitrail")
+    if not isinstance(config.get("multi_label", False), bool):
+        raise VitrailError(f'{path}: the key "multi_label" must be bool, got {config["multi_label"]!r}')
     if config["labels"] is not None and not all(isinstance(label, str) for label in config["labels"]):
         raise VitrailError(f"{path}: labels must be a list of texts")
     if config["architecture"] not in ARCHITECTURES:

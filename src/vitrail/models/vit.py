@@ -82,6 +82,7 @@ class VisionTransformer(nn.Module):
         self.tokenizer, self.prefix, self.position = tokenizer, prefix, position
         self.encoder, self.head = encoder, head
         self.config, self.preprocessing, self.labels = config, preprocessing, labels
+        self.multi_label = False  # whether a picture may have several of the labels
 
     @property
     def image_size(self) -> tuple[int, int]:

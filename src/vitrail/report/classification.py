@@ -1,83 +1,75 @@
-"""report.html of a classification run: score, facts, curves, confusions, mistakes, classes, options and commands."""
+"""report.html of a classification run, in the order people ask: the score, what goes wrong, why, the data, the options."""
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Integer
 
 from vitrail.files import write_whole
-from vitrail.learn.metrics.confusion import confusion_matrix, confusion_shares, frequent_confusions, precision_recall
-from vitrail.report.figures import draw_confusion, draw_curves, to_svg
-from vitrail.report.matrix import DRAWN_CLASSES, NUMBERED_CLASSES
-from vitrail.report.page import (
-    Markup,
-    bar,
-    definitions,
-    drawing,
-    element,
-    join,
-    label,
-    page,
-    percent,
-    photograph,
-    section,
-    table,
-)
-from vitrail.report.pictures import encode_picture, is_small
+from vitrail.learn.metrics.calibration import binary_calibration, calibration
+from vitrail.learn.metrics.confusion import class_scores, confusion_matrix
+from vitrail.learn.metrics.multilabel import average_precision, label_scores
+from vitrail.report.attention import show_looks
+from vitrail.report.classes import show_classes
+from vitrail.report.confusions import show_confusions, show_pairs
+from vitrail.report.contents import ClassificationReport
+from vitrail.report.data_summary import show_data
+from vitrail.report.figures import draw_curves, to_svg
+from vitrail.report.page import Markup, contents, definitions, drawing, element, page, percent, section
+from vitrail.report.positions import show_positions
+from vitrail.report.reliability import show_calibration
+from vitrail.report.samples import show_best, show_unsure, show_worst
 
-MISTAKES, RIGHT_ONES, CONFUSIONS = 24, 8, 12  # at most so many are shown
-ROWS, HIDDEN_ROWS = 30, 1000  # of the table of classes: at once, and after a click
+__all__ = ["ClassificationReport", "write_report"]
 
-
-@dataclass(frozen=True, kw_only=True)
-class ClassificationReport:
-    """What the report shows of a run: n test pictures, k classes. `picture` is called only for the pictures shown."""
-
-    title: str
-    headline: str
-    facts: Mapping[str, str]
-    history: Sequence[Mapping[str, float | int]]  # rows of results.csv: epoch train_loss val_loss val_accuracy lr seconds
-    labels: tuple[str, ...]
-    truth: np.ndarray  # n, integers
-    probabilities: np.ndarray  # n k
-    picture: Callable[[int], np.ndarray]  # index -> uint8 h w c, c = 1 or 3
-    names: Callable[[int], str]  # index -> file name or number
-    configuration: Mapping[str, object]
-    commands: Mapping[str, str]  # what it does -> command
-
-    def __post_init__(self) -> None:
-        expected = (len(self.truth), len(self.labels))
-        if self.probabilities.shape != expected:
-            raise ValueError(f"probabilities must be pictures x classes, {expected}: got {self.probabilities.shape}")
+# What the numbers of metrics.json are called; the others are left to metrics.json.
+WORDS: Mapping[str, str] = {
+    "accuracy": "top-1 accuracy", "top5": "top-5 accuracy", "map": "mean average precision", "macro_f1": "macro-F1",
+    "balanced_accuracy": "balanced accuracy", "f1_macro": "macro-F1", "f1_micro": "micro-F1", "exact_match": "all labels right",
+    "ece": "calibration error",
+}  # fmt: skip
 
 
 def write_report(report: ClassificationReport, path: Path) -> None:
     """Write the page. Whoever reads `path` meanwhile sees the old page or the new one, never a part."""
-    write_whole(path, page(report.title, *_parts(report)))
+    sections = list(_sections(report))
+    write_whole(path, page(report.title, _header(report), contents(sections), *sections))
 
 
-def _parts(report: ClassificationReport) -> Iterator[Markup]:
-    predicted = np.argmax(report.probabilities, axis=1)
-    matrix = confusion_matrix(report.truth, predicted, len(report.labels))
-    yield element(
+def _header(report: ClassificationReport) -> Markup:
+    numbers = {words: percent(report.metrics[name]) for name, words in WORDS.items() if name in report.metrics}
+    parts = [element("p", report.headline, class_="headline")]
+    if report.interval is not None and np.isfinite(report.interval).all():
+        low, high = report.interval
+        words = f"95 % interval {100 * low:.1f}–{100 * high:.1f} %, by bootstrap over {report.count:,} pictures"
+        if low == high:  # it knows only what happened: a width of 0 would promise too much
+            words = f"no interval by bootstrap: all {report.count:,} pictures came out alike"
+        parts.append(element("p", words, class_="interval"))
+    return element(
         "header",
         element("div", *(element("span") for _ in range(4)), class_="mark"),
         element("h1", report.title),
-        element("p", report.headline, class_="headline"),
-        definitions(report.facts, kind="facts"),
+        *parts,
+        *([definitions(numbers, kind="numbers")] if numbers else []),
+        *([definitions(report.facts, kind="facts")] if report.facts else []),
     )
+
+
+def _sections(report: ClassificationReport) -> Iterator[Markup]:
     if report.history:
         yield _show_curves(report.history)
-    if len(predicted):
-        yield _show_confusions(matrix, report.labels)
-        yield _show_mistakes(report, predicted)
-        yield _show_right_ones(report, predicted)
-        yield _show_classes(matrix, report.labels)
+    if not report.count:
+        yield section("Score", note="There were no pictures to score.")
+    elif report.multi_label:
+        yield from _several_labels(report)
     else:
-        yield section("Test", note="There were no test pictures.")
+        yield from _one_label(report)
+    if report.count and report.looks is not None:
+        yield show_looks(report, report.looks)
+    if report.positions is not None:
+        yield show_positions(report.positions)
+    if report.data is not None:
+        yield show_data(report.data, report.labels)
     if report.commands:
         blocks = (
             element("div", element("p", what), element("pre", element("code", command)))
@@ -88,89 +80,34 @@ def _parts(report: ClassificationReport) -> Iterator[Markup]:
         yield section("Options", definitions(dict(_spell("", report.configuration)), kind="options"))
 
 
+def _one_label(report: ClassificationReport) -> Iterator[Markup]:
+    matrix = confusion_matrix(report.truth, report.said, len(report.labels))
+    yield show_confusions(matrix, report.labels)
+    if (pairs := show_pairs(report, matrix)) is not None:
+        yield pairs
+    yield show_classes(report.labels, class_scores(report.truth, report.said, len(report.labels)))
+    yield show_worst(report)
+    yield show_unsure(report)
+    yield show_best(report)
+    yield show_calibration(calibration(report.probabilities, report.truth), several=False)
+
+
+def _several_labels(report: ClassificationReport) -> Iterator[Markup]:
+    precisions = average_precision(report.probabilities, report.truth)
+    yield show_classes(report.labels, label_scores(report.said, report.truth), precisions)
+    yield show_worst(report)
+    yield show_unsure(report)
+    yield show_best(report)
+    yield show_calibration(binary_calibration(report.probabilities, report.truth), several=True)
+
+
 def _show_curves(history: Sequence[Mapping[str, float | int]]) -> Markup:
     panels = (
         drawing(to_svg(draw_curves(history, panels=("loss",))), "training and validation loss over the epochs"),
-        drawing(to_svg(draw_curves(history, panels=("accuracy",))), "validation accuracy over the epochs"),
+        drawing(to_svg(draw_curves(history, panels=("score",))), "validation score over the epochs"),
         drawing(to_svg(draw_curves(history, panels=("rate",))), "learning rate over the epochs"),
     )
     return section("Training", element("div", *panels, class_="curves"))
-
-
-def _show_confusions(matrix: Integer[np.ndarray, "k k"], labels: tuple[str, ...]) -> Markup:
-    note = "A row is a true class, a column an answer; the diagonal is right."
-    if len(labels) <= NUMBERED_CLASSES:
-        note += " The numbers count test pictures."
-    if len(labels) > DRAWN_CLASSES:
-        note += f" Shown: the {DRAWN_CLASSES} of {len(labels):,} classes with the most mistakes."
-    parts = [drawing(to_svg(draw_confusion(matrix, labels)), "confusion matrix", kind="confusion")]
-    shares, rows = confusion_shares(matrix), []
-    for true, said, count in frequent_confusions(matrix, CONFUSIONS):
-        between = element("span", " taken for ", class_="note")
-        words = join(label(labels[true], columns=40), between, label(labels[said], columns=40))
-        rows.append((words, f"{count:,}", percent(float(shares[true, said]))))
-    if rows:
-        parts.append(element("div", table(("Most frequent", "pictures", "of class"), rows), class_="card"))
-    return section("Confusions", element("div", *parts, class_="beside"), note=note)
-
-
-def _show_mistakes(report: ClassificationReport, predicted: Integer[np.ndarray, "n"]) -> Markup:
-    wrong, total = np.flatnonzero(predicted != report.truth), len(predicted)
-    if not len(wrong):
-        return section("Mistakes", note=f"None: all {total:,} test pictures were answered rightly.")
-    confidence = report.probabilities[wrong, predicted[wrong]]
-    first = wrong[np.argsort(-confidence, kind="stable")][:MISTAKES]
-    note = f"{len(wrong):,} of {total:,} test pictures; " + (
-        "the most confident first." if len(first) == len(wrong) else f"the {MISTAKES} most confident."
-    )
-    return section("Mistakes", _show_samples(report, predicted, first), note=note)
-
-
-def _show_right_ones(report: ClassificationReport, predicted: Integer[np.ndarray, "n"]) -> Markup:
-    right = np.flatnonzero(predicted == report.truth)
-    if not len(right):
-        return section("Right answers", note="None.")
-    some = np.sort(np.random.default_rng(0).choice(right, size=min(RIGHT_ONES, len(right)), replace=False))
-    return section("Right answers", _show_samples(report, predicted, some), note=f"{len(some)} of {len(right):,}, at random.")
-
-
-def _show_samples(
-    report: ClassificationReport, predicted: Integer[np.ndarray, "n"], indices: Integer[np.ndarray, "m"]
-) -> Markup:
-    return element("div", *(_show_sample(report, int(i), int(predicted[i])) for i in indices), class_="gallery")
-
-
-def _show_sample(report: ClassificationReport, index: int, said: int) -> Markup:
-    """The picture, what was said of it and how surely, and where that is wrong what it is and how sure that was."""
-    true, name, picture = int(report.truth[index]), report.names(index), report.picture(index)
-    shares = report.probabilities[index]
-    wrong = said != true
-
-    def answer(word: str, which: int, kind: str) -> Markup:
-        share = element("span", percent(float(shares[which]), digits=0))
-        return element("div", share, word, label(report.labels[which], columns=32), class_=f"answer {kind}")
-
-    words = [answer("said ", said, "said"), *([answer("is ", true, "truth")] if wrong else [])]
-    image = photograph(encode_picture(picture), f"{name}: {report.labels[true]}", pixelated=is_small(picture))
-    caption = element("figcaption", *words, element("span", re.split(r"[/\\]", name)[-1], class_="name", title=name))
-    return element("figure", image, caption, class_="sample wrong" if wrong else "sample")
-
-
-def _show_classes(matrix: Integer[np.ndarray, "k k"], labels: tuple[str, ...]) -> Markup:
-    precision, recall = precision_recall(matrix)
-    counts, order, note = matrix.sum(axis=1), np.arange(len(labels)), ""
-    if len(labels) > ROWS:
-        order, note = np.argsort(recall, kind="stable"), "The lowest recall first."  # NaN sorts last
-    head = ("Class", "pictures", "precision", "recall")
-    rows = [(label(labels[k]), f"{counts[k]:,}", bar(precision[k]), bar(recall[k])) for k in order[: ROWS + HIDDEN_ROWS]]
-    parts = [element("div", table(head, rows[:ROWS]), class_="card classes")]
-    if len(rows) > ROWS:
-        words = f"The next {len(rows) - ROWS:,} of {len(labels):,} classes"
-        parts.append(
-            element("details", element("summary", words), element("div", table(head, rows[ROWS:]), class_="card classes"))
-        )
-    note += " Precision: of the pictures called so, the share that are. Recall: of the pictures that are, the share called so."
-    return section("Classes", *parts, note=note.strip())
 
 
 def _spell(prefix: str, options: Mapping[str, object]) -> Iterator[tuple[str, str]]:

@@ -5,25 +5,25 @@ from types import MappingProxyType
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from vitrail.report.matrix import draw_confusion
-from vitrail.report.rendering import BLUE, INK, ORANGE, house_style, shorten, to_png, to_svg
+from vitrail.report.rendering import BLUE, INK, ORANGE, house_style, to_png, to_svg
 
-__all__ = ["History", "Panel", "draw_confusion", "draw_curves", "draw_samples", "to_png", "to_svg"]
+__all__ = ["History", "Panel", "draw_confusion", "draw_curves", "to_png", "to_svg"]
 
 History = Sequence[Mapping[str, float | int]]  # the rows of results.csv
-Panel = Literal["loss", "accuracy", "rate"]
-WIDTHS: Mapping[Panel, float] = MappingProxyType({"loss": 4.2, "accuracy": 4.2, "rate": 2.8})  # inches
+Panel = Literal["loss", "score", "rate"]
+WIDTHS: Mapping[Panel, float] = MappingProxyType({"loss": 4.2, "score": 4.2, "rate": 2.8})  # inches
 STEPS = (1, 2, 5, 10)  # ticks at round numbers
 
 
-def draw_curves(history: History, *, panels: tuple[Panel, ...] = ("loss", "accuracy", "rate")) -> Figure:
-    """Over the epochs, side by side: the losses, the validation accuracy, the learning rate."""
+def draw_curves(history: History, *, panels: tuple[Panel, ...] = ("loss", "score", "rate")) -> Figure:
+    """Over the epochs, side by side: the losses, the validation score, the learning rate."""
     with house_style():
         widths = [WIDTHS[panel] for panel in panels]
         figure = Figure(figsize=(sum(widths), 2.9), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
@@ -34,8 +34,8 @@ def draw_curves(history: History, *, panels: tuple[Panel, ...] = ("loss", "accur
             axes.yaxis.set_major_locator(MaxNLocator(nbins=5, steps=STEPS))
             if panel == "loss":
                 _draw_loss(axes, history)
-            elif panel == "accuracy":
-                _draw_accuracy(axes, history)
+            elif panel == "score":
+                _draw_score(axes, history)
             else:
                 _draw_rate(axes, history)
             if len(history) == 1:
@@ -50,9 +50,11 @@ def _draw_loss(axes: Axes, history: History) -> None:
     axes.legend(axes.lines, ["training", "validation"], loc="best", labelcolor="linecolor")
 
 
-def _draw_accuracy(axes: Axes, history: History) -> None:
-    axes.set_title("Validation accuracy", loc="left")
-    epochs, values = _draw_line(axes, history, "val_accuracy", color=BLUE)
+def _draw_score(axes: Axes, history: History) -> None:
+    """The accuracy, or the mean average precision where pictures have several labels."""
+    several = any("val_map" in row for row in history)
+    axes.set_title("Validation mean average precision" if several else "Validation accuracy", loc="left")
+    epochs, values = _draw_line(axes, history, "val_map" if several else "val_accuracy", color=BLUE)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
     if np.isfinite(values).any():
         best = int(np.nanargmax(values))
@@ -76,19 +78,3 @@ def _draw_line(axes: Axes, history: History, key: str, *, color: str) -> tuple[F
     values[~np.isfinite(values)] = np.nan
     axes.plot(epochs, values, color=color, marker="o" if len(epochs) <= 12 else None, markersize=3)
     return epochs, values
-
-
-def draw_samples(pictures: Sequence[UInt8[np.ndarray, "_h _w _c"]], captions: Sequence[str], *, columns: int = 8) -> Figure:
-    """A grid of pictures of one or three channels, each under its caption of one or more lines."""
-    columns = max(1, min(columns, len(pictures)))
-    rows = max(1, -(-len(pictures) // columns))
-    with house_style():
-        figure = Figure(figsize=(1.25 * columns, 1.6 * rows), layout="constrained")
-        spots = figure.subplots(rows, columns, squeeze=False).ravel()
-        for axes in spots:
-            axes.axis("off")
-        for axes, picture, caption in zip(spots[: len(pictures)], pictures, captions, strict=True):
-            axes.imshow(picture.squeeze(-1) if picture.shape[-1] == 1 else picture, cmap="gray", vmin=0, vmax=255)
-            lines = "\n".join(shorten(line, 18) for line in caption.splitlines())
-            axes.set_title(lines, fontsize=8, fontweight="normal", pad=3, parse_math=False)
-        return figure

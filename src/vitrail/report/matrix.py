@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float, Integer, UInt8
+from jaxtyping import Float, Integer
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vitrail.learn.metrics.confusion import confusion_shares, hardest_classes
 from vitrail.report.rendering import BLUE, INK, ORANGE, STRONG, count_columns, house_style, shorten
+from vitrail.report.tint import FAINTEST, tint
 
 NUMBERED_CLASSES = 15  # up to here a cell holds its number
 LABELLED_CLASSES = 30  # up to here every class has its tick; beyond, about twenty have
 DRAWN_CLASSES = 100  # beyond, only the classes with the most mistakes are drawn
 LABEL_COLUMNS = 14
-FAINTEST = 0.2  # opacity of the smallest share above zero: a single mistake can be seen
 
 
 def draw_confusion(matrix: Integer[np.ndarray, "k k"], labels: Sequence[str]) -> Figure:
@@ -35,7 +35,7 @@ def draw_confusion(matrix: Integer[np.ndarray, "k k"], labels: Sequence[str]) ->
     with house_style():
         figure = Figure(figsize=(width, height))
         axes = figure.add_axes((left / width, bottom / height, side / width, side / height))
-        axes.imshow(_tint(opacities, right), interpolation="none", aspect="auto")
+        axes.imshow(tint(opacities, right, faintest=FAINTEST), interpolation="none", aspect="auto")
         axes.set(ylabel="true class", xlabel="answer")
         _label_ticks(axes, names, every=every, font=font, upright=longest <= 3)
         if len(shown) <= NUMBERED_CLASSES:
@@ -44,17 +44,6 @@ def draw_confusion(matrix: Integer[np.ndarray, "k k"], labels: Sequence[str]) ->
             place = ((left + start * side) / width, 1 - 0.34 / height, 0.44 * side / width, 0.1 / height)
             _draw_scale(figure.add_axes(place), color, share)
         return figure
-
-
-def _tint(opacities: Float[np.ndarray, "h w"], right: Bool[np.ndarray, "h w"]) -> UInt8[np.ndarray, "h w 4"]:
-    """One hue each for right and wrong, opacity rising with the share: zero shows the page, light or dark."""
-    hues = np.where(right[..., None], _red_green_blue(BLUE), _red_green_blue(ORANGE))
-    alphas = np.where(opacities > 0, FAINTEST + (1 - FAINTEST) * opacities, 0)
-    return np.concatenate([hues, np.round(255 * alphas)[..., None]], axis=-1).astype(np.uint8)
-
-
-def _red_green_blue(color: str) -> tuple[int, int, int]:
-    return int(color[1:3], 16), int(color[3:5], 16), int(color[5:7], 16)
 
 
 def _label_ticks(axes: Axes, names: Sequence[str], *, every: int, font: float, upright: bool) -> None:
@@ -81,7 +70,12 @@ def _number_cells(axes: Axes, counts: Integer[np.ndarray, "k k"], opacities: Flo
 def _draw_scale(axes: Axes, color: str, share: float) -> None:
     """The legend of one hue, from nothing to `share`."""
     ramp = np.linspace(0, 1, 64)[None, :]
-    axes.imshow(_tint(ramp, np.full(ramp.shape, color == BLUE)), interpolation="none", aspect="auto", extent=(0, share, 0, 1))
+    axes.imshow(
+        tint(ramp, np.full(ramp.shape, color == BLUE), faintest=FAINTEST),
+        interpolation="none",
+        aspect="auto",
+        extent=(0, share, 0, 1),
+    )
     axes.set_title(f"{'right' if color == BLUE else 'wrong'}, share of the class", fontsize=7.5, loc="left", pad=3, color=color)
     ends = (0, share / 2, share)
     axes.set_xticks(ends, labels=[f"{100 * end:.3g} %" for end in ends], fontsize=7)

@@ -1,4 +1,4 @@
-"""Pictures of the data as small PNG files, for showing in a page."""
+"""Pictures of the data as small files, for showing in a page."""
 
 import io
 
@@ -8,16 +8,25 @@ from PIL import Image
 
 LARGEST = 160  # pixels of the longer side; smaller pictures keep their own size, and the page enlarges them
 PIXELATED = 64  # up to here a picture is enlarged with its pixels visible
+EXACT = 32  # up to here every pixel is kept; beyond, a JPEG is taken where it is the smaller file
+QUALITY = 88
 
 
 def encode_picture(picture: UInt8[np.ndarray, "h w c"]) -> bytes:
-    """A gray (c = 1) or color (c = 3) picture as the bytes of a PNG file, its longer side at most `LARGEST`."""
+    """A gray (c = 1) or color (c = 3) picture as the bytes of a PNG or JPEG file, its longer side at most `LARGEST`."""
     if picture.shape[-1] not in (1, 3):
         raise ValueError(f"a picture has 1 or 3 channels: got {picture.shape[-1]}")
     image = Image.fromarray(np.ascontiguousarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture))
     image.thumbnail((LARGEST, LARGEST), Image.Resampling.LANCZOS)
+    exact = _save(image, "PNG", optimize=True)
+    if max(image.size) <= EXACT:
+        return exact
+    return min(exact, _save(image, "JPEG", quality=QUALITY, subsampling=0, optimize=True), key=len)
+
+
+def _save(image: Image.Image, kind: str, **options: int) -> bytes:
     buffer = io.BytesIO()
-    image.save(buffer, format="PNG", optimize=True)
+    image.save(buffer, format=kind, **options)
     return buffer.getvalue()
 
 

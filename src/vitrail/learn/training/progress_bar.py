@@ -2,10 +2,12 @@
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 
 class ProgressBar:
@@ -36,6 +38,22 @@ class ProgressBar:
             self.bar.update(self.task, completed=done, description=f"epoch {epoch}", facts=facts)
         elif time.monotonic() - self.spoken > 30:  # a log file wants a sign of life, not a thousand lines
             self.say(f"epoch {epoch}  {done:4.0%}  {facts}")
+
+    @contextmanager
+    def counting(self, what: str) -> Iterator[Callable[[int, int], None]]:
+        """A bar of its own for something else than epochs: call what this gives with (done, in all)."""
+        if self.bar is None:
+
+            def speak(done: int, total: int) -> None:
+                if time.monotonic() - self.spoken > 30:
+                    self.say(f"{what}: {done:,} of {total:,}")
+
+            yield speak
+            return
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=self.console, transient=True) as counter:
+            task = counter.add_task(what, total=None)
+            yield lambda done, total: counter.update(task, completed=done, total=total)
 
     def say(self, line: str) -> None:
         self.spoken = time.monotonic()

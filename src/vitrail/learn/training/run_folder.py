@@ -17,7 +17,7 @@ from vitrail.learn.training.state import Row
 from vitrail.models.folder import save
 from vitrail.version import __version__
 
-CONFIG = "config.yaml"
+CONFIG, RESULTS = "config.yaml", "results.csv"
 
 
 class RunFolder:
@@ -48,10 +48,11 @@ class RunFolder:
     def write_results(self, rows: list[Row]) -> None:
         """A row an epoch, the whole table each time: a resumed run leaves no row twice."""
         text = io.StringIO()
-        writer = csv.DictWriter(text, list(rows[0]) if rows else ["epoch"], lineterminator="\n")
+        columns = list(dict.fromkeys(name for row in rows for name in row)) or ["epoch"]  # an older version had fewer
+        writer = csv.DictWriter(text, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
-        write_whole(self.path / "results.csv", text.getvalue())
+        write_whole(self.path / RESULTS, text.getvalue())
 
     def keep_steps(self, step: int) -> None:
         """Drop the records of steps that a resumed run will take again."""
@@ -68,6 +69,15 @@ class RunFolder:
 
     def save_model(self, name: str, model: Any) -> None:
         save(model, self.path / name)
+
+
+def read_results(folder: Path) -> list[Row]:
+    """The rows of a run's results.csv: numbers by name, those that a row does not have left out; nothing where there is no table."""
+    try:
+        with (folder / RESULTS).open(newline="", encoding="utf-8") as file:
+            return [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)]
+    except (OSError, ValueError, TypeError, AttributeError, csv.Error):  # written by us; edited, it is only not shown
+        return []
 
 
 def _step(line: str) -> float:

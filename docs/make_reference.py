@@ -1,0 +1,122 @@
+"""Writes docs/reference/command_line.md and docs/reference/python.md out of the code: `python docs/make_reference.py`.
+
+A test compares them with what this file would write, so the pages tell what is there.
+"""
+
+import ast
+import importlib.util
+import inspect
+import types
+import typing
+from pathlib import Path
+
+import vitrail
+from vitrail.cli.app import app
+from vitrail.cli.words import OPTIONS
+
+FOLDER = Path(__file__).parent / "reference"
+MADE = "<!-- Written by docs/make_reference.py: change the code, then run it. -->\n"
+
+
+def command_line() -> str:
+    """A section a verb: what it does, its arguments and options, its examples."""
+    parts = [
+        f"{MADE}# Command line\n",
+        "Every option can also be written as `lr=1e-3`, `-` and `_` are the same, and a switch needs no value. A mistake is "
+        "answered with one line and exit code 2; `--debug` shows where it arose. RUN is a run folder, a model folder, a `.safetensors` file or a hub id.\n",
+    ]
+    for verb in OPTIONS:
+        arguments = [a for a in app[verb].assemble_argument_collection() if a.parse and not a.children]
+        rows = [f"| {spell_names(a)} | {cell(a.parameter.help or '')} | {spell(a.hint)} | {default(a)} |" for a in arguments]
+        parts += [
+            f"## vitrail {verb}\n",
+            f"{inspect.cleandoc(app[verb].help)}\n",
+            "| option | | value | default |\n|---|---|---|---|\n" + "\n".join(rows) + "\n",
+            "```text\n" + "\n".join(line.strip() for line in examples(verb)) + "\n```\n",
+        ]
+    return "\n".join(parts)
+
+
+def examples(verb: str) -> list[str]:
+    return [line for line in (app[verb].help_epilogue or "").splitlines() if line.strip().startswith("vitrail ")]
+
+
+def spell_names(argument: typing.Any) -> str:
+    return " ".join(f"`{name}`" for name in argument.names)
+
+
+def spell(hint: object) -> str:
+    """A type as a word or two: number, text, its choices."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Literal:
+        return ", ".join(f"`{word}`" for word in arguments)
+    if origin in (typing.Union, types.UnionType):
+        return ", ".join(spell(argument) for argument in arguments if argument is not type(None))
+    if origin in (tuple, list):
+        return f"{spell(arguments[0])} …"
+    plain = {int: "whole number", float: "number", str: "text", bool: "switch"}
+    return plain.get(hint, getattr(hint, "__name__", str(hint)))  # type: ignore[call-overload]
+
+
+def default(argument: typing.Any) -> str:
+    if argument.required:
+        return "*required*"
+    value = argument.field_info.default
+    return "" if value is None or value is False else f"`{value}`"
+
+
+def cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+
+
+def python() -> str:
+    """A section a public name: its signature as written, and its docstring."""
+    parts = [
+        f"{MADE}# Python\n",
+        "`import vitrail as vt` does not import torch; each of these names is loaded when it is first used. What a user can put right raises `vt.VitrailError`, a `ValueError` of one line.\n",
+    ]
+    for name in sorted(vitrail._HOMES, key=str.lower):
+        parts.append(describe(f"vt.{name}", vitrail._HOMES[name], name))
+    parts += [describe(f"vt.explain.{name}", module, name) for name, module in explained()]
+    return "\n".join(parts)
+
+
+def explained() -> list[tuple[str, str]]:
+    """Each name of `vt.explain`, and the module it comes from."""
+    tree = ast.parse(source("vitrail.explain").read_text(encoding="utf-8"))
+    imports = (node for node in tree.body if isinstance(node, ast.ImportFrom))
+    return sorted((alias.name, node.module or "") for node in imports for alias in node.names)
+
+
+def source(module: str) -> Path:
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin)
+
+
+def describe(title: str, module: str, name: str) -> str:
+    """Read from the source, not from the object: the text is the same in every Python version, and torch is not imported."""
+    path = source(module)
+    text = path.read_text(encoding="utf-8")
+    found = next(
+        node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name
+    )
+    if isinstance(found, ast.FunctionDef):
+        lines = text.splitlines()[found.lineno - 1 : found.body[0].lineno - 1]
+        signature = "\n".join(lines).partition("  # fmt:")[0].removeprefix(f"def {name}").removesuffix(":")
+        signature = f"{title}{signature}"
+    else:
+        bases = ", ".join(ast.unparse(base) for base in found.bases)
+        fields = [f"    {ast.unparse(node)}" for node in found.body if isinstance(node, ast.AnnAssign)]
+        signature = "\n".join([f"class {title}" + (f"({bases})" if bases else ""), *fields])
+    where = path.relative_to(source("vitrail").parent).as_posix()
+    return f"## {title}\n\n```python\n{signature}\n```\n\n{inspect.cleandoc(ast.get_docstring(found) or '')}\n\n*`{where}`*\n"
+
+
+PAGES = {"command_line.md": command_line, "python.md": python}
+
+if __name__ == "__main__":
+    for page, text in PAGES.items():
+        (FOLDER / page).write_text(text(), encoding="utf-8")
+        print(FOLDER / page)

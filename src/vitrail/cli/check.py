@@ -1,0 +1,59 @@
+"""vitrail check"""
+
+import json as json_format
+import sys
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from vitrail.jobs.options import whole
+
+EXAMPLES = """Examples:
+
+  vitrail check pictures/
+  vitrail check pictures/ --out check/
+  vitrail check pictures/ --fix clean.csv
+  vitrail check hf:owner/name --json
+
+--out writes a contact sheet to look at; the list of --fix is data by itself: vitrail train --data clean.csv
+
+Exit code: 0 if nothing serious was found, 1 if something was (a leak between splits, unreadable files, one file with two
+labels, corrupt labels, an empty class, a folder that is no data set), 2 if the data cannot be opened.
+"""
+
+
+def check(
+    data: Annotated[str, Parameter(help="A folder of pictures, a list or other file, or a built-in set: digits, shapes.")],
+    /,
+    *,
+    fix: Annotated[
+        str | None, Parameter(help="Write a cleaned list to this .csv file: no unreadable files, no leaks, every file once.")
+    ] = None,
+    out: Annotated[
+        str | None, Parameter(help="Write contact_sheet.png, check.json and bad_files.csv into this folder.")
+    ] = None,
+    json: Annotated[bool, Parameter(help="Print one JSON object and nothing else.", negative="")] = False,
+    workers: Annotated[int | Literal["auto"], Parameter(converter=whole, help="Processes that read pictures.")] = "auto",
+    seed: Annotated[
+        int, Parameter(converter=whole, help="Which pictures are shown, and how what lacks a split is divided.")
+    ] = 0,
+) -> int:
+    """Look at data before training on it.
+
+    Every picture is read once: broken files, duplicates and leaks between splits (also cropped, rescaled or mirrored), classes,
+    sizes and labels are reported, then how to train on it and how long that takes here.
+    """
+    from vitrail.jobs.check import check
+    from vitrail.jobs.check_text import describe
+    from vitrail.learn.training.progress_bar import ProgressBar
+
+    bar = ProgressBar(quiet=json)
+    with bar.counting("reading pictures") as progress:
+        found = check(data, fix=fix, out=out, workers=None if workers == "auto" else workers, seed=seed, progress=progress)
+    if json:
+        json_format.dump(found.to_json(), sys.stdout)
+        print()
+    else:
+        for style, line in describe(found):
+            bar.console.print(line, style=style, markup=False)
+    return 1 if found.serious else 0

@@ -1,0 +1,114 @@
+"""Pictures that cannot be read: found before training begins, left out, and listed in bad_files.csv."""
+
+import csv
+import io
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from vitrail.data.dataset import DataSet, Part, Split, SplitName
+from vitrail.data.scanning import scan
+from vitrail.errors import VitrailError
+from vitrail.files import write_whole
+
+BAD_FILES = "bad_files.csv"
+COLUMNS = ("picture", "split", "reason", "met")
+When = Literal["before", "during"]  # training: those found before are not in the data at all
+
+
+@dataclass(frozen=True, slots=True)
+class BadFile:
+    """One picture that cannot be read."""
+
+    name: str
+    split: str
+    reason: str
+    when: When = "before"
+
+
+@dataclass(slots=True)
+class BadFiles:
+    """Each bad file once, in the order met; at most a share `limit` of `pictures`."""
+
+    pictures: int
+    limit: float = 0.05
+    path: Path | None = None  # where to list them, as soon as they are met
+    files: dict[str, BadFile] = field(default_factory=dict)
+
+    def add(self, bad: BadFile) -> None:
+        """List one more, unless it is known; too many of them end the run."""
+        if bad.name in self.files:
+            return
+        self.files[bad.name] = bad
+        self.write()
+        self.check()
+
+    def check(self) -> None:
+        count = len(self.files)
+        if count > self.limit * self.pictures:
+            first = next(iter(self.files.values()))
+            more = "" if count == 1 else f", and {count - 1} more"
+            raise VitrailError(
+                f"{count} of {self.pictures} pictures ({count / self.pictures:.1%}) cannot be read, more than the {self.limit:.1%} "
+                f"that --bad-files {self.limit:g} allows; {first.name}: {first.reason}{more}"
+            )
+
+    def names(self, when: When) -> set[str]:
+        return {bad.name for bad in self.files.values() if bad.when == when}
+
+    def write(self) -> None:
+        if self.path is None or not self.files:
+            return
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows((bad.name, bad.split, bad.reason, bad.when) for bad in self.files.values())
+        write_whole(self.path, text.getvalue())
+
+
+def read_bad_files(path: Path) -> list[BadFile]:
+    """What a run has listed; nothing where there is no list."""
+    if not path.is_file():
+        return []
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.reader(file, strict=True))
+        if rows[:1] != [list(COLUMNS)]:
+            raise ValueError(f"its first line must be {','.join(COLUMNS)}")
+        return [
+            BadFile(name, split, reason, "during" if met == "during" else "before") for name, split, reason, met in rows[1:]
+        ]
+    except (OSError, ValueError, csv.Error) as error:
+        raise VitrailError(f"{path}: not a list of bad files ({error})") from None
+
+
+def find_bad(data: DataSet, *, workers: int, progress: Callable[[int, int], None] | None = None) -> Iterator[BadFile]:
+    """Read every picture that stands in a file once, at the lowest resolution, and tell those that cannot be read.
+
+    `progress` is told (pictures done, pictures in all).
+    """
+    splits = {name: split for name, split in data.splits.items() if split.encoded}
+    total, before = sum(map(len, splits.values())), 0
+    for name, split in splits.items():
+        found = scan(split, workers=workers, progress=None if progress is None else partial(_shifted, progress, before, total))
+        yield from (BadFile(split.name(index), name, reason) for index, reason in found.bad)
+        before += len(split)
+
+
+def _shifted(progress: Callable[[int, int], None], before: int, total: int, done: int, count: int) -> None:
+    progress(before + done, total)
+
+
+def leave_out(data: DataSet, names: Collection[str]) -> DataSet:
+    """The data without the pictures of these names."""
+    if not names:
+        return data
+    splits: dict[SplitName, Split] = {}
+    for name, split in data.splits.items():
+        kept = np.array([i for i in range(len(split)) if split.name(i) not in names], dtype=np.int64)
+        splits[name] = split if len(kept) == len(split) else Part(split, kept)
+    return DataSet(name=data.name, classes=data.classes, splits=splits, notes=data.notes)

@@ -1,0 +1,69 @@
+"""What the readers share about folders: pictures by stem, splits by name, and a check that pictures are where a file says."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from vitrail.data.dataset import SYNONYMS, SplitName
+from vitrail.data.folder import find_pictures
+from vitrail.errors import VitrailError
+
+T = TypeVar("T")
+TRIED = 20  # so many of the first pictures are looked for
+
+
+def locate(folder: Path, name: str) -> Path:
+    """A name of a list below its folder; it may lead upward, or be a whole path. A name that no file can have is refused."""
+    try:
+        valid = b"\0" not in os.fsencode(name)
+    except UnicodeEncodeError:
+        valid = False
+    if not valid:
+        raise VitrailError(f"a path that no file can have: {name[:80]!r}")
+    return folder / name
+
+
+def exists(path: Path) -> bool:
+    """Whether a file or folder is there; one whose name is too long is not."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def check_some_exist(paths: Sequence[Path], *, where: Path) -> None:
+    """One missing picture is a bad file, told when it is read; when none of the first is there, the list is read wrongly."""
+    if paths and not any(exists(path) for path in paths[:TRIED]):
+        raise VitrailError(f'{where}: none of its first {len(paths[:TRIED])} pictures is there: no file "{paths[0]}"')
+
+
+def folder_splits(folder: Path) -> dict[SplitName, Path]:
+    """Subfolders that are named for a split."""
+    found: dict[SplitName, Path] = {}
+    for child in sorted(folder.iterdir()) if folder.is_dir() else ():
+        split = SYNONYMS.get(child.name.lower())
+        if split and child.is_dir():
+            if split in found:
+                raise VitrailError(f"{folder}: both {found[split].name} and {child.name} look like the {split} split; keep one")
+            found[split] = child
+    return found
+
+
+def pictures_by_stem(folder: Path) -> dict[str, Path]:
+    """Pictures below a folder, by their path in it without the suffix."""
+    found: dict[str, Path] = {}
+    for path in find_pictures(folder):
+        stem = path.relative_to(folder).with_suffix("").as_posix()
+        if stem in found:
+            raise VitrailError(f"{folder}: both {found[stem].name} and {path.name} have the name {stem}; keep one")
+        found[stem] = path
+    return found
+
+
+def in_order(splits: Mapping[SplitName, T], *, where: Path) -> dict[SplitName, T]:
+    """train, val and test as far as they are there; train must be."""
+    if "train" not in splits:
+        raise VitrailError(f"{where}: has {', '.join(splits) or 'no split'}, but no train split")
+    order: Iterable[SplitName] = ("train", "val", "test")
+    return {split: splits[split] for split in order if split in splits}

@@ -1,0 +1,51 @@
+"""Opening data for a job: every picture is tried once, and those that cannot be read are left out before it is divided."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, find_bad, leave_out
+from vitrail.data.dataset import DataSet
+from vitrail.data.opening import divide_data, find_data
+from vitrail.learn.training.progress_bar import ProgressBar
+
+
+def open_clean(
+    source: str,
+    *,
+    seed: int,
+    image_size: tuple[int, int] | None,
+    limit: float,
+    bar: ProgressBar,
+    known: Sequence[BadFile] | None = None,
+    divide: bool = True,
+) -> tuple[DataSet, BadFiles]:
+    """The data without its bad files, and those. So the splits are those of a set from which someone had removed the files.
+
+    `known` is what an earlier look has found: nothing is tried again, so that a run goes on with the data it began with.
+    """
+    data = find_data(source, image_size=image_size)
+    bad = BadFiles(pictures=sum(map(len, data.splits.values())), limit=limit)
+    if known is None:
+        with bar.counting("reading every picture once") as progress:
+            known = list(find_bad(data, workers=os.cpu_count() or 1, progress=progress))
+    bad.files |= {file.name: file for file in known}
+    bad.check()
+    data = leave_out(data, bad.names("before"))
+    return divide_data(data, seed=seed) if divide else data, bad
+
+
+def list_bad(bad: BadFiles, folder: Path, bar: ProgressBar) -> None:
+    """From now on they stand in a file, and a person is told."""
+    bad.path = folder / BAD_FILES
+    bad.write()
+    if bad.files:
+        bar.say(f"  {describe_bad(bad)}")
+
+
+def describe_bad(bad: BadFiles) -> str:
+    """One line for people."""
+    count = len(bad.files)
+    what = "1 picture that cannot be read is" if count == 1 else f"{count:,} pictures that cannot be read are"
+    where = "" if bad.path is None else f": see {bad.path}"
+    return f"{what} left out ({count / bad.pictures:.2%} of {bad.pictures:,}){where}"

@@ -1,0 +1,112 @@
+"""report.html from a model and its answers on a split: the end of training, and `vitrail eval --out`."""
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vitrail.data.bad_files import BadFile
+from vitrail.data.dataset import DataSet, Split
+from vitrail.data.images import PictureError
+from vitrail.data.transforms import normalize, read_fitted, to_unit
+from vitrail.learn.training.state import Row
+from vitrail.tasks.classify import Predictions
+
+if TYPE_CHECKING:
+    from vitrail.report.looks import Looks
+
+
+def write_page(
+    path: Path,
+    predictions: Predictions,
+    split: Split,
+    model: Any,
+    *,
+    labels: tuple[str, ...],
+    title: str,
+    headline: str,
+    facts: Mapping[str, str],
+    rows: Sequence[Row] = (),
+    configuration: Mapping[str, Any] | None = None,
+    commands: Mapping[str, str] | None = None,
+    data: DataSet | None = None,
+    bad: Iterable[BadFile] = (),
+) -> None:
+    """`predictions` are about `split`, in its order. `rows` are those of results.csv; `data` is what to sum up, `bad` what it lacks."""
+    # Here, because they import matplotlib, which `vitrail eval` without --out has no use for.
+    from vitrail.report.classification import ClassificationReport, write_report
+    from vitrail.report.data_summary import summarize
+    from vitrail.report.positions import position_similarity
+
+    report = ClassificationReport(
+        title=title,
+        headline=headline,
+        interval=predictions.interval if len(predictions.truth) else None,
+        metrics=predictions.metrics if len(predictions.truth) else {},
+        facts=facts,
+        history=rows,
+        labels=labels,
+        truth=predictions.truth,
+        probabilities=predictions.probabilities.astype(np.float32),
+        picture=lambda index: read_fitted(split, index, model.preprocessing),
+        names=split.name,
+        configuration=configuration or {},
+        commands=commands or {},
+        data=None if data is None else summarize(data, bad=tuple(bad)),
+        looks=look_at_some(model, predictions, split),
+        positions=position_similarity(model),
+    )
+    write_report(report, path)
+
+
+def look_at_some(model: Any, predictions: Predictions, split: Split) -> "Looks | str | None":
+    """Where the model looks on a dozen pictures, mistakes among them."""
+    from vitrail.report.looks import choose_pictures, look
+
+    wrong = (predictions.decisions != _as_labels(predictions)).any(axis=1)
+    indices, pictures = [], []
+    for index in choose_pictures(wrong).tolist():
+        try:
+            pictures.append(read_fitted(split, index, model.preprocessing))
+        except PictureError:  # gone since it was scored
+            continue
+        indices.append(index)
+    if not pictures:
+        return None
+    return look(model, normalize(to_unit(np.stack(pictures)), model.preprocessing), indices)
+
+
+def _as_labels(predictions: Predictions) -> np.ndarray:
+    """The truth as n k booleans."""
+    if predictions.multi_label:
+        return predictions.truth
+    return np.arange(predictions.logits.shape[1]) == predictions.truth[:, None]
+
+
+def commands_for_run(folder: Path, *, config: Path) -> dict[str, str]:
+    """What to do with a finished run: what it does -> a line for the shell, or lines of Python."""
+    run = shlex.quote(str(folder))
+    return {
+        "Classify pictures": f"vitrail predict {run} PICTURE...",
+        "Score it again": f"vitrail eval {run}",
+        "See its attention, in Python": attention_lines(str(folder)),
+        "Go on, if it was interrupted": f"vitrail train --out {run} --resume",
+        "Repeat it": f"vitrail train --config {shlex.quote(str(config))}",
+    }
+
+
+def attention_lines(run: str) -> str:
+    """Python that records every layer's attention on one picture."""
+    return (
+        "from pathlib import Path\n"
+        "import vitrail as vt\n"
+        "from vitrail.data.images import read_picture\n"
+        "from vitrail.data.transforms import prepare\n\n"
+        f"model = vt.load({run!r})\n"
+        'images = prepare([read_picture(Path("PICTURE"))], model.preprocessing)\n'
+        "with vt.explain.record(model) as seen:\n"
+        "    scores = model(images).softmax(-1)\n"
+        "print(seen.layers[-1].shape)  # pictures, heads, queries, keys; rows sum to 1"
+    )

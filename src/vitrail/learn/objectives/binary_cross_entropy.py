@@ -1,0 +1,27 @@
+"""The classification loss where a picture has any number of labels: each class is a yes or no of its own.
+
+b batch, k classes
+"""
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+def binary_cross_entropy(
+    logits: Float[Tensor, "b k"],
+    labels: Bool[Tensor, "b k"],
+    *,
+    smoothing: float = 0.0,
+    weights: Float[Tensor, "k"] | None = None,
+) -> Float[Tensor, ""]:
+    """-w (t log p + (1 - t) log(1 - p)) with p = sigmoid(logits), mean over batch and classes.
+
+    Targets are t = (1 - s) label + s/2: label smoothing with the two outcomes of each class as its classes. The weight w is
+    `weights` of the class where the label is there, and 1 where it is not. Without smoothing this is torch's `pos_weight`;
+    with it, that would multiply the s/2 of every absent label too, and a rare label of weight 100 would be said of everything.
+    """
+    targets = labels.float() * (1.0 - smoothing) + 0.5 * smoothing
+    factors = None if weights is None else torch.where(labels, weights, 1.0)
+    return F.binary_cross_entropy_with_logits(logits.float(), targets, weight=factors)

@@ -1,0 +1,207 @@
+"""README.md of a model folder: a model card in Hugging Face's form  [Mitchell+ 2019], YAML for machines and a page for people.
+
+Nothing in it tells when, where or on which machine it was written.
+"""
+
+import math
+import unicodedata
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import yaml
+
+from vitrail.errors import check_choice
+from vitrail.files import write_whole
+from vitrail.models.catalogue import count_parameters
+from vitrail.preprocessing import Preprocessing
+
+CARD = "README.md"
+FACTS = ("data", "pictures", "recipe", "split", "metrics", "interval", "limits")
+MOST_LABELS = 100
+MOST_LETTERS = 200
+DETAILS = ("width", "depth", "heads", "tokenizer", "patch", "position", "attention", "pool")  # those that a config has
+METRIC_NAMES = {
+    "accuracy": "Accuracy", "top5": "Top-5 accuracy", "macro_f1": "Macro F1", "balanced_accuracy": "Balanced accuracy",
+    "ece": "Expected calibration error", "map": "Mean average precision", "f1_micro": "Micro F1", "f1_macro": "Macro F1",
+    "exact_match": "All labels right", "loss": "Loss",
+}  # fmt: skip
+
+
+def write_card(folder: str | Path, model: Any, facts: Mapping[str, Any] | None = None) -> None:
+    """Write the card of the model in `folder`, or write it anew when more is known."""
+    write_whole(Path(folder) / CARD, card(model, facts))
+
+
+def card(model: Any, facts: Mapping[str, Any] | None = None) -> str:
+    """The whole page. Facts, each optional: `data` (a name), `pictures` (how many in each split), `recipe` (words or options),
+    `split` and `metrics` (what was measured on it), `interval` (of the headline metric, 95 %), `limits` (sentences)."""
+    known = dict(facts or {})
+    for name in known:
+        check_choice("fact of a model card", name, FACTS)
+    metrics = {plain(name): float(value) for name, value in known.get("metrics", {}).items() if math.isfinite(value)}
+    header = yaml.safe_dump(front_matter(model, known, metrics), sort_keys=False, allow_unicode=True, width=math.inf)
+    parts = [
+        f"# {_kind(model).capitalize()} ({model.architecture})",
+        *_what(model),
+        *_use(model),
+        *_training(known),
+        *_scores(known, metrics),
+        *_limits(model, known),
+    ]
+    return f"---\n{header}---\n" + "\n\n".join(parts) + "\n"
+
+
+def front_matter(model: Any, facts: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[str, Any]:
+    """What hubs index: library, task, tags, and the scores as Hugging Face's model-index."""
+    task = "image-classification" if model.num_classes else "image-feature-extraction"
+    multi_label = ["multi-label"] if model.multi_label else []
+    header: dict[str, Any] = {
+        "library_name": "vitrail",
+        "pipeline_tag": task,
+        "tags": ["vision", model.architecture, *multi_label],
+    }
+    if metrics and "data" in facts:
+        dataset = {"name": _name(facts["data"]), "type": _name(facts["data"]), "split": plain(facts.get("split", "test"))}
+        values = [
+            {"type": name, "value": round(value, 6), "name": METRIC_NAMES.get(name, name)} for name, value in metrics.items()
+        ]
+        header["metrics"] = [name for name in metrics if name != "loss"]
+        header["model-index"] = [
+            {
+                "name": f"{model.architecture} on {_name(facts['data'])}",
+                "results": [{"task": {"type": task}, "dataset": dataset, "metrics": values}],
+            }
+        ]
+    return header
+
+
+def _kind(model: Any) -> str:
+    if not model.num_classes:
+        return "image features"
+    return "multi-label image classifier" if model.multi_label else "image classifier"
+
+
+def _what(model: Any) -> Iterable[str]:
+    height, width = model.image_size
+    details = ", ".join(f"{name} {getattr(model.config, name)}" for name in DETAILS if hasattr(model.config, name))
+    classes = f"{model.num_classes} classes" if model.num_classes else "features instead of classes"
+    yield (
+        f"A model of the Vitrail library: {count_parameters(model):,} parameters, pictures of {height}x{width} with "
+        f"{model.config.in_channels} channel(s), {classes}."
+    )
+    yield f"Architecture {literal(model.architecture)}: {details}."
+    yield f"Preprocessing, which the library applies by itself: {describe_preprocessing(model.preprocessing)}."
+    if model.labels is not None:
+        lines = [f"{number:>3}  {plain(label)}" for number, label in enumerate(model.labels[:MOST_LABELS])]
+        more = len(model.labels) - MOST_LABELS
+        yield "## Labels"
+        yield block([*lines, f"     and {more:,} more: config.json has them all"] if more > 0 else lines, "text")
+
+
+def describe_preprocessing(preprocessing: Preprocessing) -> str:
+    """How a picture becomes a model's input, in words."""
+    height, width = preprocessing.size
+    size = f"{height}x{width} (height x width)"
+    fit = {
+        "crop": f"resized until it just covers {size}, of which the middle is cut out",
+        "squash": f"resized to {size}, whatever its shape",
+    }[preprocessing.fit]
+    channels = {1: "gray", 3: "RGB"}.get(preprocessing.channels, f"{preprocessing.channels} channels")
+    mean, std = (", ".join(f"{value:.4g}" for value in values) for values in (preprocessing.mean, preprocessing.std))
+    return (
+        f"turned upright and to {channels}, {fit} ({preprocessing.interpolation}), scaled to [0, 1], "
+        f"then (x - mean) / std with mean {mean} and std {std}"
+    )
+
+
+def _use(model: Any) -> Iterable[str]:
+    yield "## How to use it"
+    if not model.num_classes:
+        yield block(
+            ["import vitrail as vt", "", 'model = vt.load("path/to/this/folder")', "features = model(images)"], "python"
+        )
+        return
+    call = 'classify = vt.pipeline("image-classification", "path/to/this/folder")'
+    yield block(["import vitrail as vt", "", call, 'classify("picture.png")  # [{"label": ..., "score": ...}, ...]'], "python")
+    yield block(["vitrail predict path/to/this/folder picture.png"], "bash")
+
+
+def _training(facts: Mapping[str, Any]) -> Iterable[str]:
+    lines = []
+    if "data" in facts:
+        lines.append(f"- Data: {literal(_name(facts['data']))}")
+    if "pictures" in facts:
+        counts = ", ".join(f"{count:,} {plain(split)}" for split, count in facts["pictures"].items())
+        lines.append(f"- Pictures: {counts}")
+    recipe = facts.get("recipe")
+    if isinstance(recipe, Mapping):
+        lines.append(f"- Recipe: {literal(', '.join(f'{key} {_name(value)}' for key, value in recipe.items()))}")
+    elif recipe:
+        lines.append(f"- Recipe: {literal(recipe)}")
+    return ["## Training", "\n".join(lines)] if lines else []
+
+
+def _scores(facts: Mapping[str, Any], metrics: Mapping[str, float]) -> Iterable[str]:
+    if not metrics:
+        return
+    low, high = facts.get("interval", (math.nan, math.nan))
+    headline = "map" if "map" in metrics else "accuracy"
+    yield "## Scores"
+    if headline in metrics:
+        # The bootstrap of a score without a mistake has no width, which says nothing about other pictures.
+        interval = (
+            f" (95 % interval {100 * low:.2f} to {100 * high:.2f} %, by bootstrap over the pictures)" if low < high else ""
+        )
+        yield f"{METRIC_NAMES[headline]} on {plain(facts.get('split', 'test'))}: **{100 * metrics[headline]:.2f} %**{interval}."
+    rows = [f"| {METRIC_NAMES.get(name, name)} | {value:.4f} |" for name, value in metrics.items()]
+    yield "\n".join(["| measure | value |", "|---|---:|", *rows])
+
+
+def _limits(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
+    yield "## Limits"
+    lines = []
+    if model.num_classes and model.multi_label:
+        lines.append(f"It knows {model.num_classes} labels and nothing else; each has a score of its own, from 0 to 1.")
+    elif model.num_classes:
+        lines.append(f"It answers with one of its {model.num_classes} classes even for a picture of something else.")
+    lines.append("Scores hold for pictures of the kind it was trained on; check it on yours before you rely on it.")
+    given = facts.get("limits", ())
+    lines += [plain(line) for line in ((given,) if isinstance(given, str) else given)]
+    yield "\n".join(f"- {line}" for line in lines)
+
+
+def plain(text: Any) -> str:
+    """One line of text that can be shown: no line breaks, no control or text-direction characters, no lone surrogates."""
+    line = " ".join(str(text).split())
+    shown = "".join(c for c in line if unicodedata.category(c) not in ("Cc", "Cs") and not _turns(c))
+    return shown if len(shown) <= MOST_LETTERS else shown[: MOST_LETTERS - 1] + "…"
+
+
+def _turns(letter: str) -> bool:
+    return "\u202a" <= letter <= "\u202e" or "\u2066" <= letter <= "\u2069"
+
+
+def _name(text: Any) -> str:
+    """The last part of what may be a path: where a user keeps data is nobody's business."""
+    return plain(PurePosixPath(str(text).replace("\\", "/")).name) or "data"
+
+
+def literal(text: Any) -> str:
+    """Markdown that shows the text as it is: code between more backticks than it has in a row."""
+    shown = plain(text)
+    fence = "`" * (_longest_run(shown) + 1)
+    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def block(lines: Iterable[str], language: str) -> str:
+    """A block of code whose fence no line of it can close."""
+    text = "\n".join(lines)
+    fence = "`" * max(3, _longest_run(text) + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _longest_run(text: str) -> int:
+    """How many backticks stand in a row at most."""
+    return max(map(len, "".join(c if c == "`" else " " for c in text).split()), default=0)

@@ -1,0 +1,87 @@
+"""The losses against their formulas, and the weights that balance classes."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from vitrail.learn.objectives.balance import class_weights
+from vitrail.learn.objectives.binary_cross_entropy import binary_cross_entropy
+from vitrail.learn.objectives.cross_entropy import cross_entropy
+
+
+@pytest.fixture
+def logits():
+    return torch.randn(7, 5, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_weighted_cross_entropy_is_its_formula(logits, smoothing):
+    labels, weights = torch.tensor([0, 1, 2, 3, 4, 0, 0]), torch.tensor([0.2, 3.0, 1.0, 0.5, 2.0])
+    logs = logits.log_softmax(-1)
+    targets = (1 - smoothing) * torch.eye(5)[labels] + smoothing / 5
+    expected = -(weights * targets * logs).sum() / weights[labels].sum()
+    assert_close(cross_entropy(logits, labels, smoothing=smoothing, weights=weights), expected)
+    assert_close(
+        cross_entropy(logits, labels, smoothing=smoothing, weights=torch.ones(5)),
+        cross_entropy(logits, labels, smoothing=smoothing),
+    )
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_weighted_binary_cross_entropy_is_its_formula(logits, smoothing):
+    labels, weights = torch.rand(7, 5) < 0.4, torch.tensor([0.2, 3.0, 1.0, 0.5, 2.0])
+    targets = labels * (1 - smoothing) + smoothing / 2
+    p = logits.sigmoid()
+    factors = torch.where(labels, weights, 1.0)
+    expected = -(factors * (targets * p.log() + (1 - targets) * (1 - p).log())).mean()
+    assert_close(binary_cross_entropy(logits, labels, smoothing=smoothing, weights=weights), expected)
+    assert_close(binary_cross_entropy(1e4 * (labels * 2.0 - 1), labels), torch.tensor(0.0))  # no overflow
+
+
+def test_positive_weights_are_torchs_without_smoothing(logits):
+    labels, weights = torch.rand(7, 5) < 0.4, torch.tensor([0.2, 3.0, 1.0, 0.5, 2.0])
+    expected = F.binary_cross_entropy_with_logits(logits, labels.float(), pos_weight=weights)
+    assert_close(binary_cross_entropy(logits, labels, weights=weights), expected)
+
+
+def test_a_heavy_label_that_is_never_there_is_not_said():
+    """The best logit for an absent label is that of the smoothed target, whatever the weight of its positives."""
+    logits, labels = torch.zeros(4, 1, requires_grad=True), torch.zeros(4, 1, dtype=torch.bool)
+    optimizer = torch.optim.LBFGS([logits], max_iter=50)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = binary_cross_entropy(logits, labels, smoothing=0.1, weights=torch.tensor([100.0]))
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    assert_close(logits.sigmoid(), torch.full((4, 1), 0.05), atol=1e-3, rtol=0)
+
+
+def test_losses_are_in_full_precision(logits):
+    half = logits.bfloat16()
+    assert cross_entropy(half, torch.zeros(7, dtype=torch.int64)).dtype == torch.float32
+    assert binary_cross_entropy(half, torch.zeros(7, 5, dtype=torch.bool)).dtype == torch.float32
+
+
+def test_known_weights():
+    np.testing.assert_allclose(class_weights(np.array([0, 0, 0, 1]), 2), [4 / (2 * 3), 4 / (2 * 1)])
+    np.testing.assert_allclose(class_weights(np.array([0, 0, 2, 2]), 3), [1, 1, 1])  # the second has no pictures
+    many = np.zeros((1000, 4), dtype=bool)
+    many[:250, 0] = many[:1, 1] = many[:, 2] = True
+    np.testing.assert_allclose(class_weights(many, 4), [3, 100, 0.01, 1])
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=60))
+def test_a_picture_weighs_one_on_average_and_every_class_the_same(labels):
+    labels = np.array(labels)
+    weights = class_weights(labels, 7)
+    assert weights.dtype == np.float32
+    assert weights[labels].mean() == pytest.approx(1, rel=1e-5)
+    totals = np.bincount(labels, weights=weights[labels], minlength=7)
+    assert np.ptp(totals[totals > 0]) < 1e-4

@@ -1,0 +1,97 @@
+"""Where a model looks: what is measured for each kind of pooling, and the map laid over the picture."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vitrail as vt
+from vitrail.explain import record
+from vitrail.nn.attention.softmax import SoftmaxKernel
+from vitrail.report.attention import show_looks
+from vitrail.report.looks import MUCH, Looks, choose_pictures, look, overlay, scale
+
+SIZE = (24, 40)  # a grid of 3x5
+
+
+def model_with(pool, prefix):
+    torch.manual_seed(0)
+    return vt.create_model(
+        "vit_tiny_patch16_224", image_size=SIZE, patch=8, width=24, depth=2, heads=3, num_classes=5, pool=pool, prefix=prefix
+    ).train()
+
+
+def images(count=2):
+    return torch.randn(count, 3, *SIZE, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize(
+    ("pool", "prefix", "words"),
+    [("class", 3, "class token"), ("mean", 0, "no class token"), ("attention", 1, "attention pooling")],
+)
+def test_each_map_has_the_grid_and_a_mean_of_one(pool, prefix, words):
+    model = model_with(pool, prefix)
+    looks = look(model, images(), [7, 4])
+    assert looks.maps.shape == (2, 3, 5)
+    np.testing.assert_allclose(looks.maps.mean(axis=(1, 2)), 1, rtol=1e-5)
+    assert looks.indices.tolist() == [7, 4]
+    assert words in looks.words
+    assert model.training
+
+
+def test_the_class_tokens_row_of_the_last_layer_is_what_is_shown():
+    model = model_with("class", 2)
+    with record(model.eval()) as seen, torch.inference_mode():
+        model(images())
+    row = seen.layers[-1].mean(1)[:, 0, 2:]
+    expected = (row / row.mean(1, keepdim=True)).reshape(2, 3, 5).numpy()
+    np.testing.assert_allclose(look(model, images(), [0, 1]).maps, expected, rtol=1e-5)
+
+
+def test_a_kernel_without_weights_is_said_in_one_line(monkeypatch, make_report):
+    monkeypatch.setattr(SoftmaxKernel, "supports", SoftmaxKernel.supports - {"weights"})
+    found = look(model_with("class", 1), images(), [0, 1])
+    assert isinstance(found, str)
+    assert "softmax attention has no weights to record" in found
+    assert "Not shown: " in show_looks(make_report(), found)
+
+
+@given(wrong=st.lists(st.booleans(), max_size=60))
+@settings(max_examples=50, deadline=None)
+def test_the_chosen_pictures_are_different_ones_and_up_to_half_are_mistakes(wrong):
+    wrong = np.array(wrong, dtype=bool)
+    chosen = choose_pictures(wrong)
+    mistakes = min(6, int(wrong.sum()))
+    assert len(set(chosen.tolist())) == len(chosen) == mistakes + min(12 - mistakes, int((~wrong).sum()))
+    assert wrong[chosen].tolist() == sorted(wrong[chosen].tolist(), reverse=True)
+    assert wrong[chosen].sum() == mistakes
+
+
+def test_an_overlay_keeps_the_shape_of_the_picture_and_is_strongest_where_the_map_is():
+    shares = np.zeros((3, 5))
+    shares[0, 4] = 9.0
+    drawn = overlay(np.full((30, 50, 3), 100, dtype=np.uint8), shares, 4.0)
+    assert drawn.shape == (90, 150, 3)  # enlarged threefold, not squashed
+    np.testing.assert_array_equal(drawn[60:, :60], np.full((30, 60, 3), 80))  # nothing: 30 + 0.5 * 100
+    np.testing.assert_allclose(drawn[5, 145], 0.15 * 80 + 0.85 * MUCH, atol=1)  # beyond the scale: its end
+
+
+def test_the_scale_runs_from_nothing_to_its_end_and_covers_nearly_all_patches():
+    maps = np.ones((1, 10, 10))
+    maps[0, 0, :2] = 40
+    looks = Looks(indices=np.array([0]), maps=maps, words="")
+    assert looks.highest == 1.5
+    ramp = scale(looks.highest)[0].astype(int)
+    assert (ramp[0] == 85).all()
+    np.testing.assert_allclose(ramp[-1], 0.15 * 85 + 0.85 * MUCH, atol=2)
+    assert (np.diff(ramp[:, 0]) >= 0).all()  # red only rises
+
+
+def test_the_section_shows_both_pictures_and_the_scale(make_report):
+    looks = Looks(indices=np.array([0, 30]), maps=np.ones((2, 2, 3)), words="what was measured")
+    text = show_looks(make_report(), looks)
+    assert text.count("<img") == 2 * 2 + 1
+    assert text.count('class="sample wrong"') == 1  # picture 0 is a mistake
+    assert "what was measured" in text
+    assert "2×3 patches" in text
