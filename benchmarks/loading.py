@@ -81,10 +81,9 @@ def compare(split: Split, *, steps: int, rounds: int, cached: bool) -> float:
     alone, loaded = [], []
     for _ in range(rounds):
         alone.append(timed(iter([ready] * steps)))
-        step(next(batches))  # the workers had time to fill their queue while we did not ask: begin behind it
-        for _ in range(2 * WORKERS):
-            next(batches)
+        step(next(batches))  # the queue is full by now: from here on, each batch taken is one that the workers must make
         loaded.append(timed(batches))
+    print("   ", *(f"{1000 * a:.0f}/{1000 * b:.0f}" for a, b in zip(alone, loaded, strict=True)))
     print(f"    {1000 * min(alone):7.0f} ms a step on a ready batch, {1000 * min(loaded):7.0f} ms with the loader", flush=True)
     return min(alone) / min(loaded)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, leave_out
 from vitrail.data.dataset import SPLITS, DataSet, Split, SplitName
-from vitrail.data.duplicates import Pair, find_duplicates
+from vitrail.data.duplicates import CROPS_UP_TO, Pair, find_duplicates
 from vitrail.data.loading import choose_workers
 from vitrail.data.opening import divide_data, open_data
 from vitrail.data.scanning import Scan, concatenate, scan
@@ -127,7 +127,7 @@ def check(
             label: {split: int(numbers[place]) for split, numbers in counts.items()}
             for place, label in enumerate(found.classes)
         },
-        notes=found.notes,
+        notes=(*found.notes, *notes_on_search(len(whole.good))),
         sizes=summarize_sizes(whole.sizes[good]),
         aspects=summarize_aspects(whole.sizes[good]),
         modes=dict(Counter(whole.modes[index] for index in good).most_common()),
@@ -143,6 +143,13 @@ def check(
         seconds=seconds,
     )
     return result if out is None else write_out(result, Path(out).expanduser(), found, whole, pairs, seed=seed)
+
+
+def notes_on_search(pictures: int) -> tuple[str, ...]:
+    """What the search for duplicates leaves out."""
+    if pictures <= CROPS_UP_TO:
+        return ()
+    return (f"over {CROPS_UP_TO:,} pictures only whole ones are compared: crops of another picture are not looked for",)
 
 
 def in_order(data: DataSet) -> DataSet:
