@@ -5,14 +5,32 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
-    """Under a temporary name, synced, then renamed: after a crash there is the old file or the new one."""
-    data = content.encode() if isinstance(content, str) else content
+    """Under a temporary name, synced, then renamed: after a crash there is the old file or the new one.
+
+    The folder is not synced, so that many small files stay cheap: for some seconds a loss of power may bring the old file
+    back, whole. Where the new one must be there to stay, call `sync_folder` afterwards.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        write_synced(temporary, content.encode() if isinstance(content, str) else content)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a file and wait until the disk has it."""
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the disk has a folder's list of names: a new or renamed file is not there to stay before that."""
+    if os.name == "posix":  # no other system opens a folder
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

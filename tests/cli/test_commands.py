@@ -49,7 +49,7 @@ def test_train_writes_the_whole_run_folder(digits_run):
     assert found == {
         "config.yaml", "machine.yaml", "results.csv", "metrics.jsonl", "metrics.json", "predictions.csv", "report.html",
         *(f"{name}/{file}" for name in ("best", "last") for file in model),
-        "state/step-000000004/state.json", "state/step-000000004/state.safetensors",
+        "state/step-000000004/SHA256SUMS", "state/step-000000004/state.json", "state/step-000000004/state.safetensors",
     }  # fmt: skip
     assert "<html" in (run / "report.html").read_text()
 

@@ -4,11 +4,16 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
 from PIL import Image
 from torch.testing import assert_close
 
 from vitrail.data import augmentation
-from vitrail.data.augmentation import Augmentation, augment, border_color, cut_out
+from vitrail.data.affine import border_color
+from vitrail.data.augmentation import Augmentation, augment, cut_out, erase, rectangle
+from vitrail.data.rand_augment import rand_augment
+from vitrail.errors import VitrailError
 
 MIRROR, TURN, ZOOM, SHIFT_X, SHIFT_Y, CUT_Y, CUT_X = range(7)
 
@@ -37,9 +42,9 @@ def test_neutral_is_the_very_same_tensor():
     assert augment(images, Augmentation(), seed=0, epoch=0, indices=np.arange(2)) is images
 
 
-@pytest.mark.parametrize("option", ["flip", "shift", "rotate", "zoom", "cutout"])
+@pytest.mark.parametrize("option", ["flip", "shift", "rotate", "zoom", "cutout", "operations", "erase"])
 def test_each_option_alone_is_something(option):
-    how = Augmentation(**{option: True if option == "flip" else 0.3})
+    how = Augmentation(**{option: {"flip": True, "operations": 1}.get(option, 0.3)})
     assert how
     images = noise(16, 1, 9, 9)
     assert not torch.equal(augment(images, how, seed=0, epoch=0, indices=np.arange(16)), images)
@@ -185,3 +190,87 @@ def test_the_range_and_the_type_are_kept():
     assert out.max() <= 1 + 1e-6
     assert out.dtype == torch.float32
     assert out.shape == images.shape
+
+
+# Random erasing
+
+
+@given(st.lists(st.floats(0, 1, exclude_max=True), min_size=4, max_size=4), st.integers(1, 64), st.integers(1, 64))
+def test_an_erased_rectangle_lies_within_the_picture(draws, height, width):
+    top, left, rows, columns = rectangle(np.array(draws), height, width)
+    assert 0 <= top <= top + rows <= height
+    assert 0 <= left <= left + columns <= width
+    assert rows * columns >= 1
+
+
+def test_an_erased_rectangle_by_hand():
+    # a quarter of 100x100 at aspect 1 is 50x50; of 51 places 0.5 is the 25th
+    quarter = (0.25 - 0.02) / (0.33 - 0.02)
+    assert rectangle(np.array([quarter, 0.5, 0.5, 0.0]), 100, 100) == (25, 0, 50, 50)
+    # 2 % at the aspect 0.3: sqrt(200 * 0.3) = 7.7 rows, sqrt(200 / 0.3) = 25.8 columns
+    assert rectangle(np.array([0.0, 0.0, 0.0, 0.999]), 100, 100) == (0, 74, 8, 26)
+
+
+@pytest.mark.parametrize("size", [(100, 100), (60, 170)])
+def test_erased_rectangles_fill_their_ranges(size):
+    height, width = size
+    found = np.array([rectangle(row, height, width) for row in np.random.default_rng(0).random((4000, 4))])
+    shares, aspects = found[:, 2] * found[:, 3] / (height * width), found[:, 2] / found[:, 3]
+    assert 0.015 < shares.min() < 0.03
+    assert 0.32 < shares.max() < 0.34
+    assert abs(shares.mean() - 0.175) < 0.005
+    assert 0.26 < aspects.min() < 0.33
+    assert 3 < aspects.max() < 3.8
+    assert height != width or abs(np.log(aspects).mean()) < 0.03, "tall as often as wide"
+    assert found[:, 0].min() == found[:, 1].min() == 0
+    assert ((found[:, 0] + found[:, 2]).max(), (found[:, 1] + found[:, 3]).max()) == size
+
+
+def test_erasing_puts_noise_into_a_rectangle_and_leaves_the_rest():
+    images = torch.full((400, 3, 24, 32), 2.0)  # no noise is 2
+    out = erase(images, 0.25, seed=3, epoch=1, indices=np.arange(400))
+    changed = out != images
+    assert 75 < changed.flatten(1).any(1).sum() < 125
+    assert (changed == changed[:, :1]).all(), "in all channels alike"
+    for hole in changed[:, 0]:
+        rows, columns = hole.any(1), hole.any(0)
+        assert torch.equal(hole, rows[:, None] & columns), "a rectangle"
+    noise = out[changed]
+    assert 0 <= noise.min() < 0.001
+    assert 0.999 < noise.max() <= 1
+    assert abs(noise.mean() - 0.5) < 0.005
+    assert abs(noise.var() - 1 / 12) < 0.003
+    assert (images == 2).all(), "the caller's pictures are not touched"
+
+
+def test_erasing_is_a_golden_value():
+    """Resuming a run of an older version depends on it."""
+    out = erase(torch.zeros(3, 1, 4, 4), 1.0, seed=1, epoch=2, indices=np.arange(3))
+    assert [round(float(x), 5) for x in out.sum((1, 2, 3))] == [1.53289, 0.60969, 0.1767]
+
+
+def test_what_moves_comes_first_and_what_hides_last():
+    images, stream = noise(9, 3, 12, 10), {"seed": 4, "epoch": 5, "indices": np.arange(9)}
+    moved = augment(images, Augmentation(flip=True, rotate=20.0), **stream)
+    changed = rand_augment(moved, operations=2, magnitude=7.0, **stream)
+    expected = erase(augment_cutout(changed, stream), 0.5, **stream)
+    how = Augmentation(flip=True, rotate=20.0, operations=2, magnitude=7.0, cutout=0.3, erase=0.5)
+    assert torch.equal(augment(images, how, **stream), expected)
+
+
+def augment_cutout(images, stream):
+    return augment(images, Augmentation(cutout=0.3), **stream)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"operations": -1}, "the operations of RandAugment cannot be fewer than 0, got -1"),
+        ({"magnitude": 10.5}, "the magnitude of RandAugment must be from 0 to 10, got 10.5"),
+        ({"magnitude": float("nan")}, "the magnitude of RandAugment must be from 0 to 10, got nan"),
+        ({"erase": 1.5}, "erase is a probability, from 0 to 1: got 1.5"),
+    ],
+)
+def test_settings_that_do_not_exist(options, reason):
+    with pytest.raises(VitrailError, match=reason):
+        Augmentation(**options)

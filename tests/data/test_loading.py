@@ -15,6 +15,7 @@ from vitrail.data.augmentation import Augmentation, augment
 from vitrail.data.balancing import balanced_order
 from vitrail.data.dataset import ArraySplit, FileSplit, Part
 from vitrail.data.loading import Batch, Loader, Order, choose_workers
+from vitrail.data.mixing import Mixing, mix
 from vitrail.data.randomness import uniforms
 from vitrail.data.shapes import ShapesSplit
 from vitrail.errors import VitrailError
@@ -22,6 +23,8 @@ from vitrail.preprocessing import Preprocessing, neutral
 
 COUNT = 23
 WILD = Augmentation(flip=True, shift=0.2, rotate=30.0, zoom=0.3, cutout=0.4)
+WILDER = Augmentation(flip=True, shift=0.2, rotate=30.0, zoom=0.3, cutout=0.4, operations=2, erase=0.5)
+BOTH = Mixing(mixup=0.8, cutmix=1.0, share=0.8)
 
 
 @pytest.fixture(scope="module")
@@ -114,10 +117,11 @@ def test_labels_and_pictures_belong_together(split):
         assert batch.labels.dtype == torch.int64
 
 
-def test_workers_change_nothing(split):
+@pytest.mark.parametrize("options", [{}, {"how": WILDER, "mixing": BOTH, "classes": 5, "repeats": 2}])
+def test_workers_change_nothing(split, options):
     """Neither their number, nor a pass that was left in the middle, nor the threads that torch has in the main process."""
-    alone = loader(split)
-    with_two = loader(split, workers=2)
+    alone = loader(split, **options)
+    with_two = loader(split, **options, workers=2)
     for epoch, start in ((0, 0), (1, 2)):
         assert same(with_two.batches(epoch, start), alone.batches(epoch, start))
     next(iter(with_two.batches(0)))
@@ -186,6 +190,129 @@ def test_shares_that_do_not_exist(split, options, reason):
         loader(split, **options)
 
 
+# Mixed pictures
+
+
+def test_mixed_batches_are_the_plain_ones_mixed(split):
+    """Behind augmentation and normalization, and with shares of the classes for labels in every batch."""
+    plain, mixed = loader(split), loader(split, mixing=BOTH, classes=5)
+    changed = 0
+    for before, after in zip(plain.batches(2), mixed.batches(2), strict=True):
+        targets = torch.eye(5)[before.labels]
+        images, shares = mix(before.images, targets, BOTH, seed=3, epoch=2, indices=before.indices.numpy())
+        assert torch.equal(after.images, images)
+        assert torch.equal(after.labels, shares)
+        assert torch.equal(after.indices, before.indices)
+        assert after.labels.dtype == torch.float32
+        changed += not torch.equal(shares, targets)
+    assert changed
+
+
+def test_mixing_that_mixes_nothing_leaves_the_labels_as_they_are(split):
+    for mixing in (Mixing(), Mixing(mixup=1.0, share=0.0)):
+        assert same(loader(split, mixing=mixing).batches(), loader(split).batches())
+
+
+def test_several_labels_are_mixed_as_numbers(split):
+    several = Part(split, np.arange(6), labels=np.eye(6, 3, dtype=bool) | (np.arange(3) == 2))
+    batch = next(loader(several, mixing=Mixing(mixup=1.0), shuffle=False).batches())
+    kept = batch.labels[0, 0].item()  # the first picture has the first label, its partner has not
+    assert 0 < kept < 1
+    expected = kept * torch.tensor([[1, 0, 1], [0, 1, 1], [0, 0, 1], [0, 0, 1]])
+    assert torch.allclose(batch.labels, expected + (1 - kept) * torch.tensor([[0, 0, 1], [0, 0, 1], [0, 1, 1], [1, 0, 1]]))
+
+
+def test_mixing_needs_the_number_of_classes(split):
+    with pytest.raises(VitrailError, match="needs the number of classes, got None"):
+        loader(split, mixing=BOTH)
+
+
+# Repeated augmentation
+
+
+@pytest.mark.parametrize(("batch", "repeats"), [(4, 2), (4, 4), (6, 3), (23, 23)])
+def test_a_batch_holds_each_of_its_pictures_this_often(split, batch, repeats):
+    passes, once = loader(split, batch=batch, repeats=repeats), loader(split, batch=batch)
+    batches = indices(passes.batches(1))
+    assert len(batches) == len(passes) == len(once), "as many steps as without"
+    for each in batches:
+        assert len(each) == batch
+        assert sorted(each.count(index) for index in set(each)) == [repeats] * (batch // repeats)
+    seen = [index for each in batches for index in set(each)]
+    assert len(seen) == len(set(seen)) <= -(-COUNT // repeats)
+    first = [index for each in indices(once.batches(1)) for index in each]
+    assert [each[0] for each in batches] == first[:: batch // repeats][: len(batches)], "the first of the usual order"
+
+
+def test_an_epoch_has_its_length_and_part_of_the_pictures():
+    """11 pictures, each 3 times, are 4 pictures, the last of them twice: a golden value, for resumption."""
+    order = Order(np.zeros(11), batch=33, shuffle=True, seed=5, repeats=3)
+    order.epoch = 2
+    (batch,) = order
+    assert batch == [(2, index + 2**40 * copy) for index in (4, 2, 5, 6) for copy in range(3)][:11]
+
+
+def test_copies_are_augmented_differently_and_the_first_as_usual(split):
+    usual = {b.indices.item(): b.images[0] for b in loader(split, batch=1, how=WILDER).batches(3)}
+    for batch in loader(split, how=WILDER, repeats=2).batches(3):
+        assert torch.equal(batch.labels, torch.from_numpy(split.labels)[batch.indices])
+        assert len(batch.images.flatten(1).unique(dim=0)) == len(batch.images)
+        for number in (0, 2):
+            assert torch.equal(batch.images[number], usual[batch.indices[number].item()])
+    assert len({tuple(sorted(set(chain(*indices(loader(split, repeats=2).batches(e)))))) for e in range(5)}) == 5, (
+        "other pictures"
+    )
+
+
+def test_a_repeated_picture_is_read_once_and_complained_of_once(tmp_path, monkeypatch):
+    for number in range(4):
+        Image.new("L", (9, 9)).save(tmp_path / f"{number}.png")
+    (tmp_path / "2.png").write_bytes(b"no picture")
+    files, told, read = FileSplit(sorted(tmp_path.glob("*.png")), np.arange(4)), [], []
+    passes = loader(files, batch=6, repeats=3, on_bad=told.append)
+    plain = passes.loader.dataset.read
+    monkeypatch.setattr(passes.loader.dataset, "read", lambda index: read.append(index) or plain(index))
+    for epoch in range(6):
+        (batch,) = passes.batches(epoch)
+        chosen = [number % 2**40 for number in passes.order.permutation(epoch)]
+        assert read == list(dict.fromkeys(chosen))
+        assert batch.indices.tolist() == [index for index in chosen if index != 2]
+        assert len(told) == (2 in chosen)
+        read.clear()
+        told.clear()
+
+
+def test_processes_share_the_copies(split):
+    """Each process has its own copy of every picture, and all together have what one would have."""
+    options = {"batch": 6, "repeats": 3, "how": WILDER}
+    alone = list(loader(split, **options).batches(1))
+    shares = [list(loader(split, **options, rank=rank, world=3).batches(1)) for rank in range(3)]
+    for number, whole in enumerate(alone):
+        parts = [share[number] for share in shares]
+        assert all(torch.equal(part.images, whole.images[rank::3]) for rank, part in enumerate(parts))
+        assert all(torch.equal(part.indices, parts[0].indices) for part in parts)
+    assert same(loader(split, **options, rank=1, world=3).batches(1, 2), shares[1][2:])
+
+
+def test_a_pass_with_everything_from_the_middle(split):
+    options = {"how": WILDER, "mixing": BOTH, "classes": 5, "repeats": 2}
+    whole = list(loader(split, **options).batches(1))
+    assert same(loader(split, **options).batches(1, 3), whole[3:])
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"repeats": 0}, "a picture cannot come 0 times in a batch: repeats must be at least 1"),
+        ({"repeats": 3}, "a batch of 4 cannot hold each of its pictures 3 times"),
+        ({"repeats": 2, "shuffle": False}, "pictures are repeated in training only, where they are shuffled; got repeats 2"),
+    ],
+)
+def test_repeats_that_do_not_exist(split, options, reason):
+    with pytest.raises(VitrailError, match=reason):
+        loader(split, **options)
+
+
 # Classes of unequal size
 
 
@@ -232,10 +359,11 @@ def complaint(batches):
         return str(error)
 
 
-def test_augmentation_knows_nothing_of_the_batch(split):
-    by_four = {i: x for b in loader(split).batches(3) for i, x in zip(b.indices.tolist(), b.images, strict=True)}
-    one_by_one = {b.indices.item(): b.images[0] for b in loader(split, batch=1).batches(3)}
-    in_order = {b.indices.item(): b.images[0] for b in loader(split, batch=1, shuffle=False).batches(3)}
+@pytest.mark.parametrize("how", [WILD, WILDER])
+def test_augmentation_knows_nothing_of_the_batch(split, how):
+    by_four = {i: x for b in loader(split, how=how).batches(3) for i, x in zip(b.indices.tolist(), b.images, strict=True)}
+    one_by_one = {b.indices.item(): b.images[0] for b in loader(split, how=how, batch=1).batches(3)}
+    in_order = {b.indices.item(): b.images[0] for b in loader(split, how=how, batch=1, shuffle=False).batches(3)}
     assert all(torch.equal(x, one_by_one[i]) and torch.equal(x, in_order[i]) for i, x in by_four.items())
 
 

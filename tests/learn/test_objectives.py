@@ -63,10 +63,62 @@ def test_a_heavy_label_that_is_never_there_is_not_said():
     assert_close(logits.sigmoid(), torch.full((4, 1), 0.05), atol=1e-3, rtol=0)
 
 
+# Shares of classes, as mixing makes them
+
+
+@pytest.fixture
+def weights():
+    return torch.tensor([0.2, 3.0, 1.0, 0.5, 2.0])
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_row_with_one_class_is_its_label(logits, weights, smoothing, weighted):
+    labels, several = torch.tensor([0, 1, 2, 3, 4, 0, 0]), torch.rand(7, 5, generator=torch.Generator().manual_seed(1)) < 0.4
+    options = {"smoothing": smoothing, "weights": weights if weighted else None}
+    assert_close(cross_entropy(logits, torch.eye(5)[labels], **options), cross_entropy(logits, labels, **options))
+    assert_close(binary_cross_entropy(logits, several.float(), **options), binary_cross_entropy(logits, several, **options))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_cross_entropy_of_shares_is_its_formula(logits, weights, smoothing):
+    shares = torch.rand(7, 5, generator=torch.Generator().manual_seed(1)).softmax(-1)
+    targets, logs = (1 - smoothing) * shares + smoothing / 5, logits.log_softmax(-1)
+    assert_close(cross_entropy(logits, shares, smoothing=smoothing), -(targets * logs).sum() / 7)
+    expected = -(weights * targets * logs).sum() / (weights * shares).sum()
+    assert_close(cross_entropy(logits, shares, smoothing=smoothing, weights=weights), expected)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_mixed_batch_costs_what_its_parts_cost(logits, weights, smoothing, weighted):
+    """lambda L(y) + (1 - lambda) L(y')  [Zhang+ 2018]; by its weights, where there are any."""
+    first, second, kept = torch.tensor([0, 1, 2, 3, 4, 0, 0]), torch.tensor([3, 1, 4, 0, 2, 2, 1]), 0.7
+    options = {"smoothing": smoothing, "weights": weights if weighted else None}
+    parts = [cross_entropy(logits, labels, **options) for labels in (first, second)]
+    heavy = [float(weights[labels].sum()) if weighted else 1.0 for labels in (first, second)]
+    expected = (kept * heavy[0] * parts[0] + (1 - kept) * heavy[1] * parts[1]) / (kept * heavy[0] + (1 - kept) * heavy[1])
+    mixed = kept * torch.eye(5)[first] + (1 - kept) * torch.eye(5)[second]
+    assert_close(cross_entropy(logits, mixed, **options), expected)
+
+    several, others = torch.rand(2, 7, 5, generator=torch.Generator().manual_seed(1)) < 0.4
+    expected = kept * binary_cross_entropy(logits, several, **options) + (1 - kept) * binary_cross_entropy(
+        logits, others, **options
+    )
+    assert_close(binary_cross_entropy(logits, kept * several + (1 - kept) * others, **options), expected)
+
+
+def test_a_class_without_weight_has_no_say(logits):
+    weights = torch.tensor([0.0, 1.0, 1.0, 1.0, 1.0])
+    assert binary_cross_entropy(logits, torch.ones(7, 5), weights=weights).isfinite()
+
+
 def test_losses_are_in_full_precision(logits):
     half = logits.bfloat16()
     assert cross_entropy(half, torch.zeros(7, dtype=torch.int64)).dtype == torch.float32
     assert binary_cross_entropy(half, torch.zeros(7, 5, dtype=torch.bool)).dtype == torch.float32
+    assert cross_entropy(half, torch.full((7, 5), 0.2), weights=torch.ones(5)).dtype == torch.float32
+    assert binary_cross_entropy(half, torch.full((7, 5), 0.2), weights=torch.ones(5)).dtype == torch.float32
 
 
 def test_known_weights():

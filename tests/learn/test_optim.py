@@ -1,4 +1,4 @@
-"""The learning rate's schedule, and which parameters weight decay pulls on."""
+"""The learning rate's schedule, which parameters weight decay pulls on, and how fast each layer learns."""
 
 import pytest
 import torch
@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 import vitrail as vt
-from vitrail.learn.optim.groups import decay_groups
+from vitrail.errors import VitrailError
+from vitrail.learn.optim.groups import decay_groups, layer_groups
 from vitrail.learn.optim.schedule import warmup_cosine
 from vitrail.models.parts import POSITIONS
 
@@ -74,3 +75,51 @@ def test_decay_pulls_on_its_group_only():
     for name, parameter in model.named_parameters():
         kept = 1.0 if parameter.ndim < 2 or name.startswith(("position.", "prefix.")) else 0.95
         torch.testing.assert_close(parameter.detach(), kept * before[name])
+
+
+def test_layers_learn_at_falling_rates():
+    model = vt.create_model("vit_nano_conv", depth=3, image_size=16, prefix=2)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    scales = {names[id(p)]: g["scale"] for g in layer_groups(model, 0.1, layer_decay=0.5) for p in g["params"]}
+    assert scales.keys() == set(names.values())
+    expected = {
+        "tokenizer.": 1 / 16, "prefix.": 1 / 16, "position.": 1 / 16, "encoder.blocks.0.": 1 / 8,
+        "encoder.blocks.1.": 1 / 4, "encoder.blocks.2.": 1 / 2, "encoder.norm.": 1.0, "head.": 1.0,
+    }  # fmt: skip
+    for start, scale in expected.items():
+        assert {scales.pop(name) for name in names.values() if name.startswith(start)} == {scale}
+    assert not scales
+
+
+@pytest.mark.parametrize("overrides", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("layer_decay", [1.0, 0.75])
+def test_layers_divide_the_groups_of_weight_decay(overrides, layer_decay):
+    model = vt.create_model("vit_nano_conv", **{"depth": 2, "image_size": 16, **overrides})
+    model.tokenizer.requires_grad_(False)
+    groups = layer_groups(model, 0.05, layer_decay=layer_decay)
+    for plain in decay_groups(model, 0.05):
+        parts = [g["params"] for g in groups if g["weight_decay"] == plain["weight_decay"]]
+        assert {id(p) for part in parts for p in part} == {id(p) for p in plain["params"]}
+        assert sum(len(part) for part in parts) == len(plain["params"]), "each once"
+    if layer_decay == 1:
+        assert [(g.pop("scale"), g)[1] for g in groups] == decay_groups(model, 0.05)
+
+
+def test_a_two_digit_block_is_not_taken_for_a_one_digit_one():
+    model = vt.create_model("vit_nano_conv", depth=12, image_size=16)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    scales = {names[id(p)]: g["scale"] for g in layer_groups(model, 0.1, layer_decay=0.5) for p in g["params"]}
+    assert scales["encoder.blocks.1.mlp_norm.weight"] == 0.5**11
+    assert scales["encoder.blocks.11.mlp_norm.weight"] == 0.5
+
+
+@pytest.mark.parametrize("layer_decay", [0.0, 1.1, float("nan")])
+def test_a_layer_decay_outside_its_range_is_refused(layer_decay):
+    with pytest.raises(VitrailError, match="more than 0 and at most 1"):
+        layer_groups(nn.Linear(2, 3), 0.1, layer_decay=layer_decay)
+
+
+def test_layer_rates_need_blocks():
+    with pytest.raises(VitrailError, match=r"without encoder\.blocks, got 0\.5"):
+        layer_groups(nn.Linear(2, 3), 0.1, layer_decay=0.5)
+    assert [group["scale"] for group in layer_groups(nn.Linear(2, 3), 0.1, layer_decay=1.0)] == [1.0, 1.0]

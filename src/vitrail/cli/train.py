@@ -39,5 +39,6 @@ def train(
     except Interrupted as stop:
         print(f"{stop}; everything is saved: vitrail train --out {stop.where} --resume goes on", file=sys.stderr)
         return stop.exit_code
-    print(headline("test", run.metrics))
+    if run.first:
+        print(headline("test", run.metrics))
     return 0

@@ -17,7 +17,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "check": ("fix", "out", "json", "workers", "seed"),
     "models": ("json",),
 }
-SWITCHES = frozenset({"compile", "flip", "json", "resume"})  # options without a value
+SWITCHES = frozenset({"checkpointing", "compile", "flip", "json", "resume"})  # options without a value
 ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
@@ -19,18 +20,21 @@ from vitrail.data.balancing import balanced_order
 from vitrail.data.cache import Cache
 from vitrail.data.dataset import ArraySplit, Split, whole_of
 from vitrail.data.images import PictureError
+from vitrail.data.mixing import Mixing, mix
 from vitrail.data.transforms import normalize, read_fitted, to_unit
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import Preprocessing
 
-Key = tuple[int, int]  # epoch, index
+COPY = 2**40  # more than a split has pictures
+# Epoch, and index + COPY · (which of its repetitions): together the name of what is random about a picture.
+Key = tuple[int, int]
 
 
 class Batch(NamedTuple):
     """What a classification task reads; `indices` are the pictures' numbers in their split."""
 
     images: Float[Tensor, "b ch h w"]
-    labels: Int[Tensor, "b"] | Bool[Tensor, "b k"]
+    labels: Int[Tensor, "b"] | Bool[Tensor, "b k"] | Float[Tensor, "b k"]  # shares of each class where pictures are mixed
     indices: Int[Tensor, "b"]
 
 
@@ -48,29 +52,49 @@ class Pictures(Dataset[Fetched]):
     """A split behind its preprocessing; fetches whole batches, so that augmentation runs on tensors, in the worker."""
 
     def __init__(
-        self, split: Split, preprocessing: Preprocessing, *, how: Augmentation, seed: int, cache: Cache | None = None
+        self,
+        split: Split,
+        preprocessing: Preprocessing,
+        *,
+        how: Augmentation,
+        seed: int,
+        cache: Cache | None = None,
+        mixing: Mixing | None = None,
+        classes: int | None = None,
     ) -> None:
         self.split, self.preprocessing, self.how, self.seed, self.cache = split, preprocessing, how, seed, cache
+        self.mixing, self.classes = mixing or Mixing(), classes
+        if self.mixing and split.labels.ndim == 1 and classes is None:
+            raise VitrailError("mixing pictures of one label each needs the number of classes, got None")
 
     def __len__(self) -> int:
         return len(self.split)
 
     def __getitems__(self, keys: list[Key]) -> Fetched:
-        pictures: list[np.ndarray] = []
-        found: list[int] = []
+        pictures: dict[int, np.ndarray] = {}
         bad: list[PictureError] = []
-        for _, index in keys:
+        for index in dict.fromkeys(number % COPY for _, number in keys):  # each once, however many copies there are
             try:
-                pictures.append(self.read(index))
-                found.append(index)
+                pictures[index] = self.read(index)
             except PictureError as error:
                 bad.append(error)
         if not pictures:
             return Fetched(None, tuple(bad))
-        indices = np.array(found, dtype=np.int64)
-        images = augment(to_unit(np.stack(pictures)), self.how, seed=self.seed, epoch=keys[0][0], indices=indices)
-        labels = torch.from_numpy(self.split.labels[indices])
-        return Fetched(Batch(normalize(images, self.preprocessing), labels, torch.from_numpy(indices)), tuple(bad))
+        epoch, numbers = keys[0][0], np.array([number for _, number in keys if number % COPY in pictures], dtype=np.int64)
+        indices = numbers % COPY
+        arrays = np.stack([pictures[index] for index in indices.tolist()])
+        images = augment(to_unit(arrays), self.how, seed=self.seed, epoch=epoch, indices=numbers)
+        images, labels = normalize(images, self.preprocessing), torch.from_numpy(self.split.labels[indices])
+        if self.mixing:
+            images, labels = mix(images, self.shares(labels), self.mixing, seed=self.seed, epoch=epoch, indices=numbers)
+        return Fetched(Batch(images, labels, torch.from_numpy(indices)), tuple(bad))
+
+    def shares(self, labels: Int[Tensor, "b"] | Bool[Tensor, "b k"]) -> Float[Tensor, "b k"]:
+        """Labels as numbers that can be mixed: 1 for each class a picture has, 0 for the others."""
+        if labels.ndim == 2:
+            return labels.float()
+        assert self.classes is not None
+        return F.one_hot(labels.long(), self.classes).float()
 
     def read(self, index: int) -> np.ndarray:
         """The picture at the model's size, from the cache if it is there."""
@@ -85,11 +109,23 @@ class Pictures(Dataset[Fetched]):
 class Order(Sampler[list[Key]]):
     """Batches of (epoch, index). `epoch` and `start` are set before each pass.
 
+    With `repeats` a batch holds each of its pictures that many times, differently augmented, and an epoch as many batches as
+    without, of another part of the pictures each time  [Hoffer+ 2020, batch augmentation].
+
     Of every batch process `rank` of `world` takes its share, so that all of them together take the same steps as one would.
     """
 
     def __init__(
-        self, labels: np.ndarray, *, batch: int, shuffle: bool, seed: int, balanced: bool = False, rank: int = 0, world: int = 1
+        self,
+        labels: np.ndarray,
+        *,
+        batch: int,
+        shuffle: bool,
+        seed: int,
+        balanced: bool = False,
+        repeats: int = 1,
+        rank: int = 0,
+        world: int = 1,
     ) -> None:
         if not 0 <= rank < world:
             raise VitrailError(f"rank must be from 0 to world - 1, got rank {rank} of {world}")
@@ -97,8 +133,14 @@ class Order(Sampler[list[Key]]):
             raise VitrailError(f"{len(labels)} pictures cannot be shared among {world} processes")
         if shuffle and batch % world:
             raise VitrailError(f"a batch of {batch} cannot be shared equally among {world} processes")
+        if repeats < 1:
+            raise VitrailError(f"a picture cannot come {repeats} times in a batch: repeats must be at least 1")
+        if repeats > 1 and not shuffle:
+            raise VitrailError(f"pictures are repeated in training only, where they are shuffled; got repeats {repeats}")
+        if batch % repeats:
+            raise VitrailError(f"a batch of {batch} cannot hold each of its pictures {repeats} times")
         self.labels, self.batch, self.shuffle, self.seed, self.balanced = labels, batch, shuffle, seed, balanced
-        self.rank, self.world = rank, world
+        self.repeats, self.rank, self.world = repeats, rank, world
         self.epoch = self.start = 0
 
     def __len__(self) -> int:
@@ -106,20 +148,25 @@ class Order(Sampler[list[Key]]):
         return max(1, len(self.labels) // self.batch) if self.shuffle else -(-len(self.labels) // self.batch)
 
     def permutation(self, epoch: int) -> np.ndarray:
-        """The whole epoch's pictures in their order."""
+        """The whole epoch's pictures in their order, as numbers of a `Key`."""
         if not self.shuffle:
             return np.arange(len(self.labels))
         generator = np.random.Generator(np.random.PCG64([self.seed, epoch]))
-        return balanced_order(self.labels, generator) if self.balanced else generator.permutation(len(self.labels))
+        order = balanced_order(self.labels, generator) if self.balanced else generator.permutation(len(self.labels))
+        if self.repeats == 1:
+            return order
+        # The copies of a picture stand side by side: in one batch, and spread over the processes that share it.
+        copies = order[: -(-len(order) // self.repeats), None] + COPY * np.arange(self.repeats)
+        return copies.ravel()[: len(order)]
 
     def __iter__(self) -> Iterator[list[Key]]:
         epoch = self.epoch  # kept: another pass may begin before this one ends
         order = self.permutation(epoch)
-        for number in range(self.start, len(self)):
-            whole = order[number * self.batch : (number + 1) * self.batch]
+        for step in range(self.start, len(self)):
+            whole = order[step * self.batch : (step + 1) * self.batch]
             share = whole[self.rank :: self.world]
             if len(share):
-                yield [(epoch, int(index)) for index in share]
+                yield [(epoch, int(number)) for number in share]
 
 
 class Loader:
@@ -138,13 +185,18 @@ class Loader:
         workers: int = 0,
         cache: Cache | None = None,
         on_bad: Callable[[PictureError], None] | None = None,
+        mixing: Mixing | None = None,
+        classes: int | None = None,
+        repeats: int = 1,
         rank: int = 0,
         world: int = 1,
     ) -> None:
         self.split, self.on_bad = split, on_bad
-        self.order = Order(split.labels, batch=batch, shuffle=shuffle, seed=seed, balanced=balanced, rank=rank, world=world)
+        self.order = Order(
+            split.labels, batch=batch, shuffle=shuffle, seed=seed, balanced=balanced, repeats=repeats, rank=rank, world=world
+        )
         self.loader: DataLoader[Fetched] = DataLoader(
-            Pictures(split, preprocessing, how=how or Augmentation(), seed=seed, cache=cache),
+            Pictures(split, preprocessing, how=how or Augmentation(), seed=seed, cache=cache, mixing=mixing, classes=classes),
             batch_sampler=self.order,
             collate_fn=_as_is,
             num_workers=workers,

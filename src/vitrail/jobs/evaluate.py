@@ -26,6 +26,7 @@ from vitrail.jobs.stored import read_options, to_store
 from vitrail.learn.training.progress_bar import ProgressBar, clock
 from vitrail.learn.training.run_folder import CONFIG, read_results
 from vitrail.learn.training.state import Progress
+from vitrail.learn.training.world import World
 from vitrail.models.card import write_card
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import find, load
@@ -58,17 +59,22 @@ def describe_interval(scored: Scored) -> str:
 
 
 def score(
-    model: Any, labels: tuple[str, ...], split: Split, *, batch: int, workers: int, device: str, bad: BadFiles, name: str
-) -> Scored:
+    model: Any, labels: tuple[str, ...], split: Split, *, batch: int, workers: int, device: str, bad: BadFiles, name: str,
+    world: World | None = None,
+) -> Scored:  # fmt: skip
     """The model's answers; pictures that have become unreadable since they were tried are left out of the split."""
+    world = world or World()
     met: set[str] = set()
 
     def note(error: PictureError) -> None:
         met.add(error.name)
         bad.add(BadFile(error.name, name, error.reason, "during"))
 
-    pictures = Loader(split, model.preprocessing, batch=batch, workers=workers, on_bad=note)
-    predictions = Classify(model.to(device), multi_label=split.labels.ndim == 2, device=device).evaluate(pictures.batches())
+    pictures = Loader(split, model.preprocessing, batch=batch, workers=workers, on_bad=note, rank=world.rank, world=world.size)
+    predictions = Classify(model.to(device), multi_label=split.labels.ndim == 2, device=device, world=world).evaluate(
+        pictures.batches()
+    )
+    met = {name for names in world.gather(sorted(met)) for name in names}
     if met:
         split = Part(split, np.array([i for i in range(len(split)) if split.name(i) not in met], dtype=np.int64))
     return Scored(predictions.metrics, predictions, split, labels)
@@ -199,7 +205,7 @@ def renumber(split: Split, numbers: np.ndarray, classes: int) -> Split:
 
 
 def finish(
-    folder: Path, data: DataSet, options: TrainOptions, progress: Progress, bar: ProgressBar, bad: BadFiles
+    folder: Path, data: DataSet, options: TrainOptions, progress: Progress, bar: ProgressBar, bad: BadFiles, world: World
 ) -> tuple[dict[str, float], Any]:
     """Read test once, with the best model; write predictions, report and metrics, in this order: metrics.json ends a run."""
     model = load(folder / "best")
@@ -211,10 +217,13 @@ def finish(
         data["test"],
         batch=options.batch,
         workers=options.workers,
-        device=options.device,
+        device=world.device if world.size > 1 else options.device,
         bad=bad,
         name="test",
+        world=world,
     )
+    if not world.first:
+        return scored.metrics, model
     write_predictions(folder / PREDICTIONS, scored)
     height, width = model.image_size
     facts = {

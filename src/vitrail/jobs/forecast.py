@@ -16,7 +16,7 @@ from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.settling import settle, spread
 from vitrail.jobs.train import prepare_model, real, whole
 from vitrail.learn.optim.groups import decay_groups
-from vitrail.learn.training.loop import to_device
+from vitrail.learn.training.step import to_device
 from vitrail.models.catalogue import count_parameters
 from vitrail.tasks.classify import Classify
 

@@ -31,7 +31,9 @@ class TrainOptions:
     epochs: Annotated[int | Auto, Parameter(converter=whole, help="Passes over the training pictures.")] = "auto"
     minutes: Annotated[float | None, Parameter(help="A time budget instead of epochs; the schedule fits itself to it.")] = None
     batch: Annotated[int | Auto, Parameter(converter=whole, help="Pictures a step.")] = "auto"
-    lr: Annotated[float | Auto, Parameter(help="Peak learning rate.")] = "auto"
+    lr: Annotated[
+        float | Auto | None, Parameter(help="Peak learning rate; auto: found by a range test; by default the recipe's.")
+    ] = None
     seed: Annotated[int, Parameter(converter=whole, help="Decides every random number of the run.")] = 0
     image_size: Annotated[
         tuple[int, ...] | None,
@@ -46,7 +48,8 @@ class TrainOptions:
     position: Annotated[str | None, Parameter(help="none, sinusoidal_1d, sinusoidal_2d, learned_1d, learned_2d.")] = None
     attention: Annotated[str | None, Parameter(help="The attention kernel: softmax.")] = None
     recipe: Annotated[
-        Literal["auto", "tiny", "small", "plain"], Parameter(help="How to learn; auto: by the number of pictures.")
+        Literal["auto", "tiny", "small", "medium", "large", "finetune", "plain"],
+        Parameter(help="How to learn; auto: by the number of pictures, finetune with --weights."),
     ] = "auto"
     workers: Annotated[int | Auto, Parameter(converter=whole, help="Processes that read pictures.")] = "auto"
     balance: Annotated[
@@ -63,6 +66,13 @@ class TrainOptions:
     )
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
     precision: Annotated[Literal["fp32", "bf16"], Parameter(help="Arithmetic of the forward pass.")] = "fp32"
+    accumulate: Annotated[
+        int, Parameter(converter=whole, help="Cut each batch into so many parts, to need less memory; the step is the same.")
+    ] = 1
+    checkpointing: Annotated[
+        bool,
+        Parameter(help="Compute blocks twice instead of keeping what they made: less memory, a third slower.", negative=""),
+    ] = False
     compile: Annotated[bool, Parameter(help="Compile the model first.", negative="")] = False
     out: Annotated[str | None, Parameter(help="The run's folder; by default runs/<task>/<data>, numbered.")] = None
     resume: Annotated[bool, Parameter(help="Go on with the run in --out, bit for bit.", negative="")] = False
@@ -82,6 +92,33 @@ class TrainOptions:
     rotate: Annotated[float | Auto, Parameter(group=RECIPE, help="Turn by up to so many degrees.")] = "auto"
     zoom: Annotated[float | Auto, Parameter(group=RECIPE, help="Zoom by up to this factor more or less, in [0, 1).")] = "auto"
     cutout: Annotated[float | Auto, Parameter(group=RECIPE, help="Side of a square to hide, as a share, in [0, 1).")] = "auto"
+    operations: Annotated[
+        int | Auto, Parameter(converter=whole, group=RECIPE, help="RandAugment: how many changes a picture gets.")
+    ] = "auto"
+    magnitude: Annotated[float | Auto, Parameter(group=RECIPE, help="RandAugment: how strong they are, 0 to 10.")] = "auto"
+    erase: Annotated[float | Auto, Parameter(group=RECIPE, help="Share of pictures with a rectangle erased.")] = "auto"
+    mixup: Annotated[float | Auto, Parameter(group=RECIPE, help="Blend pictures in pairs: alpha of the shares; 0: not.")] = (
+        "auto"
+    )
+    cutmix: Annotated[float | Auto, Parameter(group=RECIPE, help="Paste a rectangle of another picture: alpha; 0: not.")] = (
+        "auto"
+    )
+    repeats: Annotated[
+        int | Auto, Parameter(converter=whole, group=RECIPE, help="Times each picture comes in a batch, changed each time.")
+    ] = "auto"
+    token_keep: Annotated[float | Auto, Parameter(group=RECIPE, help="Share of the patches seen in training, in (0, 1].")] = (
+        "auto"
+    )
+    optimizer: Annotated[Literal["auto", "adamw", "sgd", "lamb"], Parameter(group=RECIPE, help="What moves the weights.")] = (
+        "auto"
+    )
+    layer_decay: Annotated[float | Auto, Parameter(group=RECIPE, help="Factor on the rate from a block to the one before.")] = (
+        "auto"
+    )
+    ema: Annotated[float | Auto, Parameter(group=RECIPE, help="Decay of the average of the weights, in [0, 1); 0: none.")] = (
+        "auto"
+    )
+    sam: Annotated[float | Auto, Parameter(group=RECIPE, help="Radius of sharpness-aware minimization; 0: none.")] = "auto"
 
 
 @Parameter(name="*")

@@ -21,6 +21,17 @@ class Recipe:
     rotate: float = 0.0
     zoom: float = 0.0
     cutout: float = 0.0
+    operations: int = 0
+    magnitude: float = 9.0
+    erase: float = 0.0
+    mixup: float = 0.0
+    cutmix: float = 0.0
+    repeats: int = 1
+    token_keep: float = 1.0
+    optimizer: str = "adamw"
+    layer_decay: float = 1.0
+    ema: float = 0.0
+    sam: float = 0.0
 
 
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
@@ -29,11 +40,46 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "tiny": Recipe(epochs=60, batch=64, lr=2e-3, shift=0.1, rotate=12.0, zoom=0.1, drop_path=0.1),
         # Tens of thousands: fewer passes, wider batches.
         "small": Recipe(epochs=30, batch=128, lr=1e-3, shift=0.1, rotate=5.0, zoom=0.1, drop_path=0.05),
+        # Hundreds of thousands, as ImageNet-1k in AugReg's middle setting [Steiner+ 2022, section 3.4].
+        "medium": Recipe(
+            epochs=100,
+            batch=512,
+            lr=1e-3,
+            weight_decay=0.1,
+            drop_path=0.1,
+            shift=0.1,
+            zoom=0.1,
+            operations=2,
+            mixup=0.2,
+            ema=0.999,
+        ),
+        # Millions, as ImageNet-21k there: less regularization, more data does the same.
+        "large": Recipe(
+            epochs=30,
+            batch=1024,
+            lr=1e-3,
+            weight_decay=0.1,
+            warmup=0.1,
+            smoothing=0.0,
+            drop_path=0.1,
+            shift=0.1,
+            zoom=0.1,
+            operations=2,
+            ema=0.9999,
+        ),
+        # From trained weights (--weights): short, and gentle with the lower blocks [Bao+ 2022, appendix].
+        "finetune": Recipe(epochs=10, batch=64, lr=5e-4, warmup=0.1, drop_path=0.1, shift=0.1, zoom=0.1, layer_decay=0.75),
         # No augmentation, smoothing or stochastic depth: the baseline to compare with.
         "plain": Recipe(epochs=30, batch=128, lr=1e-3, smoothing=0.0),
     }
 )
 
 
-def choose_recipe(pictures: int) -> str:
-    return "tiny" if pictures <= 10_000 else "small"
+SIZES = {"tiny": 10_000, "small": 100_000, "medium": 2_000_000}  # pictures, at most
+
+
+def choose_recipe(pictures: int, *, trained: bool = False) -> str:
+    """By the number of training pictures; `trained` says that the weights have learned before."""
+    if trained:
+        return "finetune"
+    return next((name for name, most in SIZES.items() if pictures <= most), "large")

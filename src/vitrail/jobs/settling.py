@@ -27,11 +27,20 @@ AT_LEAST: dict[str, float] = {
     "weight_decay": 0,
     "rotate": 0,
     "bad_files": 0,
+    "accumulate": 1,
+    "repeats": 1,
+    "operations": 0,
+    "magnitude": 0,
+    "mixup": 0,
+    "cutmix": 0,
+    "sam": 0,
+    "erase": 0,
 }
-ABOVE: dict[str, float] = {"minutes": 0, "lr": 0, "clip": 0, "cache_gb": 0}
+ABOVE: dict[str, float] = {"minutes": 0, "lr": 0, "clip": 0, "cache_gb": 0, "token_keep": 0, "layer_decay": 0}
+AT_MOST: dict[str, float] = {"bad_files": 1, "magnitude": 10, "erase": 1, "token_keep": 1, "layer_decay": 1}
 LARGEST_SEED = 2**63 - 1  # torch's generators take no more
 LARGEST = 224  # the side that is chosen for large pictures
-SHARES = ("warmup", "smoothing", "drop_path", "shift", "zoom", "cutout")
+SHARES = ("warmup", "smoothing", "drop_path", "shift", "zoom", "cutout", "ema")
 
 
 def check_numbers(options: TrainOptions) -> None:
@@ -50,8 +59,8 @@ def check_numbers(options: TrainOptions) -> None:
                 raise VitrailError(f"{spelled} must be above {ABOVE[name]:g}, got {number}")
             if name in SHARES and not 0 <= number < 1:
                 raise VitrailError(f"{spelled} must be in [0, 1), got {number}")
-            if name == "bad_files" and number > 1:
-                raise VitrailError(f"{spelled} must be a share of at most 1, got {number}")
+            if name in AT_MOST and number > AT_MOST[name]:
+                raise VitrailError(f"{spelled} must be at most {AT_MOST[name]:g}, got {number}")
             if name == "in_channels" and number not in (1, 3):
                 raise VitrailError(f"{spelled} must be 1 (gray) or 3 (color), got {number}")
     if options.seed > LARGEST_SEED:
@@ -114,10 +123,14 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
         channels = choices["in_channels"]
     else:
         channels = loaded.config.in_channels
-    name = choices["recipe"] = choose_recipe(len(train)) if options.recipe == "auto" else options.recipe
+    name = choices["recipe"] = (
+        choose_recipe(len(train), trained=loaded is not None) if options.recipe == "auto" else options.recipe
+    )
     for field in fields(recipe := RECIPES[name]):
-        if getattr(options, field.name) == "auto":
+        if field.name != "lr" and getattr(options, field.name) == "auto":
             choices[field.name] = getattr(recipe, field.name)
+    if options.lr is None:
+        choices["lr"] = recipe.lr
     if options.batch == "auto":  # at least eight steps an epoch, where there are pictures enough
         choices["batch"] = max(1, min(recipe.batch, len(train) // 8))
     if options.flip is None:

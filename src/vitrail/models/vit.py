@@ -23,6 +23,7 @@ from vitrail.nn.heads.pooling import Pool
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.position import Position
 from vitrail.nn.tokenizers.convolutional import ConvTokenizer
+from vitrail.nn.tokenizers.dropping import TokenDropping
 from vitrail.nn.tokenizers.patch import PatchTokenizer
 from vitrail.nn.tokenizers.prefix import PrefixTokens
 from vitrail.nn.tokenizers.resnet_stem import ResNetStem
@@ -59,6 +60,7 @@ class ViTConfig:
     layer_scale: float | None = None
     dropout: float = 0.0
     attention_dropout: float = 0.0
+    token_keep: float = 1.0  # share of the picture's tokens that the encoder reads in training
 
 
 class VisionTransformer(nn.Module):
@@ -72,6 +74,7 @@ class VisionTransformer(nn.Module):
         tokenizer: nn.Module,
         prefix: nn.Module | None,
         position: Position,
+        dropping: TokenDropping,
         encoder: PlainEncoder,
         head: ClassificationHead,
         config: ViTConfig,
@@ -80,7 +83,7 @@ class VisionTransformer(nn.Module):
     ) -> None:
         super().__init__()
         self.tokenizer, self.prefix, self.position = tokenizer, prefix, position
-        self.encoder, self.head = encoder, head
+        self.dropping, self.encoder, self.head = dropping, encoder, head
         self.config, self.preprocessing, self.labels = config, preprocessing, labels
         self.multi_label = False  # whether a picture may have several of the labels
 
@@ -93,17 +96,18 @@ class VisionTransformer(nn.Module):
         return self.config.num_classes
 
     def embed(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
-        """Pictures to the tokens that the first block reads."""
+        """Pictures to tokens with their positions: in evaluation, what the first block reads."""
         if images.ndim != 4 or images.shape[1] != self.config.in_channels:
             raise VitrailError(f"expected pictures of shape (b, {self.config.in_channels}, h, w), got {tuple(images.shape)}")
         tokens = self.tokenizer(images)
         return self.position.embed(tokens if self.prefix is None else self.prefix(tokens))
 
     def forward_features(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
-        return self.encoder(self.embed(images), position=self.position)
+        """The encoder's tokens; in training only a share `token_keep` of the picture's, and `index` says which."""
+        return self.encoder(self.dropping(self.embed(images)), position=self.position)
 
     def forward_intermediates(self, images: Float[Tensor, "b ch h w"], indices: Sequence[int]) -> list[Tokens]:
-        """The tokens behind the blocks `indices` (negative: from the end), normed as the last are."""
+        """The tokens behind the blocks `indices` (negative: from the end), normed as the last are. None is dropped: maps need all."""
         depth = len(self.encoder.blocks)
         for index in indices:
             if not -depth <= index < depth:
@@ -173,6 +177,7 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
         position=build_position(
             config.position, width=config.width, grid=grid, prefix=config.prefix if config.prefix_rows else 0
         ),
+        dropping=TokenDropping(config.token_keep),
         encoder=PlainEncoder(blocks, norm=nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" else None),
         head=ClassificationHead(config.width, classes=config.num_classes, pool=config.pool, hidden=config.head_hidden),
         config=config,

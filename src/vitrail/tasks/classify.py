@@ -21,6 +21,7 @@ from vitrail.learn.metrics.confusion import class_scores
 from vitrail.learn.metrics.multilabel import Ranking, exact_match, label_f1, map_error, mean_of_known
 from vitrail.learn.objectives.binary_cross_entropy import binary_cross_entropy
 from vitrail.learn.objectives.cross_entropy import cross_entropy
+from vitrail.learn.training.world import World
 
 RESAMPLES_OF_RANKINGS = 400  # 6 ms each for 10,000 pictures of 100 classes
 
@@ -122,22 +123,35 @@ class Classify:
         multi_label: bool = False,
         device: str = "cpu",
         compiled: bool = False,
+        world: World | None = None,
     ) -> None:
-        """`weights`: of each class's pictures in the loss, as `learn.objectives.balance` computes them."""
+        """`weights`: of each class's pictures in the loss, as `learn.objectives.balance` computes them. With several processes each
+        evaluates its share, and all get everyone's answers."""
         self.model, self.smoothing, self.device = model, smoothing, torch.device(device)
         self.weights = None if weights is None else weights.to(self.device)
         self.score = "map" if multi_label else "accuracy"
         self.objective: Callable[..., Tensor] = binary_cross_entropy if multi_label else cross_entropy
+        self.world = world or World()
         self.forward: Callable[[Tensor], Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
 
+    @cached_property
+    def train_forward(self) -> Callable[[Tensor], Tensor]:
+        """With several processes, the model whose backward pass averages their gradients."""
+        return self.world.wrap(self.forward) if isinstance(self.forward, nn.Module) else self.forward
+
     def loss(self, batch: Batch) -> Tensor:
-        return self.objective(self.forward(batch.images), batch.labels, smoothing=self.smoothing, weights=self.weights)
+        return self.objective(self.train_forward(batch.images), batch.labels, smoothing=self.smoothing, weights=self.weights)
 
     def evaluate(self, batches: Iterable[Batch]) -> Predictions:
         was_training = self.model.training
         self.model.eval()
         with torch.inference_mode():
-            outputs = [(self.forward(b.images.to(self.device)).float().cpu(), b.labels) for b in batches]
+            outputs = [(self.forward(b.images.to(self.device)).float().cpu(), b.labels, b.indices) for b in batches]
         self.model.train(was_training)
-        logits, truth = (torch.cat(parts).numpy() for parts in zip(*outputs, strict=True))
-        return Predictions(logits=logits, truth=truth)
+        if not outputs:  # a process may get no picture of a small split
+            outputs = [(torch.empty(0, 1), torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64))]
+        logits, truth, indices = (torch.cat(parts) for parts in zip(*outputs, strict=True))
+        if self.world.size > 1:
+            truth, _ = self.world.gather_rows(truth, indices)
+            logits, indices = self.world.gather_rows(logits, indices)
+        return Predictions(logits=logits.numpy(), truth=truth.numpy())

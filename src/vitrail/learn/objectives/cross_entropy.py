@@ -1,4 +1,4 @@
-"""The classification loss: one label a picture.
+"""The classification loss: one label a picture, or shares of several that sum to 1.
 
 b batch, k classes
 """
@@ -10,13 +10,19 @@ from torch import Tensor
 
 def cross_entropy(
     logits: Float[Tensor, "b k"],
-    labels: Int[Tensor, "b"],
+    targets: Int[Tensor, "b"] | Float[Tensor, "b k"],
     *,
     smoothing: float = 0.0,
     weights: Float[Tensor, "k"] | None = None,
 ) -> Float[Tensor, ""]:
-    """-sum_k w_k t_k log softmax(logits)_k, with t = (1 - s) one-hot + s/k  [Szegedy+ 2016, section 7].
+    """-sum_k w_k t_k log softmax(logits)_k, with t = (1 - s) target + s/k  [Szegedy+ 2016, section 7].
 
-    Summed over the batch and divided by the sum of its labels' weights: with all weights 1, the mean.
+    A target is a label, which stands for its one-hot row, or a row of shares, as mixing makes them. Summed over the batch and
+    divided by the sum of its targets' weights, of a row of shares the expected one, sum_k w_k target_k: with all weights 1, the
+    mean. So a row of shares costs the same as its labels would, each counted by its share.
     """
-    return F.cross_entropy(logits.float(), labels, weight=weights, label_smoothing=smoothing)
+    if weights is None or not targets.is_floating_point():
+        return F.cross_entropy(logits.float(), targets, weight=weights, label_smoothing=smoothing)
+    # torch would divide by the number of rows here, though by the weights where the targets are labels.
+    total = F.cross_entropy(logits.float(), targets, weight=weights, label_smoothing=smoothing, reduction="sum")
+    return total / (targets * weights).sum()

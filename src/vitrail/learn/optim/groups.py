@@ -1,21 +1,66 @@
-"""Which parameters weight decay pulls on."""
+"""Which parameters weight decay pulls on, and how fast each layer learns."""
 
+import re
 from typing import Any
 
 from torch import nn
 
+from vitrail.errors import VitrailError
 
-def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Two groups for an optimizer: matrices and filters decay; biases, norms, scales, tokens and position tables do not.
+FIRST = ("tokenizer.", "prefix.", "position.")  # what stands before the first block
+BLOCK = re.compile(r"encoder\.blocks\.(\d+)\.")
+Named = list[tuple[str, nn.Parameter]]
+
+
+def split_by_decay(model: nn.Module) -> tuple[Named, Named]:
+    """The trainable parameters: matrices and filters; then biases, norms, scales, tokens and position tables.
 
     [Dosovitskiy+ 2021's successors, timm]: what a linear map multiplies by is decayed, what is added is not.
     """
     added = {id(p) for m in model.modules() for n, p in m.named_parameters(recurse=False) if n.endswith(("table", "tokens"))}
     added |= {id(p) for n, p in model.named_parameters() if ".tables." in n}
     trainable = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    decayed = [p for _, p in trainable if p.ndim >= 2 and id(p) not in added]
-    chosen = {id(p) for p in decayed}
+    decayed = [(name, p) for name, p in trainable if p.ndim >= 2 and id(p) not in added]
+    chosen = {id(p) for _, p in decayed}
+    return decayed, [(name, p) for name, p in trainable if id(p) not in chosen]
+
+
+def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Two groups for an optimizer: what decays, and what does not."""
+    decayed, spared = split_by_decay(model)
     return [
-        {"params": decayed, "weight_decay": weight_decay},
-        {"params": [p for _, p in trainable if id(p) not in chosen], "weight_decay": 0.0},
+        {"params": [p for _, p in decayed], "weight_decay": weight_decay},
+        {"params": [p for _, p in spared], "weight_decay": 0.0},
     ]
+
+
+def layer_groups(model: nn.Module, weight_decay: float, *, layer_decay: float) -> list[dict[str, Any]]:
+    """`decay_groups`, each divided by layer: "scale" = layer_decay^(depth + 1 - layer) is the layer's share of the rate.
+
+    [Clark+ 2020; Bao+ 2022, BEiT]: for fine-tuning, where the first layers are general already. Layer 0 is the tokenizer with
+    prefix tokens and positions, block i is layer i + 1, the last norm and the head are layer depth + 1 and have a scale
+    of 1. A `layer_decay` of 1 gives the two groups of `decay_groups`.
+    """
+    if not 0.0 < layer_decay <= 1.0:
+        raise VitrailError(f"layer_decay must be more than 0 and at most 1, got {layer_decay:g}")
+    depth = count_blocks(model)
+    if depth == 0 and layer_decay < 1.0:
+        raise VitrailError(f"layer_decay must be 1 for a model without encoder.blocks, got {layer_decay:g}")
+    groups: list[dict[str, Any]] = []
+    for named, decay in zip(split_by_decay(model), (weight_decay, 0.0), strict=True):
+        by_scale: dict[float, list[nn.Parameter]] = {} if layer_decay < 1.0 else {1.0: []}
+        for name, parameter in named:
+            by_scale.setdefault(layer_decay ** (depth + 1 - layer_of(name, depth)), []).append(parameter)
+        groups += [{"params": ps, "weight_decay": decay, "scale": scale} for scale, ps in by_scale.items()]
+    return groups
+
+
+def count_blocks(model: nn.Module) -> int:
+    return 1 + max((int(found[1]) for name, _ in model.named_parameters() if (found := BLOCK.match(name))), default=-1)
+
+
+def layer_of(name: str, depth: int) -> int:
+    """The layer that a parameter of this name belongs to, in 0 .. depth + 1."""
+    if found := BLOCK.match(name):
+        return int(found[1]) + 1
+    return 0 if name.startswith(FIRST) else depth + 1

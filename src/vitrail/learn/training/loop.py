@@ -1,105 +1,151 @@
 """The training loop: one visible loop for every task."""
 
-import contextlib
 import math
+import signal
 import time
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
 
+import numpy as np
 import torch
 
+from vitrail.data.randomness import uniforms
 from vitrail.errors import VitrailError
-from vitrail.learn.optim.groups import decay_groups
 from vitrail.learn.optim.schedule import warmup_cosine
+from vitrail.learn.training.checkpoint import find_checkpoint
 from vitrail.learn.training.interruption import Interrupted, Interruption
+from vitrail.learn.training.plan import Plan as Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.run_folder import RunFolder
-from vitrail.learn.training.state import Progress, Row, latest_state, load_state, save_state
+from vitrail.learn.training.state import Progress, Row, load_state, save_state
+from vitrail.learn.training.step import Stepper, Taken, autocast
 from vitrail.learn.training.task import Batches, Task
+from vitrail.learn.training.world import World
 
-Precision = Literal["fp32", "bf16"]
 SECONDS_BETWEEN_CHECKPOINTS = 120.0
+BAD_STEPS = 3  # in a row, and the run goes back to the last checkpoint, once
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Plan:
-    """How long and how fast to learn. `minutes`, where given, bounds the run instead of `epochs`."""
-
-    epochs: int
-    minutes: float | None = None
-    lr: float
-    weight_decay: float
-    warmup: float  # share of the run
-    clip: float  # largest norm of the gradient
-    device: str = "cpu"
-    precision: Precision = "fp32"
-
-
-def fit(task: Task, train: Batches, validation: Batches, plan: Plan, run: RunFolder, bar: ProgressBar) -> Progress:
+def fit(
+    task: Task, train: Batches, validation: Batches, plan: Plan, run: RunFolder, bar: ProgressBar, world: World | None = None
+) -> Progress:
     """Train until the plan is fulfilled, from the newest checkpoint of `run` if there is one.
 
     Each epoch ends with a validation, a row in results.csv, last/, a checkpoint and, if the score is the best yet, best/; a
-    long epoch has a checkpoint every two minutes. An interruption saves within a step and raises `Interrupted`.
+    long epoch has a checkpoint every two minutes. An interruption saves within a step and raises `Interrupted`. A step whose
+    loss or gradient is not finite is not taken; after three in a row the run goes back to its last checkpoint with half the
+    rate, and if that does not help it stops. With several processes the first one writes, and all take the same decisions.
     """
-    model, device = task.model, torch.device(plan.device)
-    fused = device.type in ("cpu", "cuda")
-    optimizer = torch.optim.AdamW(decay_groups(model, plan.weight_decay), lr=plan.lr, betas=(0.9, 0.999), fused=fused)
-    checkpoint = latest_state(run.state)
-    progress = Progress() if checkpoint is None else load_state(checkpoint, model, optimizer)
-    run.keep_steps(progress.step)
+    world = world or World()
+    progress, records = Progress(), list[Row]()
+    stepper = Stepper(task, plan, world)
     total = plan.epochs * len(train)
-    records: list[Row] = []
+
+    def restore() -> bool:
+        """Put everything where the newest checkpoint has it."""
+        found = find_checkpoint(run.state)
+        for line in found.faults:
+            bar.say(f"passed over: {line}")
+        name = world.share(None if found.checkpoint is None else found.checkpoint.name)  # all read the same one
+        if name is not None:
+            kept, extra = load_state(run.state / name, task.model, stepper.optimizer)
+            for field in fields(Progress):
+                setattr(progress, field.name, getattr(kept, field.name))
+            if stepper.average is not None:
+                stepper.average.load(extra)
+        run.keep_steps(progress.step)
+        world.wait()  # nobody writes the next one while another still reads this
+        return name is not None
 
     def keep() -> None:
         run.record_steps(records)
         records.clear()
-        save_state(run.state, progress, model, optimizer)
+        if world.first:
+            extra = {} if stepper.average is None else stepper.average.state()
+            save_state(run.state, progress, task.model, stepper.optimizer, extra=extra)
+        world.wait()
         clock.saved = time.perf_counter()
 
     with Interruption() as interruption, bar:
+        found = restore()
         clock = _Stopwatch(progress)
+        if not found:
+            keep()  # from now on there is always a state to go back to
+            clock = _Stopwatch(progress)
         try:
             while not progress.finished:
                 clock.start_epoch(progress)
-                model.train()
+                task.model.train()
                 for batch in train.batches(progress.epoch, progress.batch):
-                    done = share_done(progress, plan, total)
-                    progress.rate = plan.lr * warmup_cosine(
-                        done + (0.5 / total if plan.minutes is None else 0.0), warmup=plan.warmup
-                    )
-                    for group in optimizer.param_groups:
-                        group["lr"] = progress.rate
-                    with autocast(plan):
-                        loss = task.loss(to_device(batch, device))
-                    value = check_finite("loss", loss.item(), progress, plan)
-                    optimizer.zero_grad(set_to_none=True)
-                    loss.backward()  # type: ignore[no-untyped-call]
-                    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), plan.clip).item()
-                    check_finite("gradient", norm, progress, plan)
-                    optimizer.step()
+                    middle = share_done(progress, plan, total) + (0.5 / total if plan.minutes is None else 0.0)
+                    progress.rate = progress.factor * plan.lr * warmup_cosine(middle, warmup=plan.warmup)
+                    if world.size > 1:  # else all would drop the same units; and so nobody's generator need be saved
+                        torch.manual_seed(_seed_of_step(plan.seed, progress.step, world.rank))
+                    taken = stepper.take(batch, progress.rate)
                     progress.step, progress.batch = progress.step + 1, progress.batch + 1
-                    progress.loss_sum += value
                     clock.tick(progress)
-                    records.append(
-                        {"step": progress.step, "epoch": progress.epoch, "loss": value, "lr": progress.rate, "gradient": norm}
-                    )
-                    _show(bar, progress, plan, total, len(train), clock.pictures_a_second(batch), value)
-                    if interruption.signal is not None or share_done(progress, plan, total) >= 1.0:
+                    progress.elapsed, stopping = world.mean([progress.elapsed, float(interruption.signal is not None)])
+                    records.append({"step": progress.step, "epoch": progress.epoch, "loss": taken.loss, "lr": progress.rate,
+                                    "gradient": taken.norm})  # fmt: skip
+                    _count(progress, taken, bar)
+                    if progress.in_a_row == BAD_STEPS:
+                        break
+                    _show(bar, progress, plan, total, len(train), clock.pictures_a_second(batch), taken.loss)
+                    if stopping and interruption.signal is None:
+                        interruption.signal = signal.SIGTERM  # another process was asked to stop: all do
+                    if stopping or share_done(progress, plan, total) >= 1.0:
                         break
                     if clock.due():  # a long epoch is not lost with the machine
                         keep()
                 interruption.check()
-                _end_epoch(task, validation, plan, progress, run, bar)
+                if progress.in_a_row == BAD_STEPS:
+                    _go_back(progress, plan, restore)
+                    records.clear()
+                    keep()
+                    continue
+                with stepper.averaged():
+                    _end_epoch(task, validation, plan, progress, run, bar)
                 clock.tick(progress)
-                progress.finished = share_done(progress, plan, total) >= 1.0
+                done = share_done(progress, plan, total)
+                progress.finished, progress.planned = done >= 1.0, round(progress.step / done)
                 keep()
                 interruption.check()
         except Interrupted as stop:
             stop.where = run.path
-            run.save_model("last", model)
+            with stepper.averaged():
+                run.save_model("last", task.model)
             keep()
             raise
     return progress
+
+
+def _count(progress: Progress, taken: Taken, bar: ProgressBar) -> None:
+    """A step that was taken, or one that was skipped."""
+    if taken.finite:
+        progress.loss_sum, progress.in_a_row = progress.loss_sum + taken.loss, 0
+        return
+    progress.skipped, progress.in_a_row = progress.skipped + 1, progress.in_a_row + 1
+    what = "loss" if not math.isfinite(taken.loss) else "gradient"
+    value = taken.norm if math.isfinite(taken.loss) else taken.loss
+    bar.say(f"step {progress.step}: the {what} became {value}; skipped ({progress.skipped} so far)")
+
+
+def _go_back(progress: Progress, plan: Plan, restore: Callable[[], bool]) -> None:
+    """To the last good state, with half the rate; a second time there is no use in it."""
+    if progress.rollbacks:
+        raise VitrailError(
+            f"the loss or its gradient was not finite {BAD_STEPS} times in a row at step {progress.step}, again after going back "
+            f"and halving the rate: lower --lr (it is {plan.lr:g})"
+        )
+    skipped, elapsed, factor = progress.skipped, progress.elapsed, progress.factor
+    restore()
+    progress.skipped, progress.elapsed, progress.factor = skipped, elapsed, 0.5 * factor
+    progress.in_a_row, progress.rollbacks = 0, progress.rollbacks + 1
+
+
+def _seed_of_step(seed: int, step: int, rank: int) -> int:
+    return int(uniforms(seed, step, np.array([rank]), count=1)[0, 0] * 2**53)
 
 
 def _end_epoch(task: Task, validation: Batches, plan: Plan, progress: Progress, run: RunFolder, bar: ProgressBar) -> None:
@@ -141,17 +187,6 @@ def check_finite(what: str, value: float, progress: Progress, plan: Plan) -> flo
     if not math.isfinite(value):
         raise VitrailError(f"the {what} became {value} at step {progress.step}: lower --lr (it is {plan.lr:g})")
     return value
-
-
-def autocast(plan: Plan) -> contextlib.AbstractContextManager[Any]:
-    if plan.precision == "fp32":
-        return contextlib.nullcontext()
-    return torch.autocast(torch.device(plan.device).type, dtype=torch.bfloat16)
-
-
-def to_device(batch: Any, device: torch.device) -> Any:
-    """A batch is a NamedTuple of tensors."""
-    return batch if device.type == "cpu" else type(batch)(*(part.to(device, non_blocking=True) for part in batch))
 
 
 def _show(bar: ProgressBar, progress: Progress, plan: Plan, total: int, an_epoch: int, rate: float, loss: float) -> None:

@@ -21,20 +21,24 @@ CONFIG, RESULTS = "config.yaml", "results.csv"
 
 
 class RunFolder:
-    """Where a run keeps what it learns."""
+    """Where a run keeps what it learns. Of several processes one writes; to the others it is a folder to read."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, *, writes: bool = True) -> None:
+        self.path, self.writes = path, writes
 
     @property
     def state(self) -> Path:
         return self.path / "state"
 
     def write_config(self, options: Mapping[str, Any]) -> None:
+        if not self.writes:
+            return
         write_whole(self.path / CONFIG, yaml.safe_dump(dict(options), sort_keys=False, allow_unicode=True))
 
     def write_machine(self) -> None:
         """Versions and machine: what a person needs to understand a difference."""
+        if not self.writes:
+            return
         facts = {
             "vitrail": __version__,
             "torch": str(torch.__version__),
@@ -47,6 +51,8 @@ class RunFolder:
 
     def write_results(self, rows: list[Row]) -> None:
         """A row an epoch, the whole table each time: a resumed run leaves no row twice."""
+        if not self.writes:
+            return
         text = io.StringIO()
         columns = list(dict.fromkeys(name for row in rows for name in row)) or ["epoch"]  # an older version had fewer
         writer = csv.DictWriter(text, columns, lineterminator="\n")
@@ -56,6 +62,8 @@ class RunFolder:
 
     def keep_steps(self, step: int) -> None:
         """Drop the records of steps that a resumed run will take again."""
+        if not self.writes:
+            return
         path = self.path / "metrics.jsonl"
         if path.is_file():
             lines = [line for line in path.read_text().splitlines() if _step(line) <= step]
@@ -63,11 +71,15 @@ class RunFolder:
 
     def record_steps(self, records: list[Row]) -> None:
         """A record a step, appended."""
+        if not self.writes:
+            return
         if records:
             with (self.path / "metrics.jsonl").open("a") as file:
                 file.writelines(json.dumps(record) + "\n" for record in records)
 
     def save_model(self, name: str, model: Any) -> None:
+        if not self.writes:
+            return
         save(model, self.path / name)
 
 

@@ -1,21 +1,30 @@
 """What exact resumption needs: everything that the next step depends on, in safetensors and JSON, no pickle."""
 
 import json
-import shutil
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import NamedTuple
 
-import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.files import write_whole
+from vitrail.learn.training.checkpoint import (
+    NUMBERS,
+    TENSORS,
+    UNREADABLE,
+    check_sum,
+    find_checkpoint,
+    find_fault,
+    open_tensors,
+    put_checkpoint,
+    read_numbers,
+)
 
 Row = dict[str, int | float]  # of results.csv or metrics.jsonl
-TENSORS, NUMBERS = "state.safetensors", "state.json"
 
 
 @dataclass(kw_only=True, slots=True)
@@ -25,79 +34,126 @@ class Progress:
     epoch: int = 0
     batch: int = 0  # batches of this epoch already done
     step: int = 0  # optimizer steps in all
+    planned: int = 0  # steps in all that a time budget allows for
     elapsed: float = 0.0  # seconds spent training and validating
     loss_sum: float = 0.0  # of this epoch's batches
     rate: float = 0.0  # learning rate of the last step
+    factor: float = 1.0  # on the learning rate
+    skipped: int = 0  # steps not taken because the loss or the gradient was not finite
+    in_a_row: int = 0  # of these, the last ones without a step between them
+    rollbacks: int = 0  # returns to an earlier checkpoint
     target: float | None = None  # the highest validation score less its standard error: what the best epoch must reach
     best: Row | None = None  # the validation metrics of the best epoch
     rows: list[Row] = field(default_factory=list)  # results.csv
     finished: bool = False
 
 
-def save_state(folder: Path, progress: Progress, model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """One checkpoint: written beside the last one under a temporary name, renamed when whole, the last one then removed."""
-    tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
-    names = {id(p): name for name, p in model.named_parameters()}
+class Loaded(NamedTuple):
+    """What a checkpoint holds beside the model, the optimizer and the generators."""
+
+    progress: Progress
+    extra: dict[str, Tensor]
+
+
+def save_state(
+    folder: Path,
+    progress: Progress,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    *,
+    extra: Mapping[str, Tensor] = MappingProxyType({}),
+) -> None:
+    """One checkpoint in place of all others, which go once it is whole. `extra` are tensors such as a running average's.
+
+    A number that is not finite, or a disk that does not take the files, is a `VitrailError`; the last checkpoint stays.
+    """
+    tensors = collect(model, optimizer, extra)
+    if (name := first_not_finite(tensors)) is not None:
+        raise VitrailError(f'"{name}" is not finite at step {progress.step}: nothing is saved; {describe_last(folder)}')
+    contents = {
+        TENSORS: safetensors.torch.save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}),
+        NUMBERS: json.dumps(asdict(progress)).encode(),
+    }
+    try:
+        put_checkpoint(folder, progress.step, contents)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise VitrailError(
+            f"{folder}: the checkpoint of step {progress.step} cannot be written ({reason}); {describe_last(folder)}"
+        ) from None
+
+
+def collect(model: nn.Module, optimizer: torch.optim.Optimizer, extra: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Every tensor that the next step depends on; the optimizer's by the names of their parameters."""
+    tensors: dict[str, Tensor] = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
     for parameter, values in optimizer.state.items():
         tensors |= {f"optimizer/{key}/{names[id(parameter)]}": value for key, value in values.items()}
+    tensors |= {f"extra/{name}": tensor for name, tensor in extra.items()}
     tensors["generator/cpu"] = torch.get_rng_state()
     if torch.cuda.is_available():
         tensors |= {f"generator/cuda{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
-    folder.mkdir(parents=True, exist_ok=True)
-    temporary, final = folder / ".writing", folder / f"step-{progress.step:09d}"
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir()
-    write_whole(temporary / TENSORS, safetensors.torch.save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}))
-    write_whole(temporary / NUMBERS, json.dumps(asdict(progress)))
-    if final.exists():  # the same step again, such as an interruption right after an epoch's end
-        shutil.rmtree(folder / ".replaced", ignore_errors=True)
-        final.rename(folder / ".replaced")
-    temporary.rename(final)
-    for old in folder.iterdir():
-        if old != final:
-            shutil.rmtree(old, ignore_errors=True)
+    return tensors
+
+
+def first_not_finite(tensors: Mapping[str, Tensor]) -> str | None:
+    """The name of the first tensor with a NaN or an infinity in it."""
+    floating = {name: tensor.detach() for name, tensor in tensors.items() if tensor.is_floating_point()}
+    # A sum of squares shows every NaN and infinity, at a tenth of the price of looking at each number; it is infinite for very
+    # large numbers too, so that it only decides whether to look.
+    if nn.utils.get_total_norm(floating.values()).isfinite():
+        return None
+    return next((name for name, tensor in floating.items() if not tensor.isfinite().all()), None)
+
+
+def describe_last(folder: Path) -> str:
+    """What there is to go on from when a checkpoint was not written."""
+    checkpoint = latest_state(folder)
+    if checkpoint is None or find_fault(checkpoint) is not None:
+        return "there is no earlier checkpoint"
+    return f"the last good checkpoint (step {read_progress(checkpoint).step}) is intact"
 
 
 def latest_state(folder: Path) -> Path | None:
-    """The newest whole checkpoint, or None."""
-    found = sorted(f for f in folder.glob("step-*") if (f / NUMBERS).is_file()) if folder.is_dir() else []
-    if not found and (folder / ".replaced" / NUMBERS).is_file():
-        return folder / ".replaced"
-    return found[-1] if found else None
+    """The checkpoint to go on from, or None; `find_checkpoint` also tells which newer ones were damaged."""
+    return find_checkpoint(folder).checkpoint
 
 
 def read_progress(checkpoint: Path) -> Progress:
-    try:
-        return Progress(**json.loads((checkpoint / NUMBERS).read_text()))
-    except (OSError, ValueError, TypeError) as error:
-        raise VitrailError(f"{checkpoint / NUMBERS}: not a readable training state ({error})") from None
+    """The numbers of a checkpoint; those that an earlier version did not write take their defaults."""
+    numbers = read_numbers(checkpoint)
+    unknown = numbers.keys() - {number.name for number in fields(Progress)}
+    if unknown:
+        what = f'unknown key "{min(unknown)}": written by a later version?'
+        raise VitrailError(f"{checkpoint / NUMBERS}: {UNREADABLE[NUMBERS]} ({what})")
+    return Progress(**numbers)
 
 
-def load_state(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Progress:
+def load_state(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Loaded:
     """Put model, optimizer and generators back where they were."""
-    path = checkpoint / TENSORS
-    try:
-        tensors = safetensors.torch.load_file(path)
-    except (OSError, safetensors.SafetensorError) as error:
-        raise VitrailError(f"{path}: truncated or not a training state ({error})") from None
-    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "generator": {}}
-    for key, value in tensors.items():
-        part, _, name = key.partition("/")
-        parts.setdefault(part, {})[name] = value
+    check_sum(checkpoint, TENSORS)
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimizer": {}, "extra": {}, "generator": {}}
+    with open_tensors(checkpoint) as file:
+        for key in file.keys():  # noqa: SIM118  (not a dictionary)
+            part, _, name = key.partition("/")
+            if part not in parts:
+                raise VitrailError(f'{checkpoint / TENSORS}: {UNREADABLE[TENSORS]} (unknown tensor "{key}")')
+            parts[part][name] = file.get_tensor(key)
     try:
         model.load_state_dict(parts["model"])
     except RuntimeError as error:
-        raise VitrailError(f"{path}: does not fit this model ({' '.join(str(error).split())[:200]})") from None
+        reason = " ".join(str(error).split())[:200]
+        raise VitrailError(f"{checkpoint / TENSORS}: does not fit this model ({reason})") from None
+    check_sum(checkpoint, NUMBERS)
+    progress = read_progress(checkpoint)
     parameters = dict(model.named_parameters())
-    state: dict[Tensor, dict[str, Any]] = {}
+    optimizer.state.clear()  # back at a checkpoint from before the first step there are no moments
     for key, value in parts["optimizer"].items():
         what, name = key.split("/", 1)
-        parameter = parameters[name]
         # AdamW's fused form keeps its step counter on the parameter's device, as it was when saved.
-        state.setdefault(parameter, {})[what] = value.to(parameter.device)
-    optimizer.state.update(state)
+        optimizer.state[parameters[name]][what] = value.to(parameters[name].device)
     torch.set_rng_state(parts["generator"]["cpu"])
     for key, value in parts["generator"].items():
         if key.startswith("cuda") and torch.cuda.is_available():
             torch.cuda.set_rng_state(value, int(key.removeprefix("cuda")))
-    return read_progress(checkpoint)
+    return Loaded(progress, parts["extra"])

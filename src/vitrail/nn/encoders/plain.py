@@ -5,8 +5,10 @@ b batch, n tokens, d width
 
 from collections.abc import Collection, Sequence
 
+import torch
 from jaxtyping import Bool, Int
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from vitrail.nn.functional.attention import segment_mask
 from vitrail.nn.positions.position import Position
@@ -22,6 +24,7 @@ class PlainEncoder(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.norm = norm if norm is not None else nn.Identity()  # post-norm blocks end on a norm of their own
         self.causal = causal
+        self.checkpointing = False  # in training: keep only what goes into a block, and compute the rest again [Chen+ 2016]
 
     def forward(
         self,
@@ -43,8 +46,9 @@ class PlainEncoder(nn.Module):
         """The last tokens, and those behind each block whose number is in `keep`, normed as the last are."""
         scope = self.scope(tokens, position, segments)
         x, kept = tokens.x, []
+        again = self.checkpointing and self.training and torch.is_grad_enabled()
         for number, block in enumerate(self.blocks):
-            x = block(x, scope)
+            x = checkpoint(block, x, scope, use_reentrant=False) if again else block(x, scope)
             if number in keep:
                 kept.append(tokens._replace(x=self.norm(x)))
         return tokens._replace(x=self.norm(x)), kept

@@ -1,0 +1,59 @@
+"""vitrail runs"""
+
+import json as json_format
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from vitrail.jobs.options import whole
+from vitrail.jobs.runs import Sort
+
+EXAMPLES = """Examples:
+
+  vitrail runs
+  vitrail runs runs/classify --best 3
+  vitrail runs a/run another/run --json
+"""
+
+
+def runs(
+    *folders: Annotated[str, Parameter(help="Folders to look in, or runs themselves; by default runs/.")],
+    sort: Annotated[
+        Sort, Parameter(help="score: validation score, within each data set; time: newest first; name: by path.")
+    ] = "score",
+    best: Annotated[int | None, Parameter(converter=whole, help="Only the N best of each data set.")] = None,
+    json: Annotated[bool, Parameter(help="Print one JSON object and nothing else.", negative="")] = False,
+) -> None:
+    """List runs and compare them: how they went, and which options differ."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from vitrail.jobs.runs import align, differing_options, list_runs, options_table, plain, summary_table
+
+    places = [Path(name).expanduser() for name in folders] or [path for path in [Path("runs")] if path.is_dir()]
+    found = list_runs(places, sort=sort, best=best)
+    if json:
+        print(json_format.dumps({"runs": [run.to_json() for run in found], "differing": differing_options(found)}, default=str))
+        return
+    if not found:
+        print(f"no runs below {', '.join(folders) or 'runs'}")
+        return
+    console = Console(highlight=False)
+    for title, part in (("", summary_table(found)), ("Options that differ", options_table(found))):
+        if part is None:
+            continue
+        header, rows = part
+        if console.is_terminal:
+            drawn = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
+            for name in header:
+                drawn.add_column(name, overflow="fold", no_wrap=name not in ("run", "data", "model"))
+            for row in rows:
+                drawn.add_row(*map(Text, row))  # a name in brackets is a name, not a color
+            console.print(drawn)
+        else:
+            print("\n".join(([f"\n{title}"] if title else []) + align(header, rows)))
+    for run in found:
+        if run.problem:
+            print(plain(f"{run.path}: {run.problem}"))

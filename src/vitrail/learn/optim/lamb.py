@@ -1,0 +1,76 @@
+"""LAMB: Adam whose step is scaled, tensor by tensor, to the size of the weights, for batches of thousands.
+
+x weights, g gradient, m and v moments, t steps, w weight decay
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+LARGEST_NORM = 10.0
+
+
+class Lamb(torch.optim.Optimizer):
+    """x <- x - lr phi(||x||) / ||u|| u  with  u = m' / (sqrt(v') + eps) + w x  [You+ 2020, algorithm 2].
+
+    m' = m / (1 - beta1^t) and v' = v / (1 - beta2^t) are Adam's corrected moments. What the paper leaves open:
+    - phi(z) = min(z, 10), the bound of the common PyTorch implementation (cybertronai/pytorch-lamb); the authors' has none.
+    - Where ||x|| or ||u|| is 0 the ratio is 1: a tensor that starts at zero learns as Adam's does (the authors' code).
+    - For biases, norms and scales, of one dimension, the ratio is 1 (the authors' code excludes them by name).
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float,
+        *,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-6,
+        weight_decay: float = 0.0,
+    ) -> None:
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            weights = [p for p in group["params"] if p.grad is not None]
+            if weights:
+                self._step_group(weights, group)
+        return loss
+
+    def _step_group(self, weights: list[Tensor], group: dict[str, Any]) -> None:
+        (beta1, beta2), gradients = group["betas"], [p.grad for p in weights if p.grad is not None]
+        for p in weights:
+            if not self.state[p]:  # tensors, the counter too: a checkpoint stores them by name
+                zeros = torch.zeros_like(p, memory_format=torch.preserve_format)
+                self.state[p] = {"step": torch.zeros((), device=p.device), "exp_avg": zeros, "exp_avg_sq": zeros.clone()}
+        steps, first, second = ([self.state[p][key] for p in weights] for key in ("step", "exp_avg", "exp_avg_sq"))
+        torch._foreach_add_(steps, 1.0)
+        torch._foreach_lerp_(first, gradients, 1.0 - beta1)
+        torch._foreach_mul_(second, beta2)
+        torch._foreach_addcmul_(second, gradients, gradients, value=1.0 - beta2)
+
+        counts = torch.stack(steps).tolist()  # one transfer, and powers in double precision
+        roots = torch._foreach_div(second, [1.0 - beta2**count for count in counts])
+        torch._foreach_sqrt_(roots)
+        torch._foreach_add_(roots, group["eps"])
+        updates = torch._foreach_div(first, [1.0 - beta1**count for count in counts])
+        torch._foreach_div_(updates, roots)
+        if group["weight_decay"] != 0:
+            torch._foreach_add_(updates, weights, alpha=group["weight_decay"])
+        torch._foreach_mul_(updates, trust_ratios(weights, updates))
+        torch._foreach_add_(weights, updates, alpha=-group["lr"])
+
+
+def trust_ratios(weights: list[Tensor], updates: list[Tensor] | tuple[Tensor, ...]) -> list[Tensor]:
+    """min(||x||, 10) / ||u|| of each pair; 1 for one-dimensional tensors and where a norm is 0."""
+    sizes, lengths = torch.stack(torch._foreach_norm(weights)), torch.stack(torch._foreach_norm(updates))
+    matrices = torch.tensor([p.ndim >= 2 for p in weights], device=sizes.device)
+    adapted = matrices & (sizes > 0) & (lengths > 0)
+    return list(torch.where(adapted, sizes.clamp(max=LARGEST_NORM) / lengths, 1.0).unbind())

@@ -1,0 +1,37 @@
+"""The optimizers by name, and the one place where their learning rate is set."""
+
+from typing import Any, Literal
+
+import torch
+
+from vitrail.errors import VitrailError
+from vitrail.learn.optim.lamb import Lamb
+
+OptimizerName = Literal["adamw", "sgd", "lamb"]
+
+
+def make_optimizer(name: OptimizerName, groups: list[dict[str, Any]], *, lr: float, device_type: str) -> torch.optim.Optimizer:
+    """An optimizer over `groups`, whose state is tensors only, as exact resumption needs.
+
+    - adamw: decoupled weight decay  [Loshchilov+ 2019, algorithm 2], betas (0.9, 0.999).
+    - sgd: Nesterov momentum 0.9  [Sutskever+ 2013, eq. 3-4], weight decay added to the gradient.
+    - lamb: for batches of thousands  [You+ 2020].
+    """
+    fused = device_type in ("cpu", "cuda")
+    optimizer: torch.optim.Optimizer
+    if name == "adamw":
+        optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.999), fused=fused)
+    elif name == "sgd":
+        optimizer = torch.optim.SGD(groups, lr=lr, momentum=0.9, nesterov=True, fused=fused)
+    elif name == "lamb":
+        optimizer = Lamb(groups, lr)
+    else:
+        raise VitrailError(f"the optimizer must be adamw, sgd or lamb, got {name}")
+    set_rate(optimizer, lr)
+    return optimizer
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Each group learns at `rate`, times its "scale" where it has one."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate * group.get("scale", 1.0)

@@ -1,0 +1,27 @@
+"""How long and how to learn: what the training loop is told."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Precision = Literal["fp32", "bf16"]
+Optimizer = Literal["adamw", "sgd", "lamb"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """`minutes`, where given, bounds the run instead of `epochs`."""
+
+    epochs: int
+    minutes: float | None = None
+    lr: float
+    weight_decay: float
+    warmup: float  # share of the run
+    clip: float  # largest norm of the gradient
+    optimizer: Optimizer = "adamw"
+    layer_decay: float = 1.0  # factor on the rate from each block to the one before it
+    accumulate: int = 1  # parts that a batch is cut into
+    sam: float = 0.0  # radius of sharpness-aware minimization
+    ema: float = 0.0  # decay of the average of the weights; 0: none
+    seed: int = 0  # only used where several processes must draw different numbers
+    device: str = "cpu"
+    precision: Precision = "fp32"

@@ -1,0 +1,114 @@
+"""One training step: the gradient of a batch, in parts if it is too large for the memory, then whatever moves the weights."""
+
+import contextlib
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from vitrail.learn.optim.averaging import Average
+from vitrail.learn.optim.groups import layer_groups
+from vitrail.learn.optim.optimizers import make_optimizer, set_rate
+from vitrail.learn.optim.sam import Sharpness
+from vitrail.learn.training.plan import Plan
+from vitrail.learn.training.task import Task
+from vitrail.learn.training.world import World
+
+
+class Taken(NamedTuple):
+    """What a step has seen: the mean loss of the batch and the norm of its gradient, over all processes."""
+
+    loss: float
+    norm: float
+
+    @property
+    def finite(self) -> bool:
+        return math.isfinite(self.loss) and math.isfinite(self.norm)
+
+
+class Stepper:
+    """Optimizer, sharpness-aware minimization and the average of the weights, as the plan has them."""
+
+    def __init__(self, task: Task, plan: Plan, world: World) -> None:
+        self.task, self.plan, self.world, self.device = task, plan, world, torch.device(plan.device)
+        groups = layer_groups(task.model, plan.weight_decay, layer_decay=plan.layer_decay)
+        self.optimizer = make_optimizer(plan.optimizer, groups, lr=plan.lr, device_type=self.device.type)
+        self.parameters = [parameter for parameter in task.model.parameters() if parameter.requires_grad]
+        self.sharpness = Sharpness(self.parameters, plan.sam, buffers=task.model.buffers()) if plan.sam else None
+        self.average = Average(task.model, plan.ema) if plan.ema else None
+
+    def take(self, batch: Any, rate: float) -> Taken:
+        """One step at a learning rate. If the loss or its gradient is not finite nothing moves."""
+        set_rate(self.optimizer, rate)
+        before = None if self.sharpness is None else generator_states(self.device)
+        taken = self.gradient(batch)
+        if self.sharpness is not None and before is not None and taken.finite:
+            self.sharpness.climb()
+            set_generator_states(before, self.device)  # the same units are dropped again: only the weights differ
+            above = self.gradient(batch)
+            self.sharpness.descend()
+            taken = taken if above.finite else above
+        if taken.finite:
+            self.optimizer.step()
+            self.world.average_buffers(self.task.model)  # few numbers; so all processes stay the same, bit for bit
+            if self.average is not None:
+                self.average.update()
+        return taken
+
+    def averaged(self) -> contextlib.AbstractContextManager[None]:
+        """Within the block the model has the averaged weights, if there are such: to validate and to save."""
+        return contextlib.nullcontext() if self.average is None else self.average.applied()
+
+    def gradient(self, batch: Any) -> Taken:
+        """The gradient of the mean loss over the batch, clipped: as one, whatever the number of parts and processes."""
+        self.optimizer.zero_grad(set_to_none=True)
+        parts = cut(batch, self.plan.accumulate)
+        total = 0.0
+        for number, part in enumerate(parts):
+            last = number == len(parts) - 1
+            with contextlib.nullcontext() if last else unsynchronized(self.task):
+                with autocast(self.plan):
+                    loss = self.task.loss(to_device(part, self.device))
+                share = len(part[0]) / len(batch[0])
+                (loss if len(parts) == 1 else loss * share).backward()  # type: ignore[no-untyped-call]
+            total += loss.item() if len(parts) == 1 else share * loss.item()
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.plan.clip).item()
+        return Taken(self.world.mean([total])[0], norm)  # the gradient is everyone's mean already
+
+
+def cut(batch: Any, parts: int) -> list[Any]:
+    """A batch, a NamedTuple of tensors, in `parts` of nearly equal size; fewer if it has fewer samples."""
+    if parts == 1:
+        return [batch]
+    pieces = zip(*(tensor.tensor_split(min(parts, len(batch[0]))) for tensor in batch), strict=True)
+    return [type(batch)(*piece) for piece in pieces]
+
+
+def unsynchronized(task: Task) -> contextlib.AbstractContextManager[Any]:
+    """Within the block gradients stay with their process: they are averaged with the last part of a batch, once."""
+    forward = getattr(task, "train_forward", None)
+    return forward.no_sync() if isinstance(forward, DistributedDataParallel) else contextlib.nullcontext()
+
+
+def autocast(plan: Plan) -> contextlib.AbstractContextManager[Any]:
+    if plan.precision == "fp32":
+        return contextlib.nullcontext()
+    return torch.autocast(torch.device(plan.device).type, dtype=torch.bfloat16)
+
+
+def to_device(batch: Any, device: torch.device) -> Any:
+    """A batch is a NamedTuple of tensors."""
+    return batch if device.type == "cpu" else type(batch)(*(part.to(device, non_blocking=True) for part in batch))
+
+
+def generator_states(device: torch.device) -> list[Tensor]:
+    states = [torch.get_rng_state()]
+    return [*states, torch.cuda.get_rng_state(device)] if device.type == "cuda" else states
+
+
+def set_generator_states(states: list[Tensor], device: torch.device) -> None:
+    torch.set_rng_state(states[0])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(states[1], device)

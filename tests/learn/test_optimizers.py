@@ -1,0 +1,174 @@
+"""The optimizers by name: AdamW unchanged, SGD by hand, LAMB against a plain form; their state resumes by name."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import vitrail as vt
+from vitrail.errors import VitrailError
+from vitrail.learn.optim.groups import decay_groups, layer_groups
+from vitrail.learn.optim.lamb import Lamb, trust_ratios
+from vitrail.learn.optim.optimizers import make_optimizer, set_rate
+
+NAMES = ("adamw", "sgd", "lamb")
+
+
+def make_model() -> nn.Module:
+    torch.manual_seed(0)
+    return vt.create_model("vit_nano_conv", depth=2, image_size=16, prefix=1)
+
+
+def take_steps(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int, *, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    for step in range(steps):
+        set_rate(optimizer, 0.01 * (step + 1))
+        for parameter in model.parameters():
+            parameter.grad = torch.randn(parameter.shape, generator=generator)
+        optimizer.step()
+
+
+def test_adamw_is_torchs_fused_one_bit_for_bit():
+    ours, theirs = make_model(), make_model()
+    take_steps(ours, make_optimizer("adamw", decay_groups(ours, 0.05), lr=0.01, device_type="cpu"), 4, seed=1)
+    reference = torch.optim.AdamW(decay_groups(theirs, 0.05), lr=0.01, betas=(0.9, 0.999), fused=True)
+    take_steps(theirs, reference, 4, seed=1)
+    assert all(torch.equal(a, b) for a, b in zip(ours.parameters(), theirs.parameters(), strict=True))
+
+
+def test_sgd_by_hand():
+    p = nn.Parameter(torch.tensor([[1.0]]))
+    optimizer = make_optimizer("sgd", [{"params": [p], "weight_decay": 0.5}], lr=0.1, device_type="cpu")
+    p.grad = torch.tensor([[2.0]])
+    optimizer.step()  # g = 2 + 0.5 * 1 = 2.5, buffer 2.5, step g + 0.9 * 2.5 = 4.75
+    assert p.item() == pytest.approx(1 - 0.475)
+    optimizer.step()  # g = 2 + 0.5 * 0.525 = 2.2625, buffer 0.9 * 2.5 + g = 4.5125, step g + 0.9 * 4.5125
+    assert p.item() == pytest.approx(0.525 - 0.1 * (2.2625 + 0.9 * 4.5125))
+
+
+def plain_lamb(weights: list[Tensor], gradients: list[list[Tensor]], *, lr: float, decays: list[float]) -> list[Tensor]:
+    """[You+ 2020, algorithm 2], a tensor and a line at a time, in double precision."""
+    results = []
+    for number, (x, decay) in enumerate(zip(weights, decays, strict=True)):
+        x, m, v = x.double(), torch.zeros_like(x).double(), torch.zeros_like(x).double()
+        for t, step in enumerate(gradients, start=1):
+            g = step[number].double()
+            m = 0.9 * m + 0.1 * g
+            v = 0.999 * v + 0.001 * g * g
+            r = (m / (1 - 0.9**t)) / ((v / (1 - 0.999**t)).sqrt() + 1e-6)
+            u = r + decay * x
+            ratio = 1.0
+            if x.ndim >= 2 and x.norm() > 0 and u.norm() > 0:
+                ratio = min(x.norm().item(), 10.0) / u.norm().item()
+            x = x - lr * ratio * u
+        results.append(x)
+    return results
+
+
+def test_lamb_equals_its_plain_form():
+    torch.manual_seed(0)
+    # a matrix, a filter, one longer than the bound of 10, one that starts at zero, a bias
+    weights = [torch.randn(5, 7), torch.randn(3, 2, 3, 3), 9 * torch.randn(4, 3), torch.zeros(2, 3), torch.randn(5)]
+    assert weights[2].norm() > 10
+    decays = [0.1, 0.1, 0.1, 0.1, 0.0]
+    gradients = [[10.0 ** (step - 3) * torch.randn_like(w) for w in weights] for step in range(6)]
+    parameters = [nn.Parameter(w.clone()) for w in weights]
+    optimizer = Lamb([{"params": parameters[:4], "weight_decay": 0.1}, {"params": parameters[4:], "weight_decay": 0.0}], 0.02)
+    for step in gradients:
+        for parameter, gradient in zip(parameters, step, strict=True):
+            parameter.grad = gradient.clone()
+        optimizer.step()
+    for parameter, expected in zip(parameters, plain_lamb(weights, gradients, lr=0.02, decays=decays), strict=True):
+        torch.testing.assert_close(parameter.detach(), expected.float(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_step_of_lamb_is_a_share_of_the_weights_whatever_the_gradient():
+    for size in (1e-3, 1.0, 1e3):
+        parameter = nn.Parameter(torch.full((2, 3), 0.5))
+        parameter.grad = size * torch.ones(2, 3)
+        Lamb([parameter], 0.1).step()
+        torch.testing.assert_close(parameter.detach(), torch.full((2, 3), 0.45), rtol=1e-5, atol=0.0)
+
+
+def test_a_parameter_without_gradient_does_not_count_its_steps():
+    torch.manual_seed(0)
+    late, always = nn.Parameter(torch.randn(3, 2)), nn.Parameter(torch.randn(3, 2))
+    start, g = late.detach().clone(), torch.randn(3, 2)
+    optimizer = Lamb([late, always], 0.1)
+    for gradient in (None, g):
+        late.grad, always.grad = gradient, torch.randn(3, 2)
+        optimizer.step()
+    assert (optimizer.state[late]["step"].item(), optimizer.state[always]["step"].item()) == (1, 2)
+    torch.testing.assert_close(
+        late.detach().double(), plain_lamb([start], [[g]], lr=0.1, decays=[0.0])[0], rtol=1e-5, atol=1e-6
+    )
+
+
+def test_trust_ratios():
+    weights = [
+        torch.tensor([[3.0, 4.0]]),
+        torch.tensor([[30.0, 40.0]]),
+        torch.tensor([3.0, 4.0]),
+        torch.zeros(1, 2),
+        torch.ones(1, 2),
+    ]
+    updates = [torch.tensor([[0.0, 2.0]])] * 2 + [torch.tensor([0.0, 2.0])] + [torch.ones(1, 2), torch.zeros(1, 2)]
+    assert [ratio.item() for ratio in trust_ratios(weights, updates)] == [2.5, 5.0, 1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_state_is_tensors_and_goes_on_exactly_from_them(name):
+    whole, model = make_model(), make_model()
+    take_steps(model, first := make_optimizer(name, decay_groups(model, 0.05), lr=0.01, device_type="cpu"), 3, seed=1)
+    state = {
+        parameter: {key: value.clone() for key, value in first.state[parameter].items()} for parameter in model.parameters()
+    }
+    assert all(isinstance(value, Tensor) for values in state.values() for value in values.values())
+    second = make_optimizer(name, decay_groups(model, 0.05), lr=0.01, device_type="cpu")
+    second.state.update(state)
+    take_steps(model, second, 3, seed=2)
+
+    once = make_optimizer(name, decay_groups(whole, 0.05), lr=0.01, device_type="cpu")
+    take_steps(whole, once, 3, seed=1)
+    take_steps(whole, once, 3, seed=2)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), whole.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_layer_moves_by_its_share_of_the_rate(name):
+    full, scaled = make_model(), make_model()
+    before = {key: p.detach().clone() for key, p in full.named_parameters()}
+    take_steps(full, make_optimizer(name, decay_groups(full, 0.0), lr=0.01, device_type="cpu"), 1, seed=1)
+    take_steps(scaled, make_optimizer(name, layer_groups(scaled, 0.0, layer_decay=0.5), lr=0.01, device_type="cpu"), 1, seed=1)
+    expected = {"tokenizer": 1 / 8, "encoder.blocks.0": 1 / 4, "encoder.blocks.1": 1 / 2, "encoder.norm": 1.0, "head": 1.0}
+    moved = dict(full.named_parameters())
+    for key, parameter in scaled.named_parameters():
+        for start, share in expected.items():
+            if key.startswith(start):
+                move, whole = parameter.detach() - before[key], moved[key].detach() - before[key]
+                torch.testing.assert_close(move, share * whole, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_learns_a_linear_map(name):
+    torch.manual_seed(0)
+    model, x = nn.Linear(5, 3), torch.randn(64, 5)
+    y = x @ torch.randn(5, 3)
+    optimizer = make_optimizer(name, decay_groups(model, 0.0), lr=0.02, device_type="cpu")
+    for _ in range(200):
+        optimizer.zero_grad()
+        loss = (model(x) - y).square().mean()
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < 0.01 * y.square().mean().item()
+
+
+def test_rates_are_set_from_the_beginning():
+    model = make_model()
+    optimizer = make_optimizer("adamw", layer_groups(model, 0.1, layer_decay=0.5), lr=0.8, device_type="cpu")
+    assert {group["lr"] for group in optimizer.param_groups} == {0.8, 0.4, 0.2, 0.1}
+
+
+def test_an_unknown_name_is_refused():
+    make = getattr(make_optimizer, "__wrapped__", make_optimizer)  # past the annotations' own check
+    with pytest.raises(VitrailError, match="must be adamw, sgd or lamb, got adam"):
+        make("adam", decay_groups(make_model(), 0.0), lr=0.1, device_type="cpu")
