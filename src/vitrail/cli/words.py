@@ -15,9 +15,10 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "eval": tuple(field.name for field in fields(EvalOptions)),
     "predict": ("json", "top_k"),
     "check": ("fix", "out", "json", "workers", "seed"),
+    "runs": ("sort", "best", "json"),
     "models": ("json",),
 }
-SWITCHES = frozenset({"checkpointing", "compile", "flip", "json", "resume"})  # options without a value
+SWITCHES = frozenset({"checkpointing", "compile", "flip", "json", "resume", "tensorboard"})  # options without a value
 ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)
 
 

@@ -21,6 +21,7 @@ from vitrail.data.loading import Batch, Loader
 from vitrail.data.mixing import Mixing
 from vitrail.data.transforms import measure, read_fitted
 from vitrail.errors import VitrailError
+from vitrail.extras import need
 from vitrail.files import write_whole
 from vitrail.jobs.cleaning import list_bad, open_clean
 from vitrail.jobs.evaluate import finish, read_metrics
@@ -31,6 +32,7 @@ from vitrail.jobs.settling import check_numbers, settle, size_of, spell_out, spr
 from vitrail.jobs.stored import NOT_STORED, read_options, to_store
 from vitrail.learn.objectives.balance import class_weights
 from vitrail.learn.optim.range_test import run_range_test
+from vitrail.learn.training.event_log import EventLog
 from vitrail.learn.training.loop import fit
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar, clock
@@ -74,6 +76,8 @@ def run_training(options: TrainOptions, *, given: Set[str], quiet: bool = False)
     options = spell_out(options)
     if options.resume and options.out is None:
         raise VitrailError("--resume needs --out: the folder of the run to go on with")
+    if options.tensorboard:
+        need("tensorboardX", "logs")  # now, not when the first numbers are to be written
     world = World.join(choose_device(options.device))
     bar = ProgressBar(quiet=quiet or not world.first)
     try:
@@ -103,7 +107,7 @@ def _train(options: TrainOptions, given: Set[str], world: World, bar: ProgressBa
             options = replace(options, lr=find_rate(options, data, model, folder, bar))
         describe(bar, data, options, model, folder)
         list_bad(bad, folder, bar)  # before config.yaml, which says to a resumed run that the pictures have been tried
-        run = RunFolder(folder)
+        run = RunFolder(folder, events=open_events(folder, options))
         run.write_config(to_store(options))
         run.write_machine()
     told = world.share(str(folder))
@@ -122,6 +126,14 @@ def _train(options: TrainOptions, given: Set[str], world: World, bar: ProgressBa
     world.wait()  # best/ is whole
     metrics, model = finish(folder, data, options, progress, bar, bad, world)
     return Run(path=folder, model=model, metrics=metrics, first=world.first)
+
+
+def open_events(folder: Path, options: TrainOptions) -> EventLog:
+    """Event files beside the run's other files, if they are asked for; of a resumed run, from where it goes on."""
+    checkpoint = latest_state(folder / "state")
+    return EventLog(
+        folder / "events" if options.tensorboard else None, step=read_progress(checkpoint).step if checkpoint else 0
+    )
 
 
 def check_folder(folder: Path, options: TrainOptions, *, given: Set[str]) -> TrainOptions:

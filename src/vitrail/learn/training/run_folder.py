@@ -13,6 +13,7 @@ import yaml
 
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
+from vitrail.learn.training.event_log import EventLog
 from vitrail.learn.training.state import Row
 from vitrail.models.folder import save
 from vitrail.version import __version__
@@ -23,8 +24,8 @@ CONFIG, RESULTS = "config.yaml", "results.csv"
 class RunFolder:
     """Where a run keeps what it learns. Of several processes one writes; to the others it is a folder to read."""
 
-    def __init__(self, path: Path, *, writes: bool = True) -> None:
-        self.path, self.writes = path, writes
+    def __init__(self, path: Path, *, writes: bool = True, events: EventLog | None = None) -> None:
+        self.path, self.writes, self.events = path, writes, events or EventLog(None)
 
     @property
     def state(self) -> Path:
@@ -59,6 +60,9 @@ class RunFolder:
         writer.writeheader()
         writer.writerows(rows)
         write_whole(self.path / RESULTS, text.getvalue())
+        if rows:
+            last = {name: value for name, value in rows[-1].items() if name != "epoch"}
+            self.events.add("epoch", last, step=int(rows[-1]["epoch"]))
 
     def keep_steps(self, step: int) -> None:
         """Drop the records of steps that a resumed run will take again."""
@@ -76,6 +80,12 @@ class RunFolder:
         if records:
             with (self.path / "metrics.jsonl").open("a") as file:
                 file.writelines(json.dumps(record) + "\n" for record in records)
+            for record in records:
+                step = int(record["step"])
+                self.events.add(
+                    "train", {name: value for name, value in record.items() if name not in ("step", "epoch")}, step=step
+                )
+            self.events.flush()
 
     def save_model(self, name: str, model: Any) -> None:
         if not self.writes:
