@@ -60,9 +60,13 @@ DRIVER = textwrap.dedent("""
         while done < kills:
             where[:16] = struct.pack("qq", -1, -1)
             pid = child(out, workers=2, resume=True)
-            while struct.unpack("qq", where[:16])[0] < 0:  # until it takes steps
+            ended = (0, 0)
+            while struct.unpack("qq", where[:16])[0] < 0 and not ended[0]:  # until it takes steps
                 time.sleep(0.005)
-                assert os.waitpid(pid, os.WNOHANG)[0] == 0
+                ended = os.waitpid(pid, os.WNOHANG)
+            if ended[0]:  # killed after its last step, it had none left to take
+                assert ended[1] == 0
+                break
             time.sleep(draw.uniform(0.0, 0.6))
             epoch, batch = struct.unpack("qq", where[:16])
             try:
