@@ -26,8 +26,6 @@ Much of the time goes to Huffman codes, which nobody can skip: grainier files of
 import argparse
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +33,8 @@ from PIL import Image
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
+
+from speed import race  # noqa: E402
 
 from vitrail.data import images  # noqa: E402
 from vitrail.data.dataset import FileSplit  # noqa: E402
@@ -63,17 +63,6 @@ def read_plainly(path: Path, side: int) -> np.ndarray:
     """What one would write without a reader."""
     with Image.open(path) as picture:
         return np.asarray(picture.convert("RGB").resize((side, side), Image.Resampling.BICUBIC))
-
-
-def race(runners: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """The best time of each, taken in turns so that a noisy moment hits all of them."""
-    best = dict.fromkeys(runners, float("inf"))
-    for _ in range(rounds):
-        for name, run in runners.items():
-            start = time.perf_counter()
-            run()
-            best[name] = min(best[name], time.perf_counter() - start)
-    return best
 
 
 def compare(paths: list[Path], side: int, rounds: int) -> tuple[float, float, float]:

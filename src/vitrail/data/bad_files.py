@@ -4,14 +4,13 @@ import csv
 import io
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from vitrail.data.dataset import DataSet, Part, Split, SplitName
-from vitrail.data.scanning import scan
+from vitrail.data.scanning import scan_splits
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
 
@@ -92,15 +91,8 @@ def find_bad(data: DataSet, *, workers: int, progress: Callable[[int, int], None
     `progress` is told (pictures done, pictures in all).
     """
     splits = {name: split for name, split in data.splits.items() if split.encoded}
-    total, before = sum(map(len, splits.values())), 0
-    for name, split in splits.items():
-        found = scan(split, workers=workers, progress=None if progress is None else partial(_shifted, progress, before, total))
-        yield from (BadFile(split.name(index), name, reason) for index, reason in found.bad)
-        before += len(split)
-
-
-def _shifted(progress: Callable[[int, int], None], before: int, total: int, done: int, count: int) -> None:
-    progress(before + done, total)
+    for name, found in scan_splits(splits, workers=lambda split: workers, progress=progress):
+        yield from (BadFile(splits[name].name(index), name, reason) for index, reason in found.bad)
 
 
 def leave_out(data: DataSet, names: Collection[str]) -> DataSet:

@@ -141,6 +141,11 @@ class Part(Labelled):
         return self.whole.name(int(self.indices[index]))
 
 
+def count_labels(labels: np.ndarray, classes: int) -> np.ndarray:
+    """Pictures of each class, whether a picture has one label or several."""
+    return labels.sum(axis=0) if labels.ndim == 2 else np.bincount(labels, minlength=classes).astype(np.int64)
+
+
 def whole_of(split: Split) -> Split:
     """The split that a part was taken from in the end."""
     while isinstance(split, Part):

@@ -213,9 +213,8 @@ class Loader:
         for batch, bad in self.loader:
             for error in bad:
                 if self.on_bad is None:
-                    raise PictureError(
-                        error.name, error.reason
-                    )  # a new one: a cycle through this frame would delay the workers' end
+                    # A new one: a cycle through this frame would delay the workers' end.
+                    raise PictureError(error.name, error.reason)
                 self.on_bad(error)
             if batch is not None:
                 yield batch

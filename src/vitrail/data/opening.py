@@ -1,14 +1,12 @@
 """From what a user types after `--data` to a data set with train, val and test."""
 
-from collections.abc import Collection
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from vitrail.data.arrays import open_arrays
-from vitrail.data.bad_files import leave_out
-from vitrail.data.dataset import DataSet, Part, Split, SplitName
+from vitrail.data.dataset import DataSet, Part, Split, SplitName, count_labels
 from vitrail.data.digits import open_digits
 from vitrail.data.folder import open_folder
 from vitrail.data.formats.hub import open_hub
@@ -23,15 +21,12 @@ SHAPES_COUNTS: dict[SplitName, int] = {"train": 4000, "val": 500, "test": 1000}
 Missing = Literal["val", "test"]
 
 
-def open_data(
-    source: str, *, seed: int = 0, image_size: tuple[int, int] | None = None, divide: bool = True, without: Collection[str] = ()
-) -> DataSet:
+def open_data(source: str, *, seed: int = 0, image_size: tuple[int, int] | None = None, divide: bool = True) -> DataSet:
     """A built-in set, a folder or a file; what it lacks of val and test is taken from train, 10 % of each class.
 
-    With `divide` off the data is given as it is found: pictures to be scored by a model that has learned elsewhere. The
-    pictures named in `without`, which cannot be read, are left out before anything is divided.
+    With `divide` off the data is given as it is found: pictures to be scored by a model that has learned elsewhere.
     """
-    data = leave_out(find_data(source, image_size=image_size), without)
+    data = find_data(source, image_size=image_size)
     return divide_data(data, seed=seed) if divide else data
 
 
@@ -94,8 +89,7 @@ def check_classes(data: DataSet) -> None:
 
 def empty_classes(data: DataSet) -> list[str]:
     """Classes without a training picture. Where pictures have several labels that is no error: a detection set may list more."""
-    labels = data["train"].labels
-    counts = labels.sum(axis=0) if labels.ndim == 2 else np.bincount(labels, minlength=len(data.classes))
+    counts = count_labels(data["train"].labels, len(data.classes))
     return [data.classes[number] for number in np.flatnonzero(counts == 0)]
 
 

@@ -8,17 +8,17 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from jaxtyping import Int, UInt8
 from PIL import Image
 
-from vitrail.data.dataset import Split
+from vitrail.data.dataset import Split, SplitName
 from vitrail.data.images import PictureError, examine_picture
 from vitrail.errors import VitrailError
 
@@ -87,6 +87,25 @@ def scan(
         if progress is not None:
             progress(len(looks), len(split))
     return gather(looks, side=thumbnails)
+
+
+def scan_splits(
+    splits: Mapping[SplitName, Split],
+    *,
+    workers: Callable[[Split], int],
+    thumbnails: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Iterator[tuple[SplitName, Scan]]:
+    """`scan` of each split, with as many processes as `workers` says for it; `progress` counts through all of them."""
+    total, before = sum(map(len, splits.values())), 0
+    for name, split in splits.items():
+        counted = None if progress is None else partial(_count_on, progress, before, total)
+        yield name, scan(split, workers=workers(split), thumbnails=thumbnails, progress=counted)
+        before += len(split)
+
+
+def _count_on(progress: Callable[[int, int], None], before: int, total: int, done: int, count: int) -> None:
+    progress(before + done, total)
 
 
 def gather(looks: Sequence[Look], *, side: int | None) -> Scan:

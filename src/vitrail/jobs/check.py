@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from vitrail.data.dataset import SPLITS, DataSet, Split, SplitName
 from vitrail.data.duplicates import CROPS_UP_TO, Pair, find_duplicates
 from vitrail.data.loading import choose_workers
 from vitrail.data.opening import divide_data, open_data
-from vitrail.data.scanning import Scan, concatenate, scan
+from vitrail.data.scanning import Scan, concatenate, scan_splits
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
 from vitrail.jobs.cleaned_list import Cleaned, check_fixable, write_cleaned
@@ -97,7 +96,8 @@ def check(
     if fix is not None:
         check_fixable(Path(fix).expanduser(), found)
     begin = time.perf_counter()
-    scans = scan_splits(found, workers=workers, progress=progress)
+    processes = _all_cores if workers is None else lambda split: workers
+    scans = dict(scan_splits(found.splits, workers=processes, thumbnails=SIDE, progress=progress))
     scanned = time.perf_counter()
     whole = concatenate(list(scans.values()))
     pairs = find_duplicates(whole)
@@ -161,23 +161,9 @@ def all_encoded(data: DataSet) -> bool:
     return all(split.encoded for split in data.splits.values())
 
 
-def scan_splits(data: DataSet, *, workers: int | None, progress: Progress | None) -> dict[SplitName, Scan]:
-    """Every split, with thumbnails; by default on all cores, for pictures in memory in this process."""
-    total, before, found = sum(map(len, data.splits.values())), 0, {}
-    for name, split in data.splits.items():
-        count = _all_cores(split) if workers is None else workers
-        shifted = None if progress is None else partial(_shift, progress, before, total)
-        found[name] = scan(split, workers=count, thumbnails=SIDE, progress=shifted)
-        before += len(split)
-    return found
-
-
 def _all_cores(split: Split) -> int:
+    """For pictures in memory this process alone."""
     return (os.cpu_count() or 1) if choose_workers(split) else 0
-
-
-def _shift(progress: Progress, before: int, total: int, done: int, count: int) -> None:
-    progress(before + done, total)
 
 
 def judge(

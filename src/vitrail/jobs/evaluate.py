@@ -128,16 +128,15 @@ def run_evaluation(run: str, options: EvalOptions, *, quiet: bool = False) -> di
     if bad.files:
         bar.say(describe_bad(bad))
     if folder is not None:
-        write_predictions(folder / PREDICTIONS, scored)
         trained_in = None if trained is None else find(run).resolve().parent
-        write_page(
-            folder / REPORT,
-            scored.predictions,
-            scored.split,
+        write_scores(
+            folder,
+            scored,
             model,
-            labels=scored.labels,
+            options.split,
+            data,
+            bad,
             title=f"{data.name}: {options.split}",
-            headline=headline(options.split, scored.metrics),
             facts={
                 "Model": f"{run}, {count_parameters(model):,} parameters",
                 "Data": options.data or data.name,
@@ -148,8 +147,6 @@ def run_evaluation(run: str, options: EvalOptions, *, quiet: bool = False) -> di
             commands={"Score it again": f"vitrail eval {shlex.quote(run)}"}
             if trained_in is None
             else commands_for_run(Path(run), config=trained_in / CONFIG),
-            data=data,
-            bad=bad.files.values(),
         )
     bar.say(describe_interval(scored))
     return scored.metrics
@@ -224,7 +221,6 @@ def finish(
     )
     if not world.first:
         return scored.metrics, model
-    write_predictions(folder / PREDICTIONS, scored)
     height, width = model.image_size
     facts = {
         "Model": f"{options.model if options.weights is None else options.weights}, {count_parameters(model):,} parameters",
@@ -233,20 +229,18 @@ def finish(
         if progress.best
         else "",
     }
-    write_page(
-        folder / REPORT,
-        scored.predictions,
-        scored.split,
+    write_scores(
+        folder,
+        scored,
         model,
-        labels=scored.labels,
+        "test",
+        data,
+        bad,
         title=data.name,
-        headline=headline("test", scored.metrics),
         facts=facts,
         rows=progress.rows,
         configuration=to_store(options),
         commands=commands_for_run(folder, config=folder / CONFIG),
-        data=data,
-        bad=bad.files.values(),
     )
     interval = scored.predictions.interval
     told = {
@@ -264,6 +258,16 @@ def finish(
         bar.say(describe_bad(bad))
     bar.say(f"report: {folder / REPORT}")
     return scored.metrics, model
+
+
+def write_scores(
+    folder: Path, scored: Scored, model: Any, split: str, data: DataSet, bad: BadFiles, **shown: Any
+) -> None:  # fmt: skip
+    """predictions.csv and report.html; `shown` is what else the report tells."""
+    write_predictions(folder / PREDICTIONS, scored)
+    line = headline(split, scored.metrics)
+    write_page(folder / REPORT, scored.predictions, scored.split, model, labels=scored.labels, headline=line, data=data,
+               bad=bad.files.values(), **shown)  # fmt: skip
 
 
 def read_metrics(folder: Path) -> dict[str, float] | None:

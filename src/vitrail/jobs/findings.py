@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Int
 
-from vitrail.data.dataset import SYNONYMS, DataSet, Split, SplitName
+from vitrail.data.dataset import SYNONYMS, DataSet, Split, SplitName, count_labels
 from vitrail.data.duplicates import Pair
 from vitrail.data.folder import find_pictures
 from vitrail.data.scanning import Scan
@@ -47,12 +47,7 @@ class Twice:
 
 def count_classes(data: DataSet) -> dict[SplitName, Int[np.ndarray, "k"]]:
     """Pictures of each class in each split."""
-    return {
-        name: split.labels.sum(0)
-        if split.labels.ndim == 2
-        else np.bincount(split.labels, minlength=len(data.classes)).astype(np.int64)
-        for name, split in data.splits.items()
-    }
+    return {name: count_labels(split.labels, len(data.classes)) for name, split in data.splits.items()}
 
 
 def locate(data: DataSet) -> list[tuple[SplitName, int]]:
@@ -80,20 +75,28 @@ def name_pairs(data: DataSet, pairs: Sequence[Pair]) -> list[Twice]:
     return sorted(found, key=lambda twice: (twice.splits[0] == twice.splits[1], twice.kind != "exact"))
 
 
+def describe_kinds(pairs: Sequence[Twice]) -> str:
+    """3 exact, 1 crop: the most frequent first."""
+    return ", ".join(f"{number:,} {name}" for name, number in Counter(pair.kind for pair in pairs).most_common())
+
+
+def equations(pairs: Sequence[Twice]) -> tuple[str, ...]:
+    return tuple(f"{pair.first} = {pair.second}" for pair in pairs)
+
+
 def find_leaks(twice: Sequence[Twice]) -> list[Finding]:
     """Pictures that stand in two splits: what is scored has been learned by heart."""
     findings = []
     for splits in sorted({pair.splits for pair in twice if pair.splits[0] != pair.splits[1]}):
         pairs = [pair for pair in twice if pair.splits == splits]
-        kinds = Counter(pair.kind for pair in pairs)
         count = len({pair.second for pair in pairs})
         findings.append(
             Finding(
                 level="serious",
                 kind="leak",
                 text=f"{count:,} {plural(count, 'picture')} of {splits[1]} {plural(count, 'is', 'are')} in {splits[0]} too "
-                f"({', '.join(f'{number:,} {name}' for name, number in kinds.most_common())}): scores on {splits[1]} will be too good",
-                pictures=tuple(f"{pair.first} = {pair.second}" for pair in pairs),
+                f"({describe_kinds(pairs)}): scores on {splits[1]} will be too good",
+                pictures=equations(pairs),
             )
         )
     return findings
@@ -102,28 +105,26 @@ def find_leaks(twice: Sequence[Twice]) -> list[Finding]:
 def find_repeats(twice: Sequence[Twice]) -> list[Finding]:
     """Duplicates within a split, and pictures with two different labels."""
     findings = []
-    for level, exact in (("serious", True), ("warning", False)):
+    for exact in (True, False):
         disputed = [pair for pair in twice if not pair.same_label and (pair.kind == "exact") == exact]
         if disputed:
             what = "the same file" if exact else "nearly the same picture"
             findings.append(
                 Finding(
-                    level="serious" if level == "serious" else "warning",
+                    level="serious" if exact else "warning",
                     kind="label conflict",
                     text=f"{what} with two different labels, {len(disputed):,} {plural(len(disputed), 'time')}",
-                    pictures=tuple(f"{pair.first} = {pair.second}" for pair in disputed),
+                    pictures=equations(disputed),
                 )
             )
     inside = [pair for pair in twice if pair.splits[0] == pair.splits[1] and pair.same_label]
     if inside:
-        kinds = Counter(pair.kind for pair in inside)
         findings.append(
             Finding(
                 level="warning",
                 kind="duplicates",
-                text=f"{len(inside):,} {plural(len(inside), 'pair')} of duplicates within a split "
-                f"({', '.join(f'{number:,} {name}' for name, number in kinds.most_common())})",
-                pictures=tuple(f"{pair.first} = {pair.second}" for pair in inside),
+                text=f"{len(inside):,} {plural(len(inside), 'pair')} of duplicates within a split ({describe_kinds(inside)})",
+                pictures=equations(inside),
             )
         )
     return findings

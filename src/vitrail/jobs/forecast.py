@@ -7,18 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
 
 from vitrail.data.dataset import DataSet, Part
 from vitrail.data.loading import Loader
 from vitrail.data.transforms import read_fitted
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.settling import settle, spread
-from vitrail.jobs.train import prepare_model, real, whole
-from vitrail.learn.optim.groups import decay_groups
-from vitrail.learn.training.step import to_device
+from vitrail.jobs.train import make_plan, make_task, prepare_model, real, whole
+from vitrail.learn.training.step import Stepper
+from vitrail.learn.training.world import World
 from vitrail.models.catalogue import count_parameters
-from vitrail.tasks.classify import Classify
 
 STEPS, SECONDS = 12, 4.0  # training steps to time, and when to stop short of them
 VALIDATION = 1 / 3  # of a training step's time: forward only
@@ -53,7 +51,7 @@ def suggest(data: DataSet, source: str, *, seed: int, balance: str | None = None
     for index in few:
         read_fitted(some, index, model.preprocessing)
     read_seconds = (time.perf_counter() - begin) / len(few)
-    step_seconds = time_step(model, some, options, multi_label=data.multi_label)
+    step_seconds = time_step(model, some, options, data)
     steps = max(1, len(train) // batch)
     epochs = whole(options.epochs)
     compute = step_seconds * (steps + VALIDATION * len(data["val"]) / batch)
@@ -80,25 +78,15 @@ def suggest(data: DataSet, source: str, *, seed: int, balance: str | None = None
     )
 
 
-def time_step(model: Any, split: Part, options: TrainOptions, *, multi_label: bool) -> float:
+def time_step(model: Any, split: Part, options: TrainOptions, data: DataSet) -> float:
     """Seconds of a real training step, the median of a few, after one of two pictures: the first pays for imports and buffers."""
-    device = torch.device(options.device)
-    task = Classify(model, smoothing=real(options.smoothing), multi_label=multi_label, device=options.device)
-    optimizer = torch.optim.AdamW(
-        decay_groups(model, real(options.weight_decay)), lr=real(options.lr), fused=device.type in ("cpu", "cuda")
-    )
+    alone = World()
+    stepper = Stepper(make_task(options, data, model, options.device, alone), make_plan(options, device=options.device), alone)
+    few, full = (next(iter(Loader(split, model.preprocessing, batch=size).batches())) for size in (2, whole(options.batch)))
     times = list[float]()
-    few, full = (
-        to_device(next(iter(Loader(split, model.preprocessing, batch=size).batches())), device)
-        for size in (2, whole(options.batch))
-    )
     model.train()
     while len(times) <= STEPS and sum(times[1:]) < SECONDS:
         begin = time.perf_counter()
-        loss = task.loss(full if times else few)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        loss.item()  # waits for an accelerator
+        stepper.take(full if times else few, real(options.lr))  # its loss is read, which waits for an accelerator
         times.append(time.perf_counter() - begin)
     return float(np.median(times[1:]))

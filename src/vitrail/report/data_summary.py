@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from vitrail.data.bad_files import BadFile
-from vitrail.data.dataset import DataSet
+from vitrail.data.dataset import DataSet, count_labels
 from vitrail.data.images import PictureError
 from vitrail.report.page import Markup, definitions, drawing, element, label, section
 from vitrail.report.rendering import BLUE, INK, ORANGE, count_columns, house_style, shorten, to_svg
@@ -37,10 +37,7 @@ class DataSummary:
 def summarize(data: DataSet, *, bad: Sequence[BadFile] = ()) -> DataSummary:
     """Counts of all pictures, sizes of a few, evenly spread over the first split."""
     classes = len(data.classes)
-    counts: dict[str, np.ndarray] = {
-        name: split.labels.sum(axis=0) if split.labels.ndim == 2 else np.bincount(split.labels, minlength=classes)
-        for name, split in data.splits.items()
-    }
+    counts: dict[str, np.ndarray] = {name: count_labels(split.labels, classes) for name, split in data.splits.items()}
     sizes, first = [], next(iter(data.splits.values()))
     for index in np.unique(np.linspace(0, len(first) - 1, min(MEASURED, len(first))).astype(int)):
         try:

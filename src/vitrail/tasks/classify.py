@@ -56,7 +56,7 @@ class Predictions:
     def score_name(self) -> str:
         return "map" if self.multi_label else "accuracy"
 
-    @property
+    @cached_property
     def metrics(self) -> dict[str, float]:
         """Numbers by name. What has no answer, such as the mAP of a split without a single label, counts as 0."""
         logits, truth = torch.from_numpy(self.logits), torch.from_numpy(self.truth)
@@ -90,7 +90,7 @@ class Predictions:
         share = topk_accuracy(self.logits, self.truth)
         return max(1.0 / count, (share * (1.0 - share) / count) ** 0.5)
 
-    @property
+    @cached_property
     def interval(self) -> tuple[float, float]:
         """The 95 % bootstrap interval of the score, over pictures."""
         count = len(self.truth)
