@@ -10,7 +10,7 @@ from PIL import Image
 from torch.testing import assert_close
 
 from vitrail.data import augmentation
-from vitrail.data.affine import border_color
+from vitrail.data.affine import border_color, slide, warp
 from vitrail.data.augmentation import Augmentation, augment, cut_out, erase, rectangle
 from vitrail.data.rand_augment import rand_augment
 from vitrail.errors import VitrailError
@@ -77,6 +77,31 @@ def test_a_shift_by_whole_pixels(drawn):
     ground = border_color(images)  # what lies outside
     assert_close(out[:, :, 0], ground[:, :, 0].expand(-1, -1, 8), atol=1e-5, rtol=0)
     assert_close(out[:, :, :, 6:], ground.expand(-1, -1, 5, 2), atol=1e-5, rtol=0)
+
+
+@given(
+    st.integers(1, 6),
+    st.integers(1, 7),
+    st.lists(st.tuples(st.booleans(), st.integers(-8, 8), st.integers(-8, 8)), min_size=1, max_size=4),
+)
+def test_sliding_by_whole_pixels_is_the_affine_map_without_its_rounding(height, width, moves):
+    images = noise(len(moves), 3, height, width)
+    mirrored, down, right = (torch.tensor(column) for column in zip(*moves, strict=True))
+    sign = torch.where(mirrored, -1.0, 1.0)
+    zero = torch.zeros_like(sign)
+    rows = [torch.stack([sign, zero, 2 * right / width], 1), torch.stack([zero, zero + 1, 2 * down / height], 1)]
+    moved = slide(images, mirrored=mirrored, down=down, right=right)
+    assert_close(moved, warp(images, torch.stack(rows, 1)), atol=1e-4, rtol=0)
+    for number, (mirror, y, x) in enumerate(moves):
+        if (y, x) == (0, 0):
+            assert torch.equal(moved[number], images[number].flip(-1) if mirror else images[number])
+
+
+def test_a_shift_alone_makes_no_new_values():
+    images = noise(32, 1, 9, 9)
+    out = augment(images, Augmentation(flip=True, shift=0.3), seed=0, epoch=0, indices=np.arange(32))
+    for before, after in zip(images, out, strict=True):
+        assert set(after.flatten().tolist()) <= set(before.flatten().tolist())
 
 
 def test_the_border_color_is_what_most_of_the_border_has():

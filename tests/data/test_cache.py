@@ -125,7 +125,8 @@ def test_what_auto_chooses(files, monkeypatch):
     arrays = ArraySplit(np.zeros((4, 8, 8), dtype=np.uint8), np.zeros(4))
     assert choose_cache([files, arrays], SHAPE, budget=15 * PICTURE) == "memory"
     assert choose_cache([files, arrays], SHAPE, budget=15 * PICTURE - 1) == "off", "all of it or nothing"
-    assert choose_cache([arrays, Part(arrays, np.arange(2))], SHAPE, budget=10**9) == "off", "in memory already"
+    assert choose_cache([arrays, Part(arrays, np.arange(2))], SHAPE, budget=10**9) == "memory", "they must be brought to size"
+    assert choose_cache([arrays, Part(arrays, np.arange(2))], (8, 8, 1), budget=10**9) == "off", "in memory already"
     assert choose_cache([ShapesSplit("val", 5)], SHAPE, budget=10**9) == "memory", "drawing takes time too"
     monkeypatch.setattr(module.multiprocessing, "get_start_method", lambda: "spawn")
     assert choose_cache([files], SHAPE, budget=10**9) == "off"

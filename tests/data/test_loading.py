@@ -13,7 +13,7 @@ from PIL import Image
 
 from vitrail.data.augmentation import Augmentation, augment
 from vitrail.data.balancing import balanced_order
-from vitrail.data.dataset import ArraySplit, FileSplit, Part
+from vitrail.data.dataset import ArraySplit, FileSplit, Part, stored_pictures
 from vitrail.data.loading import Batch, Loader, Order, choose_workers
 from vitrail.data.mixing import Mixing, mix
 from vitrail.data.randomness import uniforms
@@ -462,3 +462,22 @@ def test_uniforms_depend_on_their_key_only():
     assert np.array_equal(uniforms(5, 9, np.arange(50), count=2), whole[:, :2])
     keys = [(0, 1), (1, 0), (0, 0), (1, 1), (2**63, 0), (-1, 0)]
     assert len({uniforms(seed, epoch, np.array([0]), count=1).item() for seed, epoch in keys}) == len(keys)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_pictures_in_memory_at_the_models_size_skip_the_reader_and_change_nothing(channels, monkeypatch):
+    rng = np.random.default_rng(1)
+    shape = (COUNT, 7, 5) if channels == 1 else (COUNT, 7, 5, 3)
+    whole = ArraySplit(rng.integers(0, 256, shape, dtype=np.uint8), np.arange(COUNT) % 5)
+    part = Part(whole, np.array([4, 0, 19, 7, 11]))
+    preprocessing = neutral((7, 5), channels)
+
+    def batches(split):
+        return list(Loader(split, preprocessing, batch=4, shuffle=True, how=WILD, seed=3, repeats=2).batches(1))
+
+    assert stored_pictures(part, np.array([2]), (7, 5, channels)).shape == (1, 7, 5, channels)
+    assert stored_pictures(part, np.array([2]), (5, 7, channels)) is None
+    assert stored_pictures(part, np.array([2]), (7, 5, 4 - channels)) is None, "gray is not color"
+    fast = [batches(whole), batches(part)]
+    monkeypatch.setattr("vitrail.data.loading.stored_pictures", lambda *_: None)
+    assert all(same(one, batches(split)) for one, split in zip(fast, (whole, part), strict=True))

@@ -8,7 +8,7 @@ from torch import nn
 
 import vitrail as vt
 from vitrail.errors import VitrailError
-from vitrail.learn.optim.groups import decay_groups, layer_groups
+from vitrail.learn.optim.groups import layer_groups, split_by_decay
 from vitrail.learn.optim.schedule import warmup_cosine
 from vitrail.models.parts import POSITIONS
 
@@ -46,21 +46,22 @@ MODELS = {
 @pytest.mark.parametrize("overrides", MODELS.values(), ids=MODELS)
 def test_matrices_decay_and_what_is_added_does_not(overrides):
     model = vt.create_model("vit_nano_conv", **{"depth": 2, "image_size": 16, **overrides})
-    decayed, spared = decay_groups(model, 0.05)
-    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.05, 0.0)
+    groups = layer_groups(model, 0.05, layer_decay=1.0)
     names = {id(parameter): name for name, parameter in model.named_parameters()}
-    listed = [names[id(parameter)] for group in (decayed, spared) for parameter in group["params"]]
+    listed = [names[id(parameter)] for group in groups for parameter in group["params"]]
     assert sorted(listed) == sorted(names.values()), "each exactly once"
     layers = (nn.Linear, nn.Conv2d)
     expected = {f"{name}.weight" for name, module in model.named_modules() if isinstance(module, layers)}
-    assert {names[id(parameter)] for parameter in decayed["params"]} == expected
+    assert {group["weight_decay"] for group in groups} == {0.05, 0.0}
+    decayed = {names[id(parameter)] for group in groups if group["weight_decay"] for parameter in group["params"]}
+    assert decayed == expected
     assert not any(name.startswith(("position.", "prefix.")) for name in expected)
 
 
 def test_frozen_parameters_are_left_out():
     model = vt.create_model("vit_nano_conv", depth=1)
     model.tokenizer.requires_grad_(False)
-    listed = [parameter for group in decay_groups(model, 0.1) for parameter in group["params"]]
+    listed = [parameter for group in layer_groups(model, 0.1, layer_decay=1.0) for parameter in group["params"]]
     assert {id(p) for p in listed} == {id(p) for p in model.parameters() if p.requires_grad}
     assert len(listed) < len(list(model.parameters()))
 
@@ -68,7 +69,7 @@ def test_frozen_parameters_are_left_out():
 def test_decay_pulls_on_its_group_only():
     model = vt.create_model("vit_nano_conv", depth=1, prefix=1)
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-    optimizer = torch.optim.AdamW(decay_groups(model, 0.5), lr=0.1)
+    optimizer = torch.optim.AdamW(layer_groups(model, 0.5, layer_decay=1.0), lr=0.1)
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
     optimizer.step()
@@ -97,12 +98,11 @@ def test_layers_divide_the_groups_of_weight_decay(overrides, layer_decay):
     model = vt.create_model("vit_nano_conv", **{"depth": 2, "image_size": 16, **overrides})
     model.tokenizer.requires_grad_(False)
     groups = layer_groups(model, 0.05, layer_decay=layer_decay)
-    for plain in decay_groups(model, 0.05):
-        parts = [g["params"] for g in groups if g["weight_decay"] == plain["weight_decay"]]
-        assert {id(p) for part in parts for p in part} == {id(p) for p in plain["params"]}
-        assert sum(len(part) for part in parts) == len(plain["params"]), "each once"
-    if layer_decay == 1:
-        assert [(g.pop("scale"), g)[1] for g in groups] == decay_groups(model, 0.05)
+    for named, decay in zip(split_by_decay(model), (0.05, 0.0), strict=True):
+        parts = [g["params"] for g in groups if g["weight_decay"] == decay]
+        assert {id(p) for part in parts for p in part} == {id(p) for _, p in named}
+        assert sum(len(part) for part in parts) == len(named), "each once"
+    assert layer_decay < 1 or {g["scale"] for g in groups} == {1.0}
 
 
 def test_a_two_digit_block_is_not_taken_for_a_one_digit_one():

@@ -5,7 +5,7 @@ b batch, ch channels, h w picture
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
@@ -19,6 +19,24 @@ def warp(images: Float[Tensor, "b ch h w"], maps: Float[Tensor, "b 2 3"]) -> Flo
     ground = border_color(images)
     moved = F.grid_sample(images - ground, grid, mode="bicubic", padding_mode="zeros", align_corners=False)
     return moved.add_(ground).clamp_(0, 1)  # bicubic reading overshoots at edges
+
+
+def slide(
+    images: Float[Tensor, "b ch h w"], *, mirrored: Bool[Tensor, "b"], down: Int[Tensor, "b"], right: Int[Tensor, "b"]
+) -> Float[Tensor, "b ch h w"]:
+    """`warp` where it is only a shift by whole pixels and perhaps a reflection: pixels are copied, nothing is interpolated.
+
+    Each picture is read `down` rows and `right` columns further on; then left and right change places.
+    """
+    height, width = images.shape[-2:]
+    moved = border_color(images).expand_as(images).contiguous() if down.any() or right.any() else torch.empty_like(images)
+    source, target = images.numpy(), moved.numpy()
+    for number, (mirror, y, x) in enumerate(zip(mirrored.tolist(), down.tolist(), right.tolist(), strict=True)):
+        top, bottom, first, last = max(0, -y), min(height, height - y), max(0, -x), min(width, width - x)
+        if top < bottom and first < last:
+            seen = target[number, :, :, ::-1] if mirror else target[number]
+            seen[:, top:bottom, first:last] = source[number, :, top + y : bottom + y, first + x : last + x]
+    return moved
 
 
 def border_color(images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b ch 1 1"]:

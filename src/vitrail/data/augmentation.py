@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vitrail.data.affine import warp
+from vitrail.data.affine import slide, warp
 from vitrail.data.rand_augment import check, rand_augment
 from vitrail.data.randomness import uniforms
 from vitrail.errors import VitrailError
@@ -46,22 +46,26 @@ class Augmentation:
 def augment(
     images: Float[Tensor, "b ch h w"], how: Augmentation, *, seed: int, epoch: int, indices: np.ndarray
 ) -> Float[Tensor, "b ch h w"]:
-    """Flip, shift, turn and zoom by one affine map a picture; then RandAugment; then what hides a part."""
+    """Flip, shift, turn and zoom by one affine map a picture, or by whole pixels if it neither turns nor zooms; then RandAugment; then what hides a part."""
     if not how:
         return images
     draws = torch.from_numpy(uniforms(seed, epoch, indices, count=7))  # b 7
     signed = 2 * draws - 1
-    if how.flip or how.shift or how.rotate or how.zoom:
-        height, width = images.shape[-2:]
+    height, width = images.shape[-2:]
+    mirrored = (draws[:, 0] < 0.5) & how.flip
+    if how.rotate or how.zoom:
         angle = signed[:, 1] * math.radians(how.rotate)
         scale = (1 + how.zoom) ** signed[:, 2]
-        mirror = torch.where(draws[:, 0] < 0.5, -1.0, 1.0) if how.flip else torch.ones(len(draws), dtype=torch.float64)
+        mirror = torch.where(mirrored, -1.0, 1.0)
         cos, sin = angle.cos() * scale, angle.sin() * scale
         rows = [
             torch.stack([cos * mirror, -sin * height / width, 2 * how.shift * signed[:, 3]], dim=1),
             torch.stack([sin * mirror * width / height, cos, 2 * how.shift * signed[:, 4]], dim=1),
         ]
         images = warp(images, torch.stack(rows, dim=1))
+    elif how.flip or how.shift:
+        right, down = (how.shift * signed[:, 3:5] * torch.tensor([width, height])).round().int().unbind(1)
+        images = slide(images, mirrored=mirrored, down=down, right=right)
     if how.operations:
         images = rand_augment(
             images, operations=how.operations, magnitude=how.magnitude, seed=seed, epoch=epoch, indices=indices

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import UInt8
 
-from vitrail.data.dataset import ArraySplit, Split, whole_of
+from vitrail.data.dataset import Split, stored_pictures
 from vitrail.errors import VitrailError
 
 Kind = Literal["memory", "disk"]
@@ -73,7 +73,7 @@ class Cache:
 def choose_cache(splits: Sequence[Split], shape: tuple[int, int, int], *, budget: int) -> Literal["off", "memory"]:
     """In memory if there is anything to gain, all of it fits, and workers are forked, so that they share it."""
     needed = sum(len(split) for split in splits) * (shape[0] * shape[1] * shape[2] + 1)
-    in_memory = all(isinstance(whole_of(split), ArraySplit) for split in splits)
+    in_memory = all(stored_pictures(split, np.arange(0), shape) is not None for split in splits)
     shared = multiprocessing.get_start_method() == "fork"
     return "memory" if not in_memory and needed <= budget and shared else "off"
 

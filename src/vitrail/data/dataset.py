@@ -151,3 +151,13 @@ def whole_of(split: Split) -> Split:
     while isinstance(split, Part):
         split = split.whole
     return split
+
+
+def stored_pictures(split: Split, indices: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray | None:
+    """Pictures that lie in memory at just the `shape` (h, w, ch) that is wanted: n h w ch, uint8. None where they do not."""
+    while isinstance(split, Part):
+        indices = split.indices[indices]
+        split = split.whole
+    if not isinstance(split, ArraySplit) or split.pictures.shape[1:] not in (shape, shape[:2] if shape[2] == 1 else shape):
+        return None
+    return split.pictures[indices].reshape(-1, *shape)

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 from vitrail.data.augmentation import Augmentation, augment
 from vitrail.data.balancing import balanced_order
 from vitrail.data.cache import Cache
-from vitrail.data.dataset import ArraySplit, Split, whole_of
+from vitrail.data.dataset import ArraySplit, Split, stored_pictures, whole_of
 from vitrail.data.images import PictureError
 from vitrail.data.mixing import Mixing, mix
 from vitrail.data.transforms import normalize, read_fitted, to_unit
@@ -71,18 +71,16 @@ class Pictures(Dataset[Fetched]):
         return len(self.split)
 
     def __getitems__(self, keys: list[Key]) -> Fetched:
-        pictures: dict[int, np.ndarray] = {}
-        bad: list[PictureError] = []
-        for index in dict.fromkeys(number % COPY for _, number in keys):  # each once, however many copies there are
-            try:
-                pictures[index] = self.read(index)
-            except PictureError as error:
-                bad.append(error)
-        if not pictures:
-            return Fetched(None, tuple(bad))
-        epoch, numbers = keys[0][0], np.array([number for _, number in keys if number % COPY in pictures], dtype=np.int64)
+        epoch, numbers = keys[0][0], np.array([number for _, number in keys], dtype=np.int64)
+        shape = (*self.preprocessing.size, self.preprocessing.channels)
+        arrays, bad = stored_pictures(self.split, numbers % COPY, shape), list[PictureError]()
+        if arrays is None:
+            pictures, bad = self.read_all(numbers % COPY)
+            if not pictures:
+                return Fetched(None, tuple(bad))
+            numbers = numbers[[index in pictures for index in (numbers % COPY).tolist()]]
+            arrays = np.stack([pictures[index] for index in (numbers % COPY).tolist()])
         indices = numbers % COPY
-        arrays = np.stack([pictures[index] for index in indices.tolist()])
         images = augment(to_unit(arrays), self.how, seed=self.seed, epoch=epoch, indices=numbers)
         images, labels = normalize(images, self.preprocessing), torch.from_numpy(self.split.labels[indices])
         if self.mixing:
@@ -95,6 +93,16 @@ class Pictures(Dataset[Fetched]):
             return labels.float()
         assert self.classes is not None
         return F.one_hot(labels.long(), self.classes).float()
+
+    def read_all(self, indices: Int[np.ndarray, "b"]) -> tuple[dict[int, np.ndarray], list[PictureError]]:
+        """Pictures by number, each read once, however many copies are wanted; and what is wrong with the others."""
+        pictures, bad = dict[int, np.ndarray](), list[PictureError]()
+        for index in dict.fromkeys(indices.tolist()):
+            try:
+                pictures[index] = self.read(index)
+            except PictureError as error:
+                bad.append(error)
+        return pictures, bad
 
     def read(self, index: int) -> np.ndarray:
         """The picture at the model's size, from the cache if it is there."""

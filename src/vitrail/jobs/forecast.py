@@ -81,7 +81,9 @@ def suggest(data: DataSet, source: str, *, seed: int, balance: str | None = None
 def time_step(model: Any, split: Part, options: TrainOptions, data: DataSet) -> float:
     """Seconds of a real training step, the median of a few, after one of two pictures: the first pays for imports and buffers."""
     alone = World()
-    stepper = Stepper(make_task(options, data, model, options.device, alone), make_plan(options, device=options.device), alone)
+    stepper = Stepper(
+        make_task(options, data, model, options.device, alone), make_plan(options, model, device=options.device), alone
+    )
     few, full = (next(iter(Loader(split, model.preprocessing, batch=size).batches())) for size in (2, whole(options.batch)))
     times = list[float]()
     model.train()

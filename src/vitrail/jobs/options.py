@@ -110,9 +110,12 @@ class TrainOptions:
     token_keep: Annotated[float | Auto, Parameter(group=RECIPE, help="Share of the patches seen in training, in (0, 1].")] = (
         "auto"
     )
-    optimizer: Annotated[Literal["auto", "adamw", "sgd", "lamb"], Parameter(group=RECIPE, help="What moves the weights.")] = (
-        "auto"
-    )
+    progressive: Annotated[
+        float | Auto, Parameter(group=RECIPE, help="Begin with pictures of this share of the side, in (0, 1]; they grow.")
+    ] = "auto"
+    optimizer: Annotated[
+        Literal["auto", "adamw", "muon", "sgd", "lamb"], Parameter(group=RECIPE, help="What moves the weights.")
+    ] = "auto"
     layer_decay: Annotated[float | Auto, Parameter(group=RECIPE, help="Factor on the rate from a block to the one before.")] = (
         "auto"
     )

@@ -28,6 +28,7 @@ class Recipe:
     cutmix: float = 0.0
     repeats: int = 1
     token_keep: float = 1.0
+    progressive: float = 1.0
     optimizer: str = "adamw"
     layer_decay: float = 1.0
     ema: float = 0.0

@@ -36,10 +36,11 @@ AT_LEAST: dict[str, float] = {
     "sam": 0,
     "erase": 0,
 }
-ABOVE: dict[str, float] = {"minutes": 0, "lr": 0, "clip": 0, "cache_gb": 0, "token_keep": 0, "layer_decay": 0}
-AT_MOST: dict[str, float] = {"bad_files": 1, "magnitude": 10, "erase": 1, "token_keep": 1, "layer_decay": 1}
+ABOVE: dict[str, float] = {"minutes": 0, "lr": 0, "clip": 0, "cache_gb": 0, "token_keep": 0, "layer_decay": 0, "progressive": 0}
+AT_MOST: dict[str, float] = {"bad_files": 1, "magnitude": 10, "erase": 1, "token_keep": 1, "layer_decay": 1, "progressive": 1}
 LARGEST_SEED = 2**63 - 1  # torch's generators take no more
 LARGEST = 224  # the side that is chosen for large pictures
+PARTS = ("position", "attention")  # of a model, chosen by name
 SHARES = ("warmup", "smoothing", "drop_path", "shift", "zoom", "cutout", "ema")
 
 
@@ -118,8 +119,11 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
         )
         choices["model"] = choose_model(choices["image_size"], len(train)) if options.model == "auto" else options.model
         config = model_config(choices["model"])[1]
-        choices["position"] = position_name(options.position or config.position)
-        choices["attention"] = options.attention or config.attention
+        for name in PARTS:
+            choices[name] = getattr(options, name) or getattr(config, name, None)
+            if getattr(options, name) and not hasattr(config, name):
+                raise VitrailError(f"--{name} {getattr(options, name)}: {choices['model']} has no {name} to choose")
+        choices["position"] = choices["position"] and position_name(choices["position"])
         channels = choices["in_channels"]
     else:
         channels = loaded.config.in_channels

@@ -28,7 +28,7 @@ from vitrail.jobs.evaluate import finish, read_metrics
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.recipes import RECIPES
-from vitrail.jobs.settling import check_numbers, settle, size_of, spell_out, spread
+from vitrail.jobs.settling import PARTS, check_numbers, settle, size_of, spell_out, spread
 from vitrail.jobs.stored import NOT_STORED, read_options, to_store
 from vitrail.learn.objectives.balance import class_weights
 from vitrail.learn.optim.range_test import run_range_test
@@ -40,11 +40,13 @@ from vitrail.learn.training.run_folder import CONFIG, RunFolder, new_run_folder
 from vitrail.learn.training.state import latest_state, read_progress
 from vitrail.learn.training.step import Stepper
 from vitrail.learn.training.world import World
-from vitrail.models.catalogue import build_model, count_parameters, create_model
+from vitrail.models.catalogue import build_model, count_parameters, create_model, model_config
 from vitrail.models.folder import load
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record
 from vitrail.tasks.classify import Classify
+
+OF_RECIPE = ("drop_path", "token_keep")  # options of a recipe that are the model's to follow
 
 
 @dataclass(frozen=True)
@@ -117,7 +119,7 @@ def _train(options: TrainOptions, given: Set[str], world: World, bar: ProgressBa
         data, model, options, bad = prepare(options, bar, known=read_bad_files(folder / BAD_FILES))
         run = RunFolder(folder, writes=False)
     assert folder is not None
-    plan = make_plan(options, device=world.device if world.size > 1 else options.device)
+    plan = make_plan(options, model, device=world.device if world.size > 1 else options.device)
     model.to(plan.device)
     task = make_task(options, data, model, plan.device, world)
     train_pictures, validation = make_loaders(options, data, model.preprocessing, bad, world)
@@ -165,7 +167,7 @@ def prepare(
     return data, prepare_model(options, data, loaded), options, bad
 
 
-def make_plan(options: TrainOptions, *, device: str) -> Plan:
+def make_plan(options: TrainOptions, model: Any, *, device: str) -> Plan:
     assert options.optimizer != "auto"
     return Plan(
         epochs=whole(options.epochs),
@@ -179,6 +181,8 @@ def make_plan(options: TrainOptions, *, device: str) -> Plan:
         accumulate=options.accumulate,
         sam=real(options.sam),
         ema=real(options.ema),
+        progressive=real(options.progressive),
+        multiple=getattr(model.config, "patch", 1),
         seed=options.seed,
         device=device,
         precision=options.precision,
@@ -205,7 +209,7 @@ def find_rate(options: TrainOptions, data: DataSet, model: Any, folder: Path, ba
     bar.say("looking for a learning rate: a hundred steps, each a little faster than the one before")
     trial = copy.deepcopy(model)
     state = torch.get_rng_state()
-    plan = make_plan(replace(options, lr=RECIPES[options.recipe].lr, ema=0.0, sam=0.0), device=options.device)
+    plan = make_plan(replace(options, lr=RECIPES[options.recipe].lr, ema=0.0, sam=0.0), model, device=options.device)
     stepper = Stepper(make_task(options, data, trial, plan.device, World()), plan, World())
     batches = forever(make_loaders(options, data, model.preprocessing, BadFiles(pictures=1, limit=1.0), World())[0])
     trial.train()
@@ -272,15 +276,13 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
     """A new model with preprocessing measured on the training pictures, or the loaded one with a head that fits."""
     if loaded is not None:
         # Rebuilt, because stochastic depth belongs to the recipe, not to the weights.
-        model = build_model(
-            loaded.architecture, replace(loaded.config, drop_path=options.drop_path, token_keep=options.token_keep)
-        )
+        model = build_model(loaded.architecture, replace(loaded.config, **known_options(options, loaded.config, OF_RECIPE)))
         model.load_state_dict(loaded.state_dict())
         model.preprocessing, model.labels = loaded.preprocessing, loaded.labels
         if model.labels != data.classes:
             model.reset_classifier(len(data.classes), labels=data.classes)
         model.multi_label = data.multi_label
-        model.encoder.checkpointing = options.checkpointing
+        set_checkpointing(model, options)
         return model.to(options.device)
     assert options.image_size is not None
     model = create_model(
@@ -288,18 +290,31 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
         num_classes=len(data.classes),
         image_size=options.image_size,
         in_channels=options.in_channels,
-        position=options.position,
-        attention=options.attention,
-        drop_path=options.drop_path,
-        token_keep=options.token_keep,
+        **known_options(options, model_config(options.model)[1], (*PARTS, *OF_RECIPE)),
     )
-    model.encoder.checkpointing = options.checkpointing
+    set_checkpointing(model, options)
     model.labels, model.multi_label = data.classes, data.multi_label
     plain: Preprocessing = model.preprocessing
     some = spread(len(data["train"]), 1000)
     mean, std = measure(np.stack([read_fitted(data["train"], index, plain) for index in some]))
     model.preprocessing = replace(plain, mean=mean, std=std)
     return model.to(options.device)
+
+
+def known_options(options: TrainOptions, config: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Of the options, those that this kind of model has: a convolutional net has no tokens to leave out."""
+    found = {name: getattr(options, name) for name in names if hasattr(config, name)}
+    for name in set(names) - found.keys():
+        if getattr(options, name) not in (None, getattr(RECIPES[options.recipe], name, None)):
+            raise VitrailError(f"--{name.replace('_', '-')} {getattr(options, name)}: this model has no such option")
+    return found
+
+
+def set_checkpointing(model: Any, options: TrainOptions) -> None:
+    if hasattr(model, "encoder"):
+        model.encoder.checkpointing = options.checkpointing
+    elif options.checkpointing:
+        raise VitrailError(f"--checkpointing: a model of the kind {model.architecture} has no blocks to compute twice")
 
 
 def stored_options(folder: Path, options: TrainOptions, *, given: Set[str]) -> TrainOptions:

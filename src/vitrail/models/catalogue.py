@@ -88,5 +88,5 @@ def table_row(name: str) -> dict[str, Any]:
     config = MODELS[name][1]
     with torch.device("meta"):
         parameters = count_parameters(create_model(name))
-    facts = {field: getattr(config, field) for field in ("width", "depth", "heads", "patch")}
+    facts = {field: getattr(config, field, None) for field in ("width", "depth", "heads", "patch")}
     return {"name": name, "parameters": parameters, **facts, "image_size": list(config.image_size)}

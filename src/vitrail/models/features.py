@@ -4,21 +4,27 @@ b batch, ch channels, h w picture, d width, gh gw grid
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitrail.models.vit import VisionTransformer
+from vitrail.errors import VitrailError
+from vitrail.models.classifier import Classifier
 
 
 class FeatureMaps(nn.Module):
     """A model whose output is the maps behind the chosen blocks, b d gh gw each, in the order asked for."""
 
-    def __init__(self, model: VisionTransformer, *, indices: Sequence[int] | None = None) -> None:
+    model: Any  # a Classifier that has blocks
+
+    def __init__(self, model: Classifier, *, indices: Sequence[int] | None = None) -> None:
         super().__init__()
+        if not hasattr(model, "forward_intermediates"):
+            raise VitrailError(f"features_only: a model of the kind {model.architecture} has no maps to give")
         model.reset_classifier(0)
         self.model = model
-        self.indices = tuple(range(len(model.encoder.blocks)) if indices is None else indices)
+        self.indices = tuple(range(len(self.model.encoder.blocks)) if indices is None else indices)
 
     def forward(self, images: Float[Tensor, "b ch h w"]) -> list[Float[Tensor, "b d gh gw"]]:
         return [

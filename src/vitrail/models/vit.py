@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
+from vitrail.models.classifier import Classifier, check_classifier_config
 from vitrail.models.parts import build_kernel, build_position, position_name
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
@@ -22,7 +23,7 @@ from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.nn.heads.pooling import Pool
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.position import Position
-from vitrail.nn.tokenizers.convolutional import ConvTokenizer
+from vitrail.nn.tokenizers.convolutional import ConvTokenizer, Pooling
 from vitrail.nn.tokenizers.dropping import TokenDropping
 from vitrail.nn.tokenizers.patch import PatchTokenizer
 from vitrail.nn.tokenizers.prefix import PrefixTokens
@@ -47,6 +48,7 @@ class ViTConfig:
     num_classes: int = 1000  # 0: no classifier, features
     tokenizer: Literal["patch", "conv", "resnet"] = "patch"
     tokenizer_layers: int = 3  # convolutions of the conv tokenizer, at least one for each halving
+    tokenizer_pooling: Pooling = "overlapping"
     position: str = "learned_1d"
     attention: str = "softmax"
     prefix: int = 1  # class token first, then registers
@@ -63,7 +65,7 @@ class ViTConfig:
     token_keep: float = 1.0  # share of the picture's tokens that the encoder reads in training
 
 
-class VisionTransformer(nn.Module):
+class VisionTransformer(Classifier):
     """[Dosovitskiy+ 2021, eq. 1-4]. Handed its parts; `build_vit` makes them from a config."""
 
     architecture = "vit"
@@ -81,24 +83,13 @@ class VisionTransformer(nn.Module):
         preprocessing: Preprocessing,
         labels: tuple[str, ...] | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(config, preprocessing, labels)
         self.tokenizer, self.prefix, self.position = tokenizer, prefix, position
         self.dropping, self.encoder, self.head = dropping, encoder, head
-        self.config, self.preprocessing, self.labels = config, preprocessing, labels
-        self.multi_label = False  # whether a picture may have several of the labels
-
-    @property
-    def image_size(self) -> tuple[int, int]:
-        return self.config.image_size
-
-    @property
-    def num_classes(self) -> int:
-        return self.config.num_classes
 
     def embed(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
         """Pictures to tokens with their positions: in evaluation, what the first block reads."""
-        if images.ndim != 4 or images.shape[1] != self.config.in_channels:
-            raise VitrailError(f"expected pictures of shape (b, {self.config.in_channels}, h, w), got {tuple(images.shape)}")
+        self.check_images(images)
         tokens = self.tokenizer(images)
         return self.position.embed(tokens if self.prefix is None else self.prefix(tokens))
 
@@ -117,23 +108,6 @@ class VisionTransformer(nn.Module):
         by_number = dict(zip(sorted(set(numbers)), kept, strict=True))
         return [by_number[number] for number in numbers]
 
-    def forward_head(self, tokens: Tokens, pre_logits: bool = False) -> Float[Tensor, "b k"]:
-        return self.head.features(tokens) if pre_logits else self.head(tokens)
-
-    def forward(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k"]:
-        return self.forward_head(self.forward_features(images))
-
-    def reset_classifier(self, num_classes: int, labels: Sequence[str] | None = None) -> None:
-        """A new, untrained last layer; 0 takes it away and leaves the features."""
-        like = next(self.parameters())
-        if num_classes:
-            self.head.output = nn.Linear(self.head.features_width, num_classes, device=like.device, dtype=like.dtype)
-            initialize(self.head.output)
-        else:
-            self.head.output = nn.Identity()
-        self.config = replace(self.config, num_classes=num_classes)
-        self.labels = None if labels is None else tuple(labels)
-
 
 def build_vit(config: ViTConfig) -> VisionTransformer:
     """The parts that a config names, put together."""
@@ -143,7 +117,13 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
     if config.tokenizer == "patch":
         tokenizer = PatchTokenizer(config.in_channels, config.width, patch=(config.patch, config.patch))
     elif config.tokenizer == "conv":
-        tokenizer = ConvTokenizer(config.in_channels, config.width, stride=config.patch, layers=config.tokenizer_layers)
+        tokenizer = ConvTokenizer(
+            config.in_channels,
+            config.width,
+            stride=config.patch,
+            layers=config.tokenizer_layers,
+            pooling=config.tokenizer_pooling,
+        )
     else:
         tokenizer = ResNetStem(config.in_channels, config.width)
         if config.patch != tokenizer.stride:
@@ -188,15 +168,14 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
 
 def settle(config: ViTConfig) -> ViTConfig:
     """The config with its choices made and checked: aliases spelled out, `auto` replaced by a number."""
-    for name in ("width", "depth", "heads", "in_channels"):
+    check_classifier_config(config)
+    for name in ("width", "depth", "heads"):
         if getattr(config, name) < 1:
             raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
     if config.depth > MOST_BLOCKS:  # a config.json from anywhere must not keep us building for hours
         raise VitrailError(f"depth must be at most {MOST_BLOCKS}, got {config.depth}")
-    if min(config.image_size) < 1:
-        raise VitrailError(f"image_size must be positive, got {config.image_size}")
-    if config.num_classes < 0 or config.prefix < 0:
-        raise VitrailError(f"num_classes and prefix cannot be negative, got {config.num_classes} and {config.prefix}")
+    if config.prefix < 0:
+        raise VitrailError(f"prefix cannot be negative, got {config.prefix}")
     if config.pool == "class" and not config.prefix:
         raise VitrailError('pool="class" needs a class token: prefix must be at least 1, got 0')
     patch = config.patch
@@ -217,7 +196,7 @@ SIZES = MappingProxyType(
 )
 SMALL_PICTURES = ViTConfig(
     width=64, depth=4, heads=2, mlp_ratio=2.0, patch="auto", image_size=(32, 32), num_classes=10,
-    tokenizer="conv", prefix=0, pool="attention", position="learned_1d",
+    tokenizer="conv", tokenizer_pooling="early", prefix=0, pool="attention", position="learned_1d",
 )  # fmt: skip
 PRESETS = MappingProxyType(
     {

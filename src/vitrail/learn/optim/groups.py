@@ -25,34 +25,30 @@ def split_by_decay(model: nn.Module) -> tuple[Named, Named]:
     return decayed, [(name, p) for name, p in trainable if id(p) not in chosen]
 
 
-def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Two groups for an optimizer: what decays, and what does not."""
-    decayed, spared = split_by_decay(model)
-    return [
-        {"params": [p for _, p in decayed], "weight_decay": weight_decay},
-        {"params": [p for _, p in spared], "weight_decay": 0.0},
-    ]
-
-
 def layer_groups(model: nn.Module, weight_decay: float, *, layer_decay: float) -> list[dict[str, Any]]:
-    """`decay_groups`, each divided by layer: "scale" = layer_decay^(depth + 1 - layer) is the layer's share of the rate.
+    """Groups for an optimizer, by weight decay and by layer: "scale" = layer_decay^(depth + 1 - layer) is a layer's share of the rate.
 
     [Clark+ 2020; Bao+ 2022, BEiT]: for fine-tuning, where the first layers are general already. Layer 0 is the tokenizer with
     prefix tokens and positions, block i is layer i + 1, the last norm and the head are layer depth + 1 and have a scale
-    of 1. A `layer_decay` of 1 gives the two groups of `decay_groups`.
+    of 1. "hidden" says whether a group is of matrices between what reads pixels and what names classes, which an optimizer may
+    treat in a way of its own.
     """
     if not 0.0 < layer_decay <= 1.0:
         raise VitrailError(f"layer_decay must be more than 0 and at most 1, got {layer_decay:g}")
     depth = count_blocks(model)
     if depth == 0 and layer_decay < 1.0:
         raise VitrailError(f"layer_decay must be 1 for a model without encoder.blocks, got {layer_decay:g}")
-    groups: list[dict[str, Any]] = []
-    for named, decay in zip(split_by_decay(model), (weight_decay, 0.0), strict=True):
-        by_scale: dict[float, list[nn.Parameter]] = {} if layer_decay < 1.0 else {1.0: []}
-        for name, parameter in named:
-            by_scale.setdefault(layer_decay ** (depth + 1 - layer_of(name, depth)), []).append(parameter)
-        groups += [{"params": ps, "weight_decay": decay, "scale": scale} for scale, ps in by_scale.items()]
-    return groups
+    decayed, spared = split_by_decay(model)
+    groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {}
+    for number, (name, parameter) in enumerate(decayed + spared):
+        layer, is_decayed = layer_of(name, depth), number < len(decayed)
+        hidden = is_decayed and number > 0 and layer <= depth
+        decay, scale = weight_decay if is_decayed else 0.0, layer_decay ** (depth + 1 - layer)
+        groups.setdefault((hidden, decay, scale), []).append(parameter)
+    return [
+        {"params": parameters, "weight_decay": decay, "scale": scale, "hidden": hidden}
+        for (hidden, decay, scale), parameters in groups.items()
+    ]
 
 
 def count_blocks(model: nn.Module) -> int:

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from vitrail.learn.optim.moments import adam_updates
+
 LARGEST_NORM = 10.0
 
 
@@ -45,23 +47,7 @@ class Lamb(torch.optim.Optimizer):
         return loss
 
     def _step_group(self, weights: list[Tensor], group: dict[str, Any]) -> None:
-        (beta1, beta2), gradients = group["betas"], [p.grad for p in weights if p.grad is not None]
-        for p in weights:
-            if not self.state[p]:  # tensors, the counter too: a checkpoint stores them by name
-                zeros = torch.zeros_like(p, memory_format=torch.preserve_format)
-                self.state[p] = {"step": torch.zeros((), device=p.device), "exp_avg": zeros, "exp_avg_sq": zeros.clone()}
-        steps, first, second = ([self.state[p][key] for p in weights] for key in ("step", "exp_avg", "exp_avg_sq"))
-        torch._foreach_add_(steps, 1.0)
-        torch._foreach_lerp_(first, gradients, 1.0 - beta1)
-        torch._foreach_mul_(second, beta2)
-        torch._foreach_addcmul_(second, gradients, gradients, value=1.0 - beta2)
-
-        counts = torch.stack(steps).tolist()  # one transfer, and powers in double precision
-        roots = torch._foreach_div(second, [1.0 - beta2**count for count in counts])
-        torch._foreach_sqrt_(roots)
-        torch._foreach_add_(roots, group["eps"])
-        updates = torch._foreach_div(first, [1.0 - beta1**count for count in counts])
-        torch._foreach_div_(updates, roots)
+        updates = adam_updates(self.state, weights, betas=group["betas"], eps=group["eps"])
         if group["weight_decay"] != 0:
             torch._foreach_add_(updates, weights, alpha=group["weight_decay"])
         torch._foreach_mul_(updates, trust_ratios(weights, updates))

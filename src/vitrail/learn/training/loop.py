@@ -17,6 +17,7 @@ from vitrail.learn.training.checkpoint import find_checkpoint
 from vitrail.learn.training.interruption import Interrupted, Interruption
 from vitrail.learn.training.plan import Plan as Plan
 from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.learn.training.resolution import shrink, size_at
 from vitrail.learn.training.run_folder import RunFolder
 from vitrail.learn.training.state import Progress, Row, load_state, save_state
 from vitrail.learn.training.step import Stepper, Taken, autocast
@@ -82,6 +83,9 @@ def fit(
                     progress.rate = progress.factor * plan.lr * warmup_cosine(middle, warmup=plan.warmup)
                     if world.size > 1:  # else all would drop the same units; and so nobody's generator need be saved
                         torch.manual_seed(_seed_of_step(plan.seed, progress.step, world.rank))
+                    if plan.progressive < 1.0:
+                        size = size_at(middle, batch[0].shape[-2:], start=plan.progressive, multiple=plan.multiple)
+                        batch = shrink(batch, size)
                     taken = stepper.take(batch, progress.rate)
                     progress.step, progress.batch = progress.step + 1, progress.batch + 1
                     clock.tick(progress)

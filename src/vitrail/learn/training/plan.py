@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from vitrail.learn.optim.optimizers import OptimizerName
+
 Precision = Literal["fp32", "bf16"]
-Optimizer = Literal["adamw", "sgd", "lamb"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,11 +18,13 @@ class Plan:
     weight_decay: float
     warmup: float  # share of the run
     clip: float  # largest norm of the gradient
-    optimizer: Optimizer = "adamw"
+    optimizer: OptimizerName = "adamw"
     layer_decay: float = 1.0  # factor on the rate from each block to the one before it
     accumulate: int = 1  # parts that a batch is cut into
     sam: float = 0.0  # radius of sharpness-aware minimization
     ema: float = 0.0  # decay of the average of the weights; 0: none
+    progressive: float = 1.0  # share of the picture's side to begin with
+    multiple: int = 1  # of which a smaller side must be one
     seed: int = 0  # only used where several processes must draw different numbers
     device: str = "cpu"
     precision: Precision = "fp32"

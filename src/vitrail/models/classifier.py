@@ -1,0 +1,75 @@
+"""What every classifier of the catalogue is, whatever it is made of: features, a head, and what to tell of it beside its weights.
+
+b batch, ch channels, h w picture, k classes
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitrail.errors import VitrailError
+from vitrail.nn.initialization import initialize
+from vitrail.preprocessing import Preprocessing
+
+
+class Classifier(nn.Module):
+    """`forward_features`, then `forward_head`. Its `head` has `features_width`, `features(...)` and a last layer `output`.
+
+    The config has at least image_size, in_channels and num_classes; those of its other fields that are named as an option of
+    `vitrail train` is (position, attention, drop_path, token_keep) are set by it.
+    """
+
+    architecture: ClassVar[str]
+    head: Any
+
+    def __init__(self, config: Any, preprocessing: Preprocessing, labels: tuple[str, ...] | None = None) -> None:
+        super().__init__()
+        self.config, self.preprocessing, self.labels = config, preprocessing, labels
+        self.multi_label = False  # whether a picture may have several of the labels
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        size: tuple[int, int] = self.config.image_size
+        return size
+
+    @property
+    def num_classes(self) -> int:
+        return int(self.config.num_classes)
+
+    def check_images(self, images: Float[Tensor, "b ch h w"]) -> None:
+        if images.ndim != 4 or images.shape[1] != self.config.in_channels:
+            raise VitrailError(f"expected pictures of shape (b, {self.config.in_channels}, h, w), got {tuple(images.shape)}")
+
+    def forward_features(self, images: Float[Tensor, "b ch h w"]) -> Any:
+        """What the head reads: tokens or maps."""
+        raise NotImplementedError
+
+    def forward_head(self, features: Any, pre_logits: bool = False) -> Float[Tensor, "b k"]:
+        return self.head.features(features) if pre_logits else self.head(features)
+
+    def forward(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k"]:
+        return self.forward_head(self.forward_features(images))
+
+    def reset_classifier(self, num_classes: int, labels: Sequence[str] | None = None) -> None:
+        """A new, untrained last layer; 0 takes it away and leaves the features."""
+        like = next(self.parameters())
+        if num_classes:
+            self.head.output = nn.Linear(self.head.features_width, num_classes, device=like.device, dtype=like.dtype)
+            initialize(self.head.output)
+        else:
+            self.head.output = nn.Identity()
+        self.config = replace(self.config, num_classes=num_classes)
+        self.labels = None if labels is None else tuple(labels)
+
+
+def check_classifier_config(config: Any) -> None:
+    """The rules that all configs share."""
+    if min(config.image_size) < 1:
+        raise VitrailError(f"image_size must be positive, got {config.image_size}")
+    if config.in_channels < 1:
+        raise VitrailError(f"in_channels must be at least 1, got {config.in_channels}")
+    if config.num_classes < 0:
+        raise VitrailError(f"num_classes cannot be negative, got {config.num_classes}")
