@@ -1,14 +1,18 @@
 """How accurate a model is after a few minutes on two cores: ours by its defaults, beside small ViTs of other libraries.
 
-    python benchmarks/accuracy_in_minutes.py --data cifar10/arrays.npz --peers /path/to/python
+    python benchmarks/accuracy_in_minutes.py --data cifar10/arrays.npz --peers /path/to/python --out FOLDER
 
 The data are the first 1,000 training and the first 200 test pictures of each CIFAR-10 class; 10 % of train are validation for everyone.
 Ours is `vitrail train --minutes 4`, nothing else said. The rivals are built by their own libraries (--peers: a Python with timm and
 vit-pytorch) and trained by the loop below: AdamW, batch 128, warm-up and cosine over the same minutes, flips and shifts, label smoothing;
-the learning rate is the best of --rates on validation, tried for --tune minutes each. Test is read once, at the end of each run.
+the learning rate is the best of --rates on validation, tried for --tune minutes each. Test is read once, at the end of each run. Seeds are
+gone through one after the other, each with every model, so that a slow hour of the machine is everyone's. --out keeps results.csv and the
+test predictions; what is there already is not run again. A rival more than --hopeless points behind ours with its first seed is not run
+with the others.
 """
 
 import argparse
+import csv
 import json
 import math
 import statistics
@@ -16,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +42,27 @@ def write_subset(source: Path, target: Path, *, train: int = 1000, test: int = 2
 
 def run_ours(data: Path, minutes: float, seed: int, folder: Path) -> dict[str, Any]:
     """The command as a user types it."""
-    run = folder / f"ours-{seed}"
-    words = ["--data", str(data), "--minutes", str(minutes), "--seed", str(seed), "--out", str(run)]
+    run = folder / f"vitrail-seed{seed}"
+    words = ["--data", str(data), "--minutes", str(minutes), "--seed", str(seed), "--out", str(run), "--resume"]
     started = time.perf_counter()
     subprocess.run([sys.executable, "-m", "vitrail", "train", *words], check=True, stdout=subprocess.DEVNULL)
-    found = json.loads((run / "metrics.json").read_text())
-    return {"accuracy": 100 * found["accuracy"], "seconds": time.perf_counter() - started}
+    seconds = time.perf_counter() - started
+    with (run / "predictions.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    from safetensors import safe_open
+
+    with safe_open(run / "best" / "model.safetensors", "numpy") as weights:
+        names = [name for name in weights.keys() if "running" not in name and "tracked" not in name]  # noqa: SIM118
+        parameters = sum(math.prod(weights.get_slice(name).get_shape()) for name in names)
+    rate = next(line.split()[1] for line in (run / "config.yaml").read_text().splitlines() if line.startswith("lr:"))
+    return {
+        "truth": [int(row["truth"]) for row in rows],
+        "predicted": [int(row["predicted"]) for row in rows],
+        "rate": float(rate),
+        "epochs": len((run / "results.csv").read_text().splitlines()) - 1,
+        "seconds": seconds,
+        "parameters": parameters,
+    }
 
 
 def build_rival(name: str) -> Any:
@@ -85,12 +103,12 @@ def train_rival(name: str, data: Path, minutes: float, rate: float, seed: int) -
     validation, rest = held[: len(held) // 10], held[len(held) // 10 :]
     padded = F.pad(ready(pictures), (3, 3, 3, 3))
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.05)
-    end, begin, order = 60 * minutes, time.perf_counter(), np.empty(0, dtype=int)
+    end, begin, order, seen = 60 * minutes, time.perf_counter(), np.empty(0, dtype=int), 0
     model.train()
     while (done := (time.perf_counter() - begin) / end) < 1:
         if len(order) < 128:
             order = rng.permutation(rest)
-        batch, order = order[:128], order[128:]
+        batch, order, seen = order[:128], order[128:], seen + 128
         rows, columns = rng.integers(0, 7, (2, len(batch)))
         x = torch.stack([padded[i, :, r : r + 32, c : c + 32] for i, r, c in zip(batch, rows, columns, strict=True)])
         x = torch.where(torch.from_numpy(rng.random(len(batch)) < 0.5)[:, None, None, None], x.flip(-1), x)
@@ -103,13 +121,19 @@ def train_rival(name: str, data: Path, minutes: float, rate: float, seed: int) -
         optimizer.step()
     model.eval()
 
-    def score(x: torch.Tensor, y: torch.Tensor) -> float:
+    def answer(x: torch.Tensor) -> torch.Tensor:
         with torch.inference_mode():
-            return 100 * (torch.cat([model(part) for part in x.split(250)]).argmax(1) == y).float().mean().item()
+            return torch.cat([model(part) for part in x.split(250)]).argmax(1)
 
-    parameters = sum(p.numel() for p in model.parameters())
-    return {"validation": score(ready(pictures[validation]), labels[validation]), "accuracy": score(ready(test), truth),
-            "parameters": parameters}  # fmt: skip
+    return {
+        "truth": truth.tolist(),
+        "predicted": answer(ready(test)).tolist(),
+        "validation": 100 * (answer(ready(pictures[validation])) == labels[validation]).float().mean().item(),
+        "rate": rate,
+        "epochs": round(seen / len(rest), 1),
+        "seconds": 60 * minutes,
+        "parameters": sum(p.numel() for p in model.parameters()),
+    }
 
 
 def ask_peers(python: str, name: str, data: Path, minutes: float, rate: float, seed: int) -> dict[str, Any]:
@@ -118,17 +142,73 @@ def ask_peers(python: str, name: str, data: Path, minutes: float, rate: float, s
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def race_rival(python: str, name: str, data: Path, options: argparse.Namespace) -> float:
-    """The rate by validation, then every seed at that rate."""
-    tried = {rate: ask_peers(python, name, data, options.tune, rate, 0)["validation"] for rate in options.rates}
-    rate = max(tried, key=lambda key: tried[key])
-    found = [ask_peers(python, name, data, options.minutes, rate, seed) for seed in options.seeds]
-    scores = [one["accuracy"] for one in found]
-    print(
-        f"{name:<12} {statistics.mean(scores):6.2f} %  {scores}  rate {rate:g} of {tried}  {found[0]['parameters']:,} parameters",
-        flush=True,
-    )
-    return statistics.mean(scores)
+def tune(python: str, name: str, data: Path, options: argparse.Namespace, folder: Path) -> float:
+    """The rate that does best on validation after a short run; remembered in the folder."""
+    kept = folder / "rates.csv"
+    tried: dict[float, float] = {}
+    if kept.is_file():
+        with kept.open(newline="") as file:
+            tried = {float(row["rate"]): float(row["validation"]) for row in csv.DictReader(file) if row["model"] == name}
+    for rate in options.rates:
+        if rate not in tried:
+            tried[rate] = ask_peers(python, name, data, options.tune, rate, 0)["validation"]
+            append(kept, {"model": name, "minutes": options.tune, "rate": rate, "validation": f"{tried[rate]:.2f}"})
+    return max(options.rates, key=lambda rate: tried[rate])
+
+
+def append(path: Path, row: dict[str, Any]) -> None:
+    """One more row of a table, with the names on top if it is the first."""
+    new = not path.is_file()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, list(row))
+        if new:
+            writer.writeheader()
+        writer.writerow(row)
+
+
+def read_results(folder: Path) -> dict[tuple[str, int], float]:
+    """Test accuracy of what has been run, by model and seed."""
+    if not (folder / "results.csv").is_file():
+        return {}
+    with (folder / "results.csv").open(newline="") as file:
+        return {(row["model"], int(row["seed"])): float(row["test_accuracy"]) for row in csv.DictReader(file)}
+
+
+def keep(folder: Path, name: str, seed: int, found: dict[str, Any]) -> float:
+    """Predictions and a row of the table; the accuracy in percent."""
+    accuracy = 100 * float(np.mean(np.array(found["truth"]) == np.array(found["predicted"])))
+    predictions = f"predictions-{name}-seed{seed}.csv"
+    lines = ["truth,predicted", *(f"{t},{p}" for t, p in zip(found["truth"], found["predicted"], strict=True))]
+    (folder / predictions).write_text("\n".join(lines) + "\n")
+    facts = {key: found[key] for key in ("parameters", "rate", "epochs")}
+    row = {"model": name, "seed": seed, "test_accuracy": f"{accuracy:.2f}", **facts, "seconds": round(found["seconds"], 1)}
+    append(folder / "results.csv", {**row, "predictions": predictions})
+    print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
+    return accuracy
+
+
+def race(data: Path, options: argparse.Namespace, folder: Path) -> None:
+    done = read_results(folder)
+    names = ["vitrail", *(options.rivals if options.peers else ())]
+    rates = {name: tune(options.peers, name, data, options, folder) for name in names[1:]}
+    first = options.seeds[0]
+    for seed in options.seeds:
+        for name in names:
+            ours = done.get(("vitrail", first))
+            if seed != first and name != "vitrail" and ours is not None and ours - done[name, first] > options.hopeless:
+                continue
+            if (name, seed) not in done:
+                if name == "vitrail":
+                    found = run_ours(data, options.minutes, seed, folder / "runs")
+                else:
+                    found = ask_peers(options.peers, name, data, options.minutes, rates[name], seed)
+                done[name, seed] = keep(folder, name, seed, found)
+    means = {name: statistics.mean(value for (who, _), value in done.items() if who == name) for name in names}
+    for name in sorted(names, key=lambda name: -means[name]):
+        print(f"{name:<12} {means[name]:6.2f} %  {[value for (who, _), value in done.items() if who == name]}")
+    if options.peers:
+        best = max(means[name] for name in names[1:])
+        print(f"ours is {means['vitrail'] - best:+.2f} points from the best rival")
 
 
 def main() -> None:
@@ -138,27 +218,22 @@ def main() -> None:
     parser.add_argument("--tune", type=float, default=1.0, help="minutes for each learning rate tried")
     parser.add_argument("--rates", type=float, nargs="+", default=[5e-4, 1e-3, 2e-3])
     parser.add_argument("--seeds", type=int, nargs="+", default=list(SEEDS))
+    parser.add_argument("--hopeless", type=float, default=15.0, help="points behind ours after which a rival has one seed only")
     parser.add_argument("--peers", help="a Python with timm and vit-pytorch; without it, ours alone")
     parser.add_argument("--rivals", nargs="+", choices=RIVALS, default=list(RIVALS))
     parser.add_argument("--rival", choices=RIVALS, help=argparse.SUPPRESS)
-    parser.add_argument("--out", type=Path, help="keep our runs here")
+    parser.add_argument("--out", type=Path, help="keep results here, and go on from what is there")
     options = parser.parse_args()
     if options.rival:
-        done: Callable[..., dict[str, Any]] = train_rival
-        print(json.dumps(done(options.rival, options.data, options.minutes, options.rates[0], options.seeds[0])))
+        print(json.dumps(train_rival(options.rival, options.data, options.minutes, options.rates[0], options.seeds[0])))
         return
-    with tempfile.TemporaryDirectory() as folder:
-        data = Path(folder) / "cifar10_subset.npz"
-        write_subset(options.data, data)
-        ours = [run_ours(data, options.minutes, seed, options.out or Path(folder)) for seed in options.seeds]
-        scores = [one["accuracy"] for one in ours]
-        print(
-            f"{'vitrail':<12} {statistics.mean(scores):6.2f} %  {scores}  {[round(one['seconds']) for one in ours]} s in all",
-            flush=True,
-        )
-        if options.peers:
-            best = max(race_rival(options.peers, name, data, options) for name in options.rivals)
-            print(f"ours is {statistics.mean(scores) - best:+.2f} points from the best rival")
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.out or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        data = folder / "cifar10_subset.npz"
+        if not data.is_file():
+            write_subset(options.data, data)
+        race(data, options, folder)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python benchmarks/recompute.py
 
-A folder of docs/results/ has config.yaml (the command and its options), results.csv (a row a run: what was published) and the test
-predictions of each run. Nothing here trains or loads a model; only the standard library is needed.
+A folder of docs/results/ has config.yaml (the command and its options), results.csv (a row a run: what was published; with several
+models, a column says which) and the test predictions of each run. Nothing here trains or loads a model; only the standard library is needed.
 """
 
 import csv
@@ -22,13 +22,14 @@ def accuracy(path: Path) -> float:
     return 100 * sum(row["truth"] == row["predicted"] for row in rows) / len(rows)
 
 
-def recompute(folder: Path) -> tuple[list[float], list[str]]:
-    """The accuracies of a folder's runs, and what is wrong with what it published."""
-    wrong, found = [], []
+def recompute(folder: Path) -> tuple[dict[str, list[float]], list[str]]:
+    """The accuracies of a folder's runs by model, and what is wrong with what it published."""
+    wrong: list[str] = []
+    found: dict[str, list[float]] = {}
     with (folder / "results.csv").open(newline="") as file:
         for row in csv.DictReader(file):
             value = accuracy(folder / row["predictions"])
-            found.append(value)
+            found.setdefault(row.get("model", ""), []).append(value)
             if f"{value:.2f}" != row["test_accuracy"]:
                 wrong.append(f"{folder.name}: {row['predictions']} gives {value:.2f}, results.csv says {row['test_accuracy']}")
     if not (folder / "config.yaml").is_file():
@@ -41,12 +42,14 @@ def main() -> int:
     documents = "\n".join(path.read_text() for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
     for folder in sorted(path for path in RESULTS.iterdir() if path.is_dir()):
         found, wrong = recompute(folder)
-        mean = f"{statistics.mean(found):.2f}"
-        each = ", ".join(f"{value:.2f}" for value in found)
-        print(f"{folder.name:<16} test accuracy {mean} %  (mean of {len(found)}: {each})")
         problems += wrong
-        if f"{mean} %" not in documents:
-            problems.append(f"{folder.name}: no document says {mean} %")
+        for model, values in found.items():
+            mean, name = f"{statistics.mean(values):.2f}", f"{folder.name} {model}".strip()
+            print(
+                f"{name:<32} test accuracy {mean} %  (mean of {len(values)}: {', '.join(f'{value:.2f}' for value in values)})"
+            )
+            if f"{mean} %" not in documents:
+                problems.append(f"{name}: no document says {mean} %")
     for problem in problems:
         print(f"WRONG  {problem}")
     return 1 if problems else 0
