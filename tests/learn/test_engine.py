@@ -1,7 +1,9 @@
 """The whole engine through `vitrail train`: everything switched on at once resumes bit for bit; several processes are one run."""
 
+import contextlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -97,13 +99,13 @@ def test_a_rate_is_found_and_drawn(command, arrays, tmp_path):
 class Together:
     """`torchrun -m vitrail train` with two processes."""
 
-    def __init__(self, arrays, environment, folder):
+    def __init__(self, arrays, environment, folder, epochs=6):
         self.folder = folder
         self.options = [
             f"data={arrays}",
             "model=vit_nano_conv",
             "batch=16",
-            "epochs=6",
+            f"epochs={epochs}",
             "seed=5",
             "drop_path=0.3",
             "mixup=0.4",
@@ -169,3 +171,40 @@ def test_two_processes_are_one_run_and_survive_the_death_of_one(arrays, environm
     states = [load_file(latest_state(tmp_path / run / "state") / "state.safetensors") for run in ("whole", "killed")]
     same = {name for name in states[0] if not name.startswith("generator/")}
     assert all(states[0][name].equal(states[1][name]) for name in same)
+
+
+def kill_ranks(together, kills, *words, seed):
+    """SIGKILL to a process nobody chose, at moments nobody chose, torchrun starting all of them again each time."""
+    together.finish(together.start("whole", *words))
+    draw, run = random.Random(seed), together.folder / "killed"
+    process, seen, done = together.start("killed", "--resume", *words, restarts=kills), -1, 0
+    try:
+        began = time.monotonic()
+        while done < kills:
+            assert process.poll() is None, (done, process.stderr.read()[-2000:])
+            assert time.monotonic() - began < 120, "no step for two minutes"
+            kept = max((int(path.name[5:]) for path in run.glob("state/step-*")), default=-1)
+            if kept <= seen:  # it has not come further yet than when it was killed
+                time.sleep(0.01)
+                continue
+            time.sleep(draw.uniform(0.0, 0.6))
+            rank = draw.randrange(2)
+            os.kill(workers_of(process)[rank], signal.SIGKILL)
+            seen = max(int(path.name[5:]) for path in run.glob("state/step-*"))
+            done, began = done + 1, time.monotonic()
+            print(f"killed process {rank}; the last checkpoint was of step {seen}")
+        together.finish(process)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    for which in ("best", "last"):
+        assert weights(together.folder / "whole", which) == weights(run, which)
+    assert (together.folder / "whole" / "predictions.csv").read_text() == (run / "predictions.csv").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds the processes in /proc")
+@pytest.mark.parametrize("kills, words", [(10, ()), (4, ("--shard",))])
+def test_killed_processes_change_nothing(arrays, environment, tmp_path, kills, words):
+    together = Together(arrays, environment, tmp_path, epochs=8 + 6 * kills)
+    kill_ranks(together, kills, *words, seed=kills)

@@ -74,6 +74,10 @@ class TrainOptions:
         Parameter(help="Compute blocks twice instead of keeping what they made: less memory, a third slower.", negative=""),
     ] = False
     compile: Annotated[bool, Parameter(help="Compile the model first.", negative="")] = False
+    shard: Annotated[
+        bool,
+        Parameter(help="Under torchrun: divide the model among the processes, for one that does not fit (FSDP2).", negative=""),
+    ] = False
     tensorboard: Annotated[bool, Parameter(help="Write event files for TensorBoard too (extra: logs).", negative="")] = False
     out: Annotated[str | None, Parameter(help="The run's folder; by default runs/<task>/<data>, numbered.")] = None
     resume: Annotated[bool, Parameter(help="Go on with the run in --out, bit for bit.", negative="")] = False

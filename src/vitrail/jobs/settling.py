@@ -77,10 +77,24 @@ def check_numbers(options: TrainOptions) -> None:
         for name in ("model", "position", "attention", "image_size", "in_channels"):
             if getattr(options, name) not in (None, "auto"):
                 raise VitrailError(f"--weights brings its own model: --{name.replace('_', '-')} cannot be given beside it")
+    check_shard(options)
     if options.position is not None:
         position_name(options.position)
     if options.attention is not None:
         check_choice("attention", options.attention, KERNELS)
+
+
+def check_shard(options: TrainOptions) -> None:
+    """What looks at a whole weight, or at the code of the whole model, cannot be had of a model in shares."""
+    if not options.shard:
+        return
+    for wish, spelled in (
+        (options.compile, "--compile"),
+        (options.sam not in ("auto", 0), f"--sam {options.sam}"),
+        (options.optimizer in ("lamb", "muon"), f"--optimizer {options.optimizer}"),
+    ):
+        if wish:
+            raise VitrailError(f"--shard and {spelled} do not go together: leave one of them out")
 
 
 def spell_out(options: TrainOptions) -> TrainOptions:
@@ -133,6 +147,8 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
     for field in fields(recipe := RECIPES[name]):
         if field.name != "lr" and getattr(options, field.name) == "auto":
             choices[field.name] = getattr(recipe, field.name)
+    if options.shard and choices.get("optimizer") == "muon":  # which needs whole matrices; its rates are AdamW's
+        choices["optimizer"] = "adamw"
     if options.lr is None:
         choices["lr"] = recipe.lr
     if options.batch == "auto":  # at least eight steps an epoch, where there are pictures enough
@@ -146,7 +162,9 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
         size = choices["image_size"] if loaded is None else loaded.image_size
         # Both are read every epoch; test is read once.
         choices["cache"] = choose_cache([data["train"], data["val"]], (*size, channels), budget=int(room * 2**30))
-    return replace(options, **choices)
+    settled = replace(options, **choices)
+    check_shard(settled)  # a recipe has wishes too
+    return settled
 
 
 def choose_size(options: TrainOptions, pictures: list[Image.Image]) -> tuple[int, int]:

@@ -37,6 +37,7 @@ from vitrail.learn.training.loop import fit
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar, clock
 from vitrail.learn.training.run_folder import CONFIG, RunFolder, new_run_folder
+from vitrail.learn.training.sharding import shard
 from vitrail.learn.training.state import latest_state, read_progress
 from vitrail.learn.training.step import Stepper
 from vitrail.learn.training.world import World
@@ -99,6 +100,10 @@ def _train(options: TrainOptions, given: Set[str], world: World, bar: ProgressBa
 
     if world.first:
         begun = folder is not None and (folder / CONFIG).is_file()
+        if options.shard and world.size == 1 and not begun:  # one process may go on with what several began
+            raise VitrailError(
+                "--shard divides the model among several processes: start them with torchrun (see docs/scale.md)"
+            )
         data, model, options, bad = prepare(
             options, bar, known=read_bad_files(folder / BAD_FILES) if begun and folder else None
         )
@@ -120,7 +125,10 @@ def _train(options: TrainOptions, given: Set[str], world: World, bar: ProgressBa
         run = RunFolder(folder, writes=False)
     assert folder is not None
     plan = make_plan(options, model, device=world.device if world.size > 1 else options.device)
-    model.to(plan.device)
+    if options.shard and world.size > 1:
+        shard(model, world)
+    else:
+        model.to(plan.device)
     task = make_task(options, data, model, plan.device, world)
     train_pictures, validation = make_loaders(options, data, model.preprocessing, bad, world)
     progress = fit(task, train_pictures, validation, plan, run, bar, world)
@@ -207,7 +215,7 @@ def find_rate(options: TrainOptions, data: DataSet, model: Any, folder: Path, ba
     from vitrail.report.rendering import to_png
 
     bar.say("looking for a learning rate: a hundred steps, each a little faster than the one before")
-    trial = copy.deepcopy(model)
+    trial = copy.deepcopy(model).to(options.device)
     state = torch.get_rng_state()
     plan = make_plan(replace(options, lr=RECIPES[options.recipe].lr, ema=0.0, sam=0.0), model, device=options.device)
     stepper = Stepper(make_task(options, data, trial, plan.device, World()), plan, World())
@@ -274,6 +282,7 @@ def balancing_weights(options: TrainOptions, data: DataSet) -> Tensor | None:
 
 def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
     """A new model with preprocessing measured on the training pictures, or the loaded one with a head that fits."""
+    device = "cpu" if options.shard else options.device  # whole, it may not fit
     if loaded is not None:
         # Rebuilt, because stochastic depth belongs to the recipe, not to the weights.
         model = build_model(loaded.architecture, replace(loaded.config, **known_options(options, loaded.config, OF_RECIPE)))
@@ -283,7 +292,7 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
             model.reset_classifier(len(data.classes), labels=data.classes)
         model.multi_label = data.multi_label
         set_checkpointing(model, options)
-        return model.to(options.device)
+        return model.to(device)
     assert options.image_size is not None
     model = create_model(
         options.model,
@@ -298,7 +307,7 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
     some = spread(len(data["train"]), 1000)
     mean, std = measure(np.stack([read_fitted(data["train"], index, plain) for index in some]))
     model.preprocessing = replace(plain, mean=mean, std=std)
-    return model.to(options.device)
+    return model.to(device)
 
 
 def known_options(options: TrainOptions, config: Any, names: Sequence[str]) -> dict[str, Any]:

@@ -22,10 +22,13 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 PICKLES = frozenset({".pth", ".pt", ".bin", ".ckpt", ".pkl"})
 
 
-def save(model: Any, folder: str | Path, *, facts: Mapping[str, Any] | None = None) -> Path:
+def save(
+    model: Any, folder: str | Path, *, facts: Mapping[str, Any] | None = None, weights: Mapping[str, torch.Tensor] | None = None
+) -> Path:
     """Write a model folder; files that are already there are replaced one by one, each whole.
 
-    `facts` go into README.md: what the model learned from and how well it does (see `models.card`).
+    `facts` go into README.md: what the model learned from and how well it does (see `models.card`). `weights` are the model's, where
+    it is divided among processes and has not all of them itself.
     """
     folder = Path(folder)
     model = getattr(model, "_orig_mod", model)  # torch.compile's wrapper puts a word before every weight's name
@@ -37,7 +40,8 @@ def save(model: Any, folder: str | Path, *, facts: Mapping[str, Any] | None = No
     except (FileExistsError, NotADirectoryError):
         raise VitrailError(f"{folder}: a file is in the way of the model folder") from None
     # Contiguous copies in name order, and no metadata: the bytes depend on the weights only.
-    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(model.state_dict().items())}
+    own = model.state_dict() if weights is None else weights
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(own.items())}
     write_whole(folder / WEIGHTS, safetensors.torch.save(tensors))
     config = json.dumps(describe(model), indent=2, ensure_ascii=False) + "\n"
     # A class named by a folder whose name is not UTF-8 has lone surrogates; the escape of Python for them is that of JSON.

@@ -21,6 +21,7 @@ from vitrail.learn.metrics.confusion import class_scores
 from vitrail.learn.metrics.multilabel import Ranking, exact_match, label_f1, map_error, mean_of_known
 from vitrail.learn.objectives.binary_cross_entropy import binary_cross_entropy
 from vitrail.learn.objectives.cross_entropy import cross_entropy
+from vitrail.learn.training.sharding import even_out, is_sharded
 from vitrail.learn.training.world import World
 
 RESAMPLES_OF_RANKINGS = 400  # 6 ms each for 10,000 pictures of 100 classes
@@ -136,7 +137,9 @@ class Classify:
 
     @cached_property
     def train_forward(self) -> Callable[[Tensor], Tensor]:
-        """With several processes, the model whose backward pass averages their gradients."""
+        """With several processes, the model whose backward pass averages their gradients; one that is sharded does so itself."""
+        if is_sharded(self.model):
+            return self.forward
         return self.world.wrap(self.forward) if isinstance(self.forward, nn.Module) else self.forward
 
     def loss(self, batch: Batch) -> Tensor:
@@ -145,8 +148,13 @@ class Classify:
     def evaluate(self, batches: Iterable[Batch]) -> Predictions:
         was_training = self.model.training
         self.model.eval()
+        outputs: list[tuple[Tensor, Tensor, Tensor]] = []
+        rounds = even_out(batches, self.world) if is_sharded(self.model) else ((batch.images, batch) for batch in batches)
         with torch.inference_mode():
-            outputs = [(self.forward(b.images.to(self.device)).float().cpu(), b.labels, b.indices) for b in batches]
+            for images, batch in rounds:
+                logits = self.forward(images.to(self.device)).float().cpu()
+                if batch is not None:
+                    outputs.append((logits, batch.labels, batch.indices))
         self.model.train(was_training)
         if not outputs:  # a process may get no picture of a small split
             outputs = [(torch.empty(0, 1), torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64))]

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
+from vitrail.learn.training.sharding import local
 
 UPDATES = "updates"
 
@@ -23,7 +24,8 @@ class Average:
     """a <- d a + (1 - d) w after each step  [Polyak+ 1992, with geometric weights], d being `warm_decay` or `decay`.
 
     What is averaged: every parameter and saved buffer of a floating type, such as the statistics of a batch norm. Whole numbers
-    are copied. To be made once the model is on its device; tensors are then changed in place only, here and in the model.
+    are copied. To be made once the model is on its device; tensors are then changed in place only, here and in the model. Of a model
+    that is divided among processes each averages its own rows.
     """
 
     def __init__(self, model: nn.Module, decay: float, *, warmup: bool = True) -> None:
@@ -32,7 +34,7 @@ class Average:
         self.decay, self.warmup, self.updates = decay, warmup, 0
         self._live = model.state_dict()  # shares its memory with the model
         self._shadow = {name: tensor.clone() for name, tensor in self._live.items()}
-        pairs = [(self._shadow[name], tensor) for name, tensor in self._live.items()]
+        pairs = [(local(self._shadow[name]), local(tensor)) for name, tensor in self._live.items()]
         self._averaged = [pair for pair in pairs if pair[0].is_floating_point()]
         self._copied = [pair for pair in pairs if not pair[0].is_floating_point()]
 
@@ -75,4 +77,4 @@ class Average:
 @torch.no_grad()
 def _copy(source: Mapping[str, Tensor], target: Mapping[str, Tensor]) -> None:
     for name, tensor in target.items():
-        tensor.copy_(source[name])
+        local(tensor).copy_(local(source[name]))

@@ -7,6 +7,7 @@ import torch
 from vitrail.errors import VitrailError
 from vitrail.learn.optim.lamb import Lamb
 from vitrail.learn.optim.muon import Muon
+from vitrail.learn.training.sharding import is_divided
 
 OptimizerName = Literal["adamw", "sgd", "lamb", "muon"]
 
@@ -24,6 +25,7 @@ def make_optimizer(name: OptimizerName, groups: list[dict[str, Any]], *, lr: flo
     if name == "adamw":
         optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.999), fused=fused)
     elif name == "sgd":
+        fused = fused and not any(is_divided(p) for group in groups for p in group["params"])  # torch fuses AdamW's shares only
         optimizer = torch.optim.SGD(groups, lr=lr, momentum=0.9, nesterov=True, fused=fused)
     elif name == "lamb":
         optimizer = Lamb(groups, lr)

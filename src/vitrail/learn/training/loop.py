@@ -13,12 +13,14 @@ import torch
 from vitrail.data.randomness import uniforms
 from vitrail.errors import VitrailError
 from vitrail.learn.optim.schedule import warmup_cosine
-from vitrail.learn.training.checkpoint import find_checkpoint
+from vitrail.learn.training.checkpoint import Found, find_checkpoint, list_shards
 from vitrail.learn.training.interruption import Interrupted, Interruption
 from vitrail.learn.training.plan import Plan as Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.resolution import shrink, size_at
 from vitrail.learn.training.run_folder import RunFolder
+from vitrail.learn.training.sharded_state import load_shards, save_shards
+from vitrail.learn.training.sharding import is_sharded
 from vitrail.learn.training.state import Progress, Row, load_state, save_state
 from vitrail.learn.training.step import Stepper, Taken, autocast
 from vitrail.learn.training.task import Batches, Task
@@ -45,12 +47,16 @@ def fit(
 
     def restore() -> bool:
         """Put everything where the newest checkpoint has it."""
-        found = find_checkpoint(run.state)
+        found = find_checkpoint(run.state) if world.first else Found(None, ())
         for line in found.faults:
             bar.say(f"passed over: {line}")
         name = world.share(None if found.checkpoint is None else found.checkpoint.name)  # all read the same one
         if name is not None:
-            kept, extra = load_state(run.state / name, task.model, stepper.optimizer)
+            checkpoint, extra = run.state / name, {} if stepper.average is None else stepper.average.state()
+            if is_sharded(task.model) or list_shards(checkpoint):
+                kept = load_shards(checkpoint, task.model, stepper.optimizer, world, extra=extra)
+            else:
+                kept, extra = load_state(checkpoint, task.model, stepper.optimizer)
             for field in fields(Progress):
                 setattr(progress, field.name, getattr(kept, field.name))
             if stepper.average is not None:
@@ -62,8 +68,10 @@ def fit(
     def keep() -> None:
         run.record_steps(records)
         records.clear()
-        if world.first:
-            extra = {} if stepper.average is None else stepper.average.state()
+        extra = {} if stepper.average is None else stepper.average.state()
+        if is_sharded(task.model):
+            save_shards(run.state, progress, task.model, stepper.optimizer, world, extra=extra)
+        elif world.first:
             save_state(run.state, progress, task.model, stepper.optimizer, extra=extra)
         world.wait()
         clock.saved = time.perf_counter()

@@ -14,6 +14,7 @@ import yaml
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
 from vitrail.learn.training.event_log import EventLog
+from vitrail.learn.training.sharding import gather_weights, is_sharded
 from vitrail.learn.training.state import Row
 from vitrail.models.folder import save
 from vitrail.version import __version__
@@ -88,9 +89,10 @@ class RunFolder:
             self.events.flush()
 
     def save_model(self, name: str, model: Any) -> None:
+        weights = gather_weights(model, keep=self.writes) if is_sharded(model) else None  # takes all processes
         if not self.writes:
             return
-        save(model, self.path / name)
+        save(model, self.path / name, weights=weights)
 
 
 def read_results(folder: Path) -> list[Row]:

@@ -67,9 +67,9 @@ def save_state(
 
     A number that is not finite, or a disk that does not take the files, is a `VitrailError`; the last checkpoint stays.
     """
-    tensors = collect(model, optimizer, extra)
+    tensors = collect(model, optimizer, extra) | generators()
     if (name := first_not_finite(tensors)) is not None:
-        raise VitrailError(f'"{name}" is not finite at step {progress.step}: nothing is saved; {describe_last(folder)}')
+        raise VitrailError(describe_not_finite(folder, progress, name))
     contents = {
         TENSORS: safetensors.torch.save({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}),
         NUMBERS: json.dumps(asdict(progress)).encode(),
@@ -77,20 +77,21 @@ def save_state(
     try:
         put_checkpoint(folder, progress.step, contents)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise VitrailError(
-            f"{folder}: the checkpoint of step {progress.step} cannot be written ({reason}); {describe_last(folder)}"
-        ) from None
+        raise VitrailError(describe_unwritten(folder, progress, error.strerror or str(error))) from None
 
 
 def collect(model: nn.Module, optimizer: torch.optim.Optimizer, extra: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Every tensor that the next step depends on; the optimizer's by the names of their parameters."""
+    """Every learned tensor that the next step depends on; the optimizer's by the names of their parameters."""
     tensors: dict[str, Tensor] = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
     names = {id(parameter): name for name, parameter in model.named_parameters()}
     for parameter, values in optimizer.state.items():
         tensors |= {f"optimizer/{key}/{names[id(parameter)]}": value for key, value in values.items()}
-    tensors |= {f"extra/{name}": tensor for name, tensor in extra.items()}
-    tensors["generator/cpu"] = torch.get_rng_state()
+    return tensors | {f"extra/{name}": tensor for name, tensor in extra.items()}
+
+
+def generators() -> dict[str, Tensor]:
+    """Where the random numbers of this process stand."""
+    tensors = {"generator/cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         tensors |= {f"generator/cuda{i}": state for i, state in enumerate(torch.cuda.get_rng_state_all())}
     return tensors
@@ -104,6 +105,14 @@ def first_not_finite(tensors: Mapping[str, Tensor]) -> str | None:
     if nn.utils.get_total_norm(floating.values()).isfinite():
         return None
     return next((name for name, tensor in floating.items() if not tensor.isfinite().all()), None)
+
+
+def describe_not_finite(folder: Path, progress: Progress, name: str) -> str:
+    return f'"{name}" is not finite at step {progress.step}: nothing is saved; {describe_last(folder)}'
+
+
+def describe_unwritten(folder: Path, progress: Progress, reason: str) -> str:
+    return f"{folder}: the checkpoint of step {progress.step} cannot be written ({reason}); {describe_last(folder)}"
 
 
 def describe_last(folder: Path) -> str:

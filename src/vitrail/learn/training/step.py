@@ -13,6 +13,7 @@ from vitrail.learn.optim.groups import layer_groups
 from vitrail.learn.optim.optimizers import make_optimizer, set_rate
 from vitrail.learn.optim.sam import Sharpness
 from vitrail.learn.training.plan import Plan
+from vitrail.learn.training.sharding import gradients_stay, is_sharded, whole
 from vitrail.learn.training.task import Task
 from vitrail.learn.training.world import World
 
@@ -64,7 +65,7 @@ class Stepper:
     def gradient(self, batch: Any) -> Taken:
         """The gradient of the mean loss over the batch, clipped: as one, whatever the number of parts and processes."""
         self.optimizer.zero_grad(set_to_none=True)
-        parts = cut(batch, self.plan.accumulate)
+        parts = cut(batch, self.count_parts(batch))
         total = 0.0
         for number, part in enumerate(parts):
             last = number == len(parts) - 1
@@ -74,8 +75,13 @@ class Stepper:
                 share = len(part[0]) / len(batch[0])
                 (loss if len(parts) == 1 else loss * share).backward()  # type: ignore[no-untyped-call]
             total += loss.item() if len(parts) == 1 else share * loss.item()
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters, self.plan.clip).item()
+        norm = whole(torch.nn.utils.clip_grad_norm_(self.parameters, self.plan.clip)).item()
         return Taken(self.world.mean([total])[0], norm)  # the gradient is everyone's mean already
+
+    def count_parts(self, batch: Any) -> int:
+        """As many as the plan says, or as a smaller batch has samples; the same for all where a pass takes all of them."""
+        parts = self.plan.accumulate
+        return min(parts, *self.world.gather(len(batch[0]))) if parts > 1 and is_sharded(self.task.model) else parts
 
 
 def cut(batch: Any, parts: int) -> list[Any]:
@@ -89,6 +95,8 @@ def cut(batch: Any, parts: int) -> list[Any]:
 def unsynchronized(task: Task) -> contextlib.AbstractContextManager[Any]:
     """Within the block gradients stay with their process: they are averaged with the last part of a batch, once."""
     forward = getattr(task, "train_forward", None)
+    if is_sharded(task.model):
+        return gradients_stay(task.model)
     return forward.no_sync() if isinstance(forward, DistributedDataParallel) else contextlib.nullcontext()
 
 
