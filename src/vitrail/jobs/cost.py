@@ -12,6 +12,7 @@ import torch
 from vitrail.errors import VitrailError
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.vit import ViTConfig, build_vit, settle
+from vitrail.nn.tokenizers.convolutional import plan_convolutions
 
 BACKWARD = 2  # gradients by the input and by the weights: each as many multiply-adds as the forward pass
 MOMENTS = 2  # AdamW's two
@@ -84,13 +85,10 @@ def tokenizer_macs(config: ViTConfig) -> int:
         return cells * config.patch**2 * config.in_channels * config.width
     total, before = 0, config.in_channels
     if config.tokenizer == "conv":
-        halvings = config.patch.bit_length() - 1
-        depth = max(config.tokenizer_layers, halvings)
-        for layer in range(depth):
-            after = max(config.width >> (depth - 1 - layer), min(32, config.width))
-            total += 9 * before * after * height * width
-            before = after
-            if layer >= depth - halvings:  # then the pooling halves the sides
+        layers, pooling = config.tokenizer_layers, config.tokenizer_pooling
+        for one in plan_convolutions(before, config.width, stride=config.patch, layers=layers, pooling=pooling):
+            total += 9 * one.before * one.after * height * width
+            if one.halves:
                 height, width = math.ceil(height / 2), math.ceil(width / 2)
         return total
     total, before = 49 * before * 64 * (height // 2) * (width // 2), 64

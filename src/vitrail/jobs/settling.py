@@ -14,7 +14,7 @@ from vitrail.data.opening import BUILT_IN
 from vitrail.errors import VitrailError, check_choice
 from vitrail.jobs.machine import check_precision, choose_device, spare_memory
 from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.recipes import RECIPES, choose_recipe
+from vitrail.jobs.recipes import SMALL, choose_recipe, recipe_for
 from vitrail.models.catalogue import model_config
 from vitrail.models.parts import KERNELS, position_name
 
@@ -138,13 +138,13 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
             if getattr(options, name) and not hasattr(config, name):
                 raise VitrailError(f"--{name} {getattr(options, name)}: {choices['model']} has no {name} to choose")
         choices["position"] = choices["position"] and position_name(choices["position"])
-        channels = choices["in_channels"]
+        size, channels = choices["image_size"], choices["in_channels"]
     else:
-        channels = loaded.config.in_channels
+        size, channels = loaded.image_size, loaded.config.in_channels
     name = choices["recipe"] = (
         choose_recipe(len(train), trained=loaded is not None) if options.recipe == "auto" else options.recipe
     )
-    for field in fields(recipe := RECIPES[name]):
+    for field in fields(recipe := recipe_for(name, size=size, channels=channels)):
         if field.name != "lr" and getattr(options, field.name) == "auto":
             choices[field.name] = getattr(recipe, field.name)
     if options.shard and choices.get("optimizer") == "muon":  # which needs whole matrices; its rates are AdamW's
@@ -159,7 +159,6 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
         choices["workers"] = choose_workers(train)
     room = choices["cache_gb"] = round(spare_memory() / 4 / 2**30, 3) if options.cache_gb == "auto" else options.cache_gb
     if options.cache == "auto":
-        size = choices["image_size"] if loaded is None else loaded.image_size
         # Both are read every epoch; test is read once.
         choices["cache"] = choose_cache([data["train"], data["val"]], (*size, channels), budget=int(room * 2**30))
     settled = replace(options, **choices)
@@ -172,18 +171,20 @@ def choose_size(options: TrainOptions, pictures: list[Image.Image]) -> tuple[int
     if (asked := size_of(options)) is not None:
         return asked
     sizes = {(p.height, p.width) for p in pictures}
-    if len(sizes) == 1 and max(height_width := sizes.pop()) <= 64:
+    if len(sizes) == 1 and max(height_width := sizes.pop()) <= SMALL:
         return height_width
     shorter = int(np.median([min(p.size) for p in pictures]))
-    if shorter <= 64:
+    if shorter <= SMALL:
         return (shorter, shorter)
     return (min(LARGEST, shorter // 16 * 16),) * 2
 
 
 def choose_model(size: tuple[int, int], pictures: int) -> str:
-    if max(size) > 64:
+    if max(size) > SMALL:
         return "vit_tiny_patch16_224"
-    return "vit_nano_conv" if pictures <= 5_000 else "vit_micro_conv"
+    if pictures <= 5_000:
+        return "vit_nano_conv"
+    return "vit_micro_hybrid" if min(size) >= 24 else "vit_micro_conv"
 
 
 def spread(count: int, wanted: int) -> list[int]:

@@ -27,7 +27,7 @@ from vitrail.jobs.cleaning import list_bad, open_clean
 from vitrail.jobs.evaluate import finish, read_metrics
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.recipes import RECIPES
+from vitrail.jobs.recipes import RECIPES, recipe_for
 from vitrail.jobs.settling import PARTS, check_numbers, settle, size_of, spell_out, spread
 from vitrail.jobs.stored import NOT_STORED, read_options, to_store
 from vitrail.learn.objectives.balance import class_weights
@@ -313,8 +313,9 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
 def known_options(options: TrainOptions, config: Any, names: Sequence[str]) -> dict[str, Any]:
     """Of the options, those that this kind of model has: a convolutional net has no tokens to leave out."""
     found = {name: getattr(options, name) for name in names if hasattr(config, name)}
+    recipe = recipe_for(options.recipe, size=config.image_size, channels=config.in_channels)
     for name in set(names) - found.keys():
-        if getattr(options, name) not in (None, getattr(RECIPES[options.recipe], name, None)):
+        if getattr(options, name) not in (None, getattr(recipe, name, None), getattr(RECIPES[options.recipe], name, None)):
             raise VitrailError(f"--{name.replace('_', '-')} {getattr(options, name)}: this model has no such option")
     return found
 

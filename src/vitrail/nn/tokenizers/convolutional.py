@@ -5,7 +5,7 @@ b batch, ch channels, n tokens, d width
 
 import itertools
 import math
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -17,32 +17,33 @@ from vitrail.tokens import Grid, Tokens
 Pooling = Literal["overlapping", "early"]
 
 
+class Convolution(NamedTuple):
+    """One 3x3 convolution of a tokenizer."""
+
+    before: int  # channels that go in
+    after: int  # channels that come out
+    halves: bool  # whether max-pooling follows
+
+
 class ConvTokenizer(nn.Module):
-    """3x3 convolution, batch norm, ReLU, again and again; the last of them each halve the picture by max-pooling.
+    """3x3 convolution, batch norm, ReLU, again and again, with max-pooling that halves the picture.
 
     [Hassani+ 2021, section 3.3]: overlapping convolutions give the locality that a cut into patches throws away, and
-    which a small data set cannot teach. Batch norm is ours, and trains in a fraction of the time; so is pooling late, so that
-    the first convolutions see every pixel (docs/log.md has the trial). Any picture size will do: a side that does not divide is
-    rounded up.
-
-    Pooling is "overlapping", 3x3 and behind the ReLU as in the paper, or "early", 2x2 and right behind the convolution, which
-    leaves a quarter of the numbers to norm and ReLU and takes half the time.
+    which a small data set cannot teach. Batch norm is ours, and trains in a fraction of the time. Any picture size will do: a
+    side that does not divide is rounded up. Where the poolings stand, see `plan_convolutions`; "overlapping" ones are 3x3 and
+    behind the ReLU as in the paper, "early" ones 2x2 and right behind the convolution, which leaves a quarter of the numbers to
+    norm and ReLU and takes half the time.
     """
 
     def __init__(self, in_channels: int, width: int, *, stride: int, layers: int = 3, pooling: Pooling = "overlapping") -> None:
         super().__init__()
-        halvings = stride.bit_length() - 1
-        if stride < 1 or stride != 1 << halvings:
-            raise VitrailError(f"the stride of a convolutional tokenizer must be a power of two, got {stride}")
         self.in_channels, self.stride = in_channels, stride
-        depth = max(layers, halvings)
-        widths = [in_channels, *(max(width >> (depth - 1 - i), min(32, width)) for i in range(depth))]
         stages: list[nn.Module] = []
-        for i, (before, after) in enumerate(itertools.pairwise(widths)):
+        for before, after, halves in plan_convolutions(in_channels, width, stride=stride, layers=layers, pooling=pooling):
             convolution = nn.Conv2d(before, after, 3, padding=1, bias=False)
             nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
             rest: list[nn.Module] = [nn.BatchNorm2d(after), nn.ReLU()]
-            if i >= depth - halvings:
+            if halves:
                 rest = [nn.MaxPool2d(2, ceil_mode=True), *rest] if pooling == "early" else [*rest, nn.MaxPool2d(3, 2, 1)]
             stages += [convolution, *rest]
         self.stages = nn.Sequential(*stages)
@@ -56,3 +57,25 @@ class ConvTokenizer(nn.Module):
         # Channels last in memory: convolutions and pooling take half the time, on CPUs too.
         maps = self.stages(images.contiguous(memory_format=torch.channels_last))  # b d gh gw
         return Tokens(maps.flatten(2).transpose(1, 2), grid=tuple(maps.shape[2:]))
+
+
+def plan_convolutions(in_channels: int, width: int, *, stride: int, layers: int, pooling: Pooling) -> list[Convolution]:
+    """The convolutions in their order: `layers` of them, or one for each halving if that is more.
+
+    - "overlapping": the last ones halve, so that the first see every pixel (docs/log.md has the trial); each has twice the
+      channels of the one before.
+    - "early": the picture is halved from the first on, where pixels are many and channels few; what there is beyond one
+      convolution a halving stands before the last halvings. Each halving doubles the channels.
+    """
+    halvings = stride.bit_length() - 1
+    if stride < 1 or stride != 1 << halvings:
+        raise VitrailError(f"the stride of a convolutional tokenizer must be a power of two, got {stride}")
+    depth, steps = max(layers, halvings, 1), max(1, halvings)
+    if pooling == "early":
+        counts = [(depth + step) // steps for step in range(steps)]  # of each step; the last have one more
+        doublings = [steps - 1 - step for step, count in enumerate(counts) for _ in range(count)]
+        ends = {sum(counts[: step + 1]) - 1 for step in range(halvings)}
+    else:
+        doublings, ends = [depth - 1 - i for i in range(depth)], set(range(depth - halvings, depth))
+    widths = [in_channels, *(max(width >> times, min(32, width)) for times in doublings)]
+    return [Convolution(before, after, i in ends) for i, (before, after) in enumerate(itertools.pairwise(widths))]
