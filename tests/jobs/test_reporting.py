@@ -71,8 +71,8 @@ def test_a_report_on_digits_is_written_quickly_and_small(tmp_path):
     assert (tmp_path / "report.html").stat().st_size < 1_500_000
 
 
-def test_paths_with_spaces_stay_one_word(tmp_path):
-    commands = commands_for_run(tmp_path / "my run", config=tmp_path / "my run" / "config.yaml")
+def test_paths_with_spaces_stay_one_word(tmp_path, small):
+    commands = commands_for_run(tmp_path / "my run", small, config=tmp_path / "my run" / "config.yaml")
     for line in (line for what, line in commands.items() if "Python" not in what):
         assert any(str(tmp_path / "my run") in word for word in shlex.split(line))
 
@@ -81,8 +81,17 @@ def test_the_lines_of_python_run(tmp_path, small, monkeypatch, capsys):
     vt.save(small, tmp_path / "it's a run")
     Image.fromarray(np.zeros((8, 8), np.uint8)).save(tmp_path / "PICTURE", format="PNG")
     monkeypatch.chdir(tmp_path)
-    exec(attention_lines(str(tmp_path / "it's a run")), {})
+    exec(attention_lines(str(tmp_path / "it's a run"), small), {})
     assert capsys.readouterr().out.startswith("torch.Size([1, ")
+    soft = vt.create_model("resnet8_32", spatial_attention="soft", in_channels=1, image_size=8)
+    vt.save(soft, tmp_path / "soft")
+    exec(attention_lines(str(tmp_path / "soft"), soft), {})
+    assert capsys.readouterr().out == "torch.Size([1, 2, 4, 4])\n"
+
+
+def test_a_model_without_attention_has_no_lines_for_it(tmp_path):
+    plain = vt.create_model("resnet8_32", in_channels=1, image_size=8)
+    assert not any("attention" in what for what in commands_for_run(tmp_path, plain, config=tmp_path))
 
 
 def test_importing_it_does_not_import_matplotlib(environment):

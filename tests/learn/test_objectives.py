@@ -108,6 +108,21 @@ def test_a_mixed_batch_costs_what_its_parts_cost(logits, weights, smoothing, wei
     assert_close(binary_cross_entropy(logits, kept * several + (1 - kept) * others, **options), expected)
 
 
+@pytest.mark.parametrize("weights", [None, torch.tensor([0.2, 3.0, 1.0, 0.5, 2.0])])
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_the_losses_of_pictures_have_the_batchs_loss_as_their_mean(logits, smoothing, weights):
+    labels = torch.tensor([0, 1, 2, 3, 4, 0, 0])
+    shares = torch.rand(7, 5, generator=torch.Generator().manual_seed(1)).softmax(-1)
+    options = {"smoothing": smoothing, "weights": weights}
+    for objective, targets in ((cross_entropy, labels), (cross_entropy, shares), (binary_cross_entropy, shares > 0.2),
+                               (binary_cross_entropy, shares)):  # fmt: skip
+        each = objective(logits, targets, **options, reduction="none")
+        assert each.shape == (7,)
+        assert_close(each.mean(), objective(logits, targets, **options))
+        changed = torch.cat([logits[:6], -logits[6:]])
+        assert_close(objective(changed, targets, **options, reduction="none")[:6], each[:6])
+
+
 def test_a_class_without_weight_has_no_say(logits):
     weights = torch.tensor([0.0, 1.0, 1.0, 1.0, 1.0])
     assert binary_cross_entropy(logits, torch.ones(7, 5), weights=weights).isfinite()

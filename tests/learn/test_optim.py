@@ -120,6 +120,6 @@ def test_a_layer_decay_outside_its_range_is_refused(layer_decay):
 
 
 def test_layer_rates_need_blocks():
-    with pytest.raises(VitrailError, match=r"without encoder\.blocks, got 0\.5"):
+    with pytest.raises(VitrailError, match=r"without encoder\.blocks or stages, got 0\.5"):
         layer_groups(nn.Linear(2, 3), 0.1, layer_decay=0.5)
     assert [group["scale"] for group in layer_groups(nn.Linear(2, 3), 0.1, layer_decay=1.0)] == [1.0, 1.0]

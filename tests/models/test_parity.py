@@ -1,4 +1,5 @@
-"""Row B2: our ViT against `transformers`' ViT, with copied weights, random norms and biases. Nothing of ours builds the reference."""
+"""Row B2: our ViT against `transformers`' ViT, with copied weights, random norms and biases;
+the block of ResNet likewise. Nothing of ours builds the reference."""
 
 import pytest
 import torch
@@ -6,6 +7,7 @@ from torch import nn
 from torch.testing import assert_close
 
 import vitrail as vt
+from vitrail.nn.convolution.basic_block import BasicBlock
 
 transformers = pytest.importorskip("transformers")
 
@@ -93,3 +95,34 @@ def test_gradients_equal_transformers():
     mine = dict(ours.named_parameters())
     expected = theirs.vit.embeddings.patch_embeddings.projection.weight.grad.flatten(1)
     assert_close(mine["tokenizer.project.weight"].grad, expected, atol=1e-4, rtol=1e-4)
+
+
+# Row C1: the block of the residual net
+
+
+def randomize(module: nn.Module) -> None:
+    """Norms too: a swapped or forgotten one must show."""
+    with torch.no_grad():
+        for tensor in module.state_dict().values():
+            if tensor.is_floating_point():
+                tensor.copy_(torch.rand(tensor.shape) + 0.3 if tensor.ndim == 1 else 0.2 * torch.randn(tensor.shape))
+
+
+@pytest.mark.parametrize("channels, out, stride, size", [(6, 6, 1, (5, 7)), (6, 10, 2, (8, 6)), (6, 10, 2, (7, 5))])
+@pytest.mark.parametrize("training", [False, True])
+def test_the_residual_block(channels, out, stride, size, training):
+    from transformers.models.resnet import modeling_resnet as modeling
+
+    torch.manual_seed(0)
+    theirs, ours = modeling.ResNetBasicLayer(channels, out, stride=stride), BasicBlock(channels, out, stride=stride)
+    randomize(theirs)
+    for number, name in enumerate(("first", "second")):
+        getattr(ours, name).load_state_dict(theirs.layer[number].convolution.state_dict())
+        getattr(ours, f"{name}_norm").load_state_dict(theirs.layer[number].normalization.state_dict())
+    if stride > 1:  # their shortcut is a projection: as a matrix of ones on the diagonal it is option A
+        theirs.shortcut.convolution.weight.data = torch.eye(out, channels)[:, :, None, None]
+        theirs.shortcut.normalization = nn.Identity()
+    x = torch.randn(3, channels, *size)
+    theirs.train(training), ours.train(training)
+    assert_close(ours(x), theirs(x.clone()), atol=1e-5, rtol=1e-5)
+    assert_close(ours.second_norm.running_var, theirs.layer[1].normalization.running_var)

@@ -31,5 +31,6 @@ def models(
         return
     print(f"{'name':<24} {'parameters':>12}  {'width':>5} {'depth':>5} {'heads':>5} {'patch':>5}  picture")
     for row in rows:
+        shown = {name: "-" if value is None else value for name, value in row.items()}  # a convolutional net has no patches
         print("{name:<24} {parameters:>12,}  {width:>5} {depth:>5} {heads:>5} {patch:>5}  {height}x{across}".format(
-            **row, height=row["image_size"][0], across=row["image_size"][1]))  # fmt: skip
+            **shown, height=row["image_size"][0], across=row["image_size"][1]))  # fmt: skip

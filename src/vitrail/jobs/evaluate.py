@@ -146,7 +146,7 @@ def run_evaluation(run: str, options: EvalOptions, *, quiet: bool = False) -> di
             configuration={} if trained is None else to_store(trained),
             commands={"Score it again": f"vitrail eval {shlex.quote(run)}"}
             if trained_in is None
-            else commands_for_run(Path(run), config=trained_in / CONFIG),
+            else commands_for_run(Path(run), model, config=trained_in / CONFIG),
         )
     bar.say(describe_interval(scored))
     return scored.metrics
@@ -240,7 +240,7 @@ def finish(
         facts=facts,
         rows=progress.rows,
         configuration=to_store(options),
-        commands=commands_for_run(folder, config=folder / CONFIG),
+        commands=commands_for_run(folder, model, config=folder / CONFIG),
     )
     interval = scored.predictions.interval
     told = {

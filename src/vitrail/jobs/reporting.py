@@ -85,20 +85,30 @@ def _as_labels(predictions: Predictions) -> np.ndarray:
     return np.arange(predictions.logits.shape[1]) == predictions.truth[:, None]
 
 
-def commands_for_run(folder: Path, *, config: Path) -> dict[str, str]:
+def commands_for_run(folder: Path, model: Any, *, config: Path) -> dict[str, str]:
     """What to do with a finished run: what it does -> a line for the shell, or lines of Python."""
-    run = shlex.quote(str(folder))
+    run, lines = shlex.quote(str(folder)), attention_lines(str(folder), model)
     return {
         "Classify pictures": f"vitrail predict {run} PICTURE...",
         "Score it again": f"vitrail eval {run}",
-        "See its attention, in Python": attention_lines(str(folder)),
+        **({} if lines is None else {"See its attention, in Python": lines}),
         "Go on, if it was interrupted": f"vitrail train --out {run} --resume",
         "Repeat it": f"vitrail train --config {shlex.quote(str(config))}",
     }
 
 
-def attention_lines(run: str) -> str:
-    """Python that records every layer's attention on one picture."""
+def attention_lines(run: str, model: Any) -> str | None:
+    """Python that shows a model's attention on one picture: every layer's, or a convolutional net's over places, if it has any."""
+    spatial = getattr(model.config, "spatial_attention", None)
+    if spatial == "none":
+        return None
+    look = (
+        "with vt.explain.record(model) as seen:\n"
+        "    scores = model(images).softmax(-1)\n"
+        "print(seen.layers[-1].shape)  # pictures, heads, queries, keys; rows sum to 1"
+    )
+    if spatial is not None:
+        look = "print(model.attention_maps(images).shape)  # pictures, maps, rows, columns; each map sums to 1"
     return (
         "from pathlib import Path\n"
         "import vitrail as vt\n"
@@ -106,7 +116,5 @@ def attention_lines(run: str) -> str:
         "from vitrail.data.transforms import prepare\n\n"
         f"model = vt.load({run!r})\n"
         'images = prepare([read_picture(Path("PICTURE"))], model.preprocessing)\n'
-        "with vt.explain.record(model) as seen:\n"
-        "    scores = model(images).softmax(-1)\n"
-        "print(seen.layers[-1].shape)  # pictures, heads, queries, keys; rows sum to 1"
+        f"{look}"
     )

@@ -20,7 +20,10 @@ CARD = "README.md"
 FACTS = ("data", "pictures", "recipe", "split", "metrics", "interval", "limits")
 MOST_LABELS = 100
 MOST_LETTERS = 200
-DETAILS = ("width", "depth", "heads", "tokenizer", "patch", "position", "attention", "pool")  # those that a config has
+DETAILS = (  # those that a config has
+    "width", "depth", "heads", "tokenizer", "patch", "position", "attention", "pool",
+    "widths", "depths", "channel_attention", "spatial_attention",
+)  # fmt: skip
 METRIC_NAMES = {
     "accuracy": "Accuracy", "top5": "Top-5 accuracy", "macro_f1": "Macro F1", "balanced_accuracy": "Balanced accuracy",
     "ece": "Expected calibration error", "map": "Mean average precision", "f1_micro": "Micro F1", "f1_macro": "Macro F1",

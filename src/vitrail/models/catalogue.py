@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from vitrail.errors import VitrailError, suggestion
-from vitrail.models import vit
+from vitrail.models import resnet, vit
 from vitrail.models.features import FeatureMaps
 from vitrail.records import from_record, to_record
 
@@ -22,9 +22,19 @@ class Architecture(NamedTuple):
     build: Callable[[Any], Any]
 
 
-ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType({"vit": Architecture(vit.ViTConfig, vit.build_vit)})
+ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
+    {
+        "vit": Architecture(vit.ViTConfig, vit.build_vit),
+        "resnet": Architecture(resnet.ResNetConfig, resnet.build_resnet),
+    }
+)
 
-MODELS: Mapping[str, tuple[str, Any]] = MappingProxyType({name: ("vit", config) for name, config in vit.PRESETS.items()})
+MODELS: Mapping[str, tuple[str, Any]] = MappingProxyType(
+    {
+        **{name: ("vit", config) for name, config in vit.PRESETS.items()},
+        **{name: ("resnet", config) for name, config in resnet.PRESETS.items()},
+    }
+)
 
 # What other libraries call our options; answered with our name, never accepted in silence.
 FOREIGN = MappingProxyType(
@@ -65,7 +75,7 @@ def model_config(name: str, **overrides: Any) -> tuple[str, Any]:
 def create_model(name: str, *, features_only: bool = False, out_indices: Sequence[int] | None = None, **overrides: Any) -> Any:
     """A new, untrained model. Overrides are the fields of its config: num_classes, image_size, position, depth, ...
 
-    With `features_only` it returns the feature maps behind the blocks `out_indices` (all by default).
+    With `features_only` it returns the feature maps behind the blocks, or stages, `out_indices` (all by default).
     """
     if out_indices is not None and not features_only:
         raise VitrailError("out_indices goes with features_only=True")

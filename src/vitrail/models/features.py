@@ -14,9 +14,9 @@ from vitrail.models.classifier import Classifier
 
 
 class FeatureMaps(nn.Module):
-    """A model whose output is the maps behind the chosen blocks, b d gh gw each, in the order asked for."""
+    """A model whose output is the maps behind the chosen blocks or stages, b d gh gw each, in the order asked for."""
 
-    model: Any  # a Classifier that has blocks
+    model: Any  # a Classifier that has `depth` maps to give
 
     def __init__(self, model: Classifier, *, indices: Sequence[int] | None = None) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class FeatureMaps(nn.Module):
             raise VitrailError(f"features_only: a model of the kind {model.architecture} has no maps to give")
         model.reset_classifier(0)
         self.model = model
-        self.indices = tuple(range(len(self.model.encoder.blocks)) if indices is None else indices)
+        self.indices = tuple(range(self.model.depth) if indices is None else indices)
 
     def forward(self, images: Float[Tensor, "b ch h w"]) -> list[Float[Tensor, "b d gh gw"]]:
         return [

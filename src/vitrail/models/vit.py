@@ -97,13 +97,17 @@ class VisionTransformer(Classifier):
         """The encoder's tokens; in training only a share `token_keep` of the picture's, and `index` says which."""
         return self.encoder(self.dropping(self.embed(images)), position=self.position)
 
+    @property
+    def depth(self) -> int:
+        """How many maps `forward_intermediates` can give."""
+        return len(self.encoder.blocks)
+
     def forward_intermediates(self, images: Float[Tensor, "b ch h w"], indices: Sequence[int]) -> list[Tokens]:
         """The tokens behind the blocks `indices` (negative: from the end), normed as the last are. None is dropped: maps need all."""
-        depth = len(self.encoder.blocks)
         for index in indices:
-            if not -depth <= index < depth:
-                raise VitrailError(f"block {index} does not exist: the model has {depth} blocks, 0 to {depth - 1}")
-        numbers = [index % depth for index in indices]
+            if not -self.depth <= index < self.depth:
+                raise VitrailError(f"block {index} does not exist: the model has {self.depth} blocks, 0 to {self.depth - 1}")
+        numbers = [index % self.depth for index in indices]
         kept = self.encoder.walk(self.embed(images), position=self.position, keep=numbers)[1]
         by_number = dict(zip(sorted(set(numbers)), kept, strict=True))
         return [by_number[number] for number in numbers]

@@ -51,7 +51,7 @@ def look(model: Any, images: Float[Tensor, "b c h w"], indices: Sequence[int] | 
 
     With a class token: its row in the last layer's attention, mean over the heads, prefix tokens left out. With attention
     pooling: the weights by which the head's one query reads the patches. With the mean: what each patch receives in the
-    last layer, mean over heads and queries.
+    last layer, mean over heads and queries. Of a convolutional net: its attention over places, mean over its maps.
     """
     try:
         shares, grid, words = _measure(model, images)
@@ -69,6 +69,13 @@ def _measure(model: Any, images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor
     model.eval()
     try:
         with torch.inference_mode():
+            if hasattr(model, "attention_maps"):
+                maps = model.attention_maps(images.to(device))  # b s gh gw
+                return (
+                    maps.mean(1).flatten(1),
+                    tuple(maps.shape[2:]),
+                    "the weight of each place in the head's attention, mean over its maps",
+                )
             if isinstance(model.head.pool, AttentionPool):
                 tokens = model.forward_features(images.to(device))
                 return (

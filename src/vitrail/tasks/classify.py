@@ -143,7 +143,14 @@ class Classify:
         return self.world.wrap(self.forward) if isinstance(self.forward, nn.Module) else self.forward
 
     def loss(self, batch: Batch) -> Tensor:
-        return self.objective(self.train_forward(batch.images), batch.labels, smoothing=self.smoothing, weights=self.weights)
+        """The objective. A model that draws something at random asks for each picture's loss, and adds a term of value 0
+        whose gradient is that of the expectation in what decided the draw."""
+        logits, how = self.train_forward(batch.images), {"smoothing": self.smoothing, "weights": self.weights}
+        surrogate_loss = getattr(self.model, "surrogate_loss", None)
+        if surrogate_loss is None:
+            return self.objective(logits, batch.labels, **how)
+        losses = self.objective(logits, batch.labels, **how, reduction="none")
+        return losses.mean() + surrogate_loss(losses.detach())
 
     def evaluate(self, batches: Iterable[Batch]) -> Predictions:
         was_training = self.model.training

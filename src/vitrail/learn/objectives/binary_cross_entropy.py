@@ -3,6 +3,8 @@
 b batch, k classes
 """
 
+from typing import Literal
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
@@ -15,7 +17,8 @@ def binary_cross_entropy(
     *,
     smoothing: float = 0.0,
     weights: Float[Tensor, "k"] | None = None,
-) -> Float[Tensor, ""]:
+    reduction: Literal["mean", "none"] = "mean",
+) -> Float[Tensor, ""] | Float[Tensor, "b"]:
     """-w (t log p + (1 - t) log(1 - p)) with p = sigmoid(logits), mean over batch and classes.
 
     Targets are t = (1 - s) label + s/2: label smoothing with the two outcomes of each class as its classes. The weight w is
@@ -24,6 +27,8 @@ def binary_cross_entropy(
 
     A label that is there by a share a, as mixing makes them, costs a times what its presence would and 1 - a times what its
     absence would. That is the same formula with the expected weight w = a `weights` + 1 - a and the weighted mean of both t.
+
+    With the reduction "none" a loss for each picture: the mean over its classes.
     """
     shares = targets.float()
     smooth = shares * (1.0 - smoothing) + 0.5 * smoothing
@@ -36,4 +41,6 @@ def binary_cross_entropy(
         smooth = heard / factors.clamp(min=torch.finfo(factors.dtype).tiny)
     else:
         factors = torch.where(targets, weights, 1.0)
+    if reduction == "none":
+        return F.binary_cross_entropy_with_logits(logits.float(), smooth, weight=factors, reduction="none").mean(1)
     return F.binary_cross_entropy_with_logits(logits.float(), smooth, weight=factors)

@@ -7,8 +7,8 @@ from torch import nn
 
 from vitrail.errors import VitrailError
 
-FIRST = ("tokenizer.", "prefix.", "position.")  # what stands before the first block
-BLOCK = re.compile(r"encoder\.blocks\.(\d+)\.")
+FIRST = ("tokenizer.", "prefix.", "position.", "stem.", "stem_norm.")  # what stands before the first block
+BLOCK = re.compile(r"(?:encoder\.blocks|stages)\.(\d+)\.")  # of a convolutional net, its stages
 Named = list[tuple[str, nn.Parameter]]
 
 
@@ -29,7 +29,7 @@ def layer_groups(model: nn.Module, weight_decay: float, *, layer_decay: float) -
     """Groups for an optimizer, by weight decay and by layer: "scale" = layer_decay^(depth + 1 - layer) is a layer's share of the rate.
 
     [Clark+ 2020; Bao+ 2022, BEiT]: for fine-tuning, where the first layers are general already. Layer 0 is the tokenizer with
-    prefix tokens and positions, block i is layer i + 1, the last norm and the head are layer depth + 1 and have a scale
+    prefix tokens and positions, or the stem; block (or stage) i is layer i + 1, the last norm and the head are layer depth + 1 and have a scale
     of 1. "hidden" says whether a group is of matrices between what reads pixels and what names classes, which an optimizer may
     treat in a way of its own.
     """
@@ -37,7 +37,7 @@ def layer_groups(model: nn.Module, weight_decay: float, *, layer_decay: float) -
         raise VitrailError(f"layer_decay must be more than 0 and at most 1, got {layer_decay:g}")
     depth = count_blocks(model)
     if depth == 0 and layer_decay < 1.0:
-        raise VitrailError(f"layer_decay must be 1 for a model without encoder.blocks, got {layer_decay:g}")
+        raise VitrailError(f"layer_decay must be 1 for a model without encoder.blocks or stages, got {layer_decay:g}")
     decayed, spared = split_by_decay(model)
     groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {}
     for number, (name, parameter) in enumerate(decayed + spared):
