@@ -1,5 +1,7 @@
 """Row B1: the patch tokenizer is a strided convolution; the convolutional one; prefix tokens."""
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -7,7 +9,7 @@ from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
 from vitrail.nn.functional.patches import patchify
-from vitrail.nn.tokenizers.convolutional import ConvTokenizer
+from vitrail.nn.tokenizers.convolutional import ConvTokenizer, plan_convolutions
 from vitrail.nn.tokenizers.patch import PatchTokenizer
 from vitrail.nn.tokenizers.prefix import PrefixTokens
 from vitrail.tokens import Tokens
@@ -56,3 +58,32 @@ def test_prefix_tokens_stand_first_and_are_never_padding():
     assert_close(out.x[1, :3], prefix.tokens)
     assert out.mask.tolist() == [[True] * 4 + [False], [True] * 5]
     assert_close(out.cells, out.x[:, 3:])
+
+
+@pytest.mark.parametrize(
+    "stride, layers, pooling, expected",
+    [
+        (8, 3, "overlapping", [(3, 32, True), (32, 64, True), (64, 128, True)]),
+        (4, 3, "overlapping", [(3, 32, False), (32, 64, True), (64, 128, True)]),
+        (8, 4, "early", [(3, 32, True), (32, 64, True), (64, 128, False), (128, 128, True)]),
+        (8, 5, "early", [(3, 32, True), (32, 64, False), (64, 64, True), (64, 128, False), (128, 128, True)]),
+        (2, 2, "early", [(3, 128, False), (128, 128, True)]),
+        (1, 1, "early", [(3, 128, False)]),
+        (8, 1, "early", [(3, 32, True), (32, 64, True), (64, 128, True)]),
+    ],
+)
+def test_where_a_convolutional_tokenizer_halves(stride, layers, pooling, expected):
+    planned = plan_convolutions(3, 128, stride=stride, layers=layers, pooling=pooling)
+    assert [tuple(one) for one in planned] == expected
+    tokens = ConvTokenizer(3, 128, stride=stride, layers=layers, pooling=pooling)(torch.rand(2, 3, 17, 9))
+    assert tokens.grid == (-(-17 // stride), -(-9 // stride))
+    assert tokens.x.shape == (2, math.prod(tokens.grid), 128)
+
+
+def test_early_pooling_is_late_pooling_of_a_positive_norm():
+    """A norm with a gain above 0 and ReLU keep the order of numbers, so that their maximum may be taken before or after."""
+    torch.manual_seed(0)
+    early = ConvTokenizer(1, 8, stride=2, layers=1, pooling="early").eval()
+    convolution, pool, norm, relu = early.stages
+    images = torch.rand(3, 1, 6, 6)
+    torch.testing.assert_close(early(images).x, pool(relu(norm(convolution(images)))).flatten(2).transpose(1, 2))
