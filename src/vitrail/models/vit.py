@@ -216,7 +216,8 @@ PRESETS = MappingProxyType(
         "vit_micro_conv": replace(SMALL_PICTURES, width=128, depth=5, heads=4),
         "vit_mini_conv": replace(SMALL_PICTURES, width=224, depth=7, heads=4),
         # For 24 to 64 pixels: more convolutions, fewer tokens and blocks. What learns fastest from thousands of pictures.
+        "vit_nano_hybrid": replace(HYBRID, width=96, depth=2, heads=3),
         "vit_micro_hybrid": replace(HYBRID, width=128, depth=2, heads=4),
-        "vit_mini_hybrid": replace(HYBRID, width=160, depth=3, heads=5),
+        "vit_mini_hybrid": replace(HYBRID, width=160, depth=2, heads=5, tokenizer_layers=5),
     }
 )
