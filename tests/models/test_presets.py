@@ -48,6 +48,15 @@ def test_small_picture_presets_keep_their_size_from_8_to_64_pixels(name, low, hi
     assert 4 <= tokens.grid[0] <= 8
 
 
+@pytest.mark.parametrize("name, most", [("vit_nano_hybrid", 0.4), ("vit_micro_hybrid", 0.6), ("vit_mini_hybrid", 0.9)])
+@pytest.mark.parametrize("size", [24, 28, 32, 64])
+def test_hybrid_presets_are_small_and_have_few_tokens(name, most, size):
+    model = vt.create_model(name, num_classes=10, image_size=size)
+    assert count_parameters(model) / 1e6 <= most
+    tokens = model.eval().forward_features(torch.randn(1, 3, size, size))
+    assert 3 <= tokens.grid[0] <= 8
+
+
 def test_overrides():
     model = vt.create_model(
         "vit_tiny_patch16_224", num_classes=7, image_size=(32, 48), in_channels=1, position="sinusoidal", attention="softmax",
