@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from records import append, keep, read_accuracies, read_rows
 
 SEEDS = (0, 1, 2)
 RIVALS = ("timm_patch4", "timm_patch8", "small_vit", "cct")
@@ -60,7 +61,7 @@ def run_ours(data: Path, minutes: float, seed: int, folder: Path) -> dict[str, A
         "predicted": [int(row["predicted"]) for row in rows],
         "rate": float(rate),
         "epochs": len((run / "results.csv").read_text().splitlines()) - 1,
-        "seconds": seconds,
+        "seconds": round(seconds, 1),
         "parameters": parameters,
     }
 
@@ -145,10 +146,7 @@ def ask_peers(python: str, name: str, data: Path, minutes: float, rate: float, s
 def tune(python: str, name: str, data: Path, options: argparse.Namespace, folder: Path) -> float:
     """The rate that does best on validation after a short run; remembered in the folder."""
     kept = folder / "rates.csv"
-    tried: dict[float, float] = {}
-    if kept.is_file():
-        with kept.open(newline="") as file:
-            tried = {float(row["rate"]): float(row["validation"]) for row in csv.DictReader(file) if row["model"] == name}
+    tried = {float(row["rate"]): float(row["validation"]) for row in read_rows(kept) if row["model"] == name}
     for rate in options.rates:
         if rate not in tried:
             tried[rate] = ask_peers(python, name, data, options.tune, rate, 0)["validation"]
@@ -156,39 +154,8 @@ def tune(python: str, name: str, data: Path, options: argparse.Namespace, folder
     return max(options.rates, key=lambda rate: tried[rate])
 
 
-def append(path: Path, row: dict[str, Any]) -> None:
-    """One more row of a table, with the names on top if it is the first."""
-    new = not path.is_file()
-    with path.open("a", newline="") as file:
-        writer = csv.DictWriter(file, list(row))
-        if new:
-            writer.writeheader()
-        writer.writerow(row)
-
-
-def read_results(folder: Path) -> dict[tuple[str, int], float]:
-    """Test accuracy of what has been run, by model and seed."""
-    if not (folder / "results.csv").is_file():
-        return {}
-    with (folder / "results.csv").open(newline="") as file:
-        return {(row["model"], int(row["seed"])): float(row["test_accuracy"]) for row in csv.DictReader(file)}
-
-
-def keep(folder: Path, name: str, seed: int, found: dict[str, Any]) -> float:
-    """Predictions and a row of the table; the accuracy in percent."""
-    accuracy = 100 * float(np.mean(np.array(found["truth"]) == np.array(found["predicted"])))
-    predictions = f"predictions-{name}-seed{seed}.csv"
-    lines = ["truth,predicted", *(f"{t},{p}" for t, p in zip(found["truth"], found["predicted"], strict=True))]
-    (folder / predictions).write_text("\n".join(lines) + "\n")
-    facts = {key: found[key] for key in ("parameters", "rate", "epochs")}
-    row = {"model": name, "seed": seed, "test_accuracy": f"{accuracy:.2f}", **facts, "seconds": round(found["seconds"], 1)}
-    append(folder / "results.csv", {**row, "predictions": predictions})
-    print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
-    return accuracy
-
-
 def race(data: Path, options: argparse.Namespace, folder: Path) -> None:
-    done = read_results(folder)
+    done = read_accuracies(folder)
     names = ["vitrail", *(options.rivals if options.peers else ())]
     rates = {name: tune(options.peers, name, data, options, folder) for name in names[1:]}
     first = options.seeds[0]
@@ -202,7 +169,8 @@ def race(data: Path, options: argparse.Namespace, folder: Path) -> None:
                     found = run_ours(data, options.minutes, seed, folder / "runs")
                 else:
                     found = ask_peers(options.peers, name, data, options.minutes, rates[name], seed)
-                done[name, seed] = keep(folder, name, seed, found)
+                facts = {key: found[key] for key in ("parameters", "rate", "epochs", "seconds")}
+                done[name, seed] = keep(folder, name, seed, found["truth"], found["predicted"], **facts)
     means = {name: statistics.mean(value for (who, _), value in done.items() if who == name) for name in names}
     for name in sorted(names, key=lambda name: -means[name]):
         print(f"{name:<12} {means[name]:6.2f} %  {[value for (who, _), value in done.items() if who == name]}")

@@ -215,6 +215,11 @@ PRESETS = MappingProxyType(
         "vit_nano_conv": replace(SMALL_PICTURES, width=72, depth=3, heads=3),
         "vit_micro_conv": replace(SMALL_PICTURES, width=128, depth=5, heads=4),
         "vit_mini_conv": replace(SMALL_PICTURES, width=224, depth=7, heads=4),
+        # Patches alone, for small pictures: what the comparisons of positions use.
+        **{
+            f"vit_nano_patch{patch}_32": replace(SMALL_PICTURES, depth=4, heads=4, patch=patch, tokenizer="patch", pool="mean")
+            for patch in (1, 2, 4, 8)
+        },
         # For 24 to 64 pixels: more convolutions, fewer tokens and blocks. What learns fastest from thousands of pictures.
         "vit_nano_hybrid": replace(HYBRID, width=96, depth=2, heads=3),
         "vit_micro_hybrid": replace(HYBRID, width=128, depth=2, heads=4),

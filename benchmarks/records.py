@@ -1,0 +1,40 @@
+"""Records of experiments, in the layout of docs/results/: results.csv, a row a run, and the test predictions of each run."""
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def append(path: Path, row: Mapping[str, Any]) -> None:
+    """One more row of a table, with the names on top if it is the first."""
+    new = not path.is_file()
+    with path.open("a", newline="") as file:
+        writer = csv.DictWriter(file, list(row), lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow(row)
+
+
+def read_rows(path: Path) -> list[dict[str, str]]:
+    if not path.is_file():
+        return []
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def read_accuracies(folder: Path) -> dict[tuple[str, int], float]:
+    """Test accuracy of what has been run, by model and seed."""
+    return {(row["model"], int(row["seed"])): float(row["test_accuracy"]) for row in read_rows(folder / "results.csv")}
+
+
+def keep(folder: Path, model: str, seed: int, truth: Sequence[int], predicted: Sequence[int], **facts: Any) -> float:
+    """Predictions and a row of the table; the accuracy in percent."""
+    accuracy = 100 * sum(t == p for t, p in zip(truth, predicted, strict=True)) / len(truth)
+    name = f"predictions-{model.replace(' ', '-')}-seed{seed}.csv"
+    lines = ["truth,predicted", *(f"{t},{p}" for t, p in zip(truth, predicted, strict=True))]
+    (folder / name).write_text("\n".join(lines) + "\n")
+    row = {"model": model, "seed": seed, "test_accuracy": f"{accuracy:.2f}", **facts}
+    append(folder / "results.csv", {**row, "predictions": name})
+    print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
+    return accuracy
