@@ -1,22 +1,28 @@
 """Scope: what attention needs beside queries, keys and values. The encoder makes it once a forward pass.
 
-b batch, h heads, n queries, m keys, d key width, e value width
+b batch, h heads, n queries, m keys, w u widths of what they are made from, d key width, e value width, x of either made longer
 """
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from vitrail.tokens import Places
 
 
 @runtime_checkable
 class AttentionPosition(Protocol):
-    """The three places inside attention where a position scheme may act; `nn.positions.Position` has all of them."""
+    """The places inside attention where a position scheme may act; `nn.positions.Position` has all of them."""
 
     biases: bool  # whether `bias` returns anything
-    reads: bool  # whether `read` returns anything; it needs the weights themselves, so attention runs unfused
+    reads: bool  # whether `read` returns anything; it needs the weights themselves, so attention runs unfused unless `lengthen` can
+
+    def sources(
+        self, x: Float[Tensor, "b n w"], y: Float[Tensor, "b m u"], scope: "Scope"
+    ) -> tuple[Float[Tensor, "b n w"], Float[Tensor, "b m u"]]: ...
+
+    def project(self, key: nn.Linear, scope: "Scope") -> "Scope": ...
 
     def rotate(
         self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: "Scope"
@@ -25,6 +31,12 @@ class AttentionPosition(Protocol):
     def bias(self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: "Scope") -> Float[Tensor, "#b #h n m"]: ...
 
     def read(self, weights: Float[Tensor, "b h n m"], scope: "Scope") -> Float[Tensor, "b #h n e"]: ...
+
+    def lengthen(
+        self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], v: Float[Tensor, "b h m e"], scope: "Scope"
+    ) -> tuple[Float[Tensor, "b h n x"], Float[Tensor, "b h m x"], Float[Tensor, "b h m x"]] | None: ...
+
+    def shorten(self, out: Float[Tensor, "b h n x"], scope: "Scope") -> Float[Tensor, "b h n e"]: ...
 
 
 class Scope(NamedTuple):

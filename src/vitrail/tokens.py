@@ -3,6 +3,7 @@
 b batch, n tokens (prefix included), c cells among them, d width, a axes of the grid
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -24,6 +25,10 @@ class Places(NamedTuple):
         axes = [torch.arange(size, device=device) for size in self.grid]
         cells = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).flatten(0, -2)  # cells a
         return cells[None] if self.index is None else cells[self.index]
+
+    def line(self) -> "Places":
+        """The same tokens on one axis: a cell's coordinate is its number in raster order."""
+        return self._replace(grid=(math.prod(self.grid),))
 
 
 class Tokens(NamedTuple):

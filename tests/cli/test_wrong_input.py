@@ -66,6 +66,8 @@ WRONG = {
     f"{TRAIN} epohcs=1": ["epohcs", '"epochs"'],
     f"{TRAIN} --position lerned_1d": ["lerned_1d", '"learned_1d"'],
     f"{TRAIN} position=sinusoid_2d": ["sinusoid_2d", '"sinusoidal_2d"'],
+    f"{TRAIN} --position-where leyers": ["leyers", "layers"],
+    f"{TRAIN} --position rotary --position-where stem": ["stem", "rotary", '"layers"'],
     f"{TRAIN} --attention softmx": ["softmx", '"softmax"'],
     f"{TRAIN} --recipe tny": ["tny", '"tiny"'],
     f"{TRAIN} --model vit_nano_con": ["vit_nano_con", '"vit_nano_conv"'],

@@ -5,17 +5,33 @@ import torch
 from torch.testing import assert_close
 
 import vitrail as vt
+from vitrail.models.parts import POSITIONS
 
 pytestmark = pytest.mark.compiled
 OPTIONS = {"width": 48, "heads": 3, "depth": 2, "image_size": 32, "num_classes": 7}
 
 
-@pytest.mark.parametrize("position", ["none", "sinusoidal_1d", "sinusoidal_2d", "learned_1d", "learned_2d"])
+@pytest.mark.parametrize("position", list(POSITIONS))
 def test_export_with_a_free_batch(position):
     model = vt.create_model("vit_tiny_patch16_224", position=position, **OPTIONS).eval()
     program = torch.export.export(model, (torch.randn(2, 3, 32, 32),), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},))
     images = torch.randn(5, 3, 32, 32)
     assert_close(program.module()(images), model(images))
+
+
+ONE_OF_A_KIND = ["absolute_qk", "relative_shaw", "relative_projected_1d", "relative_table", "rotary", "alibi", "conditional"]
+
+
+@pytest.mark.parametrize(
+    "position, where",
+    [*((name, "auto") for name in ONE_OF_A_KIND), ("learned_1d", "layers"), ("sinusoidal_2d", "layers_apart")],
+)
+def test_compile_of_every_kind_of_position(position, where):
+    torch._dynamo.reset()  # else the ninth model is one too many for the same code
+    model = vt.create_model("vit_tiny_patch16_224", position=position, position_where=where, **OPTIONS).eval()
+    images = torch.randn(2, 3, 32, 32)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    assert_close(compiled(images), model(images), atol=1e-5, rtol=1e-5)
 
 
 def test_tokens_cross_export():

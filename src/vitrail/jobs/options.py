@@ -45,7 +45,18 @@ class TrainOptions:
         ),
     ] = None
     in_channels: Annotated[int | Auto, Parameter(converter=whole, help="1 gray, 3 color; auto: as the pictures are.")] = "auto"
-    position: Annotated[str | None, Parameter(help="none, sinusoidal_1d, sinusoidal_2d, learned_1d, learned_2d.")] = None
+    position: Annotated[
+        str | None,
+        Parameter(
+            help="none, sinusoidal_1d, sinusoidal_2d (each also with _concatenated), learned_1d, learned_2d, absolute_qk, "
+            "absolute_qk_sinusoidal, relative_shaw, relative_projected, rotary, alibi (each also with _1d), relative_table, "
+            "conditional."
+        ),
+    ] = None
+    position_where: Annotated[
+        Literal["auto", "stem", "layers", "layers_apart"],
+        Parameter(help="Once, in every layer the same, or in every layer its own; auto: as the scheme was published."),
+    ] = "auto"
     attention: Annotated[str | None, Parameter(help="The attention kernel: softmax.")] = None
     recipe: Annotated[
         Literal["auto", "tiny", "small", "medium", "large", "finetune", "plain"],

@@ -16,7 +16,7 @@ from vitrail.jobs.machine import check_precision, choose_device, spare_memory
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.recipes import SMALL, choose_recipe, recipe_for
 from vitrail.models.catalogue import model_config
-from vitrail.models.parts import KERNELS, position_name
+from vitrail.models.parts import KERNELS, position_name, position_where
 
 AT_LEAST: dict[str, float] = {
     "epochs": 1,
@@ -40,7 +40,7 @@ ABOVE: dict[str, float] = {"minutes": 0, "lr": 0, "clip": 0, "cache_gb": 0, "tok
 AT_MOST: dict[str, float] = {"bad_files": 1, "magnitude": 10, "erase": 1, "token_keep": 1, "layer_decay": 1, "progressive": 1}
 LARGEST_SEED = 2**63 - 1  # torch's generators take no more
 LARGEST = 224  # the side that is chosen for large pictures
-PARTS = ("position", "attention")  # of a model, chosen by name
+PARTS = ("position", "position_where", "attention")  # of a model, chosen by name
 SHARES = ("warmup", "smoothing", "drop_path", "shift", "zoom", "cutout", "ema")
 
 
@@ -74,12 +74,12 @@ def check_numbers(options: TrainOptions) -> None:
     if options.minutes is not None and options.epochs != "auto":
         raise VitrailError("--minutes and --epochs are two ways to say how long: give one of them")
     if options.weights is not None:
-        for name in ("model", "position", "attention", "image_size", "in_channels"):
+        for name in ("model", *PARTS, "image_size", "in_channels"):
             if getattr(options, name) not in (None, "auto"):
                 raise VitrailError(f"--weights brings its own model: --{name.replace('_', '-')} cannot be given beside it")
     check_shard(options)
     if options.position is not None:
-        position_name(options.position)
+        position_where(options.position, options.position_where)  # and that there is such a position
     if options.attention is not None:
         check_choice("attention", options.attention, KERNELS)
 
@@ -134,10 +134,14 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
         choices["model"] = choose_model(choices["image_size"], len(train)) if options.model == "auto" else options.model
         config = model_config(choices["model"])[1]
         for name in PARTS:
-            choices[name] = getattr(options, name) or getattr(config, name, None)
-            if getattr(options, name) and not hasattr(config, name):
-                raise VitrailError(f"--{name} {getattr(options, name)}: {choices['model']} has no {name} to choose")
-        choices["position"] = choices["position"] and position_name(choices["position"])
+            asked = getattr(options, name) not in (None, "auto")
+            choices[name] = getattr(options, name) if asked else getattr(config, name, getattr(options, name))
+            if asked and not hasattr(config, name):
+                spelled = name.replace("_", "-")
+                raise VitrailError(f"--{spelled} {getattr(options, name)}: {choices['model']} has no {name} to choose")
+        if choices["position"]:
+            choices["position"] = position_name(choices["position"])
+            choices["position_where"] = position_where(choices["position"], choices["position_where"])
         size, channels = choices["image_size"], choices["in_channels"]
     else:
         size, channels = loaded.image_size, loaded.config.in_channels

@@ -2,24 +2,83 @@
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import Literal, NamedTuple
 
-from vitrail.errors import check_choice
+from vitrail.errors import VitrailError, check_choice
 from vitrail.nn.attention.kernel import Kernel
 from vitrail.nn.attention.softmax import SoftmaxKernel
+from vitrail.nn.functional.sinusoid import Layout
+from vitrail.nn.positions.absolute_qk import AbsoluteQK
+from vitrail.nn.positions.added import AddedPosition
+from vitrail.nn.positions.alibi import Alibi
+from vitrail.nn.positions.conditional import Conditional
+from vitrail.nn.positions.every_layer import EveryLayer, LayersApart
 from vitrail.nn.positions.learned import Learned1d, Learned2d
 from vitrail.nn.positions.position import Position
+from vitrail.nn.positions.relative import RelativeProjected, RelativeShaw
+from vitrail.nn.positions.relative_table import RelativeTable
+from vitrail.nn.positions.rotary import Rotary
 from vitrail.nn.positions.sinusoidal import Sinusoidal1d, Sinusoidal2d
 from vitrail.tokens import Grid
 
-PositionBuilder = Callable[[int, Grid, int], Position]  # width, grid, prefix tokens that own rows
+Where = Literal["auto", "stem", "layers", "layers_apart"]  # once; in every layer, the same; in every layer, each its own
 
-POSITIONS: Mapping[str, PositionBuilder] = MappingProxyType(
+
+class Setting(NamedTuple):
+    """What a position is built for."""
+
+    width: int
+    heads: int
+    grid: Grid
+    prefix: int  # prefix tokens that own rows
+
+    @property
+    def key_width(self) -> int:
+        return self.width // self.heads
+
+
+class Scheme(NamedTuple):
+    """How a position is built, and where it acts in the work that published it."""
+
+    build: Callable[[Setting], Position]
+    where: Where
+
+
+def _sinusoidal_1d(layout: Layout) -> Callable[[Setting], Position]:
+    return lambda s: Sinusoidal1d(s.width, prefix=s.prefix, layout=layout)
+
+
+def _sinusoidal_2d(layout: Layout) -> Callable[[Setting], Position]:
+    return lambda s: Sinusoidal2d(s.width, axes=len(s.grid), prefix=s.prefix, layout=layout)
+
+
+POSITIONS: Mapping[str, Scheme] = MappingProxyType(
     {
-        "none": lambda width, grid, prefix: Position(),
-        "sinusoidal_1d": lambda width, grid, prefix: Sinusoidal1d(width, prefix=prefix),
-        "sinusoidal_2d": lambda width, grid, prefix: Sinusoidal2d(width, axes=len(grid), prefix=prefix),
-        "learned_1d": lambda width, grid, prefix: Learned1d(width, grid=grid, prefix=prefix),
-        "learned_2d": lambda width, grid, prefix: Learned2d(width, grid=grid, prefix=prefix),
+        "none": Scheme(lambda s: Position(), "stem"),
+        "sinusoidal_1d": Scheme(_sinusoidal_1d("interleaved"), "stem"),
+        "sinusoidal_2d": Scheme(_sinusoidal_2d("interleaved"), "stem"),
+        "sinusoidal_1d_concatenated": Scheme(_sinusoidal_1d("concatenated"), "stem"),
+        "sinusoidal_2d_concatenated": Scheme(_sinusoidal_2d("concatenated"), "stem"),
+        "learned_1d": Scheme(lambda s: Learned1d(s.width, grid=s.grid, prefix=s.prefix), "stem"),
+        "learned_2d": Scheme(lambda s: Learned2d(s.width, grid=s.grid, prefix=s.prefix), "stem"),
+        "absolute_qk": Scheme(lambda s: AbsoluteQK(Learned1d(s.width, grid=s.grid, prefix=s.prefix)), "layers"),
+        "absolute_qk_sinusoidal": Scheme(
+            lambda s: AbsoluteQK(Sinusoidal2d(s.width, axes=len(s.grid), prefix=s.prefix)), "layers"
+        ),
+        "relative_shaw_1d": Scheme(
+            lambda s: RelativeShaw(s.key_width, grid=s.grid, prefix=s.prefix, line=True), "layers_apart"
+        ),
+        "relative_shaw": Scheme(lambda s: RelativeShaw(s.key_width, grid=s.grid, prefix=s.prefix), "layers_apart"),
+        "relative_projected_1d": Scheme(
+            lambda s: RelativeProjected(s.width, grid=s.grid, prefix=s.prefix, line=True), "layers_apart"
+        ),
+        "relative_projected": Scheme(lambda s: RelativeProjected(s.width, grid=s.grid, prefix=s.prefix), "layers_apart"),
+        "relative_table": Scheme(lambda s: RelativeTable(s.heads, grid=s.grid, prefix=s.prefix), "layers_apart"),
+        "rotary_1d": Scheme(lambda s: Rotary(s.key_width, axes=len(s.grid), line=True), "layers"),
+        "rotary": Scheme(lambda s: Rotary(s.key_width, axes=len(s.grid)), "layers"),
+        "alibi_1d": Scheme(lambda s: Alibi(s.heads, line=True), "layers"),
+        "alibi": Scheme(lambda s: Alibi(s.heads), "layers"),
+        "conditional": Scheme(lambda s: Conditional(s.width, axes=len(s.grid)), "stem"),
     }
 )
 POSITION_ALIASES: Mapping[str, str] = MappingProxyType({"learned": "learned_1d", "sinusoidal": "sinusoidal_2d"})
@@ -33,8 +92,35 @@ def position_name(name: str) -> str:
     return POSITION_ALIASES.get(name, name)
 
 
-def build_position(name: str, *, width: int, grid: Grid, prefix: int) -> Position:
-    return POSITIONS[position_name(name)](width, grid, prefix)
+def position_where(name: str, where: Where) -> Where:
+    """Where the scheme acts; `auto` is as its authors have it. What acts inside attention has no stem to act at."""
+    published = POSITIONS[position_name(name)].where
+    if where == "stem" and published != "stem":
+        raise VitrailError(
+            f'position_where="stem": {position_name(name)} acts inside attention; choose "auto", "layers" or "layers_apart"'
+        )
+    return published if where == "auto" else where
+
+
+def build_position(
+    name: str, *, width: int, heads: int, depth: int, grid: Grid, prefix: int, where: Where = "auto"
+) -> Position:
+    """The scheme `name`, acting once, or in each of `depth` layers with shared parameters or with their own."""
+    name, where = position_name(name), position_where(name, where)
+    setting = Setting(width, heads, grid, prefix)
+    first = in_place(POSITIONS[name].build(setting), where, depth)
+    if where != "layers_apart" or not list(first.parameters()):  # without parameters there is nothing to keep apart
+        return first
+    return LayersApart([first, *(in_place(POSITIONS[name].build(setting), where, depth) for _ in range(depth - 1))])
+
+
+def in_place(position: Position, where: Where, depth: int) -> Position:
+    """The same, acting where it is asked to: rows that are added at the stem, or in front of every block."""
+    if where == "stem":
+        if isinstance(position, Conditional):
+            position.only = min(1, depth - 1)  # behind the first block, as published; a model of one block has only its front
+        return position
+    return EveryLayer(position) if isinstance(position, AddedPosition) else position
 
 
 def build_kernel(name: str, *, dropout: float = 0.0) -> Kernel:

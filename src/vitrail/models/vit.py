@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import Classifier, check_classifier_config
-from vitrail.models.parts import build_kernel, build_position, position_name
+from vitrail.models.parts import Where, build_kernel, build_position, position_name, position_where
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
 from vitrail.nn.blocks.feed_forward import Activation, FeedForward
@@ -50,6 +50,7 @@ class ViTConfig:
     tokenizer_layers: int = 3  # convolutions of the conv tokenizer, at least one for each halving
     tokenizer_pooling: Pooling = "overlapping"
     position: str = "learned_1d"
+    position_where: Where = "auto"
     attention: str = "softmax"
     prefix: int = 1  # class token first, then registers
     prefix_rows: bool = True  # whether prefix tokens own rows of the position table
@@ -159,7 +160,13 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
         tokenizer=tokenizer,
         prefix=PrefixTokens(config.width, count=config.prefix) if config.prefix else None,
         position=build_position(
-            config.position, width=config.width, grid=grid, prefix=config.prefix if config.prefix_rows else 0
+            config.position,
+            width=config.width,
+            heads=config.heads,
+            depth=config.depth,
+            grid=grid,
+            prefix=config.prefix if config.prefix_rows else 0,
+            where=config.position_where,
         ),
         dropping=TokenDropping(config.token_keep),
         encoder=PlainEncoder(blocks, norm=nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" else None),
@@ -185,7 +192,8 @@ def settle(config: ViTConfig) -> ViTConfig:
     patch = config.patch
     if patch == "auto":  # the power of two that leaves 4 to 8 tokens on the shorter side
         patch = max(2, 1 << max(0, (min(config.image_size) - 1) // 8).bit_length())
-    return replace(config, patch=patch, position=position_name(config.position))
+    where = position_where(config.position, config.position_where)
+    return replace(config, patch=patch, position=position_name(config.position), position_where=where)
 
 
 # Sizes of [Dosovitskiy+ 2021, table 1]; Ti and S of [Touvron+ 2021, DeiT, table 1].

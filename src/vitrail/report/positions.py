@@ -23,8 +23,9 @@ SHOWN = 7  # maps a side, as in the paper
 def position_similarity(model: Any) -> Float[np.ndarray, "gh gw gh gw"] | str:
     """P[i, j, :, :] = the cosine between the added row of cell (i, j) and that of every cell, or in one line why there is none."""
     position = getattr(model, "position", None)
+    position = getattr(position, "added", position)  # rows that come again in every layer
     if not isinstance(position, AddedPosition):
-        kind = type(position).__name__ if position is not None and position.attends else "none"
+        kind = type(position).__name__ if position is not None and (position.attends or position.enters) else "none"
         return f"The position ({kind}) adds no rows to the tokens, so there are none to compare."
     grid = tuple(model.tokenizer.grid(model.image_size))
     if len(grid) != 2:

@@ -22,7 +22,7 @@ class Slope(Position):
     attends = biases = True
     calls = 0
 
-    def prepare(self, queries, keys):
+    def prepare(self, queries, keys, device=None):
         self.calls += 1
         a, b = queries.coordinates().float(), keys.coordinates().float()
         distance = (a[:, :, None] - b[:, None]).abs().sum(-1)
@@ -37,7 +37,7 @@ class Turn(Position):
 
     attends = True
 
-    def prepare(self, queries, keys):
+    def prepare(self, queries, keys, device=None):
         return 1 - 2.0 * (queries.coordinates().sum(-1) % 2)[:, None, :, None]
 
     def rotate(self, q, k, scope):

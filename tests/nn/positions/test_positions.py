@@ -8,7 +8,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
-from vitrail.models.parts import POSITIONS, build_position, position_name
+from vitrail.models.parts import POSITIONS, build_position, position_name, position_where
 from vitrail.nn.functional.sinusoid import sinusoid
 from vitrail.nn.positions.learned import Learned1d
 from vitrail.nn.positions.position import Position
@@ -16,6 +16,11 @@ from vitrail.tokens import Places, Tokens
 
 WIDTH = 24
 GRIDS = [(7,), (3, 5), (2, 3, 5)]
+ADDED = [name for name in POSITIONS if name.startswith(("sinusoidal", "learned"))]
+
+
+def build(name, **setting):
+    return build_position(name, **{"width": WIDTH, "heads": 3, "depth": 2, **setting})
 
 
 def zeros(grid, prefix=0, index=None, batch=2):
@@ -29,10 +34,10 @@ def test_coordinates_are_row_column_in_raster_order():
     assert Places((2, 3), index=index).coordinates().tolist() == [[[1, 2], [0, 0]], [[1, 0], [1, 1]]]
 
 
-@pytest.mark.parametrize("name", list(POSITIONS))
+@pytest.mark.parametrize("name", ADDED)
 @pytest.mark.parametrize("grid", GRIDS)
 def test_dropped_tokens_get_the_rows_of_their_own_cells(name, grid):
-    position = build_position(name, width=WIDTH, grid=grid, prefix=2)
+    position = build(name, grid=grid, prefix=2)
     whole = position.embed(zeros(grid, prefix=2)).x
     index = torch.stack([torch.randperm(math.prod(grid))[:4] for _ in range(2)])
     some = position.embed(zeros(grid, prefix=2, index=index)).x
@@ -40,17 +45,17 @@ def test_dropped_tokens_get_the_rows_of_their_own_cells(name, grid):
     assert_close(some[:, 2:], torch.gather(whole[:, 2:], 1, index[..., None].expand(-1, -1, WIDTH)))
 
 
-@pytest.mark.parametrize("name", list(POSITIONS))
+@pytest.mark.parametrize("name", ADDED)
 @pytest.mark.parametrize("old, new", [((7,), (11,)), ((3, 5), (5, 4)), ((2, 3, 5), (3, 2, 7))])
 def test_a_grid_never_seen_is_accepted(name, old, new):
-    out = build_position(name, width=WIDTH, grid=old, prefix=1).embed(zeros(new, prefix=1)).x
+    out = build(name, grid=old, prefix=1).embed(zeros(new, prefix=1)).x
     assert out.shape == (2, 1 + math.prod(new), WIDTH)
     assert out.isfinite().all()
 
 
-@pytest.mark.parametrize("name", [name for name in POSITIONS if name != "none"])
+@pytest.mark.parametrize("name", ADDED)
 def test_every_cell_has_a_row_of_its_own(name):
-    rows = build_position(name, width=WIDTH, grid=(3, 5), prefix=0).embed(zeros((3, 5))).x[0]
+    rows = build(name, grid=(3, 5), prefix=0).embed(zeros((3, 5))).x[0]
     assert torch.cdist(rows, rows).add(torch.eye(15)).min() > 1e-3
 
 
@@ -69,6 +74,21 @@ def test_sinusoid_is_the_papers_equation():
     assert_close(apart, torch.cat([table[:, 0::2], table[:, 1::2]], dim=1))
 
 
+def test_both_layouts_by_hand_for_width_four():
+    """Angles 3 and 3/100: sin 3 = 0.141120, cos 3 = -0.989992, sin 0.03 = 0.0299955, cos 0.03 = 0.999550."""
+    sines, cosines = (0.1411200, 0.0299955), (-0.9899925, 0.9995500)
+    place = torch.tensor(3)
+    assert_close(sinusoid(place, 4), torch.tensor([sines[0], cosines[0], sines[1], cosines[1]]), atol=1e-6, rtol=0)
+    assert_close(sinusoid(place, 4, layout="concatenated"), torch.tensor([*sines, *cosines]), atol=1e-6, rtol=0)
+    cell = Tokens(torch.zeros(1, 1, 8), (1, 4), index=torch.tensor([[3]]))  # row 0, column 3: on a line and on a grid
+    line = (
+        build("sinusoidal_1d_concatenated", width=4, grid=(1, 4), prefix=0).embed(cell._replace(x=torch.zeros(1, 1, 4))).x[0, 0]
+    )
+    assert_close(line, torch.tensor([*sines, *cosines]), atol=1e-6, rtol=0)
+    grid = build("sinusoidal_2d_concatenated", width=8, grid=(1, 4), prefix=0).embed(cell).x[0, 0]
+    assert_close(grid, torch.tensor([0.0, 0.0, 1.0, 1.0, *sines, *cosines]), atol=1e-6, rtol=0)
+
+
 def test_sinusoids_inner_products_depend_on_the_distance_only():
     table = sinusoid(torch.arange(40), 64).double()
     products = table @ table.T
@@ -76,7 +96,7 @@ def test_sinusoids_inner_products_depend_on_the_distance_only():
 
 
 def test_sinusoidal_2d_halves_are_row_and_column():
-    rows = build_position("sinusoidal_2d", width=WIDTH, grid=(3, 5), prefix=0).embed(zeros((3, 5))).x[0].reshape(3, 5, WIDTH)
+    rows = build("sinusoidal_2d", grid=(3, 5), prefix=0).embed(zeros((3, 5))).x[0].reshape(3, 5, WIDTH)
     half = WIDTH // 2
     assert_close(rows[1, 0, :half], rows[1, 4, :half])
     assert_close(rows[0, 2, half:], rows[2, 2, half:])
@@ -84,9 +104,18 @@ def test_sinusoidal_2d_halves_are_row_and_column():
 
 
 def test_learned_2d_shares_rows_and_columns():
-    rows = build_position("learned_2d", width=WIDTH, grid=(3, 5), prefix=0).embed(zeros((3, 5))).x[0].reshape(3, 5, WIDTH)
+    rows = build("learned_2d", grid=(3, 5), prefix=0).embed(zeros((3, 5))).x[0].reshape(3, 5, WIDTH)
     assert_close(rows[1, 0, : WIDTH // 2], rows[1, 4, : WIDTH // 2])
     assert_close(rows[0, 2, WIDTH // 2 :], rows[2, 2, WIDTH // 2 :])
+
+
+def test_learned_2d_is_the_sum_of_its_axes():
+    """Each axis fills its own share of the width, so that side by side is a sum."""
+    position = build("learned_2d", grid=(3, 5), prefix=0)
+    rows = position.embed(zeros((3, 5))).x[0].reshape(3, 5, WIDTH)
+    by_row, by_column = torch.zeros(3, WIDTH), torch.zeros(5, WIDTH)
+    by_row[:, : WIDTH // 2], by_column[:, WIDTH // 2 :] = position.tables[0], position.tables[1]
+    assert_close(rows, (by_row[:, None] + by_column[None]).detach())
 
 
 def test_prefix_tokens_own_rows_where_the_table_has_them():
@@ -111,11 +140,19 @@ def test_resizing_a_table_keeps_a_linear_ramp_inside():
 
 def test_widths_that_cannot_be_shared_are_refused():
     with pytest.raises(VitrailError, match="multiple of 4, got 26"):
-        build_position("sinusoidal_2d", width=26, grid=(3, 5), prefix=0)
+        build("sinusoidal_2d", width=26, grid=(3, 5), prefix=0)
     with pytest.raises(VitrailError, match="multiple of 3, got 26"):
-        build_position("learned_2d", width=26, grid=(2, 3, 5), prefix=0)
+        build("learned_2d", width=26, grid=(2, 3, 5), prefix=0)
     with pytest.raises(VitrailError, match="even width, got 7"):
-        build_position("sinusoidal_1d", width=7, grid=(5,), prefix=0)
+        build("sinusoidal_1d", width=7, grid=(5,), prefix=0)
+
+
+def test_where_a_scheme_acts():
+    assert position_where("learned", "auto") == "stem"
+    assert position_where("relative_table", "auto") == "layers_apart"
+    assert position_where("rotary", "layers") == "layers"
+    with pytest.raises(VitrailError, match=r'"stem": rotary acts inside attention'):
+        position_where("rotary", "stem")
 
 
 def test_names():

@@ -47,12 +47,15 @@ class MultiHeadAttention(nn.Module):
         self, x: Float[Tensor, "b n w"], scope: Scope = OPEN, context: Float[Tensor, "b m u"] | None = None
     ) -> Float[Tensor, "b n w"]:
         source = x if context is None else context
-        q = split_heads(self.query(x), self.heads)
-        k = split_heads(self.key(source), self.heads)
+        position = scope.position
+        asking, asked = (x, source) if position is None else position.sources(x, source, scope)
+        q = split_heads(self.query(asking), self.heads)
+        k = split_heads(self.key(asked), self.heads)
         v = split_heads(self.value(source), self.heads)
         refuse_unsupported(self.kernel, scope, cross=context is not None)
-        if scope.position is not None:
-            q, k = scope.position.rotate(q, k, scope)
+        if position is not None:
+            scope = position.project(self.key, scope)
+            q, k = position.rotate(q, k, scope)
         out = self.kernel(q, k, v, scope)
         if (recorder := current_recorder()) is not None:
             recorder.keep(self, q, k, v, out, scope)

@@ -27,6 +27,9 @@ class SoftmaxKernel(Kernel):
     ) -> Float[Tensor, "b h n e"]:
         position, dropout = scope.position, self.dropout if self.training else 0.0
         if position is not None and position.reads:
+            if (longer := position.lengthen(q, k, v, scope)) is not None:
+                out = attend(*longer, mask=scope.mask, causal=scope.causal, scale=1.0, dropout=dropout)
+                return position.shorten(out, scope)
             weights = F.dropout(self.weights(q, k, scope), dropout)
             return weights @ v + position.read(weights, scope)
         bias = position.bias(q, k, scope) if position is not None and position.biases else None
@@ -35,4 +38,4 @@ class SoftmaxKernel(Kernel):
     def weights(self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: Scope) -> Float[Tensor, "b h n m"]:
         position = scope.position
         bias = position.bias(q, k, scope) if position is not None and position.biases else None
-        return attention_weights(q, k, bias=bias, mask=scope.mask, causal=scope.causal)
+        return attention_weights(q, k, bias=bias, mask=scope.mask, causal=scope.causal, finite=True)

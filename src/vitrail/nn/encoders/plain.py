@@ -48,7 +48,11 @@ class PlainEncoder(nn.Module):
         x, kept = tokens.x, []
         again = self.checkpointing and self.training and torch.is_grad_enabled()
         for number, block in enumerate(self.blocks):
-            x = checkpoint(block, x, scope, use_reentrant=False) if again else block(x, scope)
+            here = scope
+            if position is not None:
+                here = position.at(scope, number)
+                x = position.enter(x, number, here) if position.enters else x
+            x = checkpoint(block, x, here, use_reentrant=False) if again else block(x, here)
             if number in keep:
                 kept.append(tokens._replace(x=self.norm(x)))
         return tokens._replace(x=self.norm(x)), kept
@@ -61,13 +65,13 @@ class PlainEncoder(nn.Module):
             together = segment_mask(segments, segments)
             mask = together if mask is None else mask & together
         places = tokens.places
-        acts = position is not None and position.attends
+        prepares = position is not None and (position.attends or position.enters)
         return Scope(
             queries=places,
             keys=places,
             mask=mask,
             causal=self.causal,
             segments=segments,
-            position=position if acts else None,
-            prepared=position.prepare(places, places) if position is not None and acts else None,
+            position=position if position is not None and position.attends else None,
+            prepared=position.prepare(places, places, tokens.x.device) if position is not None and prepares else None,
         )

@@ -47,12 +47,16 @@ def attention_weights(
     mask: Bool[Tensor, "#b #h #n m"] | None = None,
     causal: bool = False,
     scale: float | None = None,
+    finite: bool = False,
 ) -> Float[Tensor, "b h n m"]:
-    """softmax(q k^T · scale + bias): each row sums to 1, or is 0 where the query may attend to nothing."""
-    logits = q @ k.transpose(-2, -1) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    """softmax(q k^T · scale + bias): each row sums to 1, or is 0 where the query may attend to nothing.
+
+    A bias of -inf is a mask, as the fused form takes it; `finite` says that there is none, which spares looking for it.
+    """
+    logits = (q * (q.shape[-1] ** -0.5 if scale is None else scale)) @ k.transpose(-2, -1)
     if bias is not None:
         logits = logits + bias
-        mask = _join(mask, ~bias.isneginf())  # a bias of -inf is a mask, as the fused form takes it
+        mask = mask if finite else _join(mask, ~bias.isneginf())
     if causal:
         mask = _join(mask, causal_mask(q.shape[-2], k.shape[-2], device=q.device))
     if mask is None:

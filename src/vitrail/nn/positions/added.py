@@ -1,6 +1,6 @@
 """Positions that are rows added to the tokens at the stem: x + P  [Dosovitskiy+ 2021, eq. 1].
 
-b batch, c cells, p prefix tokens, d width
+b batch, n tokens, c cells, p prefix tokens, d width
 """
 
 import torch
@@ -30,10 +30,12 @@ class AddedPosition(Position):
         raise NotImplementedError
 
     def embed(self, tokens: Tokens) -> Tokens:
-        rows = self.rows(tokens.places, tokens.x.device).to(tokens.x.dtype)  # b|1 c d
-        if tokens.prefix:
-            rows = torch.cat([self.prefix_rows(tokens.prefix, rows), rows], dim=1)  # one add over all tokens
-        return tokens._replace(x=tokens.x + rows)
+        return tokens._replace(x=tokens.x + self.all_rows(tokens.places, tokens.x.device).to(tokens.x.dtype))
+
+    def all_rows(self, places: Places, device: torch.device) -> Float[Tensor, "#b n d"]:
+        """The rows of the prefix tokens and of the cells, so that one addition places all tokens."""
+        rows = self.rows(places, device)
+        return torch.cat([self.prefix_rows(places.prefix, rows), rows], dim=1) if places.prefix else rows
 
     def prefix_rows(self, count: int, rows: Float[Tensor, "#b c d"]) -> Float[Tensor, "#b p d"]:
         """Rows of the prefix tokens: learned for the first ones where the table has them, zero for the rest."""

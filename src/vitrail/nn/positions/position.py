@@ -1,15 +1,17 @@
-"""What a position scheme is: up to four places to act, each a function of coordinates.
+"""What a position scheme is: the places where it may act, each a function of coordinates.
 
-b batch, h heads, n queries, m keys, d key width, e value width
+b batch, h heads, n queries, m keys, w u widths of what they are made from, d key width, e value width, x of either made longer
 """
 
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitrail.errors import VitrailError
 from vitrail.scope import Scope
-from vitrail.tokens import Places, Tokens
+from vitrail.tokens import Grid, Places, Tokens
 
 
 class Position(nn.Module):
@@ -18,17 +20,37 @@ class Position(nn.Module):
     Without a position a transformer is blind to order: its encoder commutes with every permutation of the tokens.
     """
 
-    attends: bool = False  # acts inside attention: `prepare`, `rotate`, `bias` or `read` does something
+    attends: bool = False  # acts inside attention: `sources`, `project`, `rotate`, `bias` or `read` does something
+    enters: bool = False  # acts between blocks: `enter` does something
     biases: bool = False
     reads: bool = False
+    prepares_parameters: bool = False  # whether `prepare` reads parameters; else layers that own theirs share what it gives
 
     def embed(self, tokens: Tokens) -> Tokens:
         """Added to the tokens, before the first block."""
         return tokens
 
-    def prepare(self, queries: Places, keys: Places) -> Any:
+    def prepare(self, queries: Places, keys: Places, device: torch.device | None = None) -> Any:
         """Computed once a forward pass and kept in `scope.prepared` for all layers."""
         return None
+
+    def at(self, scope: Scope, layer: int) -> Scope:
+        """The scope as block `layer` sees it; where each layer owns parameters, with that layer's position."""
+        return scope
+
+    def enter(self, x: Float[Tensor, "b n w"], layer: int, scope: Scope) -> Float[Tensor, "b n w"]:
+        """What block `layer` reads instead of x. Called where `enters` is True."""
+        return x
+
+    def sources(
+        self, x: Float[Tensor, "b n w"], y: Float[Tensor, "b m u"], scope: Scope
+    ) -> tuple[Float[Tensor, "b n w"], Float[Tensor, "b m u"]]:
+        """What queries and keys are made from; values are made from y itself."""
+        return x, y
+
+    def project(self, key: nn.Linear, scope: Scope) -> Scope:
+        """The scope, with what depends on the layer's own W_K."""
+        return scope
 
     def rotate(
         self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: Scope
@@ -37,9 +59,27 @@ class Position(nn.Module):
         return q, k
 
     def bias(self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: Scope) -> Float[Tensor, "#b #h n m"]:
-        """Added to the logits (ALiBi, a table of offsets, Shaw's key term). Called where `biases` is True."""
+        """Added to the logits (ALiBi, a table of offsets, Shaw's key term); finite. Called where `biases` is True."""
         raise NotImplementedError(f"{type(self).__name__} declares a bias and has none")
 
     def read(self, weights: Float[Tensor, "b h n m"], scope: Scope) -> Float[Tensor, "b #h n e"]:
         """Added to what is read (Shaw's value term). Called where `reads` is True."""
         raise NotImplementedError(f"{type(self).__name__} declares a read term and has none")
+
+    def lengthen(
+        self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], v: Float[Tensor, "b h m e"], scope: Scope
+    ) -> tuple[Float[Tensor, "b h n x"], Float[Tensor, "b h m x"], Float[Tensor, "b h m x"]] | None:
+        """Longer ones over which plain attention, softmax(q k^T) v, has `bias` and `read` in it; None: there are none.
+
+        Called where `reads` is True, to keep attention fused; `shorten` makes the result from what is read.
+        """
+        return None
+
+    def shorten(self, out: Float[Tensor, "b h n x"], scope: Scope) -> Float[Tensor, "b h n e"]:
+        raise NotImplementedError(f"{type(self).__name__} lengthens and does not shorten")
+
+
+def check_axes(grid: Grid, axes: int) -> None:
+    """A table for two axes says nothing of a third."""
+    if len(grid) != axes:
+        raise VitrailError(f"this position was built for {axes} axes, the grid {grid} has {len(grid)}")

@@ -23,17 +23,14 @@ class Sinusoidal1d(AddedPosition):
         self.layout: Layout = layout
 
     def rows(self, places: Places, device: torch.device) -> Float[Tensor, "#b c d"]:
-        coordinates = places.coordinates(device)  # b|1 c a
-        number = coordinates[..., 0]
-        for axis, size in enumerate(places.grid[1:], start=1):
-            number = number * size + coordinates[..., axis]
-        return sinusoid(number, self.width, layout=self.layout)
+        return sinusoid(places.line().coordinates(device)[..., 0], self.width, layout=self.layout)
 
 
 class Sinusoidal2d(AddedPosition):
     """Each axis has an equal share of the width, coded by itself, side by side  [Carion+ 2020, appendix A.4].
 
-    On a grid of one or three axes the same rule holds: the width is shared among the axes there are.
+    On a grid of one or three axes the same rule holds: the width is shared among the axes there are. Extrapolates to any
+    size of them.
     """
 
     def __init__(self, width: int, *, axes: int = 2, prefix: int = 0, layout: Layout = "interleaved") -> None:

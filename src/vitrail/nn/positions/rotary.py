@@ -1,0 +1,47 @@
+"""Rotary positions: queries and keys are turned, so that their product knows how far apart they stand.
+
+b batch, h heads, n queries, m keys, p pairs of channels, d key width
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import pad
+
+from vitrail.nn.functional.rotary import pairs_of_axis, rotary_angles, turn
+from vitrail.nn.positions.position import Position
+from vitrail.scope import Scope
+from vitrail.tokens import Places
+
+Turns = tuple[Float[Tensor, "_ 1 _ p"], Float[Tensor, "_ 1 _ p"]]  # cosines and sines of queries or keys: b|1 1 n p
+
+
+class Rotary(Position):
+    """q_i -> R_i q_i, k_j -> R_j k_j with R_i^T R_j = R_{j-i}  [Su+ 2021, eq. 16; axial: Heo+ 2024].
+
+    No parameters. Prefix tokens are not turned, so what passes between them and a cell knows where the cell is. Extrapolates to any grid of any number of axes. `base` is 100 on a grid, where
+    coordinates are tens [Heo+ 2024], and 10,000 on a line [Su+ 2021].
+    """
+
+    attends = True
+
+    def __init__(self, key_width: int, *, axes: int, line: bool = False) -> None:
+        super().__init__()
+        self.key_width, self.line, self.base = key_width, line, 10_000.0 if line else 100.0
+        pairs_of_axis(key_width, 1 if line else axes)  # refuses a width that cannot be shared, before anything is computed
+
+    def prepare(self, queries: Places, keys: Places, device: torch.device | None = None) -> tuple[Turns, Turns]:
+        turns = self.turns(queries, device)
+        return turns, turns if keys is queries else self.turns(keys, device)
+
+    def turns(self, places: Places, device: torch.device | None) -> Turns:
+        coordinates = (places.line() if self.line else places).coordinates(device)
+        angles = rotary_angles(coordinates, self.key_width, base=self.base)
+        angles = pad(angles, (0, 0, places.prefix, 0))[:, None]  # an angle of 0 turns nothing
+        return angles.cos(), angles.sin()
+
+    def rotate(
+        self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: Scope
+    ) -> tuple[Float[Tensor, "b h n d"], Float[Tensor, "b h m d"]]:
+        ours, theirs = scope.prepared
+        return turn(q, *(part.to(q.dtype) for part in ours)), turn(k, *(part.to(k.dtype) for part in theirs))
