@@ -157,7 +157,6 @@ def tune(python: str, name: str, data: Path, options: argparse.Namespace, folder
 def race(data: Path, options: argparse.Namespace, folder: Path) -> None:
     done = read_accuracies(folder)
     names = ["vitrail", *(options.rivals if options.peers else ())]
-    rates = {name: tune(options.peers, name, data, options, folder) for name in names[1:]}
     first = options.seeds[0]
     for seed in options.seeds:
         for name in names:
@@ -168,7 +167,8 @@ def race(data: Path, options: argparse.Namespace, folder: Path) -> None:
                 if name == "vitrail":
                     found = run_ours(data, options.minutes, seed, folder / "runs")
                 else:
-                    found = ask_peers(options.peers, name, data, options.minutes, rates[name], seed)
+                    rate = tune(options.peers, name, data, options, folder)
+                    found = ask_peers(options.peers, name, data, options.minutes, rate, seed)
                 facts = {key: found[key] for key in ("parameters", "rate", "epochs", "seconds")}
                 done[name, seed] = keep(folder, name, seed, found["truth"], found["predicted"], **facts)
     means = {name: statistics.mean(value for (who, _), value in done.items() if who == name) for name in names}

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from vitrail.errors import VitrailError, suggestion
-from vitrail.models import resnet, vit
+from vitrail.models import gcnn, gsa, resnet, vit
 from vitrail.models.features import FeatureMaps
 from vitrail.records import from_record, to_record
 
@@ -26,14 +26,16 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
     {
         "vit": Architecture(vit.ViTConfig, vit.build_vit),
         "resnet": Architecture(resnet.ResNetConfig, resnet.build_resnet),
+        "gsa": Architecture(gsa.GSAConfig, gsa.build_gsa),
+        "gcnn": Architecture(gcnn.GCNNConfig, gcnn.build_gcnn),
     }
 )
 
+PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {"vit": vit.PRESETS, "resnet": resnet.PRESETS, "gsa": gsa.PRESETS, "gcnn": gcnn.PRESETS}
+)
 MODELS: Mapping[str, tuple[str, Any]] = MappingProxyType(
-    {
-        **{name: ("vit", config) for name, config in vit.PRESETS.items()},
-        **{name: ("resnet", config) for name, config in resnet.PRESETS.items()},
-    }
+    {name: (architecture, config) for architecture, presets in PRESETS.items() for name, config in presets.items()}
 )
 
 # What other libraries call our options; answered with our name, never accepted in silence.
@@ -99,4 +101,6 @@ def table_row(name: str) -> dict[str, Any]:
     with torch.device("meta"):
         parameters = count_parameters(create_model(name))
     facts = {field: getattr(config, field, None) for field in ("width", "depth", "heads", "patch")}
+    if hasattr(config, "depths"):
+        facts["depth"] = sum(config.depths)
     return {"name": name, "parameters": parameters, **facts, "image_size": list(config.image_size)}

@@ -1,0 +1,54 @@
+"""Group self-attention, and the lifting self-attention that leads from pictures to the group.
+
+Both are multi-head attention whose positions are relative ones on the group, and whose tokens stand on the grid (elements, rows, columns).
+
+b batch, n tokens (elements times cells), w width
+"""
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitrail.errors import VitrailError
+from vitrail.nn.attention.kernel import Kernel
+from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.nn.attention.softmax import SoftmaxKernel
+from vitrail.nn.groups.group import PlaneGroup
+from vitrail.nn.groups.local import LocalKernel
+from vitrail.nn.groups.relative import GroupRelative
+from vitrail.scope import Scope
+from vitrail.tokens import Places
+
+
+class GroupAttention(nn.Module):
+    """Group to group  [Romero+ 2021, section 5.2]: softmax over all (j, k) of q(i, h)·(k(j, k) + ρ(h^-1·(x_j - x_i), h^-1·k)).
+
+    One attention over elements × cells tokens; `window` 0 sees the whole grid, otherwise window × window cells at every element.
+    """
+
+    lifting = False
+
+    def __init__(self, width: int, *, heads: int, group: PlaneGroup, window: int = 0) -> None:
+        super().__init__()
+        kernel: Kernel = LocalKernel(window) if window else SoftmaxKernel()
+        self.attention = MultiHeadAttention(width, heads=heads, kernel=kernel)
+        self.position = GroupRelative(width // heads, heads=heads, group=group, lifting=self.lifting)
+
+    def forward(self, x: Float[Tensor, "b n w"], scope: Scope) -> Float[Tensor, "b n w"]:
+        return self.attention(x, scope._replace(position=self.position))
+
+
+class LiftingAttention(GroupAttention):
+    """Pictures to the group  [Romero+ 2021, section 5.1]: softmax over j of q(i)·(k(j) + ρ(h^-1·(x_j - x_i))), once for every h.
+
+    Its tokens are the picture's, repeated for each element, so that residual branches need nothing new; keys are those of
+    one copy.
+    """
+
+    lifting = True
+
+    def forward(self, x: Float[Tensor, "b n w"], scope: Scope) -> Float[Tensor, "b n w"]:
+        if scope.queries is None:
+            raise VitrailError("lifting attention needs to know where its tokens stand: a scope with queries")
+        _, height, width = scope.queries.grid
+        picture = scope._replace(keys=Places((height, width)), position=self.position)
+        return self.attention(x, picture, context=x[:, : height * width])
