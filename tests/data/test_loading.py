@@ -270,8 +270,8 @@ def test_a_repeated_picture_is_read_once_and_complained_of_once(tmp_path, monkey
     (tmp_path / "2.png").write_bytes(b"no picture")
     files, told, read = FileSplit(sorted(tmp_path.glob("*.png")), np.arange(4)), [], []
     passes = loader(files, batch=6, repeats=3, on_bad=told.append)
-    plain = passes.loader.dataset.read
-    monkeypatch.setattr(passes.loader.dataset, "read", lambda index: read.append(index) or plain(index))
+    plain = passes.pictures.read
+    monkeypatch.setattr(passes.pictures, "read", lambda index: read.append(index) or plain(index))
     for epoch in range(6):
         (batch,) = passes.batches(epoch)
         chosen = [number % 2**40 for number in passes.order.permutation(epoch)]

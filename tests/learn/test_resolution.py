@@ -1,5 +1,6 @@
 """Pictures grow from a share of their side to all of it, in whole patches."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,6 +34,14 @@ def test_a_batch_keeps_its_labels_and_its_mean():
     assert small.images.shape == (3, 1, 8, 8)
     assert small.labels is batch.labels
     torch.testing.assert_close(small.images.mean(), batch.images.mean(), atol=0.02, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["vit_nano_conv", "vit_tiny_patch16_224", "gsa_p4_small", "gcnn_p4_small", "resnet8_32"])
+def test_every_kind_of_model_takes_smaller_multiples(name):
+    model = vt.create_model(name, depth=1) if name.startswith("vit") else vt.create_model(name)
+    size = size_at(0.0, model.image_size, start=0.6, multiple=model.size_multiple)
+    assert size < model.image_size
+    assert model.eval()(torch.zeros(1, model.config.in_channels, *size)).shape == (1, model.num_classes)
 
 
 def test_training_reads_small_pictures_first(tmp_path, monkeypatch):

@@ -374,7 +374,7 @@ def test_weights_of_another_name_or_shape_or_kind(folder):
         ({"format": "1"}, "the key \"format\" must be int, got '1'"),
         ({"format": 2, "labels": 7}, "format 2 is newer than this version reads (1); update vitrail"),
         ({"architecture": None}, 'the key "architecture" is missing'),
-        ({"architecture": "swine"}, "unknown architecture 'swine': expected vit, gsa, gcnn"),
+        ({"architecture": "swine"}, "unknown architecture 'swine': expected vit, resnet, gsa, gcnn"),
         ({"architecture": 7}, 'the key "architecture" must be str, got 7'),
         ({"config": [1]}, 'the key "config" must be dict, got [1]'),
         ({"preprocessing": None}, 'the key "preprocessing" is missing'),

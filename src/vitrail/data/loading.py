@@ -203,22 +203,27 @@ class Loader:
         self.order = Order(
             split.labels, batch=batch, shuffle=shuffle, seed=seed, balanced=balanced, repeats=repeats, rank=rank, world=world
         )
-        self.loader: DataLoader[Fetched] = DataLoader(
-            Pictures(split, preprocessing, how=how or Augmentation(), seed=seed, cache=cache, mixing=mixing, classes=classes),
-            batch_sampler=self.order,
-            collate_fn=_as_is,
-            num_workers=workers,
-            persistent_workers=workers > 0,
-            worker_init_fn=_prepare_worker,
-            generator=torch.Generator(),  # its own, so that iterating draws nothing from the global one
+        self.pictures = Pictures(
+            split, preprocessing, how=how or Augmentation(), seed=seed, cache=cache, mixing=mixing, classes=classes
         )
+        self.loader: DataLoader[Fetched] | None = None
+        if workers:
+            self.loader = DataLoader(
+                self.pictures,
+                batch_sampler=self.order,
+                collate_fn=_as_is,
+                num_workers=workers,
+                persistent_workers=True,
+                worker_init_fn=_prepare_worker,
+                generator=torch.Generator(),  # its own, so that iterating draws nothing from the global one
+            )
 
     def __len__(self) -> int:
         return len(self.order)
 
     def batches(self, epoch: int = 0, start: int = 0) -> Iterator[Batch]:
         self.order.epoch, self.order.start = epoch, start
-        for batch, bad in self.loader:
+        for batch, bad in map(self.pictures.__getitems__, self.order) if self.loader is None else self.loader:
             for error in bad:
                 if self.on_bad is None:
                     # A new one: a cycle through this frame would delay the workers' end.

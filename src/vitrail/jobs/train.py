@@ -190,7 +190,7 @@ def make_plan(options: TrainOptions, model: Any, *, device: str) -> Plan:
         sam=real(options.sam),
         ema=real(options.ema),
         progressive=real(options.progressive),
-        multiple=getattr(model.config, "patch", 1),
+        multiple=model.size_multiple,
         seed=options.seed,
         device=device,
         precision=options.precision,
@@ -313,9 +313,9 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
 def known_options(options: TrainOptions, config: Any, names: Sequence[str]) -> dict[str, Any]:
     """Of the options, those that this kind of model has: a convolutional net has no tokens to leave out."""
     found = {name: getattr(options, name) for name in names if hasattr(config, name)}
-    recipe = recipe_for(options.recipe, size=config.image_size, channels=config.in_channels)
+    recipes = (RECIPES[options.recipe], recipe_for(options.recipe, size=config.image_size, channels=config.in_channels))
     for name in set(names) - found.keys():
-        if getattr(options, name) not in (None, getattr(recipe, name, None), getattr(RECIPES[options.recipe], name, None)):
+        if getattr(options, name) not in (None, "auto", *(getattr(recipe, name, None) for recipe in recipes)):
             raise VitrailError(f"--{name.replace('_', '-')} {getattr(options, name)}: this model has no such option")
     return found
 

@@ -39,6 +39,11 @@ class Classifier(nn.Module):
     def num_classes(self) -> int:
         return int(self.config.num_classes)
 
+    @property
+    def size_multiple(self) -> int:
+        """What the sides of a picture of another size must be multiples of."""
+        return int(getattr(self.config, "patch", 1))
+
     def check_images(self, images: Float[Tensor, "b ch h w"]) -> None:
         if images.ndim != 4 or images.shape[1] != self.config.in_channels:
             raise VitrailError(f"expected pictures of shape (b, {self.config.in_channels}, h, w), got {tuple(images.shape)}")

@@ -52,6 +52,11 @@ class GroupConvNet(Classifier):
         super().__init__(config, preprocessing)
         self.layers, self.head, self.group = layers, head, group
 
+    @property
+    def size_multiple(self) -> int:
+        stages: int = len(self.config.depths)
+        return 1 << (stages - 1)
+
     def forward_features(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
         """Tokens on the grid (elements, rows, columns)."""
         self.check_images(images)

@@ -67,6 +67,11 @@ class GroupTransformer(Classifier):
         super().__init__(config, preprocessing)
         self.tokenizer, self.encoder, self.head = tokenizer, encoder, head
 
+    @property
+    def size_multiple(self) -> int:
+        stages: int = len(self.config.depths)
+        return int(self.config.patch) << (stages - 1)
+
     def forward_features(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
         """Tokens on the grid (elements, rows, columns)."""
         self.check_images(images)
