@@ -80,7 +80,9 @@ def kill_often(folder: Path, kills: int) -> None:
     learner, notes, draw = Learner(), Notes(), random.Random(0)
     learner.save(folder, 1)
     version, inside, remains = 1, 0, 0
-    for _ in range(kills):
+    for done in count():
+        if done >= kills and (remains or done >= 5 * kills):  # a machine with much else to do seldom gets as far as writing
+            break
         notes.write(0, version)
         child = os.fork()
         if child == 0:
@@ -99,8 +101,8 @@ def kill_often(folder: Path, kills: int) -> None:
         assert faults == (), "what is newer is whole"
         version = learner.load(checkpoint)
         assert version in {written, writing or written}
-    print(f"{inside} of {kills} kills landed inside a write, {remains} of them left one half-written")
-    assert inside >= kills / 2
+    print(f"{inside} of {done} kills landed inside a write, {remains} of them left one half-written")
+    assert inside >= done / 2
     assert remains > 0
 
 

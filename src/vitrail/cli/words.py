@@ -18,7 +18,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "runs": ("sort", "best", "json"),
     "models": ("json",),
 }
-SWITCHES = frozenset({"checkpointing", "compile", "flip", "json", "resume", "tensorboard"})  # options without a value
+SWITCHES = frozenset({"checkpointing", "compile", "flip", "json", "resume", "shard", "tensorboard"})  # options without a value
 ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)
 
 
