@@ -188,8 +188,10 @@ def kill_ranks(together, kills, *words, seed):
                 time.sleep(0.01)
                 continue
             time.sleep(draw.uniform(0.0, 0.6))
-            rank = draw.randrange(2)
-            os.kill(workers_of(process)[rank], signal.SIGKILL)
+            workers, rank = workers_of(process), draw.randrange(2)
+            if len(workers) < 2:  # torchrun is about to start them again
+                continue
+            os.kill(workers[rank], signal.SIGKILL)
             seen = max(int(path.name[5:]) for path in run.glob("state/step-*"))
             done, began = done + 1, time.monotonic()
             print(f"killed process {rank}; the last checkpoint was of step {seen}")
