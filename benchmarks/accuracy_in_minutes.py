@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from records import append, keep, read_accuracies, read_rows
+from records import append, by_model, keep, read_accuracies, read_rows
 
 SEEDS = (0, 1, 2)
 RIVALS = ("timm_patch4", "timm_patch8", "small_vit", "cct")
@@ -171,9 +171,10 @@ def race(data: Path, options: argparse.Namespace, folder: Path) -> None:
                     found = ask_peers(options.peers, name, data, options.minutes, rate, seed)
                 facts = {key: found[key] for key in ("parameters", "rate", "epochs", "seconds")}
                 done[name, seed] = keep(folder, name, seed, found["truth"], found["predicted"], **facts)
-    means = {name: statistics.mean(value for (who, _), value in done.items() if who == name) for name in names}
+    scores = by_model(done)
+    means = {name: statistics.mean(scores[name]) for name in names}
     for name in sorted(names, key=lambda name: -means[name]):
-        print(f"{name:<12} {means[name]:6.2f} %  {[value for (who, _), value in done.items() if who == name]}")
+        print(f"{name:<12} {means[name]:6.2f} %  {scores[name]}")
     if options.peers:
         best = max(means[name] for name in names[1:])
         print(f"ours is {means['vitrail'] - best:+.2f} points from the best rival")

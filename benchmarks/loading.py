@@ -25,6 +25,7 @@ from vitrail.data.dataset import FileSplit, Split
 from vitrail.data.loading import Batch, Loader
 from vitrail.data.shapes import draw_scene
 from vitrail.data.transforms import read_fitted
+from vitrail.jobs.train import forever
 from vitrail.tasks.classify import Classify
 
 SIZE, BATCH, WORKERS = 160, 32, 2
@@ -41,13 +42,6 @@ def make_photographs(folder: Path, count: int) -> Split:
         paths.append(folder / f"{index:04}.jpg")
         Image.fromarray((large + grain).clip(0, 255).astype(np.uint8)).save(paths[-1], quality=90)
     return FileSplit(paths, np.arange(count) % 10)
-
-
-def forever(loader: Loader) -> Iterator[Batch]:
-    epoch = 0
-    while True:
-        yield from loader.batches(epoch)
-        epoch += 1
 
 
 def compare(split: Split, *, steps: int, rounds: int, cached: bool) -> float:

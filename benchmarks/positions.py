@@ -24,7 +24,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 import torch.nn.functional as F
-from records import keep, read_accuracies
+from records import by_model, keep, read_accuracies
 from torch import Tensor
 
 import vitrail as vt
@@ -100,9 +100,7 @@ def ablation(data: DataSet, options: argparse.Namespace) -> None:
 
 def means_of(done: dict[tuple[str, int], float]) -> dict[str, tuple[float, float]]:
     """Mean over seeds, and the distance from the lowest to the highest."""
-    names = dict.fromkeys(name for name, _ in done)
-    values = {name: [value for (who, _), value in done.items() if who == name] for name in names}
-    return {name: (statistics.mean(found), max(found) - min(found)) for name, found in values.items()}
+    return {name: (statistics.mean(found), max(found) - min(found)) for name, found in by_model(done).items()}
 
 
 def draw_ablation(done: dict[tuple[str, int], float], options: argparse.Namespace) -> None:

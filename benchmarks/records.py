@@ -28,6 +28,14 @@ def read_accuracies(folder: Path) -> dict[tuple[str, int], float]:
     return {(row["model"], int(row["seed"])): float(row["test_accuracy"]) for row in read_rows(folder / "results.csv")}
 
 
+def by_model(done: Mapping[tuple[str, int], float]) -> dict[str, list[float]]:
+    """The accuracies of each model, a seed after the other."""
+    found: dict[str, list[float]] = {}
+    for (model, _), accuracy in done.items():
+        found.setdefault(model, []).append(accuracy)
+    return found
+
+
 def keep(folder: Path, model: str, seed: int, truth: Sequence[int], predicted: Sequence[int], **facts: Any) -> float:
     """Predictions and a row of the table; the accuracy in percent."""
     accuracy = 100 * sum(t == p for t, p in zip(truth, predicted, strict=True)) / len(truth)

@@ -314,8 +314,8 @@ def known_options(options: TrainOptions, config: Any, names: Sequence[str]) -> d
     """Of the options, those that this kind of model has: a convolutional net has no tokens to leave out."""
     found = {name: getattr(options, name) for name in names if hasattr(config, name)}
     recipes = (RECIPES[options.recipe], recipe_for(options.recipe, size=config.image_size, channels=config.in_channels))
-    for name in set(names) - found.keys():
-        if getattr(options, name) not in (None, "auto", *(getattr(recipe, name, None) for recipe in recipes)):
+    for name in set(OF_RECIPE) - found.keys():  # parts were looked at when the options were settled
+        if getattr(options, name) not in [getattr(recipe, name) for recipe in recipes]:
             raise VitrailError(f"--{name.replace('_', '-')} {getattr(options, name)}: this model has no such option")
     return found
 

@@ -14,6 +14,8 @@ from vitrail.errors import VitrailError
 from vitrail.nn.initialization import initialize
 from vitrail.preprocessing import Preprocessing
 
+MOST_BLOCKS = 1000  # a config.json from anywhere must not keep us building for hours
+
 
 class Classifier(nn.Module):
     """`forward_features`, then `forward_head`. Its `head` has `features_width`, `features(...)` and a last layer `output`.
@@ -78,3 +80,9 @@ def check_classifier_config(config: Any) -> None:
         raise VitrailError(f"in_channels must be at least 1, got {config.in_channels}")
     if config.num_classes < 0:
         raise VitrailError(f"num_classes cannot be negative, got {config.num_classes}")
+
+
+def check_depths(depths: tuple[int, ...]) -> None:
+    """Blocks, or layers, of each stage."""
+    if not depths or min(depths) < 1 or sum(depths) > MOST_BLOCKS:
+        raise VitrailError(f"depths must be at least 1 for each stage and at most {MOST_BLOCKS} in all, got {depths}")

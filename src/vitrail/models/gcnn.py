@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.classifier import Classifier, check_classifier_config
+from vitrail.models.classifier import Classifier, check_classifier_config, check_depths
 from vitrail.nn.groups.convolution import GroupConvolution, GroupNormalization, LiftingConvolution, maps_to_tokens
 from vitrail.nn.groups.group import PlaneGroup, find_group
 from vitrail.nn.groups.pooling import halved
@@ -18,8 +18,6 @@ from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.nn.initialization import initialize
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.tokens import Tokens
-
-MOST_LAYERS = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,8 +65,7 @@ class GroupConvNet(Classifier):
 def build_gcnn(config: GCNNConfig) -> GroupConvNet:
     """The layers that a config names; refused where they could not be exactly equivariant."""
     check_classifier_config(config)
-    if not config.depths or min(config.depths) < 1 or sum(config.depths) > MOST_LAYERS:
-        raise VitrailError(f"depths must be at least 1 for each stage and at most {MOST_LAYERS} in all, got {config.depths}")
+    check_depths(config.depths)
     if config.width < 1:
         raise VitrailError(f"width must be at least 1, got {config.width}")
     group = find_group(config.group)

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.classifier import Classifier, check_classifier_config
+from vitrail.models.classifier import Classifier, check_classifier_config, check_depths
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.blocks.feed_forward import FeedForward
 from vitrail.nn.groups.attention import GroupAttention, LiftingAttention
@@ -24,8 +24,6 @@ from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.nn.initialization import initialize
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.tokens import Tokens
-
-MOST_BLOCKS = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,8 +125,7 @@ def initialize_by_fan(module: nn.Module) -> None:
 
 def check(config: GSAConfig) -> None:
     check_classifier_config(config)
-    if not config.depths or min(config.depths) < 1 or sum(config.depths) > MOST_BLOCKS:
-        raise VitrailError(f"depths must be at least 1 for each stage and at most {MOST_BLOCKS} in all, got {config.depths}")
+    check_depths(config.depths)
     if len(config.windows) != len(config.depths):
         raise VitrailError(f"windows must have one number for each stage of depths {config.depths}, got {config.windows}")
     if config.width < 1 or config.heads < 1:

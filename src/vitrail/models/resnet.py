@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.classifier import Classifier, check_classifier_config
+from vitrail.models.classifier import MOST_BLOCKS, Classifier, check_classifier_config
 from vitrail.nn.convolution.basic_block import BasicBlock, convolution3
 from vitrail.nn.convolution.global_mean import GlobalMean
 from vitrail.nn.convolution.hard_attention import HardAttention
@@ -26,7 +26,6 @@ from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.tokens import Tokens
 
 SMALLEST = 8  # pixels a side
-MOST_BLOCKS = 1000
 LEVELS = 2  # maps that soft attention reads, from the last on: the "att2" of [Jetley+ 2018, section 4]
 
 

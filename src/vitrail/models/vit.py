@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.classifier import Classifier, check_classifier_config
+from vitrail.models.classifier import MOST_BLOCKS, Classifier, check_classifier_config
 from vitrail.models.parts import Where, build_kernel, build_position, position_name, position_where
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
@@ -30,8 +30,6 @@ from vitrail.nn.tokenizers.prefix import PrefixTokens
 from vitrail.nn.tokenizers.resnet_stem import ResNetStem
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.tokens import Tokens
-
-MOST_BLOCKS = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -183,7 +181,7 @@ def settle(config: ViTConfig) -> ViTConfig:
     for name in ("width", "depth", "heads"):
         if getattr(config, name) < 1:
             raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
-    if config.depth > MOST_BLOCKS:  # a config.json from anywhere must not keep us building for hours
+    if config.depth > MOST_BLOCKS:
         raise VitrailError(f"depth must be at most {MOST_BLOCKS}, got {config.depth}")
     if config.prefix < 0:
         raise VitrailError(f"prefix cannot be negative, got {config.prefix}")

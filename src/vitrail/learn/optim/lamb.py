@@ -3,18 +3,18 @@
 x weights, g gradient, m and v moments, t steps, w weight decay
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from vitrail.learn.optim.by_group import ByGroup
 from vitrail.learn.optim.moments import adam_updates
 
 LARGEST_NORM = 10.0
 
 
-class Lamb(torch.optim.Optimizer):
+class Lamb(ByGroup):
     """x <- x - lr phi(||x||) / ||u|| u  with  u = m' / (sqrt(v') + eps) + w x  [You+ 2020, algorithm 2].
 
     m' = m / (1 - beta1^t) and v' = v / (1 - beta2^t) are Adam's corrected moments. What the paper leaves open:
@@ -34,19 +34,7 @@ class Lamb(torch.optim.Optimizer):
     ) -> None:
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
-    @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            weights = [p for p in group["params"] if p.grad is not None]
-            if weights:
-                self._step_group(weights, group)
-        return loss
-
-    def _step_group(self, weights: list[Tensor], group: dict[str, Any]) -> None:
+    def step_group(self, weights: list[Tensor], group: dict[str, Any]) -> None:
         updates = adam_updates(self.state, weights, betas=group["betas"], eps=group["eps"])
         if group["weight_decay"] != 0:
             torch._foreach_add_(updates, weights, alpha=group["weight_decay"])
