@@ -6,7 +6,7 @@ from pathlib import Path
 from vitrail.jobs.check import Check
 from vitrail.jobs.findings import Finding, plural
 from vitrail.learn.training.progress_bar import clock
-from vitrail.report.rendering import count_columns, shorten
+from vitrail.rendering import count_columns, shorten
 
 Line = tuple[str, str]  # style, text
 EXAMPLES = 3  # pictures shown of a finding

@@ -211,8 +211,8 @@ def make_task(options: TrainOptions, data: DataSet, model: Any, device: str, wor
 
 def find_rate(options: TrainOptions, data: DataSet, model: Any, folder: Path, bar: ProgressBar) -> float:
     """A range test on the training pictures, with a picture of it; model and generators are as before afterwards."""
+    from vitrail.rendering import to_png
     from vitrail.report.range_test import draw_range_test
-    from vitrail.report.rendering import to_png
 
     bar.say("looking for a learning rate: a hundred steps, each a little faster than the one before")
     trial = copy.deepcopy(model).to(options.device)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import matplotlib
 from PIL import Image, ImageDraw, ImageFont, ImageOps
 
-from vitrail.report.rendering import BLUE, INK, ORANGE, STRONG, shorten
+from vitrail.rendering import BLUE, INK, ORANGE, STRONG, shorten
 
 CELL, GAP, MARGIN, TITLE = 96, 6, 20, 190  # pixels: a picture's square, between them, around, and the column of names
 ACROSS = 8  # pictures a row

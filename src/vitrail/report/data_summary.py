@@ -14,8 +14,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from vitrail.data.bad_files import BadFile
 from vitrail.data.dataset import DataSet, count_labels
 from vitrail.data.images import PictureError
+from vitrail.rendering import BLUE, INK, ORANGE, count_columns, house_style, shorten, to_svg
 from vitrail.report.page import Markup, definitions, drawing, element, label, section
-from vitrail.report.rendering import BLUE, INK, ORANGE, count_columns, house_style, shorten, to_svg
 
 MEASURED = 40  # pictures opened for their size
 NAMED_CLASSES = 40  # up to here each bar has its name; beyond, bars are sorted by height

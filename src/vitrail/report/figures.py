@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from vitrail.rendering import BLUE, INK, ORANGE, house_style, to_png, to_svg
 from vitrail.report.matrix import draw_confusion
-from vitrail.report.rendering import BLUE, INK, ORANGE, house_style, to_png, to_svg
 
 __all__ = ["History", "Panel", "draw_confusion", "draw_curves", "to_png", "to_svg"]
 

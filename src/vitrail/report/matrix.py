@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from vitrail.learn.metrics.confusion import confusion_shares, hardest_classes
-from vitrail.report.rendering import BLUE, INK, ORANGE, STRONG, count_columns, house_style, shorten
-from vitrail.report.tint import FAINTEST, tint
+from vitrail.rendering import BLUE, INK, ORANGE, STRONG, count_columns, house_style, shorten
+from vitrail.tint import FAINTEST, tint
 
 NUMBERED_CLASSES = 15  # up to here a cell holds its number
 LABELLED_CLASSES = 30  # up to here every class has its tick; beyond, about twenty have

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Literal, NamedTuple
 
-from vitrail.report.rendering import shorten
+from vitrail.rendering import shorten
 
 VOID = frozenset({"img", "link", "meta", "wbr"})  # elements without an end
 UNSHOWABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # categories Cc and Cs, but for tab and newline

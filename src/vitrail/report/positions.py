@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from vitrail.nn.positions.added import AddedPosition
+from vitrail.rendering import BLUE, INK, ORANGE, house_style, to_svg
 from vitrail.report.page import Markup, drawing, section
-from vitrail.report.rendering import BLUE, INK, ORANGE, house_style, to_svg
-from vitrail.report.tint import tint
+from vitrail.tint import tint
 from vitrail.tokens import Places
 
 SHOWN = 7  # maps a side, as in the paper

@@ -5,7 +5,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
 from vitrail.learn.optim.range_test import RangeTest, smooth_losses
-from vitrail.report.rendering import BLUE, INK, ORANGE, house_style
+from vitrail.rendering import BLUE, INK, ORANGE, house_style
 
 
 def draw_range_test(result: RangeTest) -> Figure:

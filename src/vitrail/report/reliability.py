@@ -5,8 +5,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from vitrail.learn.metrics.calibration import Calibration
+from vitrail.rendering import BLUE, INK, ORANGE, house_style, to_svg
 from vitrail.report.page import Markup, definitions, drawing, element, percent, section
-from vitrail.report.rendering import BLUE, INK, ORANGE, house_style, to_svg
 
 LEVEL = 0.01  # a mean gap smaller than this is not worth a word
 

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Bool, Float, UInt8
 
-from vitrail.report.rendering import BLUE, ORANGE
+from vitrail.rendering import BLUE, ORANGE
 
 FAINTEST = 0.2  # opacity of the smallest number above zero: a single mistake can be seen
 
