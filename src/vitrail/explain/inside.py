@@ -53,7 +53,8 @@ def share_inside(
 
 def enlarge(maps: Float[Tensor, "b gh gw"], size: tuple[int, int]) -> Float[Tensor, "b h w"]:
     """Bilinear, cell centers aligned, the border's value beyond the outermost centers; of what is made smaller, the mean."""
-    return F.interpolate(maps[:, None], size=size, mode="bilinear", align_corners=False, antialias=True)[:, 0]
+    smaller = any(new < old for new, old in zip(size, maps.shape[1:], strict=True))
+    return F.interpolate(maps[:, None], size=size, mode="bilinear", align_corners=False, antialias=smaller)[:, 0]
 
 
 def boxes_to_masks(boxes: Float[Tensor, "b 4"], size: tuple[int, int]) -> Bool[Tensor, "b h w"]:

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
 from vitrail.errors import VitrailError
 from vitrail.explain.figures.overlay import scale_end
-from vitrail.explain.record import record
-from vitrail.nn.heads.pooling import AttentionPool
+from vitrail.explain.maps import reading_map
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,51 +40,11 @@ def choose_pictures(wrong: Bool[np.ndarray, "n"], count: int = 12) -> Integer[np
 
 
 def look(model: Any, images: Float[Tensor, "b c h w"], indices: Sequence[int] | Integer[np.ndarray, "b"]) -> Looks | str:
-    """The maps of a batch of pictures, or in one line why this model has none.
-
-    With a class token: its row in the last layer's attention, mean over the heads, prefix tokens left out. With attention
-    pooling: the weights by which the head's one query reads the patches. With the mean: what each patch receives in the
-    last layer, mean over heads and queries. Of a convolutional net: its attention over places, mean over its maps.
-    """
+    """The maps of a batch of pictures by `reading_map`, or in one line why this model has none."""
     try:
-        shares, grid, words = _measure(model, images)
+        shares, words = reading_map(model, images)
     except VitrailError as error:
         return str(error)
-    if len(grid) != 2:
-        return f"the grid {grid} has no two axes to draw a map on"
-    maps = shares.float().cpu().numpy().reshape(-1, *grid)
+    maps = shares.float().cpu().numpy()
     mean = maps.mean(axis=(1, 2), keepdims=True)
     return Looks(indices=np.asarray(indices, dtype=np.int64), maps=maps / np.where(mean > 0, mean, 1), words=words)
-
-
-def _measure(model: Any, images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b cells"], tuple[int, ...], str]:
-    device, training = next(model.parameters()).device, model.training
-    model.eval()
-    try:
-        with torch.inference_mode():
-            if hasattr(model, "attention_maps"):
-                maps = model.attention_maps(images.to(device))  # b s gh gw
-                return (
-                    maps.mean(1).flatten(1),
-                    tuple(maps.shape[2:]),
-                    "the weight of each place in the head's attention, mean over its maps",
-                )
-            if isinstance(model.head.pool, AttentionPool):
-                tokens = model.forward_features(images.to(device))
-                return (
-                    model.head.pool.weights(tokens),
-                    tokens.grid,
-                    "the share of each patch in what the head's attention pooling reads",
-                )
-            with record(model, layers=[-1]) as seen:
-                tokens = model.forward_features(images.to(device))
-    finally:
-        model.train(training)
-    weights = seen.layers[-1].mean(dim=1)  # b n n, heads averaged
-    if weights.shape[-2:] != (tokens.x.shape[1],) * 2:
-        raise VitrailError(f"the last layer's attention is over {weights.shape[-1]} keys of its own, which are not the patches")
-    if model.head.pool_by == "class":
-        words = "the class token's attention to each patch in the last layer, mean over the heads"
-        return weights[:, 0, tokens.prefix :], tokens.grid, words
-    words = "the attention each patch receives in the last layer, mean over heads and queries (there is no class token)"
-    return weights[:, :, tokens.prefix :].mean(dim=1), tokens.grid, words

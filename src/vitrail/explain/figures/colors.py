@@ -1,6 +1,6 @@
 """Pictures and the colors of their tokens, side by side.
 
-b pictures, gh gw grid, y x picture, c channels
+b pictures, gh gw grid, h w picture
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from jaxtyping import Float, UInt8
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from vitrail.explain.figures.sheet import Sheet, finish_ramp
+from vitrail.explain.figures.sheet import Sheet
 from vitrail.rendering import house_style
 
 COLUMNS = 6
@@ -32,15 +32,17 @@ def draw_colors(colors: Float[Tensor, "b gh gw 3"], pictures: Sequence[UInt8[np.
             left, above = 0.1 + column * (across + gap), top + row * each
             if pictures is not None:
                 picture = pictures[number]
-                axes = sheet.picture_axes(left, above, across, down)
                 shown = np.repeat(picture, 3, axis=2) if picture.shape[2] == 1 else picture
-                axes.imshow(shown, interpolation="antialiased", aspect="auto")
+                sheet.picture(left, above, across, down, shown)
                 above += down + gap / 2
-            sheet.picture_axes(left, above, across, down).imshow(numbers[number], interpolation="none", aspect="auto")
+            sheet.picture(left, above, across, down, _bytes(numbers[number]))
         for channel, name in enumerate(NAMES):
-            axes = sheet.axes(0.1 + 1.42 * channel, 0.26, 1.2, 0.1)
             ramp = np.full((1, 65, 3), 0.5)
             ramp[0, :, channel] = np.linspace(0, 1, 65)
-            axes.imshow(ramp, interpolation="none", aspect="auto", extent=(0, 1, 0, 1))
-            finish_ramp(axes, name, ticks=(0.0, 1.0), labels=("1 %", "99 % of patches"))
+            place = 0.1 + 1.42 * channel
+            sheet.ramp(place, 0.22, 1.2, (0.0, 1.0), name, labels=("1 %", "99 % of patches"), pixels=_bytes(ramp))
         return sheet.figure
+
+
+def _bytes(colors: Float[np.ndarray, "h w 3"]) -> UInt8[np.ndarray, "h w 3"]:
+    return np.round(255 * colors).astype(np.uint8)

@@ -18,7 +18,7 @@ def draw_dots(
     """From 0 up, whole scale shown; `reference` is a dashed line to compare with."""
     layers, heads = values.shape
     with house_style():
-        width = min(7.2, max(3.8, 2.2 + 0.3 * layers))
+        width = min(7.2, max(5.0, 2.2 + 0.3 * layers))
         figure = Figure(figsize=(width, 3.1), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
         axes = figure.subplots()
         numbers = np.arange(layers)

@@ -4,10 +4,10 @@ k filters, ch channels, p q sides
 """
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from matplotlib.figure import Figure
 
-from vitrail.explain.figures.sheet import Sheet, finish_ramp, shade
+from vitrail.explain.figures.sheet import Sheet, shade
 from vitrail.explain.filters import Filters
 from vitrail.rendering import house_style, shorten
 
@@ -33,23 +33,24 @@ def draw_filters(filters: Filters) -> Figure:
         for number, (picture, share) in enumerate(zip(pictures, filters.shares.tolist(), strict=True)):
             row, column = divmod(number, columns)
             place = (0.1 + column * (side + gap), top + label + row * (side * tall / wide + gap + label))
-            axes = sheet.picture_axes(*place, side, side * tall / wide)
-            axes.imshow(_stretch(picture), interpolation="none", aspect="auto")
+            sheet.picture(*place, side, side * tall / wide, _stretch(picture))
             sheet.write(place[0], place[1] - 0.04, f"{100 * share:.1f} %" if share >= 0.001 else "< 0.1 %", fontsize=7)
         words = shorten(filters.words[0].upper() + filters.words[1:], int(sheet.width / 0.066))
         sheet.write(0.1, 0.18, words, fontsize=7.5)
-        ends = ("−largest", "0", "largest weight of each filter")
-        if colored:
-            axes = sheet.axes(0.1, 0.46, 1.9, 0.1)
-            ramp = np.repeat(np.linspace(0, 1, 129)[None, :, None], 3, axis=2)
-            axes.imshow(ramp, interpolation="none", aspect="auto", extent=(-1, 1, 0, 1))
-            finish_ramp(axes, "weight of red, green and blue", ticks=(-1.0, 0.0, 1.0), labels=ends)
-        else:
-            axes = sheet.ramp(0.1, 0.46, 1.9, -1.0, 1.0, "weight", labels=ends)
-        axes.get_xticklabels()[2].set(horizontalalignment="center")
+        gray = np.round(np.linspace(0, 255, 129)).astype(np.uint8)[None, :, None].repeat(3, axis=2)
+        sheet.ramp(
+            0.1,
+            0.46,
+            1.9,
+            (-1.0, 0.0, 1.0),
+            f"weight{' of red, green and blue' if colored else ''}, over the largest of each filter",
+            pixels=gray if colored else None,
+        )
         return sheet.figure
 
 
-def _stretch(picture: Float[np.ndarray, "ch p q"]) -> np.ndarray:
+def _stretch(picture: Float[np.ndarray, "ch p q"]) -> UInt8[np.ndarray, "p q _"]:
     limit = float(np.abs(picture).max()) or 1.0
-    return shade(picture[0], limit) if len(picture) == 1 else 0.5 + 0.5 * picture.transpose(1, 2, 0) / limit
+    if len(picture) == 1:
+        return shade(picture[0], limit)
+    return np.round(127.5 * (1 + picture.transpose(1, 2, 0) / limit)).astype(np.uint8)

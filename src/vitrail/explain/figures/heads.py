@@ -33,24 +33,21 @@ def draw_divergence(divergence: Float[Tensor, "l h h"]) -> Figure:
     layers, heads = numbers.shape[:2]
     limit = float(numbers.max(initial=0.0)) or 1.0
     side = min(1.3, max(0.8, 0.16 * heads))
-    gap_across, gap_down, left, top = 0.3, 0.42, 0.36, 0.98
+    gap_across, gap_down, left, top = 0.3, 0.42, 0.3, 1.02
     columns = min(layers, int((WIDEST - left + gap_across) / (side + gap_across)))
     rows = -(-layers // columns)
     with house_style():
-        sheet = Sheet(max(left + columns * (side + gap_across), 3.2), top + rows * (side + gap_down))
+        sheet = Sheet(max(left + columns * (side + gap_across), 3.9), top + rows * (side + gap_down))
         for layer in range(layers):
             row, column = divmod(layer, columns)
             place = (left + column * (side + gap_across), top + row * (side + gap_down))
-            axes = sheet.axes(*place, side, side)
-            axes.imshow(shade(numbers[layer], limit), interpolation="none", aspect="auto")
-            axes.set_title(f"layer {layer}", loc="left", fontsize=7.5, fontweight="normal", pad=3)
-            shown = range(0, heads, max(1, -(-heads // 6)))
-            axes.set_xticks(shown, labels=[str(head) for head in shown], fontsize=6.5)
-            axes.set_yticks(shown, labels=[str(head) for head in shown], fontsize=6.5)
-            axes.tick_params(length=0, pad=2)
-            axes.spines[:].set(visible=True, alpha=0.35, linewidth=0.5)
+            sheet.picture(*place, side, side, shade(numbers[layer], limit))
+            sheet.write(place[0], place[1] - 0.05, f"layer {layer}", fontsize=7.5)
+            for head in range(0, heads, max(1, -(-heads // 6))):
+                middle = (head + 0.5) * side / heads
+                sheet.write(place[0] + middle, place[1] + side + 0.04, str(head), fontsize=6.5, ha="center", va="top")
+                sheet.write(place[0] - 0.04, place[1] + middle, str(head), fontsize=6.5, ha="right", va="center")
         sheet.write(0.1, 0.2, "How differently heads attend: head against head", fontsize=9, fontweight="bold")
-        sheet.ramp(
-            left, 0.5, 1.8, 0.0, limit, "Jensen–Shannon divergence, bits (at most 1)", labels=("0 alike", f"{limit:.3g}")
-        )
+        words = "Jensen–Shannon divergence, bits: 0 alike, 1 no key in common"
+        sheet.ramp(left, 0.5, 1.8, (0.0, limit), words)
         return sheet.figure

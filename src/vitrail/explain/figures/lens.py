@@ -25,7 +25,7 @@ def draw_lens(lens: Lens, labels: Sequence[str] | None = None, *, picture: int =
     whole = lens.whole[:, picture].double().cpu().numpy()  # l k
     target = int(whole[-1].argmax()) if target is None else target
     patches = lens.patches[:, picture, ..., target].double().cpu().numpy()  # l gh gw
-    names = [str(number) for number in range(whole.shape[1])] if labels is None else [shorten(label, 24) for label in labels]
+    names = [str(number) for number in range(whole.shape[1])] if labels is None else [shorten(label, 20) for label in labels]
     order = sorted(range(whole.shape[1]), key=lambda k: (k != target, -whole[-1, k]))[: len(HUES)]
     steps, tall, wide = patches.shape
     columns = min(COLUMNS, steps)
@@ -36,7 +36,7 @@ def draw_lens(lens: Lens, labels: Sequence[str] | None = None, *, picture: int =
     top = 0.32 + curves + 1.2
     with house_style():
         sheet = Sheet(width, top + -(-steps // columns) * (down + 0.3) + 0.05)
-        axes = sheet.axes(left, 0.32, width - left - 1.75, curves)
+        axes = sheet.axes(left, 0.32, width - left - 1.85, curves)
         numbers = np.arange(steps)
         for hue, k in zip(HUES, order, strict=False):
             axes.plot(numbers, whole[:, k], color=hue, marker="o", markersize=3)
@@ -54,11 +54,10 @@ def draw_lens(lens: Lens, labels: Sequence[str] | None = None, *, picture: int =
             fontsize=8,
         )
         words = f"probability of {names[target]}, patch by patch"
-        sheet.ramp(left, top - 0.5, 1.8, 0.0, limit, words, labels=("0", f"{100 * limit:.3g} %"))
+        sheet.ramp(left, top - 0.5, 1.8, (0.0, limit), words, labels=("0", f"{100 * limit:.3g} %"))
         for step in range(steps):
             row, column = divmod(step, columns)
             place = (left + column * (across + gap), top + 0.1 + row * (down + 0.3))
-            small = sheet.picture_axes(*place, across, down)
-            small.imshow(shade(patches[step], limit), interpolation="none", aspect="auto")
+            sheet.picture(*place, across, down, shade(patches[step], limit))
             sheet.write(place[0], place[1] - 0.04, "embedding" if step == 0 else f"layer {step - 1}", fontsize=7)
         return sheet.figure

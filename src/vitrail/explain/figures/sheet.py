@@ -25,7 +25,7 @@ class Sheet:
     def __init__(self, width: float, height: float, *, dpi: int = 144) -> None:
         self.width, self.height = float(width), float(height)
         self.figure = Figure(figsize=(self.width, self.height), dpi=dpi)
-        self.page = self.axes(0, 0, width, height)
+        self.page = self.axes(0.0, 0.0, self.width, self.height)
         self.page.set(xlim=(0, width), ylim=(height, 0), autoscale_on=False)
         self.page.set_axis_off()
 

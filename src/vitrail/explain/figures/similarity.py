@@ -11,9 +11,9 @@ from jaxtyping import Integer
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from vitrail.explain.figures.sheet import Sheet, shade, short_number
+from vitrail.explain.figures.sheet import Sheet, shade
 from vitrail.explain.positions import Kind, Similarity
-from vitrail.rendering import BLUE, INK, ORANGE, house_style
+from vitrail.rendering import INK, house_style
 
 SHOWN = 7  # maps a side, as in the paper
 TITLES: Mapping[Kind, str] = MappingProxyType(
@@ -56,10 +56,7 @@ def draw_similarity(similarity: Similarity) -> Figure:
             for j in range(len(columns)):
                 corner = (j * (width + gap) - 0.5, i * (height + gap) - 0.5)
                 axes.add_patch(Rectangle(corner, width, height, fill=False, edgecolor=INK, alpha=0.35, linewidth=0.5))
-        ends = (short_number(-limit), "0", short_number(limit))
-        if similarity.kind == "cosine":
-            ends = ("−1 opposite", "0", "1 the same")
-        legend = sheet.ramp(0.5, 0.28, 1.9, -(limit or 1.0), limit or 1.0, TITLES[similarity.kind], labels=ends)
-        for label, color in zip(legend.get_xticklabels(), (ORANGE, INK, BLUE), strict=True):
-            label.set_color(color)
+        ends = (-(limit or 1.0), 0.0, limit or 1.0)
+        labels = ("−1 opposite", "0", "1 the same") if similarity.kind == "cosine" else ()
+        sheet.ramp(0.5, 0.22, 1.9, ends, TITLES[similarity.kind], labels=labels)
         return sheet.figure

@@ -31,10 +31,10 @@ def draw_steps(steps: Steps, *, count: int = 8) -> Figure:
     asking = float(max(np.abs(query).max(), np.abs(keys).max()))
     reading = float(max(np.abs(output).max(), np.abs(values).max()))
     scores, scaled, weights = (part.double().cpu().numpy() for part in (steps.scores, steps.scaled, steps.weights))
-    lefts = np.cumsum([NAMES, VECTOR + GAP, BARS + GAP, BARS + GAP, BARS + GAP])
+    lefts = np.cumsum([NAMES, VECTOR + GAP, BARS + GAP, BARS + GAP, BARS + GAP]).tolist()
     width, bottom = lefts[-1] + VECTOR + 0.12, TOP + lines * LINE
     with house_style():
-        sheet = Sheet(width, bottom + 1.0)
+        sheet = Sheet(width, bottom + 1.1)
         head = f"Layer {steps.layer}, head {steps.head}: how {_place(steps.asker)} reads the picture"
         sheet.write(0.1, 0.2, head, fontsize=9, fontweight="bold")
         _title(sheet, lefts[0], 0.5, "1  query q")
@@ -58,8 +58,11 @@ def draw_steps(steps: Steps, *, count: int = 8) -> Figure:
         _bars(sheet, lefts[3], lines, [*(float(weights[key]) for key in order), *left_over], percent=True)
         _title(sheet, lefts[4], bottom + 0.2, "6  Σ weight · v" + ("" if steps.read is None else " + read"))
         _strip(sheet, output, reading, lefts[4], bottom + 0.28)
-        for left, limit, words in ((lefts[0], asking, "queries and keys"), (lefts[4], reading, "values and sum")):
-            sheet.ramp(left, bottom + 0.72 - (0.38 if left == lefts[0] else 0), VECTOR, -(limit or 1.0), limit or 1.0, words)
+        for left, top, limit, words in (
+            (lefts[0], bottom + 0.3, asking, "queries and keys"),
+            (lefts[4], bottom + 0.78, reading, "values and sum"),
+        ):
+            sheet.ramp(left, top, VECTOR, (-(limit or 1.0), 0.0, limit or 1.0), words)
         return sheet.figure
 
 
@@ -84,8 +87,7 @@ def _title(sheet: Sheet, left: float, top: float, words: str, *, strong: bool = 
 
 
 def _strip(sheet: Sheet, row: Float[np.ndarray, "1 d"], limit: float, left: float, top: float) -> None:
-    axes = sheet.picture_axes(left, top, VECTOR, LINE - 0.08)
-    axes.imshow(shade(row, limit), interpolation="none", aspect="auto")
+    sheet.picture(left, top, VECTOR, LINE - 0.08, shade(row, limit))
 
 
 def _bars(sheet: Sheet, left: float, lines: int, numbers: list[float], *, percent: bool = False) -> None:
