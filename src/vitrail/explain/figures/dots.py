@@ -22,8 +22,10 @@ def draw_dots(
         figure = Figure(figsize=(width, 3.1), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
         axes = figure.subplots()
         numbers = np.arange(layers)
-        axes.plot(np.repeat(numbers, heads), values.flatten(), "o", color=BLUE, alpha=0.55, markersize=4.5, markeredgewidth=0)
-        axes.plot(numbers, values.mean(axis=1), color=ORANGE, marker="_" if layers == 1 else None, markersize=14)
+        aside = np.linspace(-0.14, 0.14, heads) if heads > 1 else np.zeros(1)  # heads side by side, to be told apart
+        places = (numbers[:, None] + aside).flatten()
+        axes.plot(places, values.flatten(), "o", color=BLUE, alpha=0.6, markersize=4.5, markeredgewidth=0, zorder=3)
+        axes.plot(numbers, values.mean(axis=1), color=ORANGE, linewidth=1.4, marker="_", markersize=10)
         words = [f"one of {heads} heads" if heads > 1 else "the head", "mean over the heads"]
         if reference is not None:
             axes.axhline(reference, color=INK, linewidth=1, linestyle=(0, (4, 3)))

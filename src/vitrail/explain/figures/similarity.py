@@ -55,7 +55,9 @@ def draw_similarity(similarity: Similarity) -> Figure:
         for i in range(len(rows)):
             for j in range(len(columns)):
                 corner = (j * (width + gap) - 0.5, i * (height + gap) - 0.5)
-                axes.add_patch(Rectangle(corner, width, height, fill=False, edgecolor=INK, alpha=0.35, linewidth=0.5))
+                axes.add_patch(
+                    Rectangle(corner, width, height, fill=False, edgecolor=INK, alpha=0.35, linewidth=0.5, clip_on=False)
+                )
         ends = (-(limit or 1.0), 0.0, limit or 1.0)
         labels = ("−1 opposite", "0", "1 the same") if similarity.kind == "cosine" else ()
         sheet.ramp(0.5, 0.22, 1.9, ends, TITLES[similarity.kind], labels=labels)
