@@ -45,9 +45,9 @@ def draw_steps(steps: Steps, *, count: int = 8) -> Figure:
         sheet = Sheet(width, bottom + 1.1)
         head = f"Layer {steps.layer}, head {steps.head}: how {_place(steps.asker)} reads the picture"
         sheet.write(0.1, 0.2, head, fontsize=9, fontweight="bold")
-        for number, line in enumerate(WORDS):
+        for number, sentence in enumerate(WORDS):
             column, row = divmod(number, 3)
-            sheet.write(lefts[1] + 2.35 * column, 0.5 + 0.19 * row, line, fontsize=7)
+            sheet.write(lefts[1] + 2.35 * column, 0.5 + 0.19 * row, sentence, fontsize=7)
         _title(sheet, lefts[0], 0.5, "1  query q")
         _strip(sheet, query, asking, lefts[0], 0.58)
         for number, (title, left) in enumerate(
