@@ -71,12 +71,12 @@ def test_maps_of_layers_and_heads(layers, heads, grid, with_picture):
     assert len(shapes) == layers * heads + 1  # and the scale
     assert shapes[:-1] == pytest.approx([grid[1] / grid[0]] * layers * heads)
     assert f"layer {layers - 1}" in found
-    assert any(text.endswith(" or more") for text in found)
+    assert any(text.endswith(" times") for text in found)
 
 
 def test_maps_have_the_numbers_and_scale_they_are_given():
     figure = figures.draw_maps(random(2, 2, 2, 2), layers=[4, 7], heads=[1, 5], highest=6.0)
-    assert {"layer 4", "layer 7", "head 1", "head 5", "6 or more"} <= set(check(figure))
+    assert {"layer 4", "layer 7", "head 1", "head 5", "6 times"} <= set(check(figure))
 
 
 def test_distance():
@@ -178,6 +178,13 @@ def test_steps(position, count):
     assert (f"{16 - count} others" in found) == (count < 16)
     assert ("4  / √8 + bias" in found) == (position != "learned_1d")
     assert ("6  Σ weight · v + read" in found) == (position == "relative_shaw")
+    assert "Layer 0, head 1: how the class token reads the picture" in found
+
+
+def test_steps_on_a_group_within_a_window():
+    model = vt.create_model("gsa_p12_small", width=8, windows=(3,), depths=(1,), image_size=(24, 24))
+    steps = six_steps(model, torch.randn(1, 1, 24, 24), query=(1, 2))
+    assert any(text.startswith("patch (") for text in check(figures.draw_steps(steps, count=200)))
 
 
 def test_faithfulness_curves():
