@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
-from vitrail.deploy.studio.runs import CONFIG_YAML, describe_score, find_run_folders
+from vitrail.deploy.studio.runs import describe_score, find_run_folders
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.errors import VitrailError
 from vitrail.explain.cells import features_grid
 from vitrail.explain.methods import METHODS, methods_for
 from vitrail.explain.positions import Similarity, position_similarity
+from vitrail.learn.training.run_folder import CONFIG as CONFIG_YAML
 from vitrail.models.catalogue import ARCHITECTURES, build_model, count_parameters
 from vitrail.models.folder import CONFIG, WEIGHTS, find, load, read_config
 from vitrail.nn.attention.multi_head import MultiHeadAttention
