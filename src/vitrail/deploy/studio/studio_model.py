@@ -128,9 +128,14 @@ class StudioModel:
         self._model = None
 
     @property
-    def version(self) -> object:
-        """Another whenever the weights are others."""
+    def stored(self) -> object:
+        """Another whenever the weights on disk are others."""
         return stamp_of(self.folder / WEIGHTS)
+
+    @property
+    def version(self) -> object:
+        """Of the weights that `model` gave last."""
+        return self._stamp
 
     def to_json(self) -> dict[str, Any]:
         return {"id": self.id, "name": self.name, **self.facts().to_json(), "score": describe_score(self.run)}
