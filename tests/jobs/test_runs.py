@@ -119,6 +119,7 @@ def test_sorting_is_by_validation_within_a_data_set(tmp_path):
     (begun / "state" / "step-000000040" / "state.json").write_text("{}")
     assert read_run(begun).validation == 0.9  # of the best row
     (begun / "results.csv").write_text("epoch\n")
+    os.utime(begun / "results.csv", (LONG_AGO, LONG_AGO))
     os.utime(tmp_path / "d" / "results.csv", (LONG_AGO + 9, LONG_AGO + 9))
 
     def names(**options):
