@@ -9,6 +9,9 @@ from torch.testing import assert_close
 import vitrail as vt
 from vitrail.nn.attention.kernel import Kernel
 from vitrail.nn.attention.multi_head import MultiHeadAttention, merge_heads
+from vitrail.nn.blocks.encoder_block import EncoderBlock
+from vitrail.nn.encoders.plain import PlainEncoder
+from vitrail.tokens import Tokens
 
 OPTIONS = {"width": 48, "heads": 3, "depth": 4, "image_size": (32, 48), "num_classes": 7}
 
@@ -90,6 +93,43 @@ def test_one_thread_records_while_another_predicts(model):
     assert not wrong
 
 
+def test_some_heads_and_queries_are_rows_of_the_whole_and_keep_nothing_else(model):
+    images = torch.randn(2, 3, 32, 48)
+    with torch.no_grad(), vt.explain.record(model) as whole:
+        model(images)
+    with torch.no_grad(), vt.explain.record(model, layers=[1, -1], heads=[-1, 0, 2], queries=[5, -7]) as some:
+        model(images)
+    assert some.layers[0].shape == (2, 2, 2, 7)  # heads 2 and 0, tokens 5 and 0, in this order
+    for entry, layer in enumerate((1, 3)):
+        assert some.find(layer) == some.find(layer - 4) == entry
+        assert_close(some.layers[entry], whole.layers[layer][:, [2, 0]][:, :, [5, 0]])
+        assert_close(some.layers[entry] @ some.values[entry], some.outputs[entry], atol=1e-6, rtol=1e-5)
+        assert_close(some.outputs[entry], whole.outputs[layer][:, [2, 0]][:, :, [5, 0]])
+        for kept in (some.layers[entry], some.values[entry], some.outputs[entry]):
+            assert kept.untyped_storage().nbytes() == kept.nbytes  # no view that holds the whole
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_masks_are_cut_with_the_queries(causal):
+    stack = PlainEncoder([EncoderBlock(12, attention=MultiHeadAttention(12, heads=2), mlp=torch.nn.Identity())], causal=causal)
+    tokens = Tokens(torch.randn(2, 5, 12), grid=(5,), mask=torch.tensor([[True] * 5, [True] * 3 + [False] * 2]))
+    segments = torch.tensor([[0, 0, 1, 1, 1], [0, 0, 0, 1, 1]])
+    for options in ({}, {"segments": segments}):
+        with torch.no_grad(), vt.explain.record(stack) as whole:
+            stack(tokens, **options)
+        with torch.no_grad(), vt.explain.record(stack, heads=[1], queries=[4, 2]) as some:
+            stack(tokens, **options)
+        assert (whole.layers[0] == 0).any()
+        assert_close(some.layers[0], whole.layers[0][:, [1]][:, :, [4, 2]])
+
+
+def test_recording_holds_no_graph(model):
+    with vt.explain.record(model) as seen:
+        model(torch.randn(1, 3, 32, 48))
+    for kept in (*seen.layers, *seen.values, *seen.outputs):
+        assert not kept.requires_grad
+
+
 class Opaque(Kernel):
     name = "opaque"
     supports = frozenset()
@@ -103,6 +143,14 @@ def test_what_cannot_be_recorded_says_so(model):
         pass
     with pytest.raises(vt.VitrailError, match="layer 4 does not exist: the model has 4"), vt.explain.record(model, layers=[4]):
         pass
+    with pytest.raises(vt.VitrailError, match=r"head 3 does not exist: encoder.blocks.0.attention has 3"):  # noqa: SIM117
+        with vt.explain.record(model, heads=[3]):
+            pass
+    with (
+        vt.explain.record(model, queries=[7]),
+        pytest.raises(vt.VitrailError, match=r"query 7 does not exist: .* has 7, 0 to 6"),
+    ):
+        model(torch.randn(1, 3, 32, 48))
     model.encoder.blocks[2].attention.kernel = Opaque()
     with pytest.raises(vt.VitrailError, match="opaque attention has no weights"), vt.explain.record(model):
         pass

@@ -1,4 +1,4 @@
-"""Where a model looks: how much of each patch goes into what the head reads, and such a map laid over its picture.
+"""Where a model looks: how much of each patch goes into what the head reads.
 
 b pictures, m chosen pictures, h w picture, c channels, gh gw grid
 """
@@ -8,18 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from jaxtyping import Bool, Float, Integer, UInt8
-from PIL import Image
+from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
 from vitrail.errors import VitrailError
-from vitrail.explain.record import record
-from vitrail.nn.heads.pooling import AttentionPool
-
-SMALLEST = 128  # pixels of the longer side that an overlay has at least: a 4x4 map needs room to be smooth
-NOTHING, MUCH = np.array([204.0, 103.0, 29.0]), np.array([255.0, 222.0, 110.0])  # the tint's ends
-STEPS = (1.5, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 50, 60, 80, 100)  # where a scale may end
+from vitrail.explain.figures.overlay import scale_end
+from vitrail.explain.maps import reading_map
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +27,7 @@ class Looks:
     @property
     def highest(self) -> float:
         """Where the common scale ends: a round number that 97 of 100 patches stay below."""
-        reached = float(np.quantile(self.maps, 0.97)) if self.maps.size else 1.0
-        return float(next((step for step in STEPS if step >= reached), np.ceil(reached)))
+        return scale_end(self.maps)
 
 
 def choose_pictures(wrong: Bool[np.ndarray, "n"], count: int = 12) -> Integer[np.ndarray, "m"]:
@@ -47,70 +40,11 @@ def choose_pictures(wrong: Bool[np.ndarray, "n"], count: int = 12) -> Integer[np
 
 
 def look(model: Any, images: Float[Tensor, "b c h w"], indices: Sequence[int] | Integer[np.ndarray, "b"]) -> Looks | str:
-    """The maps of a batch of pictures, or in one line why this model has none.
-
-    With a class token: its row in the last layer's attention, mean over the heads, prefix tokens left out. With attention
-    pooling: the weights by which the head's one query reads the patches. With the mean: what each patch receives in the
-    last layer, mean over heads and queries. Of a convolutional net: its attention over places, mean over its maps.
-    """
+    """The maps of a batch of pictures by `reading_map`, or in one line why this model has none."""
     try:
-        shares, grid, words = _measure(model, images)
+        shares, words = reading_map(model, images)
     except VitrailError as error:
         return str(error)
-    if len(grid) != 2:
-        return f"the grid {grid} has no two axes to draw a map on"
-    maps = shares.float().cpu().numpy().reshape(-1, *grid)
+    maps = shares.float().cpu().numpy()
     mean = maps.mean(axis=(1, 2), keepdims=True)
     return Looks(indices=np.asarray(indices, dtype=np.int64), maps=maps / np.where(mean > 0, mean, 1), words=words)
-
-
-def _measure(model: Any, images: Float[Tensor, "b c h w"]) -> tuple[Float[Tensor, "b cells"], tuple[int, ...], str]:
-    device, training = next(model.parameters()).device, model.training
-    model.eval()
-    try:
-        with torch.inference_mode():
-            if hasattr(model, "attention_maps"):
-                maps = model.attention_maps(images.to(device))  # b s gh gw
-                return (
-                    maps.mean(1).flatten(1),
-                    tuple(maps.shape[2:]),
-                    "the weight of each place in the head's attention, mean over its maps",
-                )
-            if isinstance(model.head.pool, AttentionPool):
-                tokens = model.forward_features(images.to(device))
-                return (
-                    model.head.pool.weights(tokens),
-                    tokens.grid,
-                    "the share of each patch in what the head's attention pooling reads",
-                )
-            with record(model, layers=[-1]) as seen:
-                tokens = model.forward_features(images.to(device))
-    finally:
-        model.train(training)
-    weights = seen.layers[-1].mean(dim=1)  # b n n, heads averaged
-    if weights.shape[-2:] != (tokens.x.shape[1],) * 2:
-        raise VitrailError(f"the last layer's attention is over {weights.shape[-1]} keys of its own, which are not the patches")
-    if model.head.pool_by == "class":
-        words = "the class token's attention to each patch in the last layer, mean over the heads"
-        return weights[:, 0, tokens.prefix :], tokens.grid, words
-    words = "the attention each patch receives in the last layer, mean over heads and queries (there is no class token)"
-    return weights[:, :, tokens.prefix :].mean(dim=1), tokens.grid, words
-
-
-def overlay(
-    picture: UInt8[np.ndarray, "h w c"], shares: Float[np.ndarray, "gh gw"], highest: float
-) -> UInt8[np.ndarray, "y x 3"]:
-    """The picture in faint gray under the map, interpolated bilinearly: nothing at 0, bright yellow at `highest` and above."""
-    gray = Image.fromarray(picture.mean(axis=-1).astype(np.uint8))
-    factor = -(-SMALLEST // max(gray.size)) if max(gray.size) < SMALLEST else 1
-    gray = gray.resize((gray.width * factor, gray.height * factor), Image.Resampling.NEAREST)
-    heat = np.asarray(Image.fromarray(shares.astype(np.float32)).resize(gray.size, Image.Resampling.BILINEAR))
-    strength = np.clip(heat / highest, 0, 1)[..., None]
-    faint = 30 + 0.5 * np.asarray(gray, dtype=np.float64)[..., None]
-    tint = NOTHING + (MUCH - NOTHING) * strength
-    return np.round(faint * (1 - 0.85 * strength) + tint * 0.85 * strength).astype(np.uint8)
-
-
-def scale(highest: float) -> UInt8[np.ndarray, "y x 3"]:
-    """The legend, by the same arithmetic: from 0 to `highest` over mid-gray."""
-    return overlay(np.full((12, 240, 1), 110, dtype=np.uint8), np.linspace(0, highest, 240)[None, :], highest)

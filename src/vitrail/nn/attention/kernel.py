@@ -1,6 +1,6 @@
 """What an attention kernel is: a way to read values by queries and keys, and the list of what it can honor.
 
-b batch, h heads, n queries, m keys, d key width, e value width
+b batch, h heads, n queries, m keys, d key width, e value width, i chosen heads, j chosen queries
 """
 
 from typing import Literal, get_args
@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
+from vitrail.nn.attention.part import WHOLE, Part
 from vitrail.scope import Scope
 
 Feature = Literal["mask", "causal", "cross", "bias", "read", "weights"]
@@ -26,8 +27,13 @@ class Kernel(nn.Module):
     ) -> Float[Tensor, "b h n e"]:
         raise NotImplementedError
 
-    def weights(self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: Scope) -> Float[Tensor, "b h n m"]:
-        """Row-stochastic weights over the kernel's own keys, for `explain`; listed in `supports` as "weights"."""
+    def weights(
+        self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: Scope, part: Part = WHOLE
+    ) -> Float[Tensor, "b i j m"]:
+        """Row-stochastic weights over the kernel's own keys, for `explain`; listed in `supports` as "weights".
+
+        q and k are those of all heads and queries, since positions and masks are about all; `part` says whose rows to give.
+        """
         raise VitrailError(f"{self.name} attention has no weights to record: it never forms a row for a query")
 
 

@@ -1,11 +1,15 @@
-"""The softmax kernel: `attend` with whatever the position scheme has to say."""
+"""The softmax kernel: `attend` with whatever the position scheme has to say.
+
+b batch, h heads, n queries, m keys, d key width, e value width, i chosen heads, j chosen queries
+"""
 
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
 from vitrail.nn.attention.kernel import EVERYTHING, Kernel
-from vitrail.nn.functional.attention import attend, attention_weights
+from vitrail.nn.attention.part import WHOLE, Part
+from vitrail.nn.functional.attention import attend, attention_weights, causal_mask
 from vitrail.scope import Scope
 
 
@@ -35,7 +39,14 @@ class SoftmaxKernel(Kernel):
         bias = position.bias(q, k, scope) if position is not None and position.biases else None
         return attend(q, k, v, bias=bias, mask=scope.mask, causal=scope.causal, dropout=dropout)
 
-    def weights(self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: Scope) -> Float[Tensor, "b h n m"]:
-        position = scope.position
-        bias = position.bias(q, k, scope) if position is not None and position.biases else None
-        return attention_weights(q, k, bias=bias, mask=scope.mask, causal=scope.causal, finite=True)
+    def weights(
+        self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: Scope, part: Part = WHOLE
+    ) -> Float[Tensor, "b i j m"]:
+        """A bias is formed for all and then cut, because a scheme knows heads and queries by their order; the product is not."""
+        position, mask = scope.position, scope.mask
+        bias = part.of(position.bias(q, k, scope)) if position is not None and position.biases else None
+        if scope.causal:
+            seen = causal_mask(q.shape[-2], k.shape[-2], device=q.device)
+            mask = seen if mask is None else mask & seen
+        mask = None if mask is None else part.of(mask)
+        return attention_weights(part.of(q), part.of_heads(k), bias=bias, mask=mask, finite=True)

@@ -1,7 +1,7 @@
 """Local attention on a group: each token sees the n×n cells around it, at every element.
 
 b batch, c blocks of the grid, t heads, g elements, n queries and m keys of all, i queries of a block, j keys that a block sees,
-d key width, e value width
+d key width, e value width, s chosen heads, r chosen queries
 """
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from vitrail.errors import VitrailError
 from vitrail.nn.attention.kernel import Kernel
+from vitrail.nn.attention.part import WHOLE, Part
 from vitrail.nn.functional.attention import attend, attention_weights
 from vitrail.nn.groups.pairs import relative_positions
 from vitrail.nn.groups.relative import GroupRelative
@@ -48,7 +49,9 @@ class LocalKernel(Kernel):
         )
         return join_blocks(attend(q, k, v, bias=self.bias(q, scope, block)), (height, width), block)
 
-    def weights(self, q: Float[Tensor, "b t n d"], k: Float[Tensor, "b t m d"], scope: Scope) -> Float[Tensor, "b t n m"]:
+    def weights(
+        self, q: Float[Tensor, "b t n d"], k: Float[Tensor, "b t m d"], scope: Scope, part: Part = WHOLE
+    ) -> Float[Tensor, "b s r m"]:
         """Over all keys: 0 outside of the window."""
         grid, batch, keys = _position(scope).grid(scope), len(q), k.shape[2]
         q, near = cut_blocks(q, grid, 1), cut_surroundings(k, grid, 1, self.reach)  # a cell is a block, c = cells
@@ -59,7 +62,7 @@ class LocalKernel(Kernel):
         number = cut_surroundings(number, grid, 1, self.reach)[:, 0, :, 0]  # c j
         full = local.new_zeros(*local.shape[:4], keys)
         full.scatter_add_(4, number[None, :, None, None].expand(local.shape), local)
-        return full.permute(0, 2, 3, 1, 4).flatten(2, 3)
+        return part.of(full.permute(0, 2, 3, 1, 4).flatten(2, 3))
 
     def bias(self, q: Float[Tensor, "bc t i d"], scope: Scope, block: int) -> Float[Tensor, "bc t i j"]:
         """What the position says of the pairs within a block's sight, and -inf for those that are not in each other's window."""

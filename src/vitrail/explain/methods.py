@@ -1,0 +1,128 @@
+"""The ways to explain an answer by a map over the picture, by name.
+
+b batch, ch channels, h w picture, gh gw grid
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from vitrail.errors import VitrailError, check_choice
+from vitrail.explain.cells import features_grid
+from vitrail.explain.chain import check_chain
+from vitrail.explain.evaluating import at_model, evaluating
+from vitrail.explain.gradients import input_gradient
+from vitrail.explain.look import look
+from vitrail.explain.maps import attention_map, pooling_map, pools_by_attention
+from vitrail.explain.occlusion import occlusion
+from vitrail.explain.record import attention_layers, refuse_without_weights
+from vitrail.explain.relevance import relevance
+from vitrail.explain.rollout import rollout
+
+Needs = Literal["attention", "chain", "pooling", "any"]
+
+
+class Method(NamedTuple):
+    """A way to make a map, and what a model must have for it."""
+
+    name: str
+    words: str
+    needs: Needs
+    make: Callable[[Any, Tensor, Tensor | None], Tensor]
+    hidden: bool = False  # only for comparisons
+
+
+def _attention(model: Any, images: Tensor, target: Tensor | None) -> Tensor:
+    queries = [0] if model.head.pool_by == "class" else None
+    return attention_map(look(model, images, layers=[-1], queries=queries))
+
+
+def _rollout(model: Any, images: Tensor, target: Tensor | None) -> Tensor:
+    check_chain(model)
+    return rollout(look(model, images))
+
+
+def _pooling(model: Any, images: Tensor, target: Tensor | None) -> Tensor:
+    return pooling_map(model, images)
+
+
+def _random(model: Any, images: Tensor, target: Tensor | None) -> Tensor:
+    with evaluating(model), torch.no_grad():
+        grid = features_grid(model.forward_features(at_model(model, images)))
+    return torch.rand(len(images), *grid, device=images.device)
+
+
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {
+        method.name: method
+        for method in (
+            Method(
+                "relevance", "attention weighted by the gradient of the class's score, through all layers", "chain", relevance
+            ),
+            Method("rollout", "attention multiplied through all layers, whatever the class", "chain", _rollout),
+            Method(
+                "attention",
+                "attention in the last layer: the class token's, or what each patch receives",
+                "attention",
+                _attention,
+            ),
+            Method("pooling", "the weights by which the head reads each place", "pooling", _pooling),
+            Method("gradient", "the gradient of the class's score times the picture", "any", input_gradient),
+            Method("occlusion", "how much the class's log-odds drop when a patch is hidden", "any", occlusion),
+            Method("random", "random numbers, to compare with", "any", _random, hidden=True),
+        )
+    }
+)
+DEFAULT = "relevance"
+OTHERWISE = ("pooling", "occlusion")  # where a model has no chain of attention
+
+
+def methods_for(model: Any) -> tuple[str, ...]:
+    """The methods that work on a model, in the order of `METHODS`; hidden ones left out."""
+    return tuple(name for name, method in METHODS.items() if not method.hidden and lack(model, method.needs) is None)
+
+
+def explain_map(
+    model: Any, images: Float[Tensor, "b ch h w"], method: str = "auto", target: Int[Tensor, "b"] | None = None
+) -> Float[Tensor, "b gh gw"]:
+    """The share of each cell in why a picture is `target`, by default the most likely class: nothing is negative, and sums are 1.
+
+    "auto" is `DEFAULT`, or what comes nearest on a model that cannot have it. Where a method finds nothing, all cells are alike.
+    """
+    found = METHODS[default_method(model) if method == "auto" else check_choice("method", method, ("auto", *METHODS))]
+    if (why := lack(model, found.needs)) is not None:
+        raise VitrailError(f"{found.name} does not work here: {why}; choose from {', '.join(methods_for(model))}")
+    return to_shares(found.make(model, images, target))
+
+
+def default_method(model: Any) -> str:
+    """What "auto" means for a model."""
+    there = methods_for(model)
+    return next(name for name in (DEFAULT, *OTHERWISE) if name in there)
+
+
+def to_shares(maps: Float[Tensor, "b gh gw"]) -> Float[Tensor, "b gh gw"]:
+    """Negative values to 0, then the share of the sum."""
+    kept = maps.clamp(min=0)
+    total = kept.sum((1, 2), keepdim=True)
+    even = torch.full_like(kept, 1 / max(1, kept[0].numel() if len(kept) else 1))
+    return torch.where(total > 0, kept / total.clamp(min=torch.finfo(kept.dtype).tiny), even)
+
+
+def lack(model: Any, needs: Needs) -> str | None:
+    """What a model has not that a method needs, in one line; None: nothing."""
+    try:
+        if needs == "attention":
+            for name, layer in attention_layers(model).items():
+                refuse_without_weights(name, layer)
+        elif needs == "chain":
+            check_chain(model)
+        elif needs == "pooling" and not pools_by_attention(model):
+            return f"the head of {type(model).__name__} has no weights of its own over places"
+    except VitrailError as error:
+        return str(error)
+    return None

@@ -1,0 +1,74 @@
+"""Occlusion: hide a part of the picture and see how much the answer suffers. Slow, and true by construction.
+
+b batch, ch channels, h w picture, gh gw grid, k classes, p patches that are hidden, one at a time
+"""
+
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from vitrail.errors import VitrailError, check_choice
+from vitrail.explain.cells import features_grid, pixel_cells
+from vitrail.explain.evaluating import at_model, choose_target, evaluating, pick
+
+Fill = Literal["mean", "zero"]
+PICTURES = 64  # in one pass
+
+
+def occlusion(
+    model: Any,
+    images: Float[Tensor, "b ch h w"],
+    target: Int[Tensor, "b"] | None = None,
+    *,
+    size: int | None = None,
+    fill: Fill = "mean",
+) -> Float[Tensor, "b gh gw"]:
+    """How much the log-odds of `target` drop when a cell is hidden; negative where hiding it helps  [Zeiler+ 2014, section 4.2].
+
+    A square of `size` cells (1 by default) goes over the grid of the last tokens or map, and a cell has the mean over all squares
+    that hide it. `fill` is what hides: each picture's own mean color, or zero, the color that the preprocessing subtracts.
+    Log-odds, log p/(1 - p), do not saturate as the probability does.
+    """
+    check_choice("fill", fill, ("mean", "zero"))
+    with evaluating(model), torch.no_grad():
+        images = at_model(model, images)
+        features = model.forward_features(images)
+        logits = model.forward_head(features)
+        target = choose_target(model, logits, target)
+        multi_label = bool(getattr(model, "multi_label", False))
+        before = log_odds(logits, target, multi_label=multi_label)  # b
+        hidden = squares(features_grid(features), 1 if size is None else size, images.device)  # p gh gw
+        rows, columns = (pixel_cells(*pair, images.device) for pair in zip(images.shape[2:], hidden.shape[1:], strict=True))
+        color = images.mean((2, 3), keepdim=True) if fill == "mean" else images.new_zeros(1, 1, 1, 1)
+        drops = []
+        for some in torch.split(hidden, max(1, PICTURES // max(1, len(images)))):
+            where = some[:, rows][:, :, columns][:, None]  # p 1 h w
+            pictures = torch.where(where, color[:, None], images[:, None])  # b p ch h w
+            after = model(pictures.flatten(0, 1))
+            after = log_odds(after, target.repeat_interleave(len(some)), multi_label=multi_label)
+            drops.append(before[:, None] - after.view(len(images), -1))
+        covered = hidden.to(images.dtype)
+        return torch.einsum("bp,pyx->byx", torch.cat(drops, 1), covered) / covered.sum(0)
+
+
+def squares(grid: tuple[int, int], size: int, device: torch.device | None = None) -> Bool[Tensor, "p gh gw"]:
+    """Every square of size × size cells that lies on the grid."""
+    if not 1 <= size <= min(grid):
+        raise VitrailError(
+            f"size is the side of what is hidden, from 1 to {min(grid)} cells on a grid of {grid[0]}x{grid[1]}, got {size}"
+        )
+    rows, columns = (
+        (torch.arange(side, device=device) - torch.arange(side - size + 1, device=device)[:, None]) for side in grid
+    )  # how far each cell is behind each first cell
+    inside_rows, inside_columns = ((behind >= 0) & (behind < size) for behind in (rows, columns))
+    return (inside_rows[:, None, :, None] & inside_columns[None, :, None, :]).flatten(0, 1)
+
+
+def log_odds(logits: Float[Tensor, "b k"], target: Int[Tensor, "b"], *, multi_label: bool = False) -> Float[Tensor, "b"]:
+    """log p/(1 - p) of each target: its logit less the log-sum-exp of the others, or where labels are independent the logit itself."""
+    own = pick(logits, target)
+    if multi_label or logits.shape[1] == 1:
+        return own
+    return own - logits.scatter(1, target[:, None], -torch.inf).logsumexp(1)

@@ -1,0 +1,27 @@
+"""What a classification head reads: how much of each of the last tokens.
+
+b batch, n tokens
+"""
+
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor
+
+from vitrail.nn.heads.classification import ClassificationHead
+from vitrail.nn.heads.pooling import Pool
+from vitrail.tokens import Tokens
+
+
+def plain_shares(tokens: Tokens, pool_by: Pool) -> Float[Tensor, "b n"]:
+    """All of the class token, or an even share of each of the picture's own tokens, as `pool_class` and `pool_mean` read them."""
+    shares = tokens.x.new_zeros(tokens.x.shape[:2])
+    if pool_by == "class":
+        shares[:, 0] = 1
+        return shares
+    real = shares[:, tokens.prefix :] + 1 if tokens.mask is None else tokens.mask[:, tokens.prefix :].to(shares)
+    return F.pad(real / real.sum(1, keepdim=True).clamp(min=1), (tokens.prefix, 0))
+
+
+def pool_weights(head: ClassificationHead, tokens: Tokens) -> Float[Tensor, "b n"] | None:
+    """The weights of attention pooling, with 0 for prefix tokens; None where the head pools in another way."""
+    return None if head.pool is None else F.pad(head.pool.weights(tokens), (tokens.prefix, 0))

@@ -1,0 +1,105 @@
+"""Gradient-weighted relevance: what each patch adds to the score of a class, layer by layer.
+
+b batch, ch channels, h heads, n m tokens, e value width, ph pw picture, gh gw grid
+"""
+
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from vitrail.explain.cells import to_grid
+from vitrail.explain.chain import check_chain, check_square
+from vitrail.explain.evaluating import choose_target, differentiating, leaf, pick
+from vitrail.explain.reading import plain_shares, pool_weights
+from vitrail.explain.record import attention_layers
+from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.nn.attention.recording import recording
+from vitrail.nn.heads.classification import ClassificationHead
+from vitrail.scope import Scope
+from vitrail.tokens import Tokens
+
+
+def relevance(
+    model: Any, images: Float[Tensor, "b ch ph pw"], target: Int[Tensor, "b"] | None = None
+) -> Float[Tensor, "b gh gw"]:
+    """r R_L with R_l = R_{l-1} + Ā_l R_{l-1}, R_0 = I, Ā = mean over heads of (∇A ⊙ A)+  [Chefer+ 2021, eq. 5-6].
+
+    ∇A is the gradient of the logit of `target` (by default the most likely class), and r what the head reads: the class
+    token's row, the mean over patches, or with attention pooling (∇a ⊙ a)+ of its weights a. Attention stays fused: its gradient comes
+    from that of its output, ∇A = ∇out V^T, plus that of the position's read term. No parameter's .grad changes.
+    """
+    check_chain(model)
+    layers = Layers(attention_layers(model))
+    with differentiating(model):
+        with recording(layers):
+            tokens = model.forward_features(leaf(model, images))
+        logits = model.forward_head(tokens)
+        target = choose_target(model, logits, target)
+        gradients = torch.autograd.grad(pick(logits, target).sum(), [ran.out for ran in layers.ran])
+        read = head_reading(model.head, tokens, target)
+        with torch.no_grad():
+            count = tokens.x.shape[1]
+            chain = torch.eye(count, dtype=tokens.x.dtype, device=tokens.x.device).expand(len(tokens.x), -1, -1)
+            for ran, gradient in zip(layers.ran, gradients, strict=True):  # the weights of one layer at a time
+                check_square(ran.q.shape[2], ran.k.shape[2], count)
+                weights = ran.layer.kernel.weights(ran.q, ran.k, ran.scope)
+                chain = chain + relevant(weights, weights_gradient(ran, weights, gradient)) @ chain
+            return to_grid((read[:, None] @ chain).squeeze(1), tokens.places)
+
+
+def relevant(weights: Float[Tensor, "b h n m"], gradient: Float[Tensor, "b h n m"]) -> Float[Tensor, "b n m"]:
+    """Ā = mean over heads of (∇A ⊙ A)+  [Chefer+ 2021, eq. 5]."""
+    return (gradient * weights).clamp(min=0).mean(1)
+
+
+def weights_gradient(
+    ran: "Ran", weights: Float[Tensor, "b h n m"], gradient: Float[Tensor, "b h n e"]
+) -> Float[Tensor, "b h n m"]:
+    """∇A of out = A V + read(A), from ∇out."""
+    found = gradient @ ran.v.transpose(-2, -1)
+    position = ran.scope.position
+    if position is None or not position.reads:
+        return found
+    with torch.enable_grad():
+        asked = weights.detach().requires_grad_()
+        read = position.read(asked, ran.scope)
+        [through] = torch.autograd.grad(read, asked, gradient.expand_as(read))
+    return found + through
+
+
+def head_reading(head: ClassificationHead, tokens: Tokens, target: Int[Tensor, "b"]) -> Float[Tensor, "b n"]:
+    """r: how much of each token the head reads; with attention pooling, how much of the class's score it reads from each."""
+    weights = pool_weights(head, tokens)
+    if weights is None:
+        return plain_shares(tokens, head.pool_by)
+    weights = weights.detach().requires_grad_()
+    pooled = (weights[:, None] @ tokens.x.detach()).squeeze(1)
+    logits = head.output(head.before(pooled))
+    [gradient] = torch.autograd.grad(pick(logits, target).sum(), weights)
+    return (gradient * weights.detach()).clamp(min=0)
+
+
+class Ran(NamedTuple):
+    """One attention layer's pass, its graph included."""
+
+    layer: MultiHeadAttention
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    out: Tensor
+    scope: Scope
+
+
+class Layers:
+    """A recorder that keeps what the gradient of the weights is made of, and not the weights themselves."""
+
+    def __init__(self, layers: dict[str, MultiHeadAttention]) -> None:
+        self.asked = {id(layer) for layer in layers.values()}
+        self.ran: list[Ran] = []
+
+    def keep(self, layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scope: Scope) -> None:
+        if id(layer) in self.asked:
+            assert isinstance(layer, MultiHeadAttention)
+            self.ran.append(Ran(layer, q, k, v, out, scope))
