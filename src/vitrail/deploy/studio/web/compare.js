@@ -73,7 +73,7 @@ function facts(model) {
   const told = [];
   if (model.layers) told.push(`${count(model.layers, "layer")}${model.heads ? ` × ${count(model.heads, "head")}` : ""}`);
   if (model.patch) told.push(`${rows} × ${columns} patches of ${model.patch[0]} × ${model.patch[1]} px`);
-  if (model.parameters) told.push(count(model.parameters, "parameter"));
+  if (model.parameters) told.push(`${model.parameters.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 3 })} parameters`);
   if (model.score) told.push(model.score);
   return told;
 }

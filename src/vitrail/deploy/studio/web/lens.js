@@ -27,7 +27,7 @@ function paint(own, { chart, bar, said }, answer) {
   const depth = whole.length - 1;
   if (own.depth !== depth) {
     own.depth = depth;
-    own.slider = slider("After layer", { id: "lens-layer", max: depth, value: Math.min(state.lensLayer, depth), words: (n) => (n === 0 ? "none yet" : `${n} of ${depth}`), react: (n) => change({ lensLayer: n }) });
+    own.slider = slider("Layer", { id: "lens-layer", max: depth, value: Math.min(state.lensLayer, depth), words: (n) => (n === 0 ? "none yet" : `${n} of ${depth}`), react: (n) => change({ lensLayer: n }) });
     bar.replaceChildren(own.slider.box);
   }
   const at = Math.min(state.lensLayer, depth);

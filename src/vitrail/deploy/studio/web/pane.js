@@ -100,6 +100,12 @@ export function drawLead(context, xs, ys) {
     context.lineTo(xs.at(-1), y);
   }
   context.stroke();
+  if (pane >= 14) {
+    context.strokeStyle = "#8b97a8"; // the light on the lead, which parts black panes too
+    context.lineWidth = 0.7;
+    context.globalAlpha = 0.4;
+    context.stroke();
+  }
   context.globalAlpha = 1;
 }
 

@@ -28,7 +28,7 @@ function refresh(body, more) {
   more.hidden = most <= FEW;
   more.textContent = all ? "Show the first five" : `Show all ${most}`;
   more.setAttribute("aria-expanded", String(all));
-  find("#pass").textContent = state.sides.every(({ look }) => look) ? state.sides.map(({ look }) => `${number(look.ms)} ms`).join(" · ") : "";
+  find("#pass").textContent = state.sides.every(({ look }) => look) ? state.sides.map(({ look }) => `${number(look.ms, 2)} ms`).join(" · ") : "";
   find("#pass").title = "Time of the pass through the model";
   body.classList.toggle("two", state.sides.length > 1);
 }

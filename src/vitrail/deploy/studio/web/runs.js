@@ -107,7 +107,7 @@ function charts(history, run) {
   const line = (name, key, color) => ({ name, color, points: history.map((row) => [row.epoch, row[key] ?? NaN]) });
   const specs = [
     ["Loss", [line("training", "train_loss", LINES[1]), line("validation", "val_loss", LINES[0])], (value) => number(value), true],
-    ["Validation accuracy", [line("", "val_accuracy", LINES[0])], (value) => percent(value), false],
+    ["Validation accuracy", [line("", "val_accuracy", LINES[0])], (value) => `${number(100 * value)} %`, false],
     ["Learning rate", [line("", "lr", LINES[5])], (value) => number(value), true],
   ];
   const columns = getComputedStyle(own.charts).gridTemplateColumns.split(" ").length;

@@ -1,5 +1,5 @@
 // Which map lies over the picture, and how its numbers are told. A wish is {rest, map(answer)}; a map is
-// {cells, scale, title, words(cell), facts, labels?, colors?}.
+// {cells, scale, title, where, words, tell(cell), facts, labels?, colors?}; an opaque one is of the model, not of the picture.
 
 import { similarityAddress } from "./api.js";
 import { scaleOf } from "./scales.js";
@@ -96,7 +96,7 @@ function similarityWish(one) {
       others[cell] = -Infinity;
       const top = largest(others);
       return {
-        cells, query: cell, facts: [], scale: scaleOf(cells, { signed: true }), even: null, format: number, top: cell,
+        cells, query: cell, facts: [], opaque: true, scale: scaleOf(cells, { signed: true }), even: null, format: number, top: cell,
         title: `Position of ${place(cell, grid)} against all others`, where: words,
         words: `The position of ${place(cell, grid)} is most like ${place(top, grid)}, ${number(cells[top])}.`,
         tell: (other) => `${capital(place(other, grid))}: ${number(cells[other])}`,
@@ -112,7 +112,7 @@ function colorWish(one) {
   return {
     rest: `colors?layer=${layer}`,
     map: ({ colors }) => ({
-      colors, cells: colors.map(() => 0), scale: null, facts: [], query: chosenCell(one), top: null,
+      colors, opaque: true, cells: colors.map(() => 0), scale: null, facts: [], query: chosenCell(one), top: null,
       title: "Tokens as colors", where: afterLayer(layer),
       words: `Tokens as colors, ${afterLayer(layer)}.`,
       tell: (cell) => `${capital(place(cell, grid))}: red ${colors[cell][0]}, green ${colors[cell][1]}, blue ${colors[cell][2]}`,

@@ -118,7 +118,7 @@ function paintStage(own, one) {
   context.drawImage(own.base, 0, 0);
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   drawErased(context, { erased: erasedPlaces(one), seen: fits(one) ? one.seen : null, xs, ys });
-  if (own.map && own.values) drawGlass(context, { map: own.map, values: own.values, xs, ys, glass: own.map.colors ? Math.max(state.glass, 0.85) : state.glass });
+  if (own.map && own.values) drawGlass(context, { map: own.map, values: own.values, xs, ys, glass: own.map.opaque ? Math.max(state.glass, 0.9) : state.glass });
   drawLead(context, xs, ys);
   if (own.map && own.values) drawWords(context, { map: own.map, values: own.values, xs, ys });
   const [hovered, pinned] = [cellAt(one, state.hovered), cellAt(one, state.pinned)];

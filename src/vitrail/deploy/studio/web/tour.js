@@ -106,7 +106,8 @@ function place() {
     return;
   }
   const { offsetWidth: w, offsetHeight: h } = card;
-  const room = [[box.right + 22, box.top], [box.left - w - 22, box.top], [box.left, box.bottom + 22], [box.left, box.top - h - 22]];
+  const low = innerHeight - h - 24; // beside a view: below the picture it speaks of
+  const room = [[box.right + 22, walk()[own.at].low ? low : box.top], [box.left - w - 22, low], [box.left, box.bottom + 22], [box.left, box.top - h - 22]];
   const fits = ([x, y], i) => x >= 8 && x + w <= innerWidth - 8 && (i < 2 || (y >= 8 && y + h <= innerHeight - 8));
   const [x, y] = room.find(fits) ?? [innerWidth - w - 24, innerHeight - h - 24];
   card.style.left = `${Math.max(8, Math.min(x, innerWidth - w - 8))}px`;

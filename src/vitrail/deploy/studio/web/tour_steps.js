@@ -117,7 +117,7 @@ export const STEPS = [
     },
   },
   {
-    title: "Now take a pane away", at: ".left", able: ({ intervenes }) => intervenes,
+    title: "Now take a pane away", at: ".left", low: true, able: ({ intervenes }) => intervenes,
     prepare: () => change({ tab: "attention", pinned: null, tool: "erase" }),
     words(one) {
       const { label, score } = one.look.predictions[0];
