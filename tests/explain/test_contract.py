@@ -18,7 +18,7 @@ from vitrail.models.parts import POSITIONS
 from vitrail.nn.attention.recording import recording
 
 SMALL = {"num_classes": 2, "width": 24, "depth": 2, "heads": 2, "mlp_ratio": 2.0}
-LONG, SQUARE = (32, 48), (32, 32)
+LONG, SQUARE = (32, 48), (16, 16)
 
 
 def shrink(name, size=LONG, **changes):

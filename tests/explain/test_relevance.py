@@ -2,11 +2,12 @@
 
 import pytest
 import torch
-from torch import nn
 from torch.testing import assert_close
 
 import vitrail as vt
 from vitrail.explain import look, relevance
+from vitrail.explain.evaluating import choose_target
+from vitrail.nn.attention.kernel import EVERYTHING, Kernel
 from vitrail.nn.functional.attention import attention_weights
 
 IMAGE = torch.tensor([[[[1.0, 2.0]]]])
@@ -43,10 +44,8 @@ def reference(model, images, target):
     """The same with attention written out and torch's own gradient of the weights: nothing of `explain` in it."""
     kept = []
 
-    class Plain(nn.Module):
-        def __init__(self, kernel):
-            super().__init__()
-            self.supports = kernel.supports
+    class Plain(Kernel):
+        name, supports = "plain", EVERYTHING
 
         def forward(self, q, k, v, scope):
             position = scope.position
@@ -57,7 +56,7 @@ def reference(model, images, target):
             return weights @ v if position is None or not position.reads else weights @ v + position.read(weights, scope)
 
     for block in model.encoder.blocks:
-        block.attention.kernel = Plain(block.attention.kernel)
+        block.attention.kernel = Plain()
     logits = model(images)
     logits.gather(1, target[:, None]).sum().backward()
     chain = torch.eye(kept[0].shape[-1]).expand(len(images), -1, -1)
@@ -125,7 +124,7 @@ def test_what_cannot_be_explained_says_so(model):
     with pytest.raises(vt.VitrailError, match="classes from 0 to 2, got"):
         relevance(model, images, torch.tensor([0, 3]))
     with pytest.raises(vt.VitrailError, match="one class for each of 2 pictures"):
-        relevance(model, images, torch.tensor([0]))
+        choose_target(model, torch.zeros(2, 3), torch.tensor([0]))
     with pytest.raises(vt.VitrailError, match="num_classes is 0"):
         relevance(vt.create_model("vit_nano_conv", image_size=(16, 24), num_classes=0), images)
     with torch.inference_mode():

@@ -46,7 +46,7 @@ def leaf(model: nn.Module, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "
     return at_model(model, images).detach().clone().requires_grad_()
 
 
-def choose_target(model: Any, logits: Float[Tensor, "b k"], target: Int[Tensor, "b"] | None) -> Int[Tensor, "b"]:
+def choose_target(model: Any, logits: Float[Tensor, "b k"], target: Int[Tensor, "_"] | None) -> Int[Tensor, "b"]:
     """The classes to explain: those given, or each picture's most likely one."""
     if getattr(model, "num_classes", 1) == 0:
         raise VitrailError("the model gives features, not classes (num_classes is 0): there is no answer to explain")

@@ -40,6 +40,6 @@ def rollout(look: Look, *, reduce: Reduce = "mean") -> Float[Tensor, "b gh gw"]:
         (len(kept.heads), len(kept.queries)) != (kept.head_count, kept.query_count) for kept in seen.kept
     ):
         raise VitrailError("a rollout goes through all layers, heads and queries: look at all of them")
-    check_square(*seen.layers[0].shape[2:], look.tokens.x.shape[1])
+    check_square(seen.layers[0].shape[2], seen.layers[0].shape[3], look.tokens.x.shape[1])
     read = (look.reading.to(seen.layers[0])[:, None] @ rollout_matrix(seen.layers, reduce=reduce)).squeeze(1)
     return to_grid(read, look.tokens.places)

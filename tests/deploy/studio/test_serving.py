@@ -2,6 +2,7 @@
 
 import io
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -100,7 +101,7 @@ def test_what_the_model_reads_with_cells_erased_and_moved(look, page, digit):
 
 
 def test_all_cells_erased_is_one_color_and_still_an_answer(look, page):
-    for name, cells in (("cls", 16), ("wide", 15), ("resnet", 64)):
+    for name, cells in (("cls", 16), ("wide", 15), ("resnet", 4)):
         found = look(name, erased=list(range(cells)))
         assert (
             np.ptp(
@@ -142,10 +143,11 @@ def test_a_body_that_is_too_long_is_refused(page):
 def test_the_same_look_is_computed_once_however_many_ask(browse, upload, ids, digit, encode, monkeypatch):
     client = browse()
     picture = upload(encode(digit), client=client).json()["id"]
-    passes, gate, run_pass = [], threading.Event(), studio_module.run_pass
+    passes, began, gate, run_pass = [], threading.Event(), threading.Event(), studio_module.run_pass
 
     def slow(*arguments, **options):
         passes.append(1)
+        began.set()
         gate.wait(5)
         return run_pass(*arguments, **options)
 
@@ -154,9 +156,8 @@ def test_the_same_look_is_computed_once_however_many_ask(browse, upload, ids, di
     threads = [threading.Thread(target=lambda: answers.append(client.post("/api/looks", json=body).json())) for _ in range(4)]
     for thread in threads:
         thread.start()
-    while not passes:
-        threading.Event().wait(0.01)
-    threading.Event().wait(0.2)
+    began.wait(5)
+    time.sleep(0.2)  # for the others to come in
     gate.set()
     for thread in threads:
         thread.join(20)

@@ -100,6 +100,30 @@ def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
     async def layers(name: str, request: Request, query: str = "received") -> Response:
         return await run(light, lambda: studio.layers(session(request), name, query=query))
 
+    @app.get("/api/looks/{name}/map")
+    async def map_of(name: str, request: Request, method: str = "auto", target: int | None = None) -> Response:
+        return await run(heavy, lambda: studio.map(session(request), name, method=method, target=target))
+
+    @app.get("/api/looks/{name}/colors")
+    async def colors(name: str, request: Request, layer: int = -1) -> Response:
+        return await run(heavy, lambda: studio.colors(session(request), name, layer=layer))
+
+    @app.get("/api/looks/{name}/lens")
+    async def lens(name: str, request: Request) -> Response:
+        return await run(heavy, lambda: studio.lens(session(request), name))
+
+    @app.get("/api/looks/{name}/steps")
+    async def steps(name: str, request: Request, query: str, layer: int = -1, head: int = 0) -> Response:
+        return await run(heavy, lambda: studio.steps(session(request), name, layer=layer, head=head, query=query))
+
+    @app.get("/api/looks/{name}/tokens")
+    async def tokens(name: str, request: Request, query: str) -> Response:
+        return await run(heavy, lambda: studio.tokens(session(request), name, query=query))
+
+    @app.get("/api/models/{name}/similarity")
+    async def similarity(name: str, cell: int) -> Response:
+        return await run(heavy, lambda: studio.similarity(name, cell=cell))
+
     @app.get("/api/runs")
     async def runs() -> Response:
         return await run(light, studio.list_runs)

@@ -28,6 +28,7 @@ class Look:
     """What one pass saw and said. `answers` are those already computed of it, as they were sent."""
 
     model: str  # its id
+    version: object  # of its weights
     picture: str
     grid: tuple[int, int]
     prefix: int

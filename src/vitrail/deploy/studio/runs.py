@@ -16,7 +16,8 @@ from vitrail.learn.training.run_folder import RESULTS, read_results
 METRICS = "metrics.json"
 TRACES = ("machine.yaml", RESULTS, "state", "last", "best")  # one of them beside config.yaml makes a folder a run
 SIGN_OF_LIFE = 300.0  # seconds: a run writes something every two minutes, or at the end of a validation
-COLUMNS = ("epoch", "train_loss", "val_loss", "val_accuracy", "val_map", "lr", "seconds")
+COLUMNS = ("train_loss", "val_loss", "val_accuracy", "val_map", "lr", "seconds")
+Row = dict[str, int | float | None]
 
 
 def find_run_folders(folder: Path) -> list[Path]:
@@ -63,15 +64,14 @@ def summarize(run: Path, *, name: str, identity: str) -> dict[str, Any]:
         "of": planned if isinstance(planned, int) else None,
         "score": describe_score(run) or describe_validation(rows),
         "minutes": None if seconds is None else seconds / 60,
-        "updated": last_sign(run),
+        "updated": int(last_sign(run)),  # whole, since other numbers are rounded to five digits
     }
 
 
-def curve(run: Path, *, since: int = 0) -> list[dict[str, float | None]]:
+def curve(run: Path, *, since: int = 0) -> list[Row]:
     """A row an epoch, of those behind `since`; a loss that was not finite is None."""
-    rows = read_results(run)
-    kept = [{name: finite(row[name]) for name in COLUMNS if name in row} for row in rows]
-    return [row for row in kept if (row.get("epoch") or 0) > since]
+    rows = [row for row in read_results(run) if finite(row.get("epoch")) is not None and row["epoch"] > since]
+    return [{"epoch": int(row["epoch"])} | {name: finite(row[name]) for name in COLUMNS if name in row} for row in rows]
 
 
 def finite(value: Any) -> float | None:
@@ -103,7 +103,7 @@ def describe_score(run: Path) -> str | None:
     return _words("test", found.items()) if isinstance(found, dict) else None
 
 
-def describe_validation(rows: list[dict[str, float | None]]) -> str | None:
+def describe_validation(rows: list[Row]) -> str | None:
     """The best validation score so far."""
     for name in ("val_map", "val_accuracy"):
         values = [value for row in rows if (value := row.get(name)) is not None]

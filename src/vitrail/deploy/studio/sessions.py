@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from vitrail.deploy.studio.studio_error import StudioError
 
 MOST_PICTURES = 24  # of one session
-T = TypeVar("T", bound="Keepable")
+T = TypeVar("T")
 
 
 @runtime_checkable

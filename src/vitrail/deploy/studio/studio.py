@@ -18,6 +18,7 @@ from vitrail.deploy.studio.sessions import MOST_PICTURES, Store
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.studio_model import Facts, Models, StudioModel, identify
 from vitrail.deploy.studio.uploads import Picture, encode_pixels, read_upload
+from vitrail.deploy.studio.views import show_colors, show_lens, show_map, show_similarity, show_steps, show_token
 from vitrail.errors import VitrailError
 
 MOST_PREDICTIONS = 20
@@ -94,7 +95,7 @@ class Studio:
         with entry.lock:
             probabilities, layers, milliseconds = work(
                 run_pass,
-                entry.model(),
+                work(entry.model),
                 prepare_pixels(seen, facts.preprocessing),
                 grid=facts.grid,
                 prefix=facts.prefix,
@@ -103,7 +104,7 @@ class Studio:
                 half=2 * GENEROUS * facts.attention_bytes > self.store.budget,
             )
         look = Look(
-            model=entry.id, picture=picture, grid=facts.grid, prefix=facts.prefix, has_class=facts.has_class, seen=seen,
+            model=entry.id, version=entry.version, picture=picture, grid=facts.grid, prefix=facts.prefix, has_class=facts.has_class, seen=seen,
             probabilities=probabilities, layers=layers, milliseconds=milliseconds,
         )  # fmt: skip
         name = self.store.put(session, look)
@@ -121,6 +122,43 @@ class Studio:
 
     def layers(self, session: str, name: str, *, query: str) -> bytes:
         return pack({"maps": all_rows(self._use(session, name), query)})
+
+    def map(self, session: str, name: str, *, method: str, target: int | None) -> bytes:
+        return self._view(session, name, show_map, method=method, target=target)
+
+    def colors(self, session: str, name: str, *, layer: int) -> bytes:
+        return self._view(session, name, show_colors, layer=layer)
+
+    def lens(self, session: str, name: str) -> bytes:
+        labels = self.models.get(self._use(session, name).model).facts().labels
+        return self._view(session, name, show_lens, labels=labels)
+
+    def steps(self, session: str, name: str, *, layer: int, head: int, query: str) -> bytes:
+        return self._view(session, name, show_steps, layer=layer, head=head, query=query)
+
+    def tokens(self, session: str, name: str, *, query: str) -> bytes:
+        return self._view(session, name, show_token, query=query)
+
+    def similarity(self, name: str, *, cell: int) -> bytes:
+        return pack(show_similarity(work(self.models.get(name).similarity), cell))
+
+    def _view(self, session: str, name: str, show: Callable[..., dict[str, Any]], **options: Any) -> bytes:
+        """What `show` computes with the model of a look; once, and then it is kept with the look."""
+        look = self._use(session, name)
+        key = (show.__name__, *options.items())
+
+        def compute() -> bytes:
+            if key not in look.answers:
+                entry = self.models.get(look.model)
+                with entry.lock:
+                    model = work(entry.model)
+                    if entry.version != look.version:
+                        raise StudioError("The model has learned more since this look: look again.", 410)
+                    look.answers[key] = pack(work(show, model, look, **options))
+                self.store.shrink()
+            return look.answers[key]
+
+        return self.flights.once((name, key), compute)
 
     def _use(self, session: str, name: str) -> Look:
         """The look, and its picture with it counts as used."""

@@ -13,6 +13,9 @@ import torch
 from vitrail.deploy.studio.runs import CONFIG_YAML, describe_score, find_run_folders
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.errors import VitrailError
+from vitrail.explain.cells import features_grid
+from vitrail.explain.methods import METHODS, methods_for
+from vitrail.explain.positions import Similarity, position_similarity
 from vitrail.models.catalogue import ARCHITECTURES, build_model, count_parameters
 from vitrail.models.folder import CONFIG, WEIGHTS, find, load, read_config
 from vitrail.nn.attention.multi_head import MultiHeadAttention
@@ -95,6 +98,7 @@ class StudioModel:
         self._facts: Facts | None = None
         self._model: Any = None
         self._stamp: object = None
+        self._similarity: Similarity | str | None = None
 
     def facts(self) -> Facts:
         """Weights are not read; a model that is still training has the same config all along."""
@@ -108,8 +112,16 @@ class StudioModel:
         with self.lock:
             stamp = stamp_of(self.folder / WEIGHTS)
             if self._model is None or stamp != self._stamp:
-                self._model, self._stamp = load(self.folder), stamp
+                self._model, self._stamp, self._similarity = load(self.folder), stamp, None
             return self._model
+
+    def similarity(self) -> Similarity | str:
+        """Of all places to all, or why there is none; computed once."""
+        with self.lock:
+            model = self.model()
+            if self._similarity is None:
+                self._similarity = position_similarity(model)
+            return self._similarity
 
     def unload(self) -> None:
         self._model = None
@@ -247,8 +259,8 @@ def read_facts(folder: Path) -> Facts:
         parameters=count_parameters(model),
         attention=bool(attentions) and all("weights" in module.kernel.supports for module in attentions),
         lens=name == "vit",
-        similarity=False,
-        methods=(),
+        similarity=has_similarity(model),
+        methods=tuple({"name": name, "words": METHODS[name].words} for name in methods_for(model)),
     )
 
 
@@ -258,6 +270,15 @@ def find_grid(model: Any) -> tuple[tuple[int, int], int, int]:
         first = tuple(model.tokenizer.grid(model.image_size))
         last = tuple(model.encoder.grid(first)) if hasattr(model.encoder, "grid") else first
         return (last[-2], last[-1]), (last[0] if len(last) == 3 else 1), first[-2] * first[-1]
-    side = max(1, min(model.image_size) // 8)  # a convolutional net has no patches: squares, eight on the shorter side
-    rows, columns = (-(-size // side) for size in model.image_size)
+    with torch.device("meta"), torch.inference_mode():  # shapes alone
+        features = model.eval().forward_features(torch.empty(1, model.config.in_channels, *model.image_size))
+    rows, columns = features_grid(features)
     return (rows, columns), 1, rows * columns
+
+
+def has_similarity(model: Any) -> bool:
+    """Whether places can be compared, asked of a model without numbers: what gets as far as computing has something to compute."""
+    try:
+        return not isinstance(position_similarity(model), str)
+    except (NotImplementedError, RuntimeError):  # torch, where a number is asked for
+        return True
