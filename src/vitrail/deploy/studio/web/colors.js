@@ -4,16 +4,16 @@ import { make } from "./dom.js";
 import { ask, isStale, peek } from "./looks.js";
 import { complain } from "./said.js";
 import { paintCells } from "./scales.js";
-import { afterLayer } from "./shown.js";
-import { change, gridOf, state } from "./state.js";
+import { afterLayer, colorLayer, colorLayers, colorRest } from "./shown.js";
+import { change, gridOf } from "./state.js";
 import { capital } from "./words.js";
 
-export const colors = { id: "colors", words: "Colors", hint: "Tokens as colors", able: ({ attention, lens }) => attention || lens, build };
+export const colors = { id: "colors", words: "Colors", hint: "Tokens as colors", able: ({ layers }) => layers > 0, build };
 
 function build() {
   const note = make("p", {
     class: "soft note",
-    text: "First, second and third principal component of this layer’s tokens, as red, green and blue. Patches of like color are alike to the model; colors of two layers cannot be compared.",
+    text: "First, second and third principal component of the tokens after a layer, as red, green and blue. Patches of like color are alike to the model; colors of two layers cannot be compared.",
   });
   const row = make("div", { class: "color-row" });
   const own = { key: "", panes: [] };
@@ -23,21 +23,21 @@ function build() {
     const key = `${one.model.id}|${one.look.layers}`;
     if (key !== own.key) hang(one, key);
     for (const { layer, canvas, button } of own.panes) {
-      button.setAttribute("aria-pressed", String(layer === Math.min(state.colorLayer, one.look.layers)));
-      const rest = `colors?layer=${layer}`;
+      button.setAttribute("aria-pressed", String(layer === colorLayer(one.model)));
+      const rest = colorRest(one.model, layer);
       const known = peek(one, rest);
       if (known) fill(one, canvas, known);
-      else ask(one, rest).then((answer) => fill(one, canvas, answer), (error) => !isStale(error) && layer === state.colorLayer && complain(error));
+      else ask(one, rest).then((answer) => fill(one, canvas, answer), (error) => !isStale(error) && layer === colorLayer(one.model) && complain(error));
     }
   }
 
   function hang(one, key) {
     own.key = key;
-    own.panes = Array.from({ length: one.look.layers + 1 }, (_, layer) => {
+    const shown = colorLayers(one.model);
+    own.panes = shown.map((layer) => {
       const canvas = make("canvas", { width: 1, height: 1, "aria-hidden": "true" });
       canvas.style.aspectRatio = String(one.model.grid[1] / one.model.grid[0]);
-      const words = layer === 0 ? "start" : `${layer}`;
-      const button = make("button", { type: "button", class: "pane", "aria-label": capital(afterLayer(layer)), onclick: () => change({ colorLayer: layer }) }, canvas, make("span", { class: "soft digits", text: words }));
+      const button = make("button", { type: "button", class: "pane", "aria-label": capital(afterLayer(layer + 1)), onclick: () => change({ colorLayer: layer }) }, canvas, make("span", { class: "soft digits", text: layer + 1 }));
       return { layer, canvas, button };
     });
     row.replaceChildren(...own.panes.map(({ button }) => button));

@@ -41,17 +41,21 @@ function refresh(own, elements, one) {
   follow(own, one, `layers?query=${query}`, (answer) => paint(own, elements, one, query, answer));
 }
 
+/** The longer way goes from left to right: twelve layers of three heads are twelve columns. */
+const lies = ({ layers, heads }) => layers > heads;
+
 function hang(own, wall, { look, model }) {
-  const corner = make("span");
-  const names = Array.from({ length: look.heads }, (_, i) => make("span", { class: "soft digits top", text: i + 1 }));
-  wall.style.gridTemplateColumns = `auto repeat(${look.heads}, minmax(${look.heads > 8 ? 30 : 44}px, 1fr))`;
+  const [across, down] = lies(look) ? [look.layers, look.heads] : [look.heads, look.layers];
+  const names = Array.from({ length: across }, (_, i) => make("span", { class: "soft digits top", text: i + 1 }));
+  wall.style.gridTemplateColumns = `auto repeat(${across}, minmax(${across > 8 ? 30 : 44}px, 1fr))`;
   wall.style.setProperty("--pane", String((model.grid[1] || 1) / (model.grid[0] || 1)));
-  wall.style.maxWidth = `${Math.min(720, 40 + look.heads * 96)}px`;
-  wall.replaceChildren(corner, ...names);
+  wall.style.maxWidth = `${Math.min(720, 40 + across * 96)}px`;
+  wall.replaceChildren(make("span"), ...names);
   own.cells = [];
-  for (let layer = 0; layer < look.layers; layer++) {
-    wall.append(make("span", { class: "soft digits side", text: layer + 1 }));
-    for (let head = 0; head < look.heads; head++) {
+  for (let y = 0; y < down; y++) {
+    wall.append(make("span", { class: "soft digits side", text: y + 1 }));
+    for (let x = 0; x < across; x++) {
+      const [layer, head] = lies(look) ? [x, y] : [y, x];
       const canvas = make("canvas", { width: 1, height: 1, "aria-hidden": "true" });
       const button = make("button", { type: "button", class: "pane", onclick: () => change({ layer, head, method: "attention" }) }, canvas);
       own.cells.push({ layer, head, canvas, button });
@@ -70,9 +74,8 @@ function paint(own, { title, note }, one, query, answer) {
   const grid = gridOf(one);
   const top = Math.max(...answer.maps.flat().map((cells) => cells[largest(cells)]));
   title.textContent = query === "received" ? "What patches receive" : `What ${asker(query, grid)} attends to`;
-  note.textContent = own.common
-    ? `Rows are layers, columns heads; all from 0 to ${percent(top)}.`
-    : `Rows are layers, columns heads; each map from 0 to its own largest share (at most ${percent(top)}).`;
+  const axes = lies(one.look) ? "Columns are layers, rows heads" : "Rows are layers, columns heads";
+  note.textContent = own.common ? `${axes}; all from 0 to ${percent(top)}.` : `${axes}; each map from 0 to its own largest share (at most ${percent(top)}).`;
   if (own.shown === answer) return;
   own.shown = answer;
   for (const { layer, head, canvas, button } of own.cells) {

@@ -19,11 +19,12 @@ function build() {
   const own = { slider: null, depth: -1 };
   const box = make("div", {}, title, note, chart, bar, said);
   new ResizeObserver(() => own.paint?.()).observe(chart);
-  return { box, refresh: (one) => follow(own, one, "lens", (answer) => paint(own, { chart, bar, said }, answer)) };
+  return { box, refresh: (one) => follow(own, one, "lens", (answer) => paint(own, { chart, bar, said, note }, answer)) };
 }
 
-function paint(own, { chart, bar, said }, answer) {
+function paint(own, { chart, bar, said, note }, answer) {
   const { whole, labels } = answer;
+  note.title = answer.words ?? "";
   const depth = whole.length - 1;
   if (own.depth !== depth) {
     own.depth = depth;

@@ -132,7 +132,8 @@ export function drawWords(context, { map, values, xs, ys }) {
   const write = (cell, words) => {
     const [row, column] = [Math.floor(cell / columns), cell % columns];
     const [x, y] = [(xs[column] + xs[column + 1]) / 2, (ys[row] + ys[row + 1]) / 2];
-    if (context.measureText(words).width > pane - 6) return;
+    const room = xs[column + 1] - xs[column] - 6;
+    while (words.length > 2 && context.measureText(words).width > room) words = words.endsWith("…") ? `${words.slice(0, -2)}…` : `${words.slice(0, -1)}…`;
     context.strokeStyle = "rgb(8 10 14 / 0.75)";
     context.lineWidth = 3;
     context.lineJoin = "round";
@@ -140,7 +141,7 @@ export function drawWords(context, { map, values, xs, ys }) {
     context.fillStyle = "#ffffff";
     context.fillText(words, x, y);
   };
-  if (map.labels) map.labels.forEach((label, cell) => write(cell, label.length > 9 ? `${label.slice(0, 8)}…` : label));
+  if (map.labels) map.labels.forEach((label, cell) => write(cell, label.slice(0, 24))); // all of them, if shortened: none may stand out for being short
   else if (map.format === percent) {
     const order = Array.from(values.keys()).sort((a, b) => values[b] - values[a]);
     for (const cell of order.slice(0, 3)) if (map.even === null || values[cell] > 1.5 * map.even) write(cell, percent(values[cell]));

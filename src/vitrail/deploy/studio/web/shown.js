@@ -11,7 +11,7 @@ export function wish(one) {
   if (!one.look) return null;
   if (state.tab === "token") return null;
   if (state.tab === "position") return one.model.similarity ? similarityWish(one) : null;
-  if (state.tab === "colors") return one.model.attention || one.model.lens ? colorWish(one) : null;
+  if (state.tab === "colors") return one.model.layers ? colorWish(one) : null;
   if (state.tab === "lens") return one.model.lens ? lensWish(one) : null;
   if (state.tab === "steps" && one.model.attention) return attentionWish(one, stepsQuery(one), stepsHead(one));
   const cell = chosenCell(one);
@@ -91,12 +91,12 @@ function similarityWish(one) {
   const [grid, cell] = [gridOf(one), comparedCell(one)];
   return {
     rest: similarityRest(one),
-    map({ cells, words }) {
+    map({ cells, words, limit }) {
       const others = Float64Array.from(cells);
       others[cell] = -Infinity;
       const top = largest(others);
       return {
-        cells, query: cell, facts: [], opaque: true, scale: scaleOf(cells, { signed: true }), even: null, format: number, top: cell,
+        cells, query: cell, facts: [], opaque: true, scale: scaleOf(limit ? [-limit, limit] : cells, { signed: true }), even: null, format: number, top: cell,
         title: `Position of ${place(cell, grid)} against all others`, where: words,
         words: `The position of ${place(cell, grid)} is most like ${place(top, grid)}, ${number(cells[top])}.`,
         tell: (other) => `${capital(place(other, grid))}: ${number(cells[other])}`,
@@ -107,14 +107,19 @@ function similarityWish(one) {
 
 export const afterLayer = (layer) => (layer === 0 ? "before the first layer" : `after layer ${layer}`);
 
+/** Layers behind which tokens can be colored: all of a ViT, the last one of other models. */
+export const colorLayers = (model) => Array.from({ length: model.layers }, (_, layer) => layer).filter((layer) => model.lens || layer === model.layers - 1);
+export const colorLayer = (model) => (model.lens ? Math.max(0, Math.min(state.colorLayer, model.layers - 1)) : model.layers - 1);
+export const colorRest = (model, layer) => `colors?layer=${layer === model.layers - 1 ? -1 : layer}`;
+
 function colorWish(one) {
-  const [grid, layer] = [gridOf(one), Math.min(state.colorLayer, one.model.layers)];
+  const [grid, layer] = [gridOf(one), colorLayer(one.model)];
   return {
-    rest: `colors?layer=${layer}`,
+    rest: colorRest(one.model, layer),
     map: ({ colors }) => ({
       colors, opaque: true, cells: colors.map(() => 0), scale: null, facts: [], query: chosenCell(one), top: null,
-      title: "Tokens as colors", where: afterLayer(layer),
-      words: `Tokens as colors, ${afterLayer(layer)}.`,
+      title: "Tokens as colors", where: afterLayer(layer + 1),
+      words: `Tokens as colors, ${afterLayer(layer + 1)}.`,
       tell: (cell) => `${capital(place(cell, grid))}: red ${colors[cell][0]}, green ${colors[cell][1]}, blue ${colors[cell][2]}`,
     }),
   };

@@ -106,7 +106,7 @@ function table(body, one, answer, hovered) {
       make("th", { scope: "row" }, tokenBadge(one, token, tokenName(one, answer, token))),
       make("td", { "data-step": 2 }, vector(keys[token], keyScale)),
       make("td", { "data-step": 3, class: "digits", text: fixed(scores[token]) }),
-      make("td", { "data-step": 4, class: "digits", text: fixed(scaled[token]) }),
+      make("td", { "data-step": 4, class: "digits", text: scaled[token] === null ? "–" : fixed(scaled[token]) }),
       make("td", { "data-step": 5, class: "share" }, make("span", { class: "track" }, bar), make("b", { class: "digits", text: percent(weights[token]) })),
       make("td", { "data-step": 6 }, vector(values[token], valueScale)));
     row.addEventListener("pointerenter", () => token >= prefix && change({ key: token - prefix }));

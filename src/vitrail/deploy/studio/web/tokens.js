@@ -25,12 +25,12 @@ function build() {
     follow(own, one, `tokens?query=${cell}`, (answer) => paint(one, cell, answer));
   }
 
-  function paint(one, cell, { embedding, position }) {
+  function paint(one, cell, { embedding, position, width }) {
     const { patch, channels } = one.model;
     const size = patch ? `${patch[0]} × ${patch[1]} pixels${channels > 1 ? `, ${channels} colors` : ""}` : "pixels";
     const values = patch ? ` = ${count(patch[0] * patch[1] * (channels || 1), "number")}` : "";
     pixels.replaceChildren(crop(one, cell, 120), make("p", { class: "soft note", text: size + values }));
-    const parts = [strip("The patch as numbers", embedding, `times a learned matrix: ${count(embedding.length, "number")}`)];
+    const parts = [strip("The patch as numbers", embedding, `times learned weights: ${count(width ?? embedding.length, "number")}${width > embedding.length ? `, the first ${embedding.length} shown` : ""}`)];
     if (position) {
       parts.push(strip("Its place as numbers", position, "learned or computed; the same for every picture"));
       parts.push(strip("The token: their sum", embedding.map((value, i) => value + position[i]), "this enters the first layer"));

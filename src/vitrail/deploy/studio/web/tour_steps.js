@@ -41,8 +41,8 @@ export const STEPS = [
     title: "A patch becomes a token", at: "#views", able: ({ attention, lens }) => attention || lens,
     prepare: (one) => change({ tab: "token", ...follow(one) }),
     async words(one) {
-      const { embedding } = await ask(one, `tokens?query=${tokenCell(one)}`);
-      return `A learned matrix turns its pixels into a token of ${count(embedding.length, "number")}. The first are ${embedding.slice(0, 3).map((value) => number(value)).join(", ")}. From here on the model works with tokens, not with pixels.`;
+      const { embedding, width } = await ask(one, `tokens?query=${tokenCell(one)}`);
+      return `Learned weights turn its pixels into a token of ${count(width ?? embedding.length, "number")}. The first are ${embedding.slice(0, 3).map((value) => number(value)).join(", ")}. From here on the model works with tokens, not with pixels.`;
     },
   },
   {
