@@ -1,7 +1,7 @@
 // One pass of a picture through a model (a look), what has been asked of it, and asking again when the server forgot it.
 
 import { get, loadImage, lookAddress, pictureAddress, post } from "./api.js";
-import { complain } from "./said.js";
+import { complain, toast } from "./said.js";
 import { change, state } from "./state.js";
 
 /** A model beside the picture: `before` are the predictions of the untouched picture, `erased` and `order` what the brush did. */
@@ -37,19 +37,24 @@ async function pass(one) {
   const [erased, order] = [[...one.erased].sort((a, b) => a - b), one.order];
   const look = await post("/api/looks", { model: one.model.id, picture, erased, order });
   if (picture !== state.picture?.id) return; // another picture has been chosen meanwhile
+  if (look.kept === false && one.model.attention) {
+    one.model.attention = false;
+    toast("The attention of this model does not fit the studio’s memory; start it with more, such as --memory 2048.");
+  }
   const touched = erased.length > 0 || order !== null;
   if (!touched || one.before?.picture !== picture) {
     const untouched = touched ? await post("/api/looks", { model: one.model.id, picture, erased: [], order: null }) : look;
     one.before = { picture, scores: new Map(untouched.predictions.map(({ index, label, score }) => [index ?? label, score])), best: untouched.predictions[0] };
   }
   one.flights.forEach(({ stop }) => stop.abort());
-  Object.assign(one, { look, touched, answers: new Map(), flights: new Map(), seen: null, seenFor: { erased, order } });
+  Object.assign(one, { look, touched, answers: new Map(), flights: new Map(), seen: null, seeing: true, seenFor: { erased, order } });
   change({ version: state.version + 1 });
-  loadImage(lookAddress(look.id, "seen.png")).then((image) => {
+  const arrived = (image) => {
     if (one.look !== look) return;
-    one.seen = image;
+    Object.assign(one, { seen: image, seeing: false });
     change({ version: state.version + 1 });
-  }, () => {}); // the picture itself is on the stage; a look that is gone is run again when asked for a number
+  };
+  loadImage(lookAddress(look.id, "seen.png")).then(arrived, () => arrived(null)); // without it the picture itself is on the stage
 }
 
 /** What is already known of a question, without asking. */

@@ -41,7 +41,8 @@ export async function loadSamples(model) {
   const found = await samples(model.id).catch(() => []);
   if (state.sides[0]?.model !== model) return;
   change({ samples: found.map((sample) => ({ ...sample, id: String(sample.id), raw: sample.id, model: model.id })) });
-  const stale = state.picture?.sample !== undefined && state.picture.model !== model.id;
+  const before = state.models.find(({ id }) => id === state.picture?.model);
+  const stale = before !== undefined && before.labels.join("|") !== model.labels.join("|"); // a sample of other data
   if ((!state.picture || stale) && state.samples.length) await choose(state.samples[0]);
 }
 

@@ -83,7 +83,8 @@ function makeRow(label) {
 
 function describe(one) {
   const told = [];
-  if (one.erased.size) told.push(`${count(one.erased.size, "patch", "patches")} erased (filled with the mean color)`);
-  if (one.order) told.push("patches shuffled");
+  const { erased, order } = one.seenFor; // of the pass whose answer stands here, not of the brush, which may be ahead
+  if (erased.length) told.push(`${count(erased.length, "patch", "patches")} erased (filled with the mean color)`);
+  if (order) told.push("patches shuffled");
   return told.length ? `${told.join(", ")}; the marks show the untouched picture.` : "";
 }

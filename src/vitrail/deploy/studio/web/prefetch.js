@@ -6,12 +6,11 @@ import { chosenCell, gridOf, headOf, layerOf, state } from "./state.js";
 
 const SMALL = 64;
 const REACH = 2;
-let round = 0;
 
 export function prefetch(one) {
   if (!one.model.attention || !["attention", "heads", "steps"].includes(state.tab)) return;
-  const mine = ++round;
-  setTimeout(() => mine === round && fetchNext(one, mine, waiting(one)), 60);
+  const mine = (one.round = (one.round ?? 0) + 1);
+  setTimeout(() => mine === one.round && fetchNext(one, mine, waiting(one)), 60);
 }
 
 function waiting(one) {
@@ -34,6 +33,6 @@ async function fetchNext(one, mine, cells) {
     } catch {
       return; // a guess that failed is no error: the real question will tell
     }
-    if (mine !== round || one.look !== look || layer !== layerOf(one) || head !== headOf(one)) return;
+    if (mine !== one.round || one.look !== look || layer !== layerOf(one) || head !== headOf(one)) return;
   }
 }

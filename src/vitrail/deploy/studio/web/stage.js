@@ -9,6 +9,7 @@ import { complain, say } from "./said.js";
 import { makeLegend } from "./legend.js";
 import { cellAt, change, gridOf, pointOf, state, watch } from "./state.js";
 import { wish } from "./shown.js";
+import { percent } from "./words.js";
 
 const CALM = matchMedia("(prefers-reduced-motion: reduce)");
 const HINT = "Arrow keys move the chosen patch, Enter lets it go, e erases it, r restores it, question mark lists all keys.";
@@ -41,13 +42,14 @@ function refresh(own, one) {
   own.title.textContent = one.model.name;
   own.box.classList.toggle("active", state.sides.length > 1 && state.active === own.number);
   const wanted = wish(one);
+  const known = wanted ? peek(one, wanted.rest) : null;
+  own.box.setAttribute("aria-busy", String(Boolean(one.running || one.seeing || known === undefined)));
   if (!wanted) {
     own.rest = null;
     put(own, one, null);
     return;
   }
   own.rest = wanted.rest;
-  const known = peek(one, wanted.rest);
   if (known !== undefined) {
     put(own, one, wanted.map(known));
     prefetch(one);
@@ -59,6 +61,7 @@ function refresh(own, one) {
     () => own.rest === wanted.rest && refresh(own, one),
     (error) => {
       if (isStale(error) || own.rest !== wanted.rest) return;
+      own.box.setAttribute("aria-busy", "false");
       put(own, one, null);
       complain(error);
     },
@@ -72,7 +75,10 @@ function put(own, one, map) {
   const from = own.values?.length === cells?.length && own.map?.format === map?.format ? own.values : null;
   own.map = map;
   own.legend.show(one, map, number(one));
-  if (own.number === state.active && map) say(map.words);
+  if (own.number === state.active && map) {
+    const [best] = one.look.predictions;
+    say(one.touched ? `Says ${best.label}, ${percent(best.score)}. ${map.words}` : map.words);
+  }
   cancelAnimationFrame(own.motion);
   if (!map) own.values = null;
   else if (!from || CALM.matches || map.colors || map.labels) own.values = Float64Array.from(cells);

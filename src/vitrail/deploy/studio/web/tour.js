@@ -2,7 +2,7 @@
 
 import { find, make } from "./dom.js";
 import { closeRuns } from "./runs.js";
-import { complain } from "./said.js";
+import { complain, toast } from "./said.js";
 import { change, side, watch } from "./state.js";
 import { STEPS } from "./tour_steps.js";
 
@@ -35,6 +35,7 @@ export const touring = () => own.open;
 export function toggleTour() {
   if (own.open) leaveTour();
   else if (side()?.look) go(own.at);
+  else toast("Choose or drop a picture first: the tour walks along it.");
 }
 
 export function leaveTour() {
