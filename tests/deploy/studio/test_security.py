@@ -3,6 +3,7 @@
 import pytest
 from starlette.testclient import TestClient
 
+from vitrail.deploy.studio.app import make_app
 from vitrail.deploy.studio.security import COOKIE, HEADERS
 
 PORT = 8471
@@ -127,3 +128,12 @@ def test_a_websocket_is_refused(page):
 
     with pytest.raises(WebSocketDisconnect), page.websocket_connect("/api/live"):
         pass
+
+
+def test_nothing_is_reported_to_anybody(studio, monkeypatch, caplog):
+    """FastAPI would send traces to the address that the environment names; here it does not even look for the means."""
+    monkeypatch.setenv("FASTAPI_OTEL_AUTO_CONFIGURE", "true")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    with TestClient(make_app(studio, port=PORT), base_url=ADDRESS) as client:
+        assert client.get("/api/models").status_code == 200
+    assert "telemetry" not in caplog.text

@@ -193,3 +193,6 @@ def test_weights_that_training_replaced_are_read_again(tmp_path, make_run, brows
     second = client.post("/api/looks", json=body).json()
     assert first["id"] != second["id"]
     assert first["predictions"] != second["predictions"]
+    assert client.get(f"/api/looks/{first['id']}/attention").status_code == 200  # kept
+    assert client.get(f"/api/looks/{first['id']}/map").status_code == 410  # would be of another model
+    assert client.get(f"/api/looks/{second['id']}/map").status_code == 200

@@ -26,6 +26,8 @@ HEAVY, LIGHT = (
     8,
     4,
 )  # threads that may wait for a model, and those that only look something up: a hover never queues behind a pass
+# FastAPI would report requests to whatever the environment names (OpenTelemetry); what happens in the studio is told to nobody.
+SILENCE: Any = {"tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False}
 
 
 class SampleChoice(BaseModel):
@@ -44,7 +46,7 @@ class LookOrder(BaseModel):
 
 def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
     """The whole application, its door included."""
-    app = FastAPI(title="Vitrail studio", docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(title="Vitrail studio", docs_url=None, redoc_url=None, openapi_url=None, telemetry=SILENCE)
     heavy, light = ThreadPoolExecutor(HEAVY, "studio-model"), ThreadPoolExecutor(LIGHT, "studio-light")
 
     async def run(pool: ThreadPoolExecutor, make: Callable[[], bytes], media: str = "application/json") -> Response:

@@ -4,6 +4,7 @@ h heads, n m prefix tokens and cells, gh gw grid, c cells, y x ch pixels
 """
 
 import math
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -149,9 +150,14 @@ def choose_heads(weights: Float[Tensor, "h n m"], head: str) -> Float[Tensor, "n
         return (
             weights.float().mean(0) if head == "mean" else weights.amax(0).float() if head == "max" else weights.amin(0).float()
         )
-    if not head.isdecimal() or int(head) >= len(weights):
-        raise StudioError(f"Head {head} does not exist: choose 0 to {len(weights) - 1}, mean, max or min.")
-    return weights[int(head)].float()
+    if not 0 <= to_number(head) < len(weights):
+        raise StudioError(f"Head {head[:20]} does not exist: choose 0 to {len(weights) - 1}, mean, max or min.")
+    return weights[to_number(head)].float()
+
+
+def to_number(text: str) -> int:
+    """A whole number of few plain digits, as addresses have them; -1 for anything else."""
+    return int(text) if re.fullmatch("[0-9]{1,9}", text) else -1
 
 
 def find_query(look: Look, query: str) -> int | None:
@@ -163,9 +169,9 @@ def find_query(look: Look, query: str) -> int | None:
         if not look.has_class:
             raise StudioError('This model has no class token: choose a cell, or "received".')
         return 0
-    if not query.isdecimal() or int(query) >= cells:
-        raise StudioError(f'"{query}" is no cell: choose 0 to {cells - 1}, "class" or "received".')
-    return look.prefix + int(query)
+    if not 0 <= to_number(query) < cells:
+        raise StudioError(f'"{query[:20]}" is no cell: choose 0 to {cells - 1}, "class" or "received".')
+    return look.prefix + to_number(query)
 
 
 def attention_row(look: Look, *, layer: int, head: str, query: str) -> dict[str, Any]:

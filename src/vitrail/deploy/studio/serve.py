@@ -57,6 +57,7 @@ def bind(host: str, port: int) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind((host, port))
+        found.listen()  # from here on a browser may come: it waits until the server takes it in
     except OSError as error:
         found.close()
         raise VitrailError(f"port {port} cannot be used ({error.strerror}): choose another with --port") from None

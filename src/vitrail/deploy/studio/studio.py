@@ -75,7 +75,7 @@ class Studio:
     def look(self, session: str, model: str, picture: str, erased: Sequence[int], order: Sequence[int] | None) -> bytes:
         """One pass, or the one that was made of the same before; who asks for it meanwhile gets the same."""
         entry = self.models.get(model)
-        key = (session, model, entry.version, picture, frozenset(erased), None if order is None else tuple(order))
+        key = (session, model, entry.stored, picture, frozenset(erased), None if order is None else tuple(order))
         return self.flights.once(key, partial(self._look, key, session, entry, picture, erased, order))
 
     def _look(
@@ -93,9 +93,10 @@ class Studio:
         seen = arrange(fitted, facts.grid, erased=erased, order=order)
         fits = facts.attention and facts.attention_bytes < self.store.budget
         with entry.lock:
+            model, version = work(entry.model), entry.version
             probabilities, layers, milliseconds = work(
                 run_pass,
-                work(entry.model),
+                model,
                 prepare_pixels(seen, facts.preprocessing),
                 grid=facts.grid,
                 prefix=facts.prefix,
@@ -104,7 +105,7 @@ class Studio:
                 half=2 * GENEROUS * facts.attention_bytes > self.store.budget,
             )
         look = Look(
-            model=entry.id, version=entry.version, picture=picture, grid=facts.grid, prefix=facts.prefix, has_class=facts.has_class, seen=seen,
+            model=entry.id, version=version, picture=picture, grid=facts.grid, prefix=facts.prefix, has_class=facts.has_class, seen=seen,
             probabilities=probabilities, layers=layers, milliseconds=milliseconds,
         )  # fmt: skip
         name = self.store.put(session, look)

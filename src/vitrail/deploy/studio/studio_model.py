@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 
-from vitrail.deploy.studio.runs import CONFIG_YAML, describe_score, find_run_folders
+from vitrail.deploy.studio.runs import describe_score, find_run_folders
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.errors import VitrailError
 from vitrail.explain.cells import features_grid
 from vitrail.explain.methods import METHODS, methods_for
 from vitrail.explain.positions import Similarity, position_similarity
+from vitrail.learn.training.run_folder import CONFIG as CONFIG_YAML
 from vitrail.models.catalogue import ARCHITECTURES, build_model, count_parameters
 from vitrail.models.folder import CONFIG, WEIGHTS, find, load, read_config
 from vitrail.nn.attention.multi_head import MultiHeadAttention
@@ -127,9 +128,14 @@ class StudioModel:
         self._model = None
 
     @property
-    def version(self) -> object:
-        """Another whenever the weights are others."""
+    def stored(self) -> object:
+        """Another whenever the weights on disk are others."""
         return stamp_of(self.folder / WEIGHTS)
+
+    @property
+    def version(self) -> object:
+        """Of the weights that `model` gave last."""
+        return self._stamp
 
     def to_json(self) -> dict[str, Any]:
         return {"id": self.id, "name": self.name, **self.facts().to_json(), "score": describe_score(self.run)}

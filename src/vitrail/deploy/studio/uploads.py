@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -134,7 +134,7 @@ async def receive_body(request: Request) -> bytes:
     return b"".join([chunk async for chunk in limit_stream(request, LARGEST_BODY)])
 
 
-async def limit_stream(request: Request, limit: int) -> AsyncIterator[bytes]:
+async def limit_stream(request: Request, limit: int) -> AsyncGenerator[bytes, None]:
     """The body of a request; beyond the limit the rest is thrown away and refused."""
     total = 0
     async for chunk in request.stream():

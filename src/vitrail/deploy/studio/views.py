@@ -28,7 +28,7 @@ def show_map(model: Any, look: Look, *, method: str, target: int | None) -> dict
     """The share of each cell in why the picture is `target`, by default the likeliest class; sums to 1."""
     known = [name for name, found in METHODS.items() if not found.hidden]
     if method not in ("auto", *known):
-        raise StudioError(f'"{method}" is no method: choose from {", ".join(known)}.')
+        raise StudioError(f'"{method[:20]}" is no method: choose from {", ".join(known)}.')
     classes = len(look.probabilities)
     if target is not None and not 0 <= target < classes:
         raise StudioError(f"{target} is no class: choose 0 to {classes - 1}.")

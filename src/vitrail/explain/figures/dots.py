@@ -22,8 +22,10 @@ def draw_dots(
         figure = Figure(figsize=(width, 3.1), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
         axes = figure.subplots()
         numbers = np.arange(layers)
-        axes.plot(np.repeat(numbers, heads), values.flatten(), "o", color=BLUE, alpha=0.55, markersize=4.5, markeredgewidth=0)
-        axes.plot(numbers, values.mean(axis=1), color=ORANGE, marker="_" if layers == 1 else None, markersize=14)
+        aside = np.linspace(-0.14, 0.14, heads) if heads > 1 else np.zeros(1)  # heads side by side, to be told apart
+        places = (numbers[:, None] + aside).flatten()
+        axes.plot(places, values.flatten(), "o", color=BLUE, alpha=0.6, markersize=4.5, markeredgewidth=0, zorder=3)
+        axes.plot(numbers, values.mean(axis=1), color=ORANGE, linewidth=1.4, marker="_", markersize=10)
         words = [f"one of {heads} heads" if heads > 1 else "the head", "mean over the heads"]
         if reference is not None:
             axes.axhline(reference, color=INK, linewidth=1, linestyle=(0, (4, 3)))
@@ -35,6 +37,13 @@ def draw_dots(
         axes.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True, steps=(1, 2, 5, 10)))
         axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
         figure.legend(
-            axes.lines, words, loc="outside lower left", ncols=len(words), fontsize=7.5, handlelength=1.6, columnspacing=1.2
+            axes.lines,
+            words,
+            loc="outside lower left",
+            ncols=len(words),
+            fontsize=7.5,
+            handlelength=1.6,
+            borderaxespad=0.1,
+            columnspacing=1.2,
         )
         return figure

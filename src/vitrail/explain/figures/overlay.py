@@ -3,6 +3,8 @@
 h w picture, c channels, gh gw grid, y x pixels drawn
 """
 
+import textwrap
+
 import numpy as np
 import torch
 from jaxtyping import Float, UInt8
@@ -13,7 +15,7 @@ from torch import Tensor
 
 from vitrail.explain.figures.sheet import Sheet
 from vitrail.explain.inside import enlarge
-from vitrail.rendering import BLUE, house_style, shorten
+from vitrail.rendering import BLUE, house_style
 
 SMALLEST = 128  # pixels of the longer side that an overlay has at least: a 4x4 map needs room to be smooth
 SMALLEST_DRAWN = 420  # the same for a figure, which has words beside it
@@ -90,7 +92,8 @@ def draw_overlay(
     height, width = pixels.shape[:2]
     unit = max(1.0, max(height, width) / 640)  # words grow with large photographs
     whole = max(width, round(2.9 * DPI * unit))
-    above, below = round((0.3 if words else 0.0) * DPI * unit), round(0.42 * DPI * unit)
+    lines = textwrap.wrap(words, int(whole / DPI / unit / 0.08), max_lines=2, placeholder="…")
+    above, below = round((0.12 + 0.17 * len(lines) if lines else 0.0) * DPI * unit), round(0.42 * DPI * unit)
     left, top = (whole - width) // 2 / DPI, above / DPI
     with house_style():
         sheet = Sheet(whole / DPI, (above + height + below) / DPI, dpi=DPI)
@@ -101,9 +104,7 @@ def draw_overlay(
             for color, line in (("white", 3.2), (BLUE, 1.6)):  # to be seen on any picture
                 sheet.page.add_patch(Rectangle(corner, across, down, fill=False, edgecolor=color, linewidth=line * unit))
         middle = sheet.width / 2
-        if words:
-            letters = int(sheet.width / unit / 0.09)
-            sheet.write(middle, top - 0.1 * unit, shorten(words, letters), ha="center", fontsize=9 * unit)
+        sheet.write(middle, top - 0.08 * unit, "\n".join(lines), ha="center", va="bottom", fontsize=9 * unit)
         legend = top + height / DPI + 0.16 * unit
         sheet.picture(middle - 1.2 * unit, legend, 1.1 * unit, 0.12 * unit, scale(highest), frame=False)
         for place, text, side in ((-1.26, "0", "right"), (-0.04, f"{highest:g} times an even share", "left")):

@@ -15,7 +15,15 @@ from vitrail.rendering import BLUE, INK, ORANGE, house_style
 
 LINE = 0.26  # inches
 VECTOR, BARS, NAMES, GAP = 1.55, 0.95, 0.78, 0.2  # widths
-TOP = 1.42
+TOP = 1.32
+WORDS = (
+    "1 The token asks: its query.",
+    "2 All tokens have an address: their keys.",
+    "3 Query times key: how well they match.",
+    "4 Divided by √d, so that scores stay moderate.",
+    "5 Softmax: shares that sum to 100 %.",
+    "6 The values, each times its share, added up.",
+)
 
 
 def draw_steps(steps: Steps, *, count: int = 8) -> Figure:
@@ -37,6 +45,9 @@ def draw_steps(steps: Steps, *, count: int = 8) -> Figure:
         sheet = Sheet(width, bottom + 1.1)
         head = f"Layer {steps.layer}, head {steps.head}: how {_place(steps.asker)} reads the picture"
         sheet.write(0.1, 0.2, head, fontsize=9, fontweight="bold")
+        for number, sentence in enumerate(WORDS):
+            column, row = divmod(number, 3)
+            sheet.write(lefts[1] + 2.35 * column, 0.5 + 0.19 * row, sentence, fontsize=7)
         _title(sheet, lefts[0], 0.5, "1  query q")
         _strip(sheet, query, asking, lefts[0], 0.58)
         for number, (title, left) in enumerate(
@@ -96,19 +107,13 @@ def _bars(sheet: Sheet, left: float, lines: int, numbers: list[float], *, percen
     finite = [number if np.isfinite(number) else 0.0 for number in numbers]
     low, high = min(0.0, *finite), max(0.0, *finite)
     span = (high - low) or 1.0
-    axes.barh(np.arange(len(finite)), finite, height=0.62, color=[BLUE if n >= 0 else ORANGE for n in finite], alpha=0.45)
+    axes.barh(np.arange(len(finite)), finite, height=0.62, color=[BLUE if n >= 0 else ORANGE for n in finite], alpha=0.6)
     axes.axvline(0, color=INK, linewidth=0.7)
     for line, number in enumerate(numbers):
         words = f"{100 * number:.3g} %" if percent else short_number(number)
-        axes.text(
-            0.02 * span if number >= 0 else -0.02 * span,
-            line,
-            words,
-            fontsize=7.5,
-            va="center",
-            ha="left" if number >= 0 else "right",
-        )
-    axes.set(xlim=(low - (0.35 * span if low < 0 else 0), high + (0.35 * span if high <= 0 else 0)), ylim=(lines - 0.5, -0.5))
+        # Behind the bar's end; of a negative one on the free side of 0, where there always is room.
+        axes.text(max(finite[line], 0.0) + 0.03 * span, line, words, fontsize=7.5, va="center")
+    axes.set(xlim=(low, high + 0.9 * span), ylim=(lines - 0.5, -0.5))
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set_visible(False)
