@@ -62,12 +62,16 @@ export const peek = (one, rest) => store(one, rest).get(rest);
 
 const store = (one, rest) => (rest.startsWith("/") ? one.lasting : one.answers); // of the model, or of this look
 
-/** The answer to a question about the side's look ("attention?layer=0…") or, with a leading slash, about its model. Kept. */
-export function ask(one, rest) {
+/** The answer to a question about the side's look ("attention?layer=0…") or, with a leading slash, about its model. Kept.
+ *  A spare question may be given up by `forget`, unless somebody else asks it too. */
+export function ask(one, rest, { spare = false } = {}) {
   const known = peek(one, rest);
   if (known !== undefined) return Promise.resolve(known);
   const flying = one.flights.get(rest);
-  if (flying) return flying.promise;
+  if (flying) {
+    flying.spare &&= spare;
+    return flying.promise;
+  }
   const stop = new AbortController();
   const { flights } = one;
   const answers = store(one, rest);
@@ -82,7 +86,7 @@ export function ask(one, rest) {
       throw error;
     },
   );
-  flights.set(rest, { promise, stop });
+  flights.set(rest, { promise, stop, spare });
   return promise;
 }
 
@@ -114,13 +118,12 @@ export function follow(own, one, rest, use, fail = complain) {
   );
 }
 
-/** Gives up on questions that nobody waits for any longer, except `kept`. */
+/** Gives up on spare questions that nobody waits for any longer, except `kept`. */
 export function forget(one, kept) {
-  for (const [rest, { stop }] of one.flights) {
-    if (!kept.has(rest) && rest.startsWith("attention")) {
-      stop.abort();
-      one.flights.delete(rest);
-    }
+  for (const [rest, { stop, spare }] of one.flights) {
+    if (!spare || rest === kept) continue;
+    stop.abort();
+    one.flights.delete(rest);
   }
 }
 

@@ -45,9 +45,11 @@ export function drawPicture({ one, image, reads, width, height, ratio, dull }) {
 /** Colored glass over each pane: `values` are numbers on the map's scale, or the map brings colors itself. */
 export function drawGlass(context, { map, values, xs, ys, glass }) {
   const columns = xs.length - 1;
-  context.globalAlpha = glass;
+  const more = 0.6 * (1 / Math.max(glass, 0.5) - 1); // bright glass is denser: over a black patch it must still be the brightest
   for (let cell = 0; cell < values.length; cell++) {
     const [row, column] = [Math.floor(cell / columns), cell % columns];
+    const t = map.scale ? (values[cell] - map.scale.low) / (map.scale.high - map.scale.low) : 0;
+    context.globalAlpha = Math.min(1, glass * (1 + more * Math.min(1, Math.max(0, t))));
     context.fillStyle = css(map.colors ? map.colors[cell] : colorAt(map.scale, values[cell]));
     context.fillRect(xs[column], ys[row], xs[column + 1] - xs[column], ys[row + 1] - ys[row]);
   }

@@ -29,7 +29,7 @@ async function fetchNext(one, mine, cells) {
     const rest = attentionRest(one, cell, layer, head);
     if (peek(one, rest) !== undefined) continue;
     try {
-      await ask(one, rest);
+      await ask(one, rest, { spare: true });
     } catch {
       return; // a guess that failed is no error: the real question will tell
     }

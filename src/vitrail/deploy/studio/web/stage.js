@@ -56,8 +56,8 @@ function refresh(own, one) {
     return;
   }
   paintStage(own, one);
-  forget(one, new Set([wanted.rest]));
-  ask(one, wanted.rest).then(
+  forget(one, wanted.rest);
+  ask(one, wanted.rest, { spare: true }).then(
     () => own.rest === wanted.rest && refresh(own, one),
     (error) => {
       if (isStale(error) || own.rest !== wanted.rest) return;
