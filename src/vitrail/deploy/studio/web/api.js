@@ -15,7 +15,10 @@ async function answered(path, options) {
     if (error.name === "AbortError") throw error;
     throw new Refused("The studio does not answer. Is `vitrail studio` still running?", 0);
   }
-  const body = await response.json().catch(() => ({}));
+  const body = await response.json().catch((error) => {
+    if (error.name === "AbortError") throw error; // given up while the answer was on its way: no answer, not an empty one
+    return {};
+  });
   if (!response.ok) {
     const words = typeof body.error === "string" ? body.error : `The studio refused this (${response.status}).`;
     throw new Refused(words, response.status);

@@ -2,7 +2,7 @@
 
 import { choice, find, make } from "./dom.js";
 import { run, runAll } from "./looks.js";
-import { say } from "./said.js";
+import { announce } from "./said.js";
 import { cellAt, change, gridOf, side, state, watch } from "./state.js";
 import { count, place } from "./words.js";
 
@@ -61,7 +61,7 @@ export function touch(tool) {
     return;
   }
   paint(one, null, cell, tool);
-  say(`${tool === "erase" ? "Erased" : "Restored"} ${place(cell, gridOf(one))}; ${count(one.erased.size, "patch", "patches")} erased.`);
+  announce(`${tool === "erase" ? "Erased" : "Restored"} ${place(cell, gridOf(one))}; ${count(one.erased.size, "patch", "patches")} erased.`);
 }
 
 /** Every patch to another place (each model on its own grid). */
@@ -75,13 +75,13 @@ export function shuffle() {
     }
     one.order = order;
   }
-  say("Patches shuffled.");
+  announce("Patches shuffled.");
   return runAll();
 }
 
 export function reset() {
   for (const one of state.sides) Object.assign(one, { erased: new Set(), order: null });
-  say("Picture as it was.");
+  announce("Picture as it was.");
   return runAll();
 }
 

@@ -75,17 +75,12 @@ export function ask(one, rest, { spare = false } = {}) {
   const stop = new AbortController();
   const { flights } = one;
   const answers = store(one, rest);
-  const promise = question(one, rest, stop.signal).then(
-    (answer) => {
-      flights.delete(rest);
-      answers.set(rest, answer);
-      return answer;
-    },
-    (error) => {
-      flights.delete(rest);
-      throw error;
-    },
-  );
+  const landed = () => flights.get(rest)?.stop === stop && flights.delete(rest); // given up and asked again, it is another flight
+  const promise = question(one, rest, stop.signal).then((answer) => {
+    answers.set(rest, answer);
+    return answer;
+  });
+  promise.then(landed, landed);
   flights.set(rest, { promise, stop, spare });
   return promise;
 }

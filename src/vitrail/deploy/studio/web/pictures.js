@@ -3,7 +3,7 @@
 import { find, make } from "./dom.js";
 import { pick, samples, upload } from "./api.js";
 import { show } from "./looks.js";
-import { complain, say } from "./said.js";
+import { announce, complain } from "./said.js";
 import { change, state, watch } from "./state.js";
 
 let strip;
@@ -50,7 +50,7 @@ export async function choose(sample) {
   try {
     const picture = await pick(sample.model, sample.raw);
     await show({ ...picture, sample: sample.id, model: sample.model, label: sample.label });
-    say(`Sample on the stage: ${sample.label}.`);
+    announce(`Sample on the stage: ${sample.label}.`);
   } catch (error) {
     complain(error);
   }
@@ -61,7 +61,7 @@ export async function take(file) {
   try {
     const picture = await upload(file);
     await show(picture);
-    say(`On the stage: ${picture.name}.`);
+    announce(`On the stage: ${picture.name}.`);
     if (picture.note) complain({ message: picture.note });
   } catch (error) {
     complain(error);

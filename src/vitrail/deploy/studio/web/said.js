@@ -3,14 +3,28 @@
 import { find } from "./dom.js";
 
 let timer = 0;
+let last = "";
+let news = "";
 let leaving = 0;
 
-/** For the live region: said once things rest, so that sweeping over patches does not chatter. */
+/** For the live region: said once things rest, so that sweeping over patches does not chatter. What is said again is not repeated. */
 export function say(words) {
+  if (words === last) return;
+  last = words;
+  speak();
+}
+
+/** News that is said before whatever the map has to say. */
+export function announce(words) {
+  news = words;
+  speak();
+}
+
+function speak() {
   clearTimeout(timer);
   timer = setTimeout(() => {
-    const region = find("#said");
-    if (region.textContent !== words) region.textContent = words;
+    find("#said").textContent = `${news} ${last}`.trim();
+    news = "";
   }, 120);
 }
 
