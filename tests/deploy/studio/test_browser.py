@@ -233,7 +233,8 @@ def test_layers_heads_and_methods_change_the_numbers(visit):
         maps.setdefault(where, set()).add((glass(tab), tab.inner_text(".legend .high"), tab.inner_text(".strongest")))
     assert all(len(seen) == 1 for seen in maps.values())  # the same numbers when one comes back
     pixels, _, tables = zip(*(next(iter(seen)) for seen in maps.values()), strict=True)
-    assert len(set(pixels)) == len(set(tables)) == 5
+    assert len(set(pixels)) == 5
+    assert len(set(tables)) >= 4  # one head may be the largest at all five of the strongest patches
     tab.locator("#layer").fill("1")
     shows(tab, ".legend p", "layer 1 of 4")
     for method in ("rollout", "relevance", "occlusion"):
