@@ -3,7 +3,7 @@
 import { choice, make, slider } from "./dom.js";
 import { crop } from "./crops.js";
 import { follow } from "./looks.js";
-import { attentionRest } from "./shown.js";
+import { attentionRest, methodOf } from "./shown.js";
 import { change, chosenCell, gridOf, headOf, layerOf, nobody, state } from "./state.js";
 import { asker, capital, percent, place } from "./words.js";
 
@@ -27,7 +27,7 @@ function refresh(own, { controls, list, title, note }, one) {
   }
   own.layer?.set(layerOf(one) + 1);
   own.heads?.press(headOf(one));
-  own.methods.press(state.method);
+  own.methods.press(one.model.attention ? state.method : methodOf(one)?.name);
   own.glass.set(Math.round(100 * state.glass));
   const cell = chosenCell(one);
   const method = one.model.methods.find(({ name }) => name === state.method);

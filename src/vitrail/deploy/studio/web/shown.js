@@ -62,9 +62,14 @@ function attentionWish(one, query, head = headOf(one)) {
   };
 }
 
+/** The method whose map is shown: the chosen one, or the first of a model that has no attention. */
+export function methodOf({ model: { methods } }) {
+  return methods.find(({ name }) => name === state.method && name !== "attention") ?? methods.find(({ name }) => name !== "attention");
+}
+
 function methodWish(one) {
   const grid = gridOf(one);
-  const known = one.model.methods.find(({ name }) => name === state.method && name !== "attention") ?? one.model.methods.find(({ name }) => name !== "attention");
+  const known = methodOf(one);
   if (!known) return null;
   return {
     rest: `map?method=${encodeURIComponent(known.name)}`,
