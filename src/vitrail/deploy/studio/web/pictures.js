@@ -1,0 +1,92 @@
+// Pictures: samples of the run's own test split, and the person's own by button, drop or paste.
+
+import { find, make } from "./dom.js";
+import { pick, samples, upload } from "./api.js";
+import { show } from "./looks.js";
+import { announce, complain } from "./said.js";
+import { change, state, watch } from "./state.js";
+
+let strip;
+
+export function makePictures() {
+  strip = make("div", { class: "samples", role: "group", "aria-label": "Samples of the test split" });
+  const input = make("input", { type: "file", accept: "image/*", id: "file", class: "unseen", tabindex: "-1", "aria-label": "Choose a picture" });
+  input.addEventListener("change", () => {
+    if (input.files.length) take(input.files[0]);
+    input.value = "";
+  });
+  const own = make("button", { type: "button", id: "choose", class: "drop", onclick: () => input.click() }, make("strong", { text: "Your own picture" }), make("span", { class: "soft", text: "choose, drop or paste" }));
+  own.title = "It stays on this machine";
+  find("#pictures").append(own, strip, input);
+  listenForDrops();
+  addEventListener("paste", (event) => {
+    const file = [...(event.clipboardData?.files ?? [])][0];
+    if (file) take(file);
+  });
+  watch(["samples", "picture"], refresh);
+}
+
+function refresh(changed) {
+  if (changed.has("samples")) {
+    strip.hidden = state.samples.length === 0;
+    strip.replaceChildren(...state.samples.map((sample) =>
+      make("button", { type: "button", class: "sample", "data-id": sample.id, title: sample.label, onclick: () => choose(sample) },
+        make("img", { src: sample.url, alt: `Sample: ${sample.label}`, loading: "lazy", width: 52, height: 52 }))));
+  }
+  for (const button of strip.children) button.setAttribute("aria-pressed", String(state.picture?.sample === button.dataset.id));
+}
+
+/** The samples of a model, the first of them on the stage if there is no picture yet. */
+export async function loadSamples(model) {
+  const found = await samples(model.id).catch(() => []);
+  if (state.sides[0]?.model !== model) return;
+  change({ samples: found.map((sample) => ({ ...sample, id: String(sample.id), raw: sample.id, model: model.id })) });
+  const before = state.models.find(({ id }) => id === state.picture?.model);
+  const stale = before !== undefined && before.labels.join("|") !== model.labels.join("|"); // a sample of other data
+  if ((!state.picture || stale) && state.samples.length) await choose(state.samples[0]);
+}
+
+export async function choose(sample) {
+  try {
+    const picture = await pick(sample.model, sample.raw);
+    await show({ ...picture, sample: sample.id, model: sample.model, label: sample.label });
+    announce(`Sample on the stage: ${sample.label}.`);
+  } catch (error) {
+    complain(error);
+  }
+}
+
+/** A file of the person; whatever is wrong with it is said in one line, and the page goes on. */
+export async function take(file) {
+  try {
+    const picture = await upload(file);
+    await show(picture);
+    announce(`On the stage: ${picture.name}.`);
+    if (picture.note) complain({ message: picture.note });
+  } catch (error) {
+    complain(error);
+  }
+}
+
+function listenForDrops() {
+  const veil = find("#falling");
+  let depth = 0;
+  const carries = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
+  addEventListener("dragenter", (event) => {
+    if (!carries(event)) return;
+    depth += 1;
+    veil.hidden = false;
+  });
+  addEventListener("dragleave", () => {
+    depth = Math.max(0, depth - 1);
+    veil.hidden = depth === 0;
+  });
+  addEventListener("dragover", (event) => event.preventDefault());
+  addEventListener("drop", (event) => {
+    event.preventDefault();
+    depth = 0;
+    veil.hidden = true;
+    const file = event.dataTransfer?.files?.[0];
+    if (file) take(file);
+  });
+}

@@ -1,0 +1,127 @@
+// Training runs with their curves, read again every two seconds while this view is open.
+
+import { curve, runs } from "./api.js";
+import { lineChart } from "./chart.js";
+import { find, make } from "./dom.js";
+import { complain } from "./said.js";
+import { LINES } from "./scales.js";
+import { number, percent } from "./words.js";
+
+const PAUSE = 2000;
+const rows = new Map(); // run -> rows by epoch
+const own = { open: false, timer: 0, chosen: null, list: [], reached: true };
+
+export function makeRuns() {
+  own.table = make("div", { class: "run-list", role: "group", "aria-label": "Runs" });
+  own.title = make("h2", { id: "run-title" });
+  own.words = make("p", { class: "soft digits", id: "run-words" });
+  own.charts = make("div", { class: "curves" });
+  find("#training").append(
+    make("section", { class: "card", "aria-label": "Runs" }, make("h2", { text: "Runs" }), own.table),
+    make("section", { class: "card", "aria-labelledby": "run-title" }, own.title, own.words, own.charts));
+  find("#runs").addEventListener("click", toggleRuns);
+  new ResizeObserver(() => own.open && paint()).observe(own.charts);
+}
+
+export function toggleRuns() {
+  own.open = !own.open;
+  find("#main").hidden = own.open;
+  find("#training").hidden = !own.open;
+  find("#runs").setAttribute("aria-pressed", String(own.open));
+  document.body.classList.toggle("at-runs", own.open);
+  clearTimeout(own.timer);
+  if (own.open) poll();
+}
+
+export const closeRuns = () => own.open && toggleRuns();
+
+async function poll() {
+  try {
+    if (!document.hidden) {
+      own.list = await runs();
+      own.chosen = own.list.find(({ id }) => id === own.chosen)?.id ?? own.list[0]?.id ?? null;
+      if (own.chosen !== null) await read(own.chosen);
+      paint();
+    }
+    own.reached = true;
+  } catch (error) {
+    if (own.reached) complain(error); // once, not every two seconds
+    own.reached = false;
+  }
+  if (own.open) own.timer = setTimeout(poll, PAUSE);
+}
+
+async function read(id) {
+  if (!rows.has(id)) rows.set(id, new Map());
+  const known = rows.get(id);
+  const since = known.size ? Math.max(...known.keys()) : 0;
+  const answer = await curve(id, since);
+  for (const row of answer.rows) known.set(row.epoch, row);
+}
+
+function paint() {
+  own.table.replaceChildren(...own.list.map(runRow));
+  const run = own.list.find(({ id }) => id === own.chosen);
+  own.title.textContent = run ? run.name : "No run yet";
+  if (!run) {
+    own.words.textContent = "Runs appear here as soon as `vitrail train` has begun one.";
+    own.charts.replaceChildren();
+    return;
+  }
+  const history = [...(rows.get(run.id) ?? new Map()).values()].sort((a, b) => a.epoch - b.epoch);
+  const told = [run.state, run.of ? `epoch ${run.epochs} of ${run.of}` : `epoch ${run.epochs}`];
+  if (history.length) {
+    const last = history.at(-1);
+    if (Number.isFinite(last.val_loss)) told.push(`validation loss ${number(last.val_loss)}`);
+    const best = history.reduce((top, row) => ((row.val_accuracy ?? -1) > (top.val_accuracy ?? -1) ? row : top), history[0]);
+    if (Number.isFinite(best.val_accuracy)) told.push(`best validation accuracy ${percent(best.val_accuracy)}, epoch ${best.epoch}`);
+  }
+  if (run.score) told.push(run.score);
+  own.words.textContent = told.join(" · ");
+  own.charts.replaceChildren(...charts(history, run));
+}
+
+function runRow(run) {
+  const done = run.of ? Math.min(1, run.epochs / run.of) : run.state === "finished" ? 1 : 0;
+  const bar = make("i", { class: "bar-fill" });
+  bar.style.width = `${100 * done}%`;
+  const detail = [run.of ? `${run.epochs} / ${run.of} epochs` : `${run.epochs} epochs`, run.score, Number.isFinite(run.minutes) && run.minutes !== null ? `${number(run.minutes, 2)} min` : null];
+  const choose = async () => {
+    own.chosen = run.id;
+    paint();
+    try {
+      await read(run.id);
+    } catch (error) {
+      complain(error);
+    }
+    paint();
+  };
+  return make("button", { type: "button", class: "run", "data-id": run.id, "data-state": run.state, "aria-pressed": String(run.id === own.chosen), onclick: choose },
+    make("span", { class: "run-name", text: run.name }), make("span", { class: `state ${run.state}`, text: run.state }),
+    make("span", { class: "soft digits", text: detail.filter(Boolean).join(" · ") }), make("span", { class: "track" }, bar));
+}
+
+function charts(history, run) {
+  if (!history.length) return [make("p", { class: "soft", text: "No epoch has been finished yet." })];
+  const last = Math.max(run.of || 0, history.at(-1).epoch, 2);
+  const line = (name, key, color) => ({ name, color, points: history.map((row) => [row.epoch, row[key] ?? NaN]) });
+  const specs = [
+    ["Loss", [line("training", "train_loss", LINES[1]), line("validation", "val_loss", LINES[0])], (value) => number(value), true],
+    ["Validation accuracy", [line("", "val_accuracy", LINES[0])], (value) => `${number(100 * value)} %`, false],
+    ["Learning rate", [line("", "lr", LINES[5])], (value) => number(value), true],
+  ];
+  const columns = getComputedStyle(own.charts).gridTemplateColumns.split(" ").length;
+  const width = Math.max(260, own.charts.clientWidth / columns - 12);
+  return specs.flatMap(([title, series, format, fromZero]) => {
+    const values = series.flatMap(({ points }) => points.map(([, value]) => value)).filter(Number.isFinite);
+    if (!values.length) return [];
+    const [low, high] = [fromZero ? Math.min(0, ...values) : Math.min(...values), Math.max(...values)];
+    const room = high > low ? 0.06 * (high - low) : Math.abs(high) * 0.1 || 1;
+    const chart = lineChart({
+      width, height: 240, series, right: series[0].name ? 78 : 18, label: `${title} by epoch`,
+      x: { low: 1, high: last, label: "epoch" },
+      y: { low: fromZero ? low : low - room, high: fromZero ? high + room : Math.min(1, high + room), format },
+    });
+    return [make("figure", { class: "drawing" }, make("figcaption", { text: title }), chart)];
+  });
+}

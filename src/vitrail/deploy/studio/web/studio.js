@@ -1,0 +1,38 @@
+// The page wakes up: models, choosers, stage, views.
+
+import { models } from "./api.js";
+import { makeTools } from "./brush.js";
+import { makeChoosers, useModel } from "./compare.js";
+import { find, make } from "./dom.js";
+import { makeKeys } from "./keys.js";
+import { makePictures } from "./pictures.js";
+import { makePredictions } from "./predictions.js";
+import { makeRuns } from "./runs.js";
+import { complain } from "./said.js";
+import { change } from "./state.js";
+import { makeTheme } from "./theme.js";
+import { makeTour } from "./tour.js";
+import { makeViews } from "./views.js";
+
+async function wake() {
+  makeTheme();
+  makeRuns();
+  makeKeys();
+  const found = await models();
+  if (!found.length) throw new Error("There is no model to look into yet. Train one with: vitrail train --data digits");
+  change({ models: found });
+  makeChoosers();
+  makeTools();
+  makePictures();
+  makePredictions();
+  makeViews();
+  makeTour();
+  await useModel(found[0].id);
+  if (!find(".sample")) find("#stages").append(make("p", { class: "soft empty", text: "Choose, drop or paste a picture to begin." }));
+  document.body.dataset.ready = "yes";
+}
+
+wake().catch((error) => {
+  complain(error);
+  find("#facts").textContent = error.message;
+});
