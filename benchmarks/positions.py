@@ -6,7 +6,7 @@
     python benchmarks/positions.py similarity --out FOLDER    how alike the learned rows of two places are: a picture
 
 The data are the built-in digits (8x8 pixels, 1,078 to learn from), or --data with pictures as arrays. The model is a plain ViT of four blocks,
-64 wide, mean pooling and no class token (`vit_nano_patch{1,2,4,8}_32`), trained by the library's own loop: AdamW, cosine, shifts by whole pixels. Three
+64 wide, mean pooling and no class token (`vit_nano_patch{1,2,4,8}_32`), trained by the library's own loop: Muon, cosine, shifts by whole pixels. Three
 seeds. --out keeps results.csv and the test predictions; what is there already is not run again.
 """
 
@@ -62,7 +62,7 @@ def learn(data: DataSet, position: str, patch: int, seed: int, epochs: int) -> A
     task = Classify(model, smoothing=0.1)
     moved = Loader(train, model.preprocessing, batch=64, shuffle=True, how=Augmentation(shift=0.1), seed=seed)
     held = Loader(data["val"], model.preprocessing, batch=256, shuffle=False, seed=seed)
-    plan = Plan(epochs=epochs, lr=2e-3, weight_decay=0.05, warmup=0.1, clip=1.0)
+    plan = Plan(epochs=epochs, optimizer="muon", lr=2e-2, weight_decay=0.05, warmup=0.1, clip=1.0)
     with tempfile.TemporaryDirectory() as folder:
         fit(task, moved, held, plan, RunFolder(Path(folder), writes=False), ProgressBar(quiet=True))
     return model.eval()
@@ -201,7 +201,7 @@ def main() -> None:
     parser.add_argument("--positions", nargs="+", choices=list(POSITIONS), help="default: all that make sense")
     parser.add_argument("--patches", type=int, nargs="+", default=[1, 2, 4], choices=(1, 2, 4, 8))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--epochs", type=int, default=12)
     parser.add_argument("--out", type=Path, required=True, help="keep results here, and go on from what is there")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
