@@ -1,6 +1,6 @@
 """Rotated MNIST: what equivariance is worth, at about equal parameters.
 
-    python benchmarks/rotated_mnist.py --data mnist/arrays.npz --out FOLDER --epochs 30
+    python benchmarks/rotated_mnist.py --data mnist/arrays.npz --out FOLDER
 
 MNIST's pictures, each turned by an angle of its own (uniform, a fixed seed): 12,000 for training and 50,000 for testing, as in
 [Larochelle+ 2007], whose own files have other angles; so figures compare with published ones to a few tenths of a point. 2,000 of the
@@ -55,7 +55,7 @@ def run(model: str, seed: int, data: Path, options: argparse.Namespace) -> None:
 
     folder = options.out / "runs" / f"{model}-seed{seed}"
     words = ["--data", data, "--model", model, "--seed", seed, "--epochs", options.epochs, "--batch", options.batch]
-    words += ["--lr", options.lr, "--recipe", "plain", "--out", folder, "--resume"]
+    words += ["--optimizer", options.optimizer, "--lr", options.lr, "--recipe", "plain", "--out", folder, "--resume"]
     subprocess.run([sys.executable, "-m", "vitrail", "train", *map(str, words)], check=True, stdout=subprocess.DEVNULL)
     answers, epochs = read_rows(folder / "predictions.csv"), read_rows(folder / "results.csv")
     seconds = float(epochs[-1]["seconds"])
@@ -109,9 +109,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="MNIST as arrays: x_train, y_train, x_test, y_test")
     parser.add_argument("--models", nargs="+", default=list(MODELS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=5e-3)
+    parser.add_argument("--epochs", type=int, default=5)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--optimizer", default="muon")
+    parser.add_argument("--lr", type=float, default=2e-2)
     parser.add_argument("--out", type=Path, required=True, help="keep results here, and go on from what is there")
     options = parser.parse_args()
     data = options.out / "runs" / "rotated_mnist.npz"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from vitrail.cli import check, evaluate, explain, models, predict, runs, train
+from vitrail.cli import check, evaluate, explain, models, predict, runs, studio, train
 from vitrail.cli.words import given_options, one_line, translate
 from vitrail.errors import VitrailError
 from vitrail.version import __version__
@@ -37,6 +37,7 @@ app.command(predict.predict, name="predict", help_epilogue=predict.EXAMPLES)
 app.command(explain.explain, name="explain", help_epilogue=explain.EXAMPLES)
 app.command(check.check, name="check", help_epilogue=check.EXAMPLES)
 app.command(runs.runs, name="runs", help_epilogue=runs.EXAMPLES)
+app.command(studio.studio, name="studio", help_epilogue=studio.EXAMPLES)
 app.command(models.models, name="models", help_epilogue=models.EXAMPLES)
 
 

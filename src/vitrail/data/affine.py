@@ -3,6 +3,7 @@
 b batch, ch channels, h w picture
 """
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -41,5 +42,6 @@ def slide(
 
 def border_color(images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b ch 1 1"]:
     """The median of each picture's outermost pixels, channel by channel."""
-    edges = [images[:, :, 0], images[:, :, -1], images[:, :, :, 0], images[:, :, :, -1]]
-    return torch.cat(edges, dim=2).median(dim=2).values[:, :, None, None]
+    edges = torch.cat([images[:, :, 0], images[:, :, -1], images[:, :, :, 0], images[:, :, :, -1]], dim=2).numpy()
+    middle = (edges.shape[2] - 1) // 2  # the lower one of two
+    return torch.from_numpy(np.partition(edges, middle, axis=2)[:, :, middle, None, None])  # faster than torch's median

@@ -79,13 +79,13 @@ def cut_out(images: Tensor, share: float, places: Tensor) -> Tensor:
     """A square anywhere, partly outside too, set to the picture's own mean  [DeVries+ 2017]."""
     height, width = images.shape[-2:]
     side = max(1, round(share * min(height, width)))
-    top, left = (places * torch.tensor([height, width])).floor().sub(side // 2).unbind(1)
-    y, x = torch.arange(height), torch.arange(width)
-    inside_y = (y >= top[:, None]) & (y < top[:, None] + side)  # b h
-    inside_x = (x >= left[:, None]) & (x < left[:, None] + side)  # b w
-    hole = (inside_y[:, :, None] & inside_x[:, None, :])[:, None]  # b 1 h w
+    corners = (places * torch.tensor([height, width])).floor().int() - side // 2  # b 2
+    first, last = corners.clamp(min=0).tolist(), (corners + side).tolist()
     # Axis by axis: a sum over all of one picture would be shared among the threads, and rounded as their number has it.
-    return torch.where(hole, images.mean(3, keepdim=True).mean(2, keepdim=True), images)
+    means, out = images.mean(3, keepdim=True).mean(2, keepdim=True).numpy(), images.clone().numpy()
+    for picture, mean, (top, left), (bottom, right) in zip(out, means, first, last, strict=True):
+        picture[:, top:bottom, left:right] = mean
+    return torch.from_numpy(out)
 
 
 def erase(

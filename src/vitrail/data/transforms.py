@@ -55,7 +55,7 @@ def normalize(images: Float[Tensor, "b ch h w"], preprocessing: Preprocessing) -
     """(x - mean) / std for each channel."""
     mean = torch.tensor(preprocessing.mean)[:, None, None]
     std = torch.tensor(preprocessing.std)[:, None, None]
-    return (images - mean) / std
+    return (images - mean).div_(std)
 
 
 def prepare(pictures: list[Image.Image], preprocessing: Preprocessing) -> Float[Tensor, "b ch h w"]:

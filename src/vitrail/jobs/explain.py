@@ -55,7 +55,9 @@ class Kept:
     colors: np.ndarray | None = None
 
 
-def explain_files(run: str, words: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None) -> Done:
+def explain_files(
+    run: str, words: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None
+) -> Done:
     """index.html and its figures in a new folder, which is made when all that was asked for is known to be possible.
 
     Every picture is looked at first, and little is kept of each: all maps are drawn on one scale.
@@ -73,7 +75,8 @@ def explain_files(run: str, words: list[str], options: ExplainOptions, *, progre
         raise VitrailError(f"no picture could be read; {errors[0]}" + (f" and {len(errors) - 1} more" if errors[1:] else ""))
     explanation = describe(run, model, choice, kept, len(paths), errors)
     out.mkdir(parents=True, exist_ok=True)
-    page = write_explanation(explanation, draw(model, choice, kept, explanation.scales, errors, progress), out)
+    cards = draw(model, choice, kept, explanation.scales, errors)
+    page = write_explanation(explanation, count(cards, len(kept), progress), out)
     return Done(page=page, pictures=len(chosen) - len(errors), found=len(paths), method=choice.method, errors=tuple(errors))
 
 
@@ -197,7 +200,7 @@ def describe_model(model: Any, choice: Choice) -> dict[str, str]:
     height, width = model.image_size
     facts = {
         "Model": f"{model.architecture}, {sum(weight.numel() for weight in model.parameters()):,} parameters",
-        "It sees": f"{height}×{width} pixels, {'the middle of a picture' if model.preprocessing.fit == 'crop' else 'all of a picture'}",
+        "It sees": f"{width}×{height} pixels, {'the middle of a picture' if model.preprocessing.fit == 'crop' else 'all of a picture'}",
         "Classes": f"{len(choice.labels):,}",
     }
     if choice.attention:
@@ -213,11 +216,8 @@ def common_scale(maps: Iterable[np.ndarray]) -> float:
     return scale_end(np.concatenate([found.flatten() for found in maps] or [np.zeros(0)]))
 
 
-def draw(
-    model: Any, choice: Choice, kept: Iterable[Kept], scales: Scales, errors: list[str], progress: Progress
-) -> Iterator[Card]:
+def draw(model: Any, choice: Choice, kept: list[Kept], scales: Scales, errors: list[str]) -> Iterator[Card]:
     """The pictures once more, one at a time, at their own resolution."""
-    kept = list(kept)
     for number, one in enumerate(kept):
         try:
             picture = read_picture(one.path)
@@ -234,4 +234,10 @@ def draw(
             scales=scales,
             preprocessing=model.preprocessing,
         )
-        progress(len(kept) + number + 1, 2 * len(kept))
+
+
+def count(cards: Iterator[Card], total: int, progress: Progress) -> Iterator[Card]:
+    """The same, counted when the next one is asked for: then the last is drawn."""
+    for done, card in enumerate(cards):
+        progress(total + done, 2 * total)
+        yield card

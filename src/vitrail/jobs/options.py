@@ -162,7 +162,8 @@ class ExplainOptions:
 
     out: Annotated[str, Parameter(help="A new or empty folder for index.html and the figures.")]
     method: Annotated[
-        str, Parameter(help="auto, relevance, rollout, attention, pooling, gradient or occlusion; auto: the best the model has.")
+        str,
+        Parameter(help="auto, relevance, rollout, attention, pooling, gradient or occlusion; auto: the best the model has."),
     ] = "auto"
     layer: Annotated[
         int | None,

@@ -131,5 +131,10 @@ def describe_heads(choice: Choice) -> str:
     return {"mean": "mean over the heads", "max": "largest of all heads", "min": "smallest of all heads"}[choice.reduce]
 
 
+def describe_query(choice: Choice) -> str:
+    assert choice.query is not None
+    return f"the patch in row {choice.query[0]}, column {choice.query[1]},"
+
+
 def _even(maps: Float[Tensor, "1 gh gw"]) -> Float[np.ndarray, "gh gw"]:
     return times_even(maps)[0]

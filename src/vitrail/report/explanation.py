@@ -10,7 +10,7 @@ from vitrail.explain.positions import Similarity
 from vitrail.files import write_whole
 from vitrail.rendering import to_svg
 from vitrail.report.attention import show_scale
-from vitrail.report.explained import Choice, describe_heads
+from vitrail.report.explained import Choice, describe_heads, describe_query
 from vitrail.report.interior import Interior, describe_missing, interior_figures, show_interior
 from vitrail.report.page import Markup, contents, definitions, element, page, section
 from vitrail.report.picture_card import Card, Scales, show_card, show_thumbnail, write_figures
@@ -53,7 +53,11 @@ def write_explanation(explanation: Explanation, cards: Iterable[Card], out: Path
 def _write_model(explanation: Explanation, out: Path) -> dict[str, str]:
     """The figures of the model, as files and as SVG by name."""
     drawn = {name: to_svg(draw()) for name, draw in interior_figures(explanation.interior).items()}
-    files = drawn if isinstance(explanation.positions, str) else drawn | {"positions": to_svg(draw_similarity(explanation.positions))}
+    files = (
+        drawn
+        if isinstance(explanation.positions, str)
+        else drawn | {"positions": to_svg(draw_similarity(explanation.positions))}
+    )
     if files:
         (out / "model").mkdir()
     for name, text in files.items():
@@ -76,7 +80,9 @@ def _header(explanation: Explanation, shown: int) -> Markup:
 
 def _sections(explanation: Explanation, shown: list[Markup], small: list[Markup], drawn: dict[str, str]) -> Iterator[Markup]:
     gallery = [element("div", *small, class_="gallery")] if len(shown) > FEW else []
-    unread = [element("ul", *(element("li", line) for line in explanation.unread), class_="unread")] if explanation.unread else []
+    unread = (
+        [element("ul", *(element("li", line) for line in explanation.unread), class_="unread")] if explanation.unread else []
+    )
     yield section("Pictures", *gallery, *unread, _show_legends(explanation), *shown, note=_words(explanation, len(shown)))
     yield show_interior(explanation.interior, drawn)
     yield show_positions(explanation.positions)
@@ -88,7 +94,7 @@ def _show_legends(explanation: Explanation) -> Markup:
     if choice.attention:
         who = "what the class token reads" if explanation.class_token else "what patches receive, mean over all queries"
         how = f"each head of layer {choice.layer}" if choice.each_head else describe_heads(choice)
-        query = "" if choice.query is None else f"; of patch {choice.query} (row, column), which is framed: what it reads"
+        query = "" if choice.query is None else f"; and what {describe_query(choice)} which is framed, reads"
         rows.append(_legend("attention", f"{who}, {how}{query}", scales.attention))
     return element("div", *rows, class_="legends")
 
@@ -103,7 +109,10 @@ def _words(explanation: Explanation, shown: int) -> str:
     if shown + len(explanation.unread) < explanation.count:
         lines.insert(0, f"{shown} of {explanation.count} pictures, evenly chosen; --limit shows more.")
     if explanation.unread:
-        lines.insert(0, f"{len(explanation.unread)} could not be read and {'is' if len(explanation.unread) == 1 else 'are'} listed below.")
+        lines.insert(
+            0,
+            f"{len(explanation.unread)} could not be read and {'is' if len(explanation.unread) == 1 else 'are'} listed below.",
+        )
     if explanation.cropped:
         lines.append("Darkened: what the model did not see, since it is given the middle of a picture.")
     if explanation.together:

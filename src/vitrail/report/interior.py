@@ -57,13 +57,16 @@ def measure_heads(look: Look, *, distance_only: bool = False) -> HeadNumbers:
 
 def mean_heads(some: Sequence[HeadNumbers]) -> HeadNumbers:
     """The mean over pictures, each measured by itself."""
-    first = some[0]
-    means = {
-        name: torch.stack([getattr(one, name) for one in some]).mean(0)
-        for name in ("distance", "entropy", "divergence")
-        if getattr(first, name) is not None
-    }
-    return first._replace(**means)
+
+    def mean(parts: list[Tensor | None]) -> Tensor | None:
+        there = [part for part in parts if part is not None]
+        return torch.stack(there).mean(0) if there else None
+
+    distance = mean([one.distance for one in some])
+    assert distance is not None
+    return some[0]._replace(
+        distance=distance, entropy=mean([one.entropy for one in some]), divergence=mean([one.divergence for one in some])
+    )
 
 
 def find_filters(model: Any) -> Filters | str:
@@ -90,7 +93,7 @@ def interior_figures(interior: Interior) -> dict[str, Callable[[], Figure]]:
 WORDS: Mapping[str, str] = {
     "distance": "How far from a patch lies what it reads, in pixels of the picture as the model sees it: low dots are heads that "
     "look around themselves, those near the dashed line look everywhere.",
-    "entropy": "How widely a head spreads its attention: b bits are as wide as an even look at 2^b tokens.",
+    "entropy": "How widely a head spreads its attention: b bits are as wide as an even look at 2ᵇ tokens.",
     "divergence": "How differently two heads of a layer attend: 0 where they attend alike and one could do, 1 where they share "
     "no token.",
     "filters": "What the first layer answers to, the strongest first.",
@@ -104,7 +107,9 @@ def show_interior(interior: Interior, drawings: Mapping[str, str] | None = None)
         element("div", drawing(svg, WORDS[name]), element("p", WORDS[name], class_="note"), class_=f"insight {name}")
         for name, svg in drawings.items()
     )
-    some = f"Numbers of heads: mean over {interior.pictures} picture{'s' * (interior.pictures != 1)}. " if interior.heads else ""
+    some = (
+        f"Numbers of heads: mean over {interior.pictures} picture{'s' * (interior.pictures != 1)}. " if interior.heads else ""
+    )
     return section("Inside", element("div", *parts, class_="insights"), note=some + describe_missing(interior.missing))
 
 

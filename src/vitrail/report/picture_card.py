@@ -17,14 +17,14 @@ from vitrail.explain.figures.maps import draw_maps
 from vitrail.files import write_whole
 from vitrail.preprocessing import Preprocessing
 from vitrail.rendering import to_png
-from vitrail.report.explained import Choice, Explained, Panel
+from vitrail.report.explained import Choice, Explained, Panel, describe_query
 from vitrail.report.page import Markup, bar, drawing, element, label, photograph, table
-from vitrail.report.pictures import encode_picture, is_small
-from vitrail.report.placing import crop_seen, fit_between, lay_over
+from vitrail.report.pictures import encode_jpeg, encode_picture, is_small
+from vitrail.report.placing import crop_seen, fit_between, lay_colors, lay_over
 
 LARGE, SMALL = 480, 160  # pixels of the longer side in the page
+OVERLAID = 48  # maps of all layers and heads; more are drawn without the picture below, which takes long
 ANSWERS = 5
-PNG = b"\x89PNG"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,18 +75,15 @@ def write_figures(card: Card, out: Path) -> dict[str, str]:
     """The files of a picture: what they show -> their path from the page."""
     folder, found = out / card.folder, card.found
     folder.mkdir(parents=True)
-    files: dict[str, bytes | str] = {}
-    overlays = {"overlay": card.why(card.picture)}
+    files: dict[str, bytes | str] = {"overlay.jpg": encode_jpeg(card.why(card.picture))}
     if found.asked is not None:
-        overlays["query"] = card.attention(card.picture, found.asked, query=card.choice.query)
-    for name, pixels in overlays.items():
-        data = encode_picture(pixels, largest=None)
-        files[f"{name}.{'png' if data.startswith(PNG) else 'jpg'}"] = data
+        files["query.jpg"] = encode_jpeg(card.attention(card.picture, found.asked, query=card.choice.query))
     if found.every is not None:
-        seen = crop_seen(card.picture, card.preprocessing)
+        few = found.every.shape[0] * found.every.shape[1] <= OVERLAID
+        seen = crop_seen(card.large, card.preprocessing) if few else None
         files["attention.png"] = to_png(draw_maps(torch.as_tensor(found.every), picture=seen, highest=card.scales.attention))
     if card.colors is not None:
-        files["colors.png"] = encode_picture(_color_picture(card.colors))
+        files["colors.jpg"] = encode_jpeg(lay_colors(card.picture, card.colors, card.preprocessing))
     files |= {name: text for name, text in (("lens.svg", found.lens), ("steps.svg", found.steps)) if text}
     for name, content in files.items():
         write_whole(folder / name, content)
@@ -100,10 +97,8 @@ def show_card(card: Card, files: dict[str, str]) -> Markup:
 def show_thumbnail(card: Card) -> Markup:
     """For the table of contents: a link to the card."""
     answer = card.choice.labels[int(card.found.probabilities.argmax())]
-    picture = photograph(
-        encode_picture(card.why(card.small)), card.name, pixelated=False
-    )
-    words = element("figcaption", label(answer, columns=24), element("span", Path(card.name).name, class_="name"))
+    picture = photograph(encode_jpeg(card.why(card.small)), card.name, pixelated=False)
+    words = element("figcaption", element("b", label(answer, columns=24)), element("span", Path(card.name).name, class_="name"))
     return element("a", element("figure", picture, words, class_="sample"), href=f"#picture-{card.number}")
 
 
@@ -112,37 +107,31 @@ def _parts(card: Card, files: dict[str, str]) -> Iterator[Markup]:
     explained = card.choice.labels[found.target]
     yield element("h3", element("bdi", card.name), element("span", f" {width}×{height}", class_="note"))
     shown = [
-        figure(encode_picture(card.picture, largest=LARGE), "the picture", is_small(card.picture)),
-        figure(
-            encode_picture(card.why(card.large), largest=LARGE),
-            f"why {explained}, by {card.choice.method}",
-            link=files["overlay"],
-        ),
+        figure(encode_picture(card.picture, largest=LARGE), "the picture", pixelated=is_small(card.picture)),
+        figure(encode_jpeg(card.why(card.large)), f"why {explained}, by {card.choice.method}", link=files["overlay"]),
     ]
     if card.colors is not None:
-        shown.append(figure(encode_picture(_color_picture(card.colors)), "its tokens as colors", True, link=files["colors"]))
+        colored = encode_jpeg(lay_colors(card.large, card.colors, card.preprocessing))
+        shown.append(figure(colored, "its tokens as colors", link=files["colors"]))
     if (asked := found.asked) is not None:
-        words = f"what patch {card.choice.query} reads: {asked.words}"
-        shown.append(figure(encode_picture(card.attention(card.large, asked, query=card.choice.query), largest=LARGE), words, link=files["query"]))
-    yield element("div", element("div", *shown, class_="views"), _show_answers(card), class_="above")
+        words = f"what {describe_query(card.choice)} reads: {asked.words}"
+        framed = card.attention(card.large, asked, query=card.choice.query)
+        shown.append(figure(encode_jpeg(framed), words, link=files["query"]))
+    yield element("div", *shown, _show_answers(card), class_="views")
+    left = []
     if found.panels:
-        small = (
-            figure(encode_picture(card.attention(card.small, panel)), panel.words)
-            for panel in found.panels
-        )
         title = "Attention by head" if card.choice.each_head else "Attention by layer"
         more = [element("a", "all layers and heads", href=files["attention"])] if "attention" in files else []
-        yield element("h4", title, " ", *more)
-        yield element("div", *small, class_="panels")
+        small = (figure(encode_jpeg(card.attention(card.small, panel)), panel.words) for panel in found.panels)
+        left += [element("h4", title, *more), element("div", *small, class_="panels")]
     if found.steps:
-        yield element("h4", f"Patch {card.choice.query} in six steps")
-        yield drawing(found.steps, "the six steps of self-attention for this patch", kind="wide")
-        yield _show_rows(card)
-    if found.lens:
-        yield drawing(found.lens, "what the head would say behind each layer", kind="wide")
+        left += [drawing(found.steps, "the six steps of self-attention for this patch", kind="wide"), _show_rows(card)]
+    right = [drawing(found.lens, "what the head would say behind each layer")] if found.lens else []
+    if left or right:
+        yield element("div", *([element("div", *left)] if left else []), *right, class_="deep")
 
 
-def figure(picture: bytes, words: str, pixelated: bool = False, *, link: str = "") -> Markup:
+def figure(picture: bytes, words: str, *, pixelated: bool = False, link: str = "") -> Markup:
     shown = photograph(picture, words, pixelated=pixelated)
     return element("figure", element("a", shown, href=link) if link else shown, element("figcaption", words), class_="view")
 
@@ -169,8 +158,4 @@ def _show_rows(card: Card) -> Markup:
         (row.name, f"{row.score:.3f}", f"{row.scaled:.3f}", f"{100 * row.weight:.2f} %", f"{row.length:.4f}")
         for row in card.found.rows
     ]
-    return element("div", table(head, rows), class_="steps")
-
-
-def _color_picture(colors: Float[np.ndarray, "gh gw 3"]) -> UInt8[np.ndarray, "gh gw 3"]:
-    return np.round(255 * colors).astype(np.uint8)
+    return element("details", element("summary", "the same as a table"), table(head, rows))

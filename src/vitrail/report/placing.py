@@ -8,6 +8,7 @@ from jaxtyping import Float, UInt8
 from PIL import Image
 
 from vitrail.data.transforms import center_box
+from vitrail.explain.cells import pixel_cells
 from vitrail.explain.figures.overlay import SMALLEST, overlay
 from vitrail.preprocessing import Preprocessing
 
@@ -47,12 +48,30 @@ def lay_over(
     """
     whole = fit_between(picture)
     left, top, right, bottom = seen_box(whole.shape[:2], preprocessing)
-    nothing = overlay(whole, np.zeros((1, 1)), 1.0, smallest=1)
-    drawn = np.round(UNSEEN * nothing).astype(np.uint8)
+    drawn = unseen(whole)
     drawn[top:bottom, left:right] = overlay(whole[top:bottom, left:right], shares, highest, smallest=1)
     if query is not None:
         draw_frame(drawn[top:bottom, left:right], query, shares.shape)
     return drawn
+
+
+def lay_colors(
+    picture: UInt8[np.ndarray, "h w c"], colors: Float[np.ndarray, "gh gw 3"], preprocessing: Preprocessing
+) -> UInt8[np.ndarray, "y x 3"]:
+    """Colors in [0, 1], cell by cell, where the model saw the picture; the rest of it dark."""
+    whole = fit_between(picture)
+    left, top, right, bottom = seen_box(whole.shape[:2], preprocessing)
+    drawn = unseen(whole)
+    rows, columns = (
+        pixel_cells(pixels, cells).numpy() for pixels, cells in zip((bottom - top, right - left), colors.shape[:2], strict=True)
+    )
+    drawn[top:bottom, left:right] = np.round(255 * colors).astype(np.uint8)[rows][:, columns]
+    return drawn
+
+
+def unseen(picture: UInt8[np.ndarray, "h w c"]) -> UInt8[np.ndarray, "h w 3"]:
+    """As what the model saw and made nothing of, and darker."""
+    return np.round(UNSEEN * overlay(picture, np.zeros((1, 1)), 1.0, smallest=1)).astype(np.uint8)
 
 
 def fit_between(picture: UInt8[np.ndarray, "h w c"], *, largest: int | None = None) -> UInt8[np.ndarray, "y x c"]:

@@ -75,8 +75,16 @@ class Stepper:
                 share = len(part[0]) / len(batch[0])
                 (loss if len(parts) == 1 else loss * share).backward()  # type: ignore[no-untyped-call]
             total += loss.item() if len(parts) == 1 else share * loss.item()
-        norm = whole(torch.nn.utils.clip_grad_norm_(self.parameters, self.plan.clip)).item()
-        return Taken(self.world.mean([total])[0], norm)  # the gradient is everyone's mean already
+        return Taken(self.world.mean([total])[0], self.clip())  # the gradient is everyone's mean already
+
+    def clip(self) -> float:
+        """The gradient's norm, after which it is no longer than the plan allows."""
+        gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
+        total = torch.nn.utils.get_total_norm(gradients)
+        norm: float = whole(total).item()
+        if norm > self.plan.clip:  # else torch would multiply all of it by 1
+            torch.nn.utils.clip_grads_with_norm_(self.parameters, self.plan.clip, total)
+        return norm
 
     def count_parts(self, batch: Any) -> int:
         """As many as the plan says, or as a smaller batch has samples; the same for all where a pass takes all of them."""

@@ -1,0 +1,176 @@
+"""The studio's routes. What they answer is made in `studio.py`, in threads of their own: the event loop never waits for a model."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import FileResponse, Response
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from vitrail.deploy.studio.security import Guard, error
+from vitrail.deploy.studio.studio import Studio
+from vitrail.deploy.studio.studio_error import StudioError
+from vitrail.deploy.studio.uploads import receive_body, receive_file
+from vitrail.errors import VitrailError
+
+WEB = Path(__file__).parent / "web"
+HEAVY, LIGHT = (
+    8,
+    4,
+)  # threads that may wait for a model, and those that only look something up: a hover never queues behind a pass
+# FastAPI would report requests to whatever the environment names (OpenTelemetry); what happens in the studio is told to nobody.
+SILENCE: Any = {"tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False}
+
+
+class SampleChoice(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    model: StrictStr
+    sample: StrictInt
+
+
+class LookOrder(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    model: StrictStr
+    picture: StrictStr
+    erased: list[StrictInt] = Field(default_factory=list, max_length=100_000)
+    order: Annotated[list[StrictInt], Field(max_length=100_000)] | None = None
+
+
+def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
+    """The whole application, its door included."""
+    app = FastAPI(title="Vitrail studio", docs_url=None, redoc_url=None, openapi_url=None, telemetry=SILENCE)
+    heavy, light = ThreadPoolExecutor(HEAVY, "studio-model"), ThreadPoolExecutor(LIGHT, "studio-light")
+
+    async def run(pool: ThreadPoolExecutor, make: Callable[[], bytes], media: str = "application/json") -> Response:
+        return Response(await asyncio.get_running_loop().run_in_executor(pool, make), media_type=media)
+
+    def session(request: Request) -> str:
+        return str(request.scope["session"])
+
+    @app.get("/")
+    async def page() -> Response:
+        return FileResponse(web / "index.html", media_type="text/html")
+
+    @app.get("/api/models")
+    async def models() -> Response:
+        return await run(light, studio.list_models)
+
+    @app.get("/api/models/{name}/samples")
+    async def samples(name: str) -> Response:
+        return await run(heavy, lambda: studio.list_samples(name))
+
+    @app.get("/api/models/{name}/samples/{number}")
+    async def sample(name: str, number: int) -> Response:
+        content, media = await asyncio.get_running_loop().run_in_executor(heavy, lambda: studio.samples(name).thumbnail(number))
+        return Response(content, media_type=media)
+
+    @app.post("/api/pictures")
+    async def add_picture(request: Request) -> Response:
+        if request.headers.get("content-type", "").startswith("multipart/form-data"):
+            name, content = await receive_file(request)
+            return await run(heavy, lambda: studio.add_picture(session(request), name, content))
+        choice = read(SampleChoice, await receive_body(request))
+        return await run(heavy, lambda: studio.add_sample(session(request), choice.model, choice.sample))
+
+    @app.get("/api/pictures/{name}")
+    async def picture(name: str, request: Request) -> Response:
+        found = studio.picture(session(request), name)
+        return Response(found.preview, media_type=found.media)
+
+    @app.post("/api/looks")
+    async def look(request: Request) -> Response:
+        asked = read(LookOrder, await receive_body(request))
+        return await run(heavy, lambda: studio.look(session(request), asked.model, asked.picture, asked.erased, asked.order))
+
+    @app.get("/api/looks/{name}/seen.png")
+    async def seen(name: str, request: Request) -> Response:
+        return await run(light, lambda: studio.seen(session(request), name), "image/png")
+
+    @app.get("/api/looks/{name}/attention")
+    async def attention(name: str, request: Request, layer: int = -1, head: str = "mean", query: str = "received") -> Response:
+        return await run(light, lambda: studio.attention(session(request), name, layer=layer, head=head, query=query))
+
+    @app.get("/api/looks/{name}/layers")
+    async def layers(name: str, request: Request, query: str = "received") -> Response:
+        return await run(light, lambda: studio.layers(session(request), name, query=query))
+
+    @app.get("/api/looks/{name}/map")
+    async def map_of(name: str, request: Request, method: str = "auto", target: int | None = None) -> Response:
+        return await run(heavy, lambda: studio.map(session(request), name, method=method, target=target))
+
+    @app.get("/api/looks/{name}/colors")
+    async def colors(name: str, request: Request, layer: int = -1) -> Response:
+        return await run(heavy, lambda: studio.colors(session(request), name, layer=layer))
+
+    @app.get("/api/looks/{name}/lens")
+    async def lens(name: str, request: Request) -> Response:
+        return await run(heavy, lambda: studio.lens(session(request), name))
+
+    @app.get("/api/looks/{name}/steps")
+    async def steps(name: str, request: Request, query: str, layer: int = -1, head: int = 0) -> Response:
+        return await run(heavy, lambda: studio.steps(session(request), name, layer=layer, head=head, query=query))
+
+    @app.get("/api/looks/{name}/tokens")
+    async def tokens(name: str, request: Request, query: str) -> Response:
+        return await run(heavy, lambda: studio.tokens(session(request), name, query=query))
+
+    @app.get("/api/models/{name}/similarity")
+    async def similarity(name: str, cell: int) -> Response:
+        return await run(heavy, lambda: studio.similarity(name, cell=cell))
+
+    @app.get("/api/runs")
+    async def runs() -> Response:
+        return await run(light, studio.list_runs)
+
+    @app.get("/api/runs/{name}/curve")
+    async def curve(name: str, since: int = 0) -> Response:
+        return await run(light, lambda: studio.curve(name, since=since))
+
+    @app.exception_handler(VitrailError)
+    async def refuse(_: Request, problem: Exception) -> Response:
+        return error(str(problem), problem.status if isinstance(problem, StudioError) else 422)
+
+    @app.exception_handler(RequestValidationError)
+    async def refuse_value(_: Request, problem: Exception) -> Response:
+        assert isinstance(problem, RequestValidationError)
+        return error(spell(problem.errors()), 422)
+
+    @app.exception_handler(HTTPException)
+    async def refuse_address(_: Request, problem: Exception) -> Response:
+        assert isinstance(problem, HTTPException)
+        words = {404: "There is nothing at this address.", 405: "This address is not for that kind of request."}
+        return error(words.get(problem.status_code, str(problem.detail)), problem.status_code)
+
+    @app.exception_handler(ClientDisconnect)
+    async def hang_up(_: Request, __: Exception) -> Response:
+        return error("The upload did not arrive whole: try it once more.", 400)
+
+    @app.exception_handler(Exception)
+    async def fail(_: Request, __: Exception) -> Response:
+        return error("Something went wrong inside the studio; its terminal says what. The page goes on.", 500)
+
+    app.mount("/static", StaticFiles(directory=web), name="static")
+    return Guard(app, port=port)
+
+
+def read(kind: type[Any], body: bytes) -> Any:
+    """A request's JSON, or one sentence on what is wrong with it."""
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as problem:
+        raise StudioError(spell(problem.errors())) from None
+
+
+def spell(problems: Any) -> str:
+    """The first of pydantic's complaints as a sentence."""
+    first = problems[0]
+    place = ".".join(str(part) for part in first["loc"] if part not in ("query", "path", "body"))
+    return f"The request is not as expected: {place + ': ' if place else ''}{first['msg'].lower()}."

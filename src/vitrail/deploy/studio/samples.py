@@ -1,0 +1,85 @@
+"""Pictures to begin with: some of a run's own test split, where its data can still be opened."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vitrail.data.bad_files import BAD_FILES, leave_out, read_bad_files
+from vitrail.data.dataset import Split
+from vitrail.data.opening import divide_data, find_data
+from vitrail.deploy.studio.runs import read_options
+from vitrail.deploy.studio.studio_error import StudioError
+from vitrail.deploy.studio.uploads import Picture, encode, encode_pixels, read_upload
+from vitrail.errors import VitrailError
+
+MOST = 24
+THUMBNAIL = 160  # pixels
+
+
+@dataclass(frozen=True)
+class Samples:
+    """`chosen` pictures of a split."""
+
+    split: Split | None
+    chosen: tuple[int, ...]
+    labels: tuple[str, ...]
+
+    def picture(self, number: int) -> Picture:
+        """The sample as if a person had handed in its file."""
+        split = self.check(number)
+        index = self.chosen[number]
+        if split.encoded:
+            return read_upload(split.name(index), split.content(index))
+        pixels = np.asarray(split.read(index))
+        return read_upload(
+            f"sample {number + 1}: {self.labels[number]}", encode_pixels(pixels[:, :, None] if pixels.ndim == 2 else pixels)
+        )
+
+    def thumbnail(self, number: int) -> tuple[bytes, str]:
+        split = self.check(number)
+        return encode(split.read(self.chosen[number], target=(THUMBNAIL, THUMBNAIL)), side=THUMBNAIL)
+
+    def check(self, number: int) -> Split:
+        if self.split is None or not 0 <= number < len(self.chosen):
+            raise StudioError("There is no such sample.", 404)
+        return self.split
+
+
+NONE = Samples(None, (), ())
+
+
+def find_samples(run: Path, image_size: tuple[int, int]) -> Samples:
+    """From the data that config.yaml names, divided as in training; none where it is gone, or would have to be downloaded."""
+    options = read_options(run)
+    source, seed = options.get("data"), options.get("seed", 0)
+    if not isinstance(source, str) or not isinstance(seed, int) or source.startswith("hf:"):
+        return NONE
+    try:
+        data = find_data(source, image_size=image_size)
+        unread = {file.name for file in read_bad_files(run / BAD_FILES) if file.when == "before"}
+        data = divide_data(leave_out(data, unread), seed=seed)
+    except (VitrailError, OSError):
+        return NONE
+    split = data["test"]
+    chosen = choose(split.labels)
+    return Samples(split, tuple(chosen), tuple(name_labels(split.labels[index], data.classes) for index in chosen))
+
+
+def choose(labels: np.ndarray, most: int = MOST) -> list[int]:
+    """The first of each class, then the second of each, and so on, in the order of classes."""
+    if labels.ndim == 2:
+        return list(range(min(most, len(labels))))
+    rank = np.zeros(len(labels), dtype=np.int64)
+    seen: dict[int, int] = {}
+    for index, label in enumerate(labels.tolist()):
+        rank[index] = seen.get(label, 0)
+        seen[label] = seen.get(label, 0) + 1
+    return [int(index) for index in np.lexsort((labels, rank))[:most]]
+
+
+def name_labels(label: Any, classes: tuple[str, ...]) -> str:
+    if np.ndim(label):
+        return ", ".join(classes[number] for number in np.flatnonzero(label)) or "no label"
+    return classes[int(label)]

@@ -1,0 +1,230 @@
+"""What the studio does, without a word of HTTP: pictures, looks and their views, for sessions that do not see each other."""
+
+import json
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from vitrail.data.transforms import center_box
+from vitrail.deploy.studio import runs
+from vitrail.deploy.studio.flights import Flights
+from vitrail.deploy.studio.numbers import plain
+from vitrail.deploy.studio.passes import GENEROUS, Look, all_rows, arrange, attention_row, prepare_pixels, run_pass
+from vitrail.deploy.studio.samples import Samples, find_samples
+from vitrail.deploy.studio.sessions import MOST_PICTURES, Store
+from vitrail.deploy.studio.studio_error import StudioError
+from vitrail.deploy.studio.studio_model import Facts, Models, StudioModel, identify
+from vitrail.deploy.studio.uploads import Picture, encode_pixels, read_upload
+from vitrail.deploy.studio.views import show_colors, show_lens, show_map, show_similarity, show_steps, show_token
+from vitrail.errors import VitrailError
+
+MOST_PREDICTIONS = 20
+
+
+class Studio:
+    """Models, and what sessions have handed in. Every method may be called from any thread."""
+
+    def __init__(self, models: Models, *, budget: int) -> None:
+        self.models, self.store, self.flights = models, Store(budget), Flights()
+        self._samples: dict[str, Samples] = {}
+        self._looks: dict[Hashable, str] = {}  # the look of a model, picture, erased cells and order, where it was made before
+        self._decoding = threading.BoundedSemaphore(2)  # a decoded picture may take 150 MB
+
+    # What there is
+
+    def list_models(self) -> bytes:
+        return pack([model.to_json() for model in self.models.present()])
+
+    def list_samples(self, name: str) -> bytes:
+        samples = self.samples(name)
+        return pack(
+            [{"id": n, "label": label, "url": f"/api/models/{name}/samples/{n}"} for n, label in enumerate(samples.labels)]
+        )
+
+    def samples(self, name: str) -> Samples:
+        def look_for() -> Samples:
+            if name not in self._samples:
+                model = self.models.get(name)
+                self._samples[name] = find_samples(model.run, model.facts().image_size)
+            return self._samples[name]
+
+        return self.flights.once(("samples", name), look_for)
+
+    # Pictures
+
+    def add_picture(self, session: str, name: str, content: bytes) -> bytes:
+        with self._decoding:
+            return self._keep_picture(session, read_upload(name, content))
+
+    def add_sample(self, session: str, model: str, number: int) -> bytes:
+        return self._keep_picture(session, self.samples(model).picture(number))
+
+    def _keep_picture(self, session: str, picture: Picture) -> bytes:
+        name = self.store.put(session, picture, most=MOST_PICTURES)
+        height, width = picture.size
+        return pack({"id": name, "width": width, "height": height, "name": picture.name, "note": picture.note})
+
+    def picture(self, session: str, name: str) -> Picture:
+        return self.store.get(session, name, Picture)
+
+    # Looks
+
+    def look(self, session: str, model: str, picture: str, erased: Sequence[int], order: Sequence[int] | None) -> bytes:
+        """One pass, or the one that was made of the same before; who asks for it meanwhile gets the same."""
+        entry = self.models.get(model)
+        key = (session, model, entry.stored, picture, frozenset(erased), None if order is None else tuple(order))
+        return self.flights.once(key, partial(self._look, key, session, entry, picture, erased, order))
+
+    def _look(
+        self, key: Hashable, session: str, entry: StudioModel, picture: str, erased: Sequence[int], order: Sequence[int] | None
+    ) -> bytes:
+        kept, facts = self.store.get(session, picture, Picture), entry.facts()
+        name = self._looks.get(key)
+        if name is not None:
+            try:
+                return describe_look(name, self.store.get(session, name, Look), facts, kept)
+            except StudioError:
+                del self._looks[key]
+        with self._decoding:
+            fitted = kept.fit(facts.preprocessing)
+        seen = arrange(fitted, facts.grid, erased=erased, order=order)
+        fits = facts.attention and facts.attention_bytes < self.store.budget
+        with entry.lock:
+            model, version = work(entry.model), entry.version
+            probabilities, layers, milliseconds = work(
+                run_pass,
+                model,
+                prepare_pixels(seen, facts.preprocessing),
+                grid=facts.grid,
+                prefix=facts.prefix,
+                elements=facts.elements,
+                attention=fits,
+                half=2 * GENEROUS * facts.attention_bytes > self.store.budget,
+            )
+        look = Look(
+            model=entry.id, version=version, picture=picture, grid=facts.grid, prefix=facts.prefix, has_class=facts.has_class, seen=seen,
+            probabilities=probabilities, layers=layers, milliseconds=milliseconds,
+        )  # fmt: skip
+        name = self.store.put(session, look)
+        if len(self._looks) > 10_000:
+            self._looks.clear()
+        self._looks[key] = name
+        return describe_look(name, look, facts, kept)
+
+    def seen(self, session: str, name: str) -> bytes:
+        return encode_pixels(self.store.get(session, name, Look).seen)
+
+    def attention(self, session: str, name: str, *, layer: int, head: str, query: str) -> bytes:
+        """From what is kept: the model is not asked again."""
+        return pack(attention_row(self._use(session, name), layer=layer, head=head, query=query))
+
+    def layers(self, session: str, name: str, *, query: str) -> bytes:
+        return pack({"maps": all_rows(self._use(session, name), query)})
+
+    def map(self, session: str, name: str, *, method: str, target: int | None) -> bytes:
+        return self._view(session, name, show_map, method=method, target=target)
+
+    def colors(self, session: str, name: str, *, layer: int) -> bytes:
+        return self._view(session, name, show_colors, layer=layer)
+
+    def lens(self, session: str, name: str) -> bytes:
+        labels = self.models.get(self._use(session, name).model).facts().labels
+        return self._view(session, name, show_lens, labels=labels)
+
+    def steps(self, session: str, name: str, *, layer: int, head: int, query: str) -> bytes:
+        return self._view(session, name, show_steps, layer=layer, head=head, query=query)
+
+    def tokens(self, session: str, name: str, *, query: str) -> bytes:
+        return self._view(session, name, show_token, query=query)
+
+    def similarity(self, name: str, *, cell: int) -> bytes:
+        return pack(show_similarity(work(self.models.get(name).similarity), cell))
+
+    def _view(self, session: str, name: str, show: Callable[..., dict[str, Any]], **options: Any) -> bytes:
+        """What `show` computes with the model of a look; once, and then it is kept with the look."""
+        look = self._use(session, name)
+        key = (show.__name__, *options.items())
+
+        def compute() -> bytes:
+            if key not in look.answers:
+                entry = self.models.get(look.model)
+                with entry.lock:
+                    model = work(entry.model)
+                    if entry.version != look.version:
+                        raise StudioError("The model has learned more since this look: look again.", 410)
+                    look.answers[key] = pack(work(show, model, look, **options))
+                self.store.shrink()
+            return look.answers[key]
+
+        return self.flights.once((name, key), compute)
+
+    def _use(self, session: str, name: str) -> Look:
+        """The look, and its picture with it counts as used."""
+        look = self.store.get(session, name, Look)
+        with suppress(StudioError):  # a look stands without its picture
+            self.store.get(session, look.picture, Picture)
+        return look
+
+    # Runs
+
+    def list_runs(self) -> bytes:
+        return pack({"runs": [runs.summarize(run, name=name, identity=identify(run)) for run, name in self._runs()]})
+
+    def curve(self, name: str, *, since: int) -> bytes:
+        for run, _ in self._runs():
+            if identify(run) == name:
+                return pack({"rows": runs.curve(run, since=since), "state": runs.state_of(run)})
+        raise StudioError("There is no such run in this studio.", 404)
+
+    def _runs(self) -> list[tuple[Path, str]]:
+        """Those below runs/, or the runs of the models that were named; with names that tell them apart."""
+        if self.models.sources:
+            places = [model.run for model in self.models.present()] + [Path(s).expanduser() for s in self.models.sources]
+            found = [run for place in places for run in runs.find_run_folders(place)]
+        else:
+            found = runs.find_run_folders(self.models.below)
+        unique = list({run.resolve(): None for run in found})
+        names = [run.name for run in unique]
+        return [(run, run.name if names.count(run.name) == 1 else f"{run.parent.name}/{run.name}") for run in unique]
+
+
+def describe_look(name: str, look: Look, facts: Facts, picture: Picture) -> bytes:
+    height, width = picture.size
+    rows, columns = facts.preprocessing.size
+    box = center_box((width, height), (columns, rows)) if facts.preprocessing.fit == "crop" else (0, 0, width, height)
+    best = look.probabilities.argsort(descending=True, stable=True)[:MOST_PREDICTIONS].tolist()
+    scores = plain(look.probabilities)
+    return pack(
+        {
+            "id": name,
+            "grid": look.grid,
+            "prefix": look.prefix,
+            "layers": len(look.layers),
+            "heads": len(look.layers[0]) if look.layers else 0,
+            "predictions": [{"index": i, "label": facts.labels[i], "score": scores[i]} for i in best],
+            "ms": look.milliseconds,
+            "box": [float(side) for side in box],
+            "fits": facts.preprocessing.fit,
+            "kept": bool(look.layers),
+        }
+    )
+
+
+def work(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Something done with a model; whatever goes wrong in there is the model's trouble, told in one line."""
+    try:
+        return make(*arguments, **options)
+    except StudioError:
+        raise
+    except VitrailError as error:
+        raise StudioError(f"This model cannot show that: {error}.".replace("..", ".")) from None
+    except Exception as error:  # torch raises whatever it likes on weights that do not go together
+        raise StudioError(f"This model could not be run ({type(error).__name__}: {error})") from None
+
+
+def pack(value: Any) -> bytes:
+    """JSON, numbers rounded and finite."""
+    return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")

@@ -1,0 +1,290 @@
+"""A model as the studio knows it: facts from its config.json for the list, weights when it is first looked at."""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vitrail.deploy.studio.runs import describe_score, find_run_folders
+from vitrail.deploy.studio.studio_error import StudioError
+from vitrail.errors import VitrailError
+from vitrail.explain.cells import features_grid
+from vitrail.explain.methods import METHODS, methods_for
+from vitrail.explain.positions import Similarity, position_similarity
+from vitrail.learn.training.run_folder import CONFIG as CONFIG_YAML
+from vitrail.models.catalogue import ARCHITECTURES, build_model, count_parameters
+from vitrail.models.folder import CONFIG, WEIGHTS, find, load, read_config
+from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.preprocessing import Preprocessing
+from vitrail.records import from_record
+
+MOST_LOADED = 4  # models in memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What config.json says of a model, and what follows from it."""
+
+    architecture: str
+    config: Any
+    labels: tuple[str, ...]
+    multi_label: bool
+    preprocessing: Preprocessing
+    image_size: tuple[int, int]
+    grid: tuple[int, int]  # of the cells that the page shows
+    elements: int  # of the group that tokens stand on, 1 where there is none
+    prefix: int
+    layers: int
+    heads: int
+    tokens: int  # of the first layer, prefix included, the elements of a group counted once
+    pool: str
+    position: str | None
+    parameters: int
+    attention: bool
+    lens: bool
+    similarity: bool
+    methods: tuple[dict[str, str], ...]
+
+    @property
+    def has_class(self) -> bool:
+        return self.pool == "class"
+
+    @property
+    def attention_bytes(self) -> int:
+        """Of a pass's weights in float16, at most: later stages have fewer tokens."""
+        return 2 * self.layers * self.heads * self.tokens**2
+
+    @property
+    def patch(self) -> tuple[int, int]:
+        return -(-self.image_size[0] // self.grid[0]), -(-self.image_size[1] // self.grid[1])
+
+    def to_json(self) -> dict[str, Any]:
+        height, width = self.image_size
+        return {
+            "architecture": self.architecture,
+            "task": "classify",
+            "labels": self.labels,
+            "multi_label": self.multi_label,
+            "image_size": self.image_size,
+            "channels": self.preprocessing.channels,
+            "grid": self.grid,
+            "patch": self.patch,
+            "prefix": self.prefix,
+            "layers": self.layers,
+            "heads": self.heads,
+            "pool": self.pool,
+            "position": self.position,
+            "parameters": self.parameters,
+            "methods": self.methods,
+            "attention": self.attention,
+            "lens": self.lens,
+            "similarity": self.similarity,
+            "intervenes": True,
+            "shuffles": not (height % self.grid[0] or width % self.grid[1]),
+        }
+
+
+class StudioModel:
+    """One entry of the list. `lock` is held by whoever computes with the model."""
+
+    def __init__(self, folder: Path, run: Path) -> None:
+        self.folder, self.run = folder, run  # the model folder, and the run it belongs to or itself
+        self.id, self.name = identify(run), run.name or str(run)
+        self.lock = threading.RLock()
+        self._facts: Facts | None = None
+        self._model: Any = None
+        self._stamp: object = None
+        self._similarity: Similarity | str | None = None
+
+    def facts(self) -> Facts:
+        """Weights are not read; a model that is still training has the same config all along."""
+        with self.lock:
+            if self._facts is None:
+                self._facts = read_facts(self.folder)
+            return self._facts
+
+    def model(self) -> Any:
+        """In evaluation mode; read again where training has put better weights in their place."""
+        with self.lock:
+            stamp = stamp_of(self.folder / WEIGHTS)
+            if self._model is None or stamp != self._stamp:
+                self._model, self._stamp, self._similarity = load(self.folder), stamp, None
+            return self._model
+
+    def similarity(self) -> Similarity | str:
+        """Of all places to all, or why there is none; computed once."""
+        with self.lock:
+            model = self.model()
+            if self._similarity is None:
+                self._similarity = position_similarity(model)
+            return self._similarity
+
+    def unload(self) -> None:
+        self._model = None
+
+    @property
+    def stored(self) -> object:
+        """Another whenever the weights on disk are others."""
+        return stamp_of(self.folder / WEIGHTS)
+
+    @property
+    def version(self) -> object:
+        """Of the weights that `model` gave last."""
+        return self._stamp
+
+    def to_json(self) -> dict[str, Any]:
+        return {"id": self.id, "name": self.name, **self.facts().to_json(), "score": describe_score(self.run)}
+
+
+class Models:
+    """The models of the studio: those named, or all runs at and below a folder, looked for again at every list."""
+
+    def __init__(self, sources: Sequence[str], *, below: Path = Path("runs")) -> None:
+        self.sources, self.below = tuple(sources), below
+        self._known: dict[str, StudioModel] = {}
+        self._loaded: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.RLock()
+        for source in sources:
+            for model in self._named(source):
+                model.facts()  # what is named must work: one line now, not a page with a hole later
+
+    def present(self) -> list[StudioModel]:
+        """Those that can be described, newest run first where none were named."""
+        found = [model for source in self.sources for model in self._named(source)] if self.sources else self._below(self.below)
+        unique = list({model.id: model for model in found}.values())
+        names = [model.run.name for model in unique]
+        for model in unique:
+            shared = names.count(model.run.name) > 1
+            model.name = f"{model.run.parent.name}/{model.run.name}" if shared else model.run.name or str(model.run)
+        return unique
+
+    def get(self, name: str) -> StudioModel:
+        """By id; it becomes one of the few that stay in memory."""
+        with self._lock:
+            if name not in self._known:
+                self.present()
+            if name not in self._known:
+                raise StudioError("There is no such model in this studio.", 404)
+            self._loaded[name] = None
+            self._loaded.move_to_end(name)
+            while len(self._loaded) > MOST_LOADED:
+                self._known[self._loaded.popitem(last=False)[0]].unload()
+            return self._known[name]
+
+    def _named(self, source: str) -> list[StudioModel]:
+        path = Path(source).expanduser()
+        if path.is_dir() and not has_model(path):
+            inside = self._below(path)
+            if inside:
+                return inside
+        folder = find(source).resolve()
+        return [self._keep(folder, run_of(folder))]
+
+    def _below(self, folder: Path) -> list[StudioModel]:
+        """Runs that have a model by now and can be described; others are left out without a word: they may be written right now."""
+        found = []
+        for run in find_run_folders(folder):
+            if not has_model(run):
+                continue
+            model = self._keep(find(run).resolve(), run.resolve())
+            try:
+                model.facts()
+            except VitrailError:
+                continue
+            found.append(model)
+        return found
+
+    def _keep(self, folder: Path, run: Path) -> StudioModel:
+        with self._lock:
+            name = identify(run)
+            if name not in self._known or self._known[name].folder != folder:
+                self._known[name] = StudioModel(folder, run)
+            return self._known[name]
+
+
+def identify(run: Path) -> str:
+    """A name for the address bar that tells nothing of where things lie, and stays the same over restarts."""
+    return hashlib.sha256(str(run.resolve()).encode(errors="surrogateescape")).hexdigest()[:12]
+
+
+def has_model(folder: Path) -> bool:
+    return any((part / CONFIG).is_file() and (part / WEIGHTS).is_file() for part in (folder, folder / "best", folder / "last"))
+
+
+def run_of(folder: Path) -> Path:
+    """The run that a model folder is part of, or the folder itself."""
+    return folder.parent if folder.name in ("best", "last") and (folder.parent / CONFIG_YAML).is_file() else folder
+
+
+def stamp_of(path: Path) -> object:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def read_facts(folder: Path) -> Facts:
+    """From config.json alone: the model is built without memory (on torch's meta device) and counted."""
+    path = folder / CONFIG
+    found = read_config(path)
+    name = found["architecture"]
+    config = from_record(ARCHITECTURES[name].config, found["config"], what=f"{path}: config")
+    if not config.num_classes:
+        raise VitrailError(f"{folder}: this model has no classifier: it was made with num_classes=0")
+    try:
+        with torch.device("meta"):
+            model = build_model(name, config)
+    except VitrailError:
+        raise
+    except Exception as error:  # sizes that no layer can have: torch raises whatever it likes
+        raise VitrailError(f"{path}: config: no such model can be built ({error})") from None
+    attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    grid, elements, tokens = find_grid(model)
+    prefix = int(getattr(config, "prefix", 0))
+    return Facts(
+        architecture=name,
+        config=config,
+        labels=tuple(found["labels"] or (f"LABEL_{number}" for number in range(config.num_classes))),
+        multi_label=bool(found.get("multi_label", False)),
+        preprocessing=from_record(Preprocessing, found["preprocessing"], what=f"{path}: preprocessing"),
+        image_size=tuple(config.image_size),
+        grid=grid,
+        elements=elements,
+        prefix=prefix,
+        layers=len(attentions),
+        heads=max((module.heads for module in attentions), default=0),
+        tokens=prefix + tokens,
+        pool=getattr(model.head, "pool_by", "none"),
+        position=getattr(model.config, "position", None),
+        parameters=count_parameters(model),
+        attention=bool(attentions) and all("weights" in module.kernel.supports for module in attentions),
+        lens=name == "vit",
+        similarity=has_similarity(model),
+        methods=tuple({"name": name, "words": METHODS[name].words} for name in methods_for(model)),
+    )
+
+
+def find_grid(model: Any) -> tuple[tuple[int, int], int, int]:
+    """The cells that the page shows, the elements of the group, and the cells of the first layer."""
+    if hasattr(model, "tokenizer"):
+        first = tuple(model.tokenizer.grid(model.image_size))
+        last = tuple(model.encoder.grid(first)) if hasattr(model.encoder, "grid") else first
+        return (last[-2], last[-1]), (last[0] if len(last) == 3 else 1), first[-2] * first[-1]
+    with torch.device("meta"), torch.inference_mode():  # shapes alone
+        features = model.eval().forward_features(torch.empty(1, model.config.in_channels, *model.image_size))
+    rows, columns = features_grid(features)
+    return (rows, columns), 1, rows * columns
+
+
+def has_similarity(model: Any) -> bool:
+    """Whether places can be compared, asked of a model without numbers: what gets as far as computing has something to compute."""
+    try:
+        return not isinstance(position_similarity(model), str)
+    except (NotImplementedError, RuntimeError):  # torch, where a number is asked for
+        return True

@@ -1,0 +1,147 @@
+"""A picture that a person hands to the studio: read from memory, checked, and answered in words a person understands."""
+
+import io
+import re
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+
+import numpy as np
+from PIL import Image
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import Request
+
+from vitrail.data.images import FORMATS, PIXEL_LIMIT, PictureError, examine_picture, open_picture, read_picture
+from vitrail.data.transforms import fit_picture
+from vitrail.deploy.studio.studio_error import StudioError
+from vitrail.preprocessing import Preprocessing
+
+LARGEST = 25 << 20  # bytes of a file
+LARGEST_BODY = 1 << 20  # bytes of a request without a file
+DRAINED = 256 << 20  # bytes read and thrown away, so that a browser which is still sending hears the answer
+PREVIEW = 1024  # pixels of the longer side that the page is sent
+PIXELATED = 256  # up to this side, a picture is sent without loss
+MOST_FITTED = 4  # sizes of a picture kept for models: a person compares two at a time
+LONGEST_NAME = 80
+
+
+@dataclass(slots=True)
+class Picture:
+    """One picture of a session: its file as it came, and what the page shows of it."""
+
+    name: str
+    size: tuple[int, int]  # height, width, upright
+    content: bytes
+    preview: bytes
+    media: str  # of the preview
+    note: str | None = None  # what a person should know of how it was read
+    fitted: dict[Preprocessing, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.content) + len(self.preview) + sum(array.nbytes for array in list(self.fitted.values()))
+
+    def fit(self, preprocessing: Preprocessing) -> np.ndarray:
+        """What a model of this preprocessing reads, uint8 h w ch: the same pixels that `vitrail predict` gives it."""
+        found = self.fitted.get(preprocessing)
+        if found is None:
+            found = fit_picture(read_picture(self.content, name=self.name, target=preprocessing.size), preprocessing)
+            for old in list(self.fitted)[: 1 - MOST_FITTED]:
+                self.fitted.pop(old, None)
+            self.fitted[preprocessing] = found
+        return found
+
+
+def read_upload(name: str, content: bytes) -> Picture:
+    """The picture in a file's bytes, or a StudioError that says in one sentence what is wrong with it."""
+    name = clean_name(name)
+    if not content:
+        raise StudioError("This file is empty: there is no picture in it.")
+    if len(content) > LARGEST:
+        raise too_large()
+    try:
+        with open_picture(content, name=name) as opened:  # its header alone, so that a huge picture is never decoded
+            animated = bool(getattr(opened, "is_animated", False))
+        shown, facts = examine_picture(content, name=name, target=(PREVIEW, PREVIEW))
+    except PictureError as error:
+        raise StudioError(explain_failure(error.reason)) from None
+    preview, media = encode(shown)
+    note = "This file has several frames or pages: the first one is used." if animated else None
+    return Picture(name=name, size=facts.size, content=content, preview=preview, media=media, note=note)
+
+
+def explain_failure(reason: str) -> str:
+    """The reader's reason as a sentence for a person who dropped a file on a page."""
+    if reason.startswith("not a picture"):
+        return f"This file is not a picture that can be read here: choose one of {', '.join(FORMATS)}."
+    if "over the limit" in reason:
+        return f"This picture is too large: {reason}. Make it smaller than {PIXEL_LIMIT // 1_000_000} million pixels and try again."
+    found = re.match(r"cannot be read as (\w+)", reason)
+    return f"This {found[1] if found else 'picture'} file is damaged or cut short, so it cannot be shown."
+
+
+def too_large() -> StudioError:
+    return StudioError(f"This file is larger than {LARGEST >> 20} MB: make it smaller and try again.", 413)
+
+
+def clean_name(name: str) -> str:
+    """The last part of a path, printable, and not too long."""
+    last = re.split(r"[/\\]", name)[-1]
+    shown = "".join(letter for letter in last if letter.isprintable()).strip() or "picture"
+    return shown if len(shown) <= LONGEST_NAME else shown[: LONGEST_NAME - 1] + "…"
+
+
+def encode(picture: Image.Image, *, side: int = PREVIEW) -> tuple[bytes, str]:
+    """For the page, at most `side` pixels a side: PNG where pixels are to be seen, JPEG for photographs."""
+    picture = picture.copy()
+    picture.thumbnail((side, side), Image.Resampling.LANCZOS)
+    stream = io.BytesIO()
+    if max(picture.size) <= PIXELATED:
+        picture.save(stream, "PNG")
+        return stream.getvalue(), "image/png"
+    picture.save(stream, "JPEG", quality=90)
+    return stream.getvalue(), "image/jpeg"
+
+
+def encode_pixels(pixels: np.ndarray) -> bytes:
+    """h w ch, uint8, as PNG: what a model reads, exactly."""
+    stream = io.BytesIO()
+    Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(stream, "PNG")
+    return stream.getvalue()
+
+
+class _InMemory(MultiPartParser):
+    spool_max_size = 2 * LARGEST  # starlette would write what is larger than 1 MB to a file: a person's picture stays in memory
+
+
+async def receive_file(request: Request) -> tuple[str, bytes]:
+    """Name and content of the one file of a form."""
+    try:
+        form = await _InMemory(
+            request.headers, limit_stream(request, LARGEST + LARGEST_BODY), max_files=1, max_fields=8
+        ).parse()
+    except MultiPartException:
+        raise StudioError("The upload did not arrive whole: try it once more.", 400) from None
+    file = form.get("file")
+    if file is None or isinstance(file, str):
+        raise StudioError('The upload has no file in its field "file".')
+    try:
+        return file.filename or "", await file.read()
+    finally:
+        await file.close()
+
+
+async def receive_body(request: Request) -> bytes:
+    return b"".join([chunk async for chunk in limit_stream(request, LARGEST_BODY)])
+
+
+async def limit_stream(request: Request, limit: int) -> AsyncGenerator[bytes, None]:
+    """The body of a request; beyond the limit the rest is thrown away and refused."""
+    total = 0
+    async for chunk in request.stream():
+        total += len(chunk)
+        if total <= limit:
+            yield chunk
+        elif total > DRAINED:
+            break
+    if total > limit:
+        raise too_large() if limit > LARGEST else StudioError("This request is too long.", 413)
