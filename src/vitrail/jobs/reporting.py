@@ -90,14 +90,14 @@ def look_inside(model: Any, images: Tensor | None) -> "Interior | None":
 
     some = [] if images is None else list(images[:MEASURED, None])
     missing: dict[str, str] = {}
-    heads, filters = None, find_filters(model)
+    heads, found = None, find_filters(model)
     try:  # one picture at a time: the weights of all layers are large
         heads = mean_heads([measure_heads(look(model, image), distance_only=True) for image in some]) if some else None
     except VitrailError as error:
         missing["how far attention reaches"] = str(error)
-    if isinstance(filters, str):
-        missing["filters"] = filters
-        filters = None
+    if isinstance(found, str):
+        missing["filters"] = found
+    filters = None if isinstance(found, str) else found
     if heads is None and filters is None:
         return None
     return Interior(pictures=len(some), heads=heads, filters=filters, missing=missing)
