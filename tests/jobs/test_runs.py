@@ -13,13 +13,12 @@ from vitrail.cli.runs import runs as command
 from vitrail.errors import VitrailError
 from vitrail.jobs.runs import (
     align,
-    count_stored_parameters,
     differing_options,
     list_runs,
     options_table,
-    read_run,
     summary_table,
 )
+from vitrail.run_files import count_stored_parameters, read_run
 
 LONG_AGO = 1_600_000_000
 
@@ -118,6 +117,9 @@ def test_sorting_is_by_validation_within_a_data_set(tmp_path):
         make_run(tmp_path / name, data=data, validation=score)
     begun = make_run(tmp_path / "e", scored=False)
     (begun / "state" / "step-000000040" / "state.json").write_text("{}")
+    assert read_run(begun).validation == 0.9  # of the best row
+    (begun / "results.csv").write_text("epoch\n")
+    os.utime(begun / "results.csv", (LONG_AGO, LONG_AGO))
     os.utime(tmp_path / "d" / "results.csv", (LONG_AGO + 9, LONG_AGO + 9))
 
     def names(**options):

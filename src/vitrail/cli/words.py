@@ -8,7 +8,7 @@ from typing import Any
 
 from vitrail.errors import VitrailError, suggestion
 from vitrail.jobs.options import EvalOptions, ExplainOptions, TrainOptions
-from vitrail.jobs.stored import read_table
+from vitrail.run_files import read_table
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     "train": (*(field.name for field in fields(TrainOptions)), "config"),
@@ -17,9 +17,10 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "explain": tuple(field.name for field in fields(ExplainOptions)),
     "check": ("fix", "out", "json", "workers", "seed"),
     "runs": ("sort", "best", "json"),
+    "studio": ("port", "host", "memory", "open"),
     "models": ("json",),
 }
-SWITCHES = frozenset({"checkpointing", "compile", "flip", "json", "resume", "shard", "tensorboard"})  # options without a value
+SWITCHES = frozenset({"checkpointing", "compile", "flip", "json", "open", "resume", "shard", "tensorboard"})  # options without a value
 ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)
 
 

@@ -31,6 +31,7 @@ from vitrail.models.card import write_card
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import find, load
 from vitrail.records import from_record
+from vitrail.run_files import score_words
 from vitrail.tasks.classify import Classify, Predictions
 
 METRICS, PREDICTIONS, REPORT = "metrics.json", "predictions.csv", "report.html"
@@ -48,9 +49,8 @@ class Scored:
 
 def headline(split: str, metrics: Mapping[str, float]) -> str:
     """The last line of training and of `eval`."""
-    if "map" in metrics:
-        return f"{split} mAP {100 * metrics['map']:.2f} %"
-    return f"{split} accuracy {100 * metrics['accuracy']:.2f} %"
+    metric = "map" if "map" in metrics else "accuracy"
+    return score_words(split, metric, metrics[metric])
 
 
 def describe_interval(scored: Scored) -> str:

@@ -9,10 +9,10 @@ import numpy as np
 from vitrail.data.bad_files import BAD_FILES, leave_out, read_bad_files
 from vitrail.data.dataset import Split
 from vitrail.data.opening import divide_data, find_data
-from vitrail.deploy.studio.runs import read_options
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.uploads import Picture, encode, encode_pixels, read_upload
 from vitrail.errors import VitrailError
+from vitrail.run_files import read_run
 
 MOST = 24
 THUMBNAIL = 160  # pixels
@@ -52,7 +52,7 @@ NONE = Samples(None, (), ())
 
 def find_samples(run: Path, image_size: tuple[int, int]) -> Samples:
     """From the data that config.yaml names, divided as in training; none where it is gone, or would have to be downloaded."""
-    options = read_options(run)
+    options = read_run(run).options
     source, seed = options.get("data"), options.get("seed", 0)
     if not isinstance(source, str) or not isinstance(seed, int) or source.startswith("hf:"):
         return NONE

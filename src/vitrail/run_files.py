@@ -1,0 +1,197 @@
+"""What a run's small files say of it: no weights are loaded, and no torch."""
+
+import csv
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import yaml
+
+from vitrail.errors import VitrailError
+
+T = TypeVar("T")
+State = Literal["finished", "interrupted", "running?", "broken"]
+TRACES = ("machine.yaml", "results.csv", "state", "last", "best")  # one of them beside config.yaml makes a folder a run
+SCORES = ("map", "accuracy")  # what chooses the best epoch, the first that a run has
+STATISTICS = ("running_mean", "running_var", "num_batches_tracked")  # tensors of a model that are no parameters
+SIGN_OF_LIFE = 300.0  # seconds: a run writes something every two minutes, or at the end of a validation
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunSummary:
+    """One run. What its files do not say is None."""
+
+    path: Path
+    state: State
+    changed: float  # seconds since 1970 of the last sign of life
+    data: str | None = None
+    model: str | None = None
+    parameters: int | None = None
+    epochs: int = 0
+    planned: int | None = None  # epochs; None for a run with a time budget
+    minutes: float | None = None  # spent
+    metric: str | None = None  # what the scores are
+    validation: float | None = None  # of the best epoch
+    best_epoch: int | None = None
+    test: float | None = None
+    interval: tuple[float, float] | None = None  # 95 % of the test score
+    problem: str | None = None  # of a broken run
+    options: Mapping[str, Any] = field(default_factory=dict)  # config.yaml
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "path": str(self.path)}
+
+
+def find_runs(folder: Path) -> Iterable[Path]:
+    """Run folders at and below `folder`, in the order of their names; nothing is looked for inside a run."""
+    for here, below, files in os.walk(folder):
+        if "config.yaml" in files and any(name in TRACES for name in (*below, *files)):
+            below.clear()
+            yield Path(here)
+        below[:] = sorted(name for name in below if not name.startswith("."))
+
+
+def read_run(path: Path) -> RunSummary:
+    """What the files of a run say. One that is there and cannot be read makes the run a broken one, and is named."""
+    problems = list[str]()
+
+    def attempt(name: str, read: Callable[[Path], T], otherwise: T) -> T:
+        if not (path / name).exists():
+            return otherwise
+        try:
+            return read(path / name)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, csv.Error) as error:
+            reason = str(error).removeprefix(f"{path / name}: ") if isinstance(error, VitrailError) else "not readable"
+            problems.append(f"{name}: {reason}")
+            return otherwise
+
+    options: dict[Any, Any] = attempt("config.yaml", read_table, {})
+    rows: list[dict[str, float]] = attempt("results.csv", read_rows, [])
+    metrics: dict[str, Any] = attempt("metrics.json", read_object, {})
+    checkpoint = newest_state(path / "state")
+    progress: dict[str, Any] = {}
+    if checkpoint is not None:
+        progress = attempt(str(checkpoint.relative_to(path)), read_object, progress)
+    weights = next((name for name in ("best/model.safetensors", "last/model.safetensors") if (path / name).is_file()), None)
+    parameters = None if weights is None else attempt(weights, count_stored_parameters, None)
+
+    best = progress.get("best")
+    chosen: dict[str, Any] = best if isinstance(best, dict) else best_of(rows)
+    metric = score_name(metrics) or score_name(chosen)
+    last = rows[-1] if rows else {}
+    seconds = number(progress.get("elapsed", last.get("seconds")))
+    planned = options.get("epochs") if options.get("minutes") is None else None
+    changed = last_sign(path)
+    ended = bool(metrics) and bool(progress.get("finished", True))
+    alive = time.time() - changed < SIGN_OF_LIFE
+    state: State = "broken" if problems else "finished" if ended else "running?" if alive else "interrupted"
+    return RunSummary(
+        path=path,
+        state=state,
+        changed=changed,
+        data=None if options.get("data") is None else str(options["data"]),
+        model=None if options.get("model") is None else str(options["model"]),
+        parameters=parameters,
+        epochs=int(number(progress.get("epoch", last.get("epoch"))) or 0),
+        planned=planned if isinstance(planned, int) else None,
+        minutes=None if seconds is None else seconds / 60,
+        metric=metric,
+        validation=number(chosen.get(metric)) if metric else None,
+        best_epoch=None if (epoch := number(chosen.get("epoch"))) is None else int(epoch),
+        test=number(metrics.get(metric)) if metric else None,
+        interval=pair(metrics.get("interval")),
+        problem="; ".join(problems) or None,
+        options=options,
+    )
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(found, dict):
+        raise ValueError(path)
+    return found
+
+
+def read_rows(path: Path) -> list[dict[str, float]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)]
+
+
+def newest_state(folder: Path) -> Path | None:
+    """The numbers of the newest whole checkpoint, as `learn.training.state` writes them."""
+    found = sorted(folder.glob("step-*/state.json")) or sorted(folder.glob(".replaced/state.json"))
+    return found[-1] if found else None
+
+
+def count_stored_parameters(path: Path) -> int:
+    """From the header of a safetensors file: eight bytes of its length, then JSON with the shape of every tensor."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > path.stat().st_size:
+            raise VitrailError(f"{path}: truncated")
+        header = json.loads(file.read(length))
+    shapes = [entry["shape"] for name, entry in header.items() if name != "__metadata__" and not name.endswith(STATISTICS)]
+    return sum(math.prod(shape) for shape in shapes)
+
+
+def score_name(metrics: Mapping[str, Any]) -> str | None:
+    """The metric that a run is judged by."""
+    others = (name for name, value in metrics.items() if name not in ("loss", "epoch") and number(value) is not None)
+    return next((name for name in SCORES if name in metrics), None) or next(others, None)
+
+
+def number(value: Any) -> float | None:
+    """A finite number, or None."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) else None
+
+
+def pair(value: Any) -> tuple[float, float] | None:
+    """Two finite numbers, or None."""
+    found = [number(part) for part in value] if isinstance(value, list) else []
+    return (found[0], found[1]) if len(found) == 2 and found[0] is not None and found[1] is not None else None
+
+
+def last_sign(path: Path) -> float:
+    """Seconds since 1970 of the last thing a run did."""
+    times = []
+    for name in ("config.yaml", "results.csv", "metrics.jsonl", "metrics.json"):
+        try:
+            times.append((path / name).stat().st_mtime)
+        except OSError:
+            continue
+    return max(times, default=0.0)
+
+
+def best_of(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Score and number of the best epoch, from the rows of results.csv: what a run says of itself before its first checkpoint."""
+    for name in SCORES:
+        scored = [
+            (value, row["epoch"]) for row in rows if (value := number(row.get(f"val_{name}"))) is not None and "epoch" in row
+        ]
+        if scored:
+            value, epoch = max(scored, key=lambda pair: pair[0])
+            return {name: value, "epoch": epoch}
+    return {}
+
+
+def score_words(split: str, metric: str, value: float) -> str:
+    """`test accuracy 98.61 %`: the line that training ends with."""
+    return f"{split} {'mAP' if metric == 'map' else metric} {100 * value:.2f} %"
+
+
+def read_table(path: Path) -> dict[Any, Any]:
+    """A YAML file of options, whatever they are."""
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise VitrailError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise VitrailError(f"{path}: cannot be read as YAML ({error})") from None
+    if not isinstance(found, dict):
+        raise VitrailError(f"{path}: expected a table of options, got {type(found).__name__}")
+    return found
