@@ -54,7 +54,7 @@ def look(model: Any, images: Float[Tensor, "b c h w"], indices: Sequence[int] | 
         if method == "occlusion":
             shares, words = reading_map(model, images)
         else:
-            parts = [explain_map(model, some, method) for some in images.split(TOGETHER)]
+            parts = [explain_map(model, some, method) for some in torch.split(images, TOGETHER)]
             shares, words = torch.cat(parts), f"{METHODS[method].words} (method: {method})"
     except VitrailError as error:
         return str(error)
