@@ -122,8 +122,9 @@ def test_little_is_kept_of_a_picture_between_looking_and_drawing(tmp_path):
         assert one.cropped
         assert one.found.every.shape == (4, 4, 4, 4)
         np.testing.assert_allclose(one.found.shares.mean(), 1, rtol=1e-5)
-        mean = one.found.every.mean(axis=1)  # heads of a layer, each with mean 1
-        assert len(one.found.panels) == len(mean)
+        assert [panel.words for panel in one.found.panels] == [f"layer {number}" for number in range(4)]
+        for panel in one.found.panels:
+            np.testing.assert_allclose(panel.shares.mean(), 1, rtol=1e-5)
 
 
 def test_a_picture_that_goes_away_while_the_page_is_made_is_named(tmp_path, monkeypatch, quick):
