@@ -38,7 +38,15 @@ def small():
 @pytest.mark.parametrize("several", [False, True])
 def test_every_part_comes_from_the_model_and_the_data(tmp_path, small, several):
     text = write(tmp_path / "report.html", small, several=several)
-    for words in ("95 % interval", "attention pooling reads", 'id="positions"', 'id="calibration"', "made up", 'id="data"'):
+    for words in (
+        "95 % interval",
+        "(method: relevance)",
+        'id="inside"',
+        'id="positions"',
+        'id="calibration"',
+        "made up",
+        'id="data"',
+    ):
         assert words in text
     assert ("mean average precision" in text) is several
     assert ('id="confusions"' in text) is not several

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import vitrail as vt
-from vitrail.explain import record
+from vitrail.explain import DEFAULT, METHODS, explain_map, reading_map
 from vitrail.nn.attention.softmax import SoftmaxKernel
 from vitrail.report.attention import show_looks
 from vitrail.report.looks import Looks, choose_pictures, look
@@ -26,27 +26,33 @@ def images(count=2):
     return torch.randn(count, 3, *SIZE, generator=torch.Generator().manual_seed(1))
 
 
-@pytest.mark.parametrize(
-    ("pool", "prefix", "words"),
-    [("class", 3, "class token"), ("mean", 0, "no class token"), ("attention", 1, "attention pooling")],
-)
-def test_each_map_has_the_grid_and_a_mean_of_one(pool, prefix, words):
+@pytest.mark.parametrize(("pool", "prefix"), [("class", 3), ("mean", 0), ("attention", 1)])
+def test_each_map_is_that_of_the_default_method_with_a_mean_of_one(pool, prefix):
     model = model_with(pool, prefix)
     looks = look(model, images(), [7, 4])
     assert looks.maps.shape == (2, 3, 5)
     np.testing.assert_allclose(looks.maps.mean(axis=(1, 2)), 1, rtol=1e-5)
+    np.testing.assert_allclose(looks.maps, 15 * explain_map(model, images()).numpy(), rtol=1e-4)
     assert looks.indices.tolist() == [7, 4]
-    assert words in looks.words
+    assert METHODS[DEFAULT].words in looks.words
+    assert DEFAULT in looks.words
     assert model.training
 
 
-def test_the_class_tokens_row_of_the_last_layer_is_what_is_shown():
-    model = model_with("class", 2)
-    with record(model.eval()) as seen, torch.inference_mode():
-        model(images())
-    row = seen.layers[-1].mean(1)[:, 0, 2:]
-    expected = (row / row.mean(1, keepdim=True)).reshape(2, 3, 5).numpy()
-    np.testing.assert_allclose(look(model, images(), [0, 1]).maps, expected, rtol=1e-5)
+def test_where_the_default_would_hide_patch_after_patch_what_the_head_reads_is_shown(monkeypatch):
+    monkeypatch.setattr("vitrail.report.looks.default_method", lambda model: "occlusion")
+    model = model_with("class", 1)
+    looks, reading = look(model, images(), [0, 1]), reading_map(model, images())
+    assert looks.words == reading.words
+    np.testing.assert_allclose(looks.maps, (reading.maps / reading.maps.mean((1, 2), keepdim=True)).numpy(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["resnet8_32", "gcnn_z2_small"])
+def test_a_model_that_could_only_be_explained_slowly_says_so_in_one_line(name):
+    model = vt.create_model(name, num_classes=3)
+    found = look(model, torch.randn(1, model.preprocessing.channels, *model.image_size), [0])
+    assert isinstance(found, str)
+    assert "\n" not in found
 
 
 def test_a_kernel_without_weights_is_said_in_one_line(monkeypatch, make_report):

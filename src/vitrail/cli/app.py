@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from vitrail.cli import check, evaluate, models, predict, runs, studio, train
+from vitrail.cli import check, evaluate, explain, models, predict, runs, studio, train
 from vitrail.cli.words import given_options, one_line, translate
 from vitrail.errors import VitrailError
 from vitrail.version import __version__
@@ -18,6 +18,7 @@ EPILOGUE = """Examples:
   vitrail train --data digits                     train on the built-in digits
   vitrail train --data pictures/ --minutes 10     train on a folder, one subfolder a class
   vitrail predict runs/classify/digits a.png      what is it?
+  vitrail explain runs/classify/digits a.png --out look/     and why? a page of maps and figures
   vitrail models "vit*"                           what can be built
 """
 
@@ -33,6 +34,7 @@ app = App(
 app.command(train.train, name="train", help_epilogue=train.EXAMPLES)
 app.command(evaluate.evaluate, name="eval", help_epilogue=evaluate.EXAMPLES)
 app.command(predict.predict, name="predict", help_epilogue=predict.EXAMPLES)
+app.command(explain.explain, name="explain", help_epilogue=explain.EXAMPLES)
 app.command(check.check, name="check", help_epilogue=check.EXAMPLES)
 app.command(runs.runs, name="runs", help_epilogue=runs.EXAMPLES)
 app.command(studio.studio, name="studio", help_epilogue=studio.EXAMPLES)

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from vitrail.errors import VitrailError, suggestion
-from vitrail.jobs.options import EvalOptions, TrainOptions
+from vitrail.jobs.options import EvalOptions, ExplainOptions, TrainOptions
 from vitrail.run_files import read_table
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     "train": (*(field.name for field in fields(TrainOptions)), "config"),
     "eval": tuple(field.name for field in fields(EvalOptions)),
     "predict": ("json", "top_k"),
+    "explain": tuple(field.name for field in fields(ExplainOptions)),
     "check": ("fix", "out", "json", "workers", "seed"),
     "runs": ("sort", "best", "json"),
     "studio": ("port", "host", "memory", "open"),

@@ -153,3 +153,29 @@ class EvalOptions:
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
     json: Annotated[bool, Parameter(help="Print the metrics as JSON.", negative="")] = False
     out: Annotated[str | None, Parameter(help="Write predictions.csv and report.html into this folder.")] = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExplainOptions:
+    """What `vitrail explain` takes beside RUN and pictures."""
+
+    out: Annotated[str, Parameter(help="A new or empty folder for index.html and the figures.")]
+    method: Annotated[
+        str,
+        Parameter(help="auto, relevance, rollout, attention, pooling, gradient or occlusion; auto: the best the model has."),
+    ] = "auto"
+    layer: Annotated[
+        int | None,
+        Parameter(converter=whole, help="Show the heads of this layer, from 0, or from -1 backwards; by default every layer."),
+    ] = None
+    head: Annotated[
+        int | Literal["mean", "max", "min"] | None,
+        Parameter(converter=whole, help="One head, or all together; by default their mean, with --layer each of them."),
+    ] = None
+    query: Annotated[
+        tuple[int, int] | None,
+        Parameter(converter=whole, negative="", help="ROW COL of a patch: what it reads, and how, in six steps."),
+    ] = None
+    target: Annotated[str | None, Parameter(help="The class to explain; by default each picture's most likely one.")] = None
+    limit: Annotated[int, Parameter(converter=whole, help="Of more pictures than this, so many are shown, evenly chosen.")] = 24

@@ -6,16 +6,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from torch import Tensor
 
 from vitrail.data.bad_files import BadFile
 from vitrail.data.dataset import DataSet, Split
 from vitrail.data.images import PictureError
 from vitrail.data.transforms import normalize, read_fitted, to_unit
+from vitrail.errors import VitrailError
 from vitrail.learn.training.state import Row
 from vitrail.tasks.classify import Predictions
 
 if TYPE_CHECKING:
-    from vitrail.report.looks import Looks
+    from vitrail.report.interior import Interior
+
+MEASURED = 4  # pictures that the reach of heads is a mean over
 
 
 def write_page(
@@ -39,7 +43,9 @@ def write_page(
     from vitrail.explain.positions import position_similarity
     from vitrail.report.classification import ClassificationReport, write_report
     from vitrail.report.data_summary import summarize
+    from vitrail.report.looks import look
 
+    indices, images = choose_some(model, predictions, split)
     report = ClassificationReport(
         title=title,
         headline=headline,
@@ -55,15 +61,16 @@ def write_page(
         configuration=configuration or {},
         commands=commands or {},
         data=None if data is None else summarize(data, bad=tuple(bad)),
-        looks=look_at_some(model, predictions, split),
-        positions=position_similarity(model),
+        looks=None if images is None else look(model, images, indices),
+        interior=look_inside(model, images),
+        positions=position_similarity(model, images=images),
     )
     write_report(report, path)
 
 
-def look_at_some(model: Any, predictions: Predictions, split: Split) -> "Looks | str | None":
-    """Where the model looks on a dozen pictures, mistakes among them."""
-    from vitrail.report.looks import choose_pictures, look
+def choose_some(model: Any, predictions: Predictions, split: Split) -> tuple[list[int], Tensor | None]:
+    """A dozen pictures, mistakes among them: their numbers, and them as the model sees them; None where there are none."""
+    from vitrail.report.looks import choose_pictures
 
     wrong = (predictions.decisions != _as_labels(predictions)).any(axis=1)
     indices, pictures = [], []
@@ -73,9 +80,27 @@ def look_at_some(model: Any, predictions: Predictions, split: Split) -> "Looks |
         except PictureError:  # gone since it was scored
             continue
         indices.append(index)
-    if not pictures:
+    return indices, normalize(to_unit(np.stack(pictures)), model.preprocessing) if pictures else None
+
+
+def look_inside(model: Any, images: Tensor | None) -> "Interior | None":
+    """How far heads reach on some pictures, and the first filters; None where a model has neither."""
+    from vitrail.explain.look import look
+    from vitrail.report.interior import Interior, find_filters, mean_heads, measure_heads
+
+    some = [] if images is None else list(images[:MEASURED, None])
+    missing: dict[str, str] = {}
+    heads, found = None, find_filters(model)
+    try:  # one picture at a time: the weights of all layers are large
+        heads = mean_heads([measure_heads(look(model, image), distance_only=True) for image in some]) if some else None
+    except VitrailError as error:
+        missing["how far attention reaches"] = str(error)
+    if isinstance(found, str):
+        missing["filters"] = found
+    filters = None if isinstance(found, str) else found
+    if heads is None and filters is None:
         return None
-    return look(model, normalize(to_unit(np.stack(pictures)), model.preprocessing), indices)
+    return Interior(pictures=len(some), heads=heads, filters=filters, missing=missing)
 
 
 def _as_labels(predictions: Predictions) -> np.ndarray:
@@ -90,6 +115,7 @@ def commands_for_run(folder: Path, model: Any, *, config: Path) -> dict[str, str
     run, lines = shlex.quote(str(folder)), attention_lines(str(folder), model)
     return {
         "Classify pictures": f"vitrail predict {run} PICTURE...",
+        "See why it says so": f"vitrail explain {run} PICTURE... --out DIR",
         "Score it again": f"vitrail eval {run}",
         **({} if lines is None else {"See its attention, in Python": lines}),
         "Go on, if it was interrupted": f"vitrail train --out {run} --resume",

@@ -16,14 +16,18 @@ def show_looks(report: ClassificationReport, looks: Looks | str) -> Markup:
     note = (
         f"Shown: {looks.words}. Interpolated between the {looks.maps.shape[1]}×{looks.maps.shape[2]} patches; all on one scale."
     )
-    legend = element(
+    return section("Where it looks", show_scale(looks.highest), element("div", *pictures, class_="looks"), note=note)
+
+
+def show_scale(highest: float) -> Markup:
+    """The legend of maps in times an even share."""
+    return element(
         "div",
         element("span", "0"),
-        photograph(encode_picture(scale(looks.highest)), "scale from nothing to much", pixelated=False),
-        element("span", f"{looks.highest:g} times an even share, or more"),
+        photograph(encode_picture(scale(highest)), "scale from nothing to much", pixelated=False),
+        element("span", f"{highest:g} times an even share, or more"),
         class_="legend",
     )
-    return section("Where it looks", legend, element("div", *pictures, class_="looks"), note=note)
 
 
 def _show_look(report: ClassificationReport, looks: Looks, number: int) -> Markup:

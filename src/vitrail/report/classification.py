@@ -15,6 +15,7 @@ from vitrail.report.confusions import show_confusions, show_pairs
 from vitrail.report.contents import ClassificationReport
 from vitrail.report.data_summary import show_data
 from vitrail.report.figures import draw_curves, to_svg
+from vitrail.report.interior import show_interior
 from vitrail.report.page import Markup, contents, definitions, drawing, element, page, percent, section
 from vitrail.report.positions import show_positions
 from vitrail.report.reliability import show_calibration
@@ -66,6 +67,8 @@ def _sections(report: ClassificationReport) -> Iterator[Markup]:
         yield from _one_label(report)
     if report.count and report.looks is not None:
         yield show_looks(report, report.looks)
+    if report.interior is not None:
+        yield show_interior(report.interior)
     if report.positions is not None:
         yield show_positions(report.positions)
     if report.data is not None:

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Integer
 
 from vitrail.explain.positions import Similarity
 from vitrail.report.data_summary import DataSummary
+from vitrail.report.interior import Interior
 from vitrail.report.looks import Looks
 
 THRESHOLD = 0.5  # of the probability above which a picture is said to have a label, where it may have several
@@ -40,6 +41,7 @@ class ClassificationReport:
     data: DataSummary | None = None
     looks: Looks | str | None = None  # or why there are none
     positions: Similarity | str | None = None  # or why there are none
+    interior: Interior | None = None
 
     def __post_init__(self) -> None:
         expected = (len(self.truth), len(self.labels))

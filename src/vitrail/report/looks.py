@@ -1,4 +1,4 @@
-"""Where a model looks: how much of each patch goes into what the head reads.
+"""Where a model looks: the share of each patch in its answer.
 
 b pictures, m chosen pictures, h w picture, c channels, gh gw grid
 """
@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
 from vitrail.errors import VitrailError
-from vitrail.explain.figures.overlay import scale_end
+from vitrail.explain.figures.overlay import scale_end, times_even
 from vitrail.explain.maps import reading_map
+from vitrail.explain.methods import METHODS, default_method, explain_map
+
+TOGETHER = 4  # pictures at a time: gradients keep what every layer made
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +44,18 @@ def choose_pictures(wrong: Bool[np.ndarray, "n"], count: int = 12) -> Integer[np
 
 
 def look(model: Any, images: Float[Tensor, "b c h w"], indices: Sequence[int] | Integer[np.ndarray, "b"]) -> Looks | str:
-    """The maps of a batch of pictures by `reading_map`, or in one line why this model has none."""
+    """The maps of a batch of pictures, or in one line why this model has none.
+
+    By the default of `explain_map` where that takes one pass or two. Where it would hide patch after patch, what the head
+    reads is shown instead.
+    """
     try:
-        shares, words = reading_map(model, images)
+        method = default_method(model)
+        if method == "occlusion":
+            shares, words = reading_map(model, images)
+        else:
+            parts = [explain_map(model, some, method) for some in torch.split(images, TOGETHER)]
+            shares, words = torch.cat(parts), f"{METHODS[method].words} (method: {method})"
     except VitrailError as error:
         return str(error)
-    maps = shares.float().cpu().numpy()
-    mean = maps.mean(axis=(1, 2), keepdims=True)
-    return Looks(indices=np.asarray(indices, dtype=np.int64), maps=maps / np.where(mean > 0, mean, 1), words=words)
+    return Looks(indices=np.asarray(indices, dtype=np.int64), maps=times_even(shares.float()), words=words)

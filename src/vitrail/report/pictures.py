@@ -12,16 +12,25 @@ EXACT = 32  # up to here every pixel is kept; beyond, a JPEG is taken where it i
 QUALITY = 88
 
 
-def encode_picture(picture: UInt8[np.ndarray, "h w c"]) -> bytes:
-    """A gray (c = 1) or color (c = 3) picture as the bytes of a PNG or JPEG file, its longer side at most `LARGEST`."""
+def encode_picture(picture: UInt8[np.ndarray, "h w c"], *, largest: int = LARGEST) -> bytes:
+    """A gray (c = 1) or color (c = 3) picture as the bytes of a PNG or JPEG file, its longer side at most `largest`."""
     if picture.shape[-1] not in (1, 3):
         raise ValueError(f"a picture has 1 or 3 channels: got {picture.shape[-1]}")
     image = Image.fromarray(np.ascontiguousarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture))
-    image.thumbnail((LARGEST, LARGEST), Image.Resampling.LANCZOS)
+    image.thumbnail((largest, largest), Image.Resampling.LANCZOS)
     exact = _save(image, "PNG", optimize=True)
     if max(image.size) <= EXACT:
         return exact
-    return min(exact, _save(image, "JPEG", quality=QUALITY, subsampling=0, optimize=True), key=len)
+    return min(exact, _to_jpeg(image), key=len)
+
+
+def encode_jpeg(picture: UInt8[np.ndarray, "h w 3"]) -> bytes:
+    """A picture of many colors, at its own size: to try a PNG would take ten times as long."""
+    return _to_jpeg(Image.fromarray(picture))
+
+
+def _to_jpeg(image: Image.Image) -> bytes:
+    return _save(image, "JPEG", quality=QUALITY, subsampling=0, optimize=True)
 
 
 def _save(image: Image.Image, kind: str, **options: int) -> bytes:

@@ -1,0 +1,102 @@
+"""A map laid on the picture as it came: over the part that the model saw, at the picture's own resolution.
+
+h w picture, c channels, y x pixels drawn, gh gw grid
+"""
+
+import numpy as np
+from jaxtyping import Float, UInt8
+from PIL import Image
+
+from vitrail.data.transforms import center_box
+from vitrail.explain.cells import pixel_cells
+from vitrail.explain.figures.overlay import SMALLEST, overlay
+from vitrail.preprocessing import Preprocessing
+
+UNSEEN = 0.45  # brightness of what the model did not see, over that of what it saw and made nothing of
+FRAME = ((255, 255, 255), (58, 116, 189))  # around a patch, outside and inside: to be seen on any picture
+Box = tuple[int, int, int, int]
+
+
+def seen_box(size: tuple[int, int], preprocessing: Preprocessing) -> Box:
+    """The pixels of a picture of `size` (rows, columns) that the model sees: x0 y0 x1 y1.
+
+    All of them where its preprocessing squashes; where it crops, the middle, to the nearest pixel.
+    """
+    height, width = size
+    if preprocessing.fit == "squash":
+        return 0, 0, width, height
+    left, top, right, bottom = (round(edge) for edge in center_box((width, height), preprocessing.size[::-1]))
+    return min(left, width - 1), min(top, height - 1), max(right, left + 1), max(bottom, top + 1)
+
+
+def crop_seen(picture: UInt8[np.ndarray, "h w c"], preprocessing: Preprocessing) -> UInt8[np.ndarray, "y x c"]:
+    left, top, right, bottom = seen_box(picture.shape[:2], preprocessing)
+    return picture[top:bottom, left:right]
+
+
+def lay_over(
+    picture: UInt8[np.ndarray, "h w c"],
+    shares: Float[np.ndarray, "gh gw"],
+    highest: float,
+    preprocessing: Preprocessing,
+    *,
+    query: tuple[int, int] | None = None,
+) -> UInt8[np.ndarray, "y x 3"]:
+    """`overlay` on what the model saw; what it did not see is darker. `query` is a patch to frame.
+
+    It has the picture's pixels; a picture whose longer side is below SMALLEST is enlarged by a whole number.
+    """
+    whole = fit_between(picture)
+    left, top, right, bottom = seen_box(whole.shape[:2], preprocessing)
+    drawn = unseen(whole)
+    drawn[top:bottom, left:right] = overlay(whole[top:bottom, left:right], shares, highest, smallest=1)
+    if query is not None:
+        draw_frame(drawn[top:bottom, left:right], query, shares.shape)
+    return drawn
+
+
+def lay_colors(
+    picture: UInt8[np.ndarray, "h w c"], colors: Float[np.ndarray, "gh gw 3"], preprocessing: Preprocessing
+) -> UInt8[np.ndarray, "y x 3"]:
+    """Colors in [0, 1], cell by cell, where the model saw the picture; the rest of it dark."""
+    whole = fit_between(picture)
+    left, top, right, bottom = seen_box(whole.shape[:2], preprocessing)
+    drawn = unseen(whole)
+    rows, columns = (
+        pixel_cells(pixels, cells).numpy() for pixels, cells in zip((bottom - top, right - left), colors.shape[:2], strict=True)
+    )
+    drawn[top:bottom, left:right] = np.round(255 * colors).astype(np.uint8)[rows][:, columns]
+    return drawn
+
+
+def unseen(picture: UInt8[np.ndarray, "h w c"]) -> UInt8[np.ndarray, "h w 3"]:
+    """As what the model saw and made nothing of, and darker."""
+    return np.round(UNSEEN * overlay(picture, np.zeros((1, 1)), 1.0, smallest=1)).astype(np.uint8)
+
+
+def fit_between(picture: UInt8[np.ndarray, "h w c"], *, largest: int | None = None) -> UInt8[np.ndarray, "y x c"]:
+    """Enlarged by repeating pixels to SMALLEST at least, or made smaller to `largest` at most, of the longer side."""
+    longer = max(picture.shape[:2])
+    if longer < SMALLEST:
+        factor = -(-SMALLEST // longer)
+        return picture.repeat(factor, axis=0).repeat(factor, axis=1)
+    if largest is None or longer <= largest:
+        return picture
+    image = Image.fromarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture)
+    image.thumbnail((largest, largest), Image.Resampling.LANCZOS)
+    return np.asarray(image).reshape(image.height, image.width, -1)
+
+
+def draw_frame(pixels: UInt8[np.ndarray, "h w 3"], cell: tuple[int, int], grid: tuple[int, ...]) -> None:
+    """Two lines along the inside of a cell's border, in place."""
+    top, bottom, left, right = (
+        round(place * side / count)
+        for number, side, count in zip(cell, pixels.shape, grid, strict=False)
+        for place in (number, number + 1)
+    )
+    line = max(1, round(max(pixels.shape) / 200))
+    for color, inset in zip(FRAME, (0, line), strict=True):
+        rows, columns = slice(top + inset, bottom - inset), slice(left + inset, right - inset)
+        inside = pixels[rows, columns]
+        inside[:line], inside[-line:] = color, color
+        inside[:, :line], inside[:, -line:] = color, color
