@@ -82,10 +82,10 @@ def python() -> str:
 
 
 def explained() -> list[tuple[str, str]]:
-    """Each name of `vt.explain`, and the module it comes from."""
+    """Each function and class of `vt.explain`, and the module it comes from; constants are in capitals."""
     tree = ast.parse(source("vitrail.explain").read_text(encoding="utf-8"))
     imports = (node for node in tree.body if isinstance(node, ast.ImportFrom))
-    return sorted((alias.name, node.module or "") for node in imports for alias in node.names)
+    return sorted((alias.name, node.module or "") for node in imports for alias in node.names if not alias.name.isupper())
 
 
 def source(module: str) -> Path:
