@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -99,3 +100,16 @@ def digits_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Answer]:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = run(["train", "--data", "digits", *NANO, "--out", str(folder)])
     return folder, Answer(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Debian's chromium, or whichever is here; without one the test is skipped, and says so."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="pages are NOT tested in a browser: playwright is missing")
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("pages are NOT tested in a browser: no chromium on this machine")
+    with playwright.sync_playwright() as running:
+        found = running.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield found
+        found.close()

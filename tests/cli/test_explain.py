@@ -1,7 +1,6 @@
 """`vitrail explain` on a trained run: a folder with pictures of several shapes and a broken file, and wrong values."""
 
 import re
-import shutil
 
 import numpy as np
 import pytest
@@ -11,8 +10,6 @@ import vitrail as vt
 from vitrail.cli.app import run
 from vitrail.data.images import read_picture
 from vitrail.data.transforms import prepare
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @pytest.fixture(scope="module")
@@ -146,25 +143,20 @@ def test_wrong_places_give_one_line(digits_run, pictures, command, tmp_path):
     assert list(tmp_path.iterdir()) == [file]
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="the page is NOT tested in a browser: no chromium on this machine")
-def test_the_page_opens_in_a_browser_and_asks_nothing_of_anybody(look):
-    playwright = pytest.importorskip("playwright.sync_api", reason="the page is NOT tested in a browser: no playwright")
+def test_the_page_opens_in_a_browser_and_asks_nothing_of_anybody(look, browser):
     complaints, requests, address = [], [], (look[0] / "index.html").as_uri()
-    with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        for width, scheme in ((1400, "light"), (390, "dark")):
-            context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
-            tab = context.new_page()
-            tab.on("console", lambda message: complaints.append(message.text))
-            tab.on("pageerror", lambda error: complaints.append(str(error)))
-            tab.on("request", lambda request: requests.append(request.url))
-            tab.goto(address)
-            assert tab.evaluate("document.documentElement.scrollWidth") <= width
-            assert tab.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
-            wide = tab.locator("#picture-2 img").nth(1).bounding_box()
-            assert wide["width"] == pytest.approx(2 * wide["height"], rel=0.05)  # not squashed in the page either
-            context.close()
-        browser.close()
+    for width, scheme in ((1400, "light"), (390, "dark")):
+        context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        tab = context.new_page()
+        tab.on("console", lambda message: complaints.append(message.text))
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("request", lambda request: requests.append(request.url))
+        tab.goto(address)
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+        assert tab.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
+        wide = tab.locator("#picture-2 img").nth(1).bounding_box()
+        assert wide["width"] == pytest.approx(2 * wide["height"], rel=0.05)  # not squashed in the page either
+        context.close()
     assert complaints == []
     assert {url for url in requests if not url.startswith("data:")} == {address}
 

@@ -1,7 +1,5 @@
 """The report in a real browser (Debian's chromium): it sorts, fits the window, prints, and asks nothing of anybody."""
 
-import shutil
-
 import numpy as np
 import pytest
 import torch
@@ -11,9 +9,6 @@ from vitrail.report.classification import write_report
 from vitrail.report.data_summary import DataSummary
 from vitrail.report.looks import Looks
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the report is NOT tested in a browser: playwright is missing")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the report is NOT tested in a browser: no chromium on this machine")
 EVIL = (
     "<script>document.title='owned'</script>",
     "\"><img src=x onerror=document.title='owned'>",
@@ -21,14 +16,6 @@ EVIL = (
     "🙂" * 30,
     "x" * 300,
 )
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as running:
-        found = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,9 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "studio": ("port", "host", "memory", "open"),
     "models": ("json",),
 }
-SWITCHES = frozenset({"checkpointing", "compile", "flip", "json", "open", "resume", "shard", "tensorboard"})  # options without a value
+SWITCHES = frozenset(
+    {"checkpointing", "compile", "flip", "json", "open", "resume", "shard", "tensorboard"}
+)  # options without a value
 ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)
 
 

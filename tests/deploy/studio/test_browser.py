@@ -4,7 +4,6 @@ import base64
 import io
 import json
 import re
-import shutil
 import threading
 import time
 from pathlib import Path
@@ -19,10 +18,7 @@ from vitrail.data.digits import open_digits
 from vitrail.deploy.studio.serve import bind
 from vitrail.preprocessing import Preprocessing
 
-playwright = pytest.importorskip("playwright.sync_api", reason="the studio is NOT tested in a browser: playwright is missing")
 uvicorn = pytest.importorskip("uvicorn", reason="the studio is NOT tested in a browser: uvicorn is missing")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the studio is NOT tested in a browser: no chromium on this machine")
 EVIL = ("<img src=x onerror=\"document.title='owned'\">", "<script>document.title='owned'</script>", "عربي", "x" * 200)
 GROWING = "epoch,train_loss,val_loss,val_accuracy,lr,seconds\n1,2.0,1.9,0.5,0.001,30\n2,1.0,1.1,0.75,0.001,60\n"
 STAGE = ".window canvas"
@@ -36,14 +32,6 @@ WATCH = """() => {
     });
 }"""
 VIEWS = ("token", "position", "attention", "steps", "heads", "lens", "colors")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as running:
-        found = running.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.fixture(scope="module")
