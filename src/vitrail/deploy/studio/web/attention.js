@@ -3,7 +3,7 @@
 import { choice, make, slider } from "./dom.js";
 import { crop } from "./crops.js";
 import { follow } from "./looks.js";
-import { attentionRest, methodOf } from "./shown.js";
+import { attentionRest, methodOf, methodRest } from "./shown.js";
 import { change, chosenCell, gridOf, headOf, layerOf, nobody, state } from "./state.js";
 import { asker, capital, percent, place } from "./words.js";
 
@@ -32,9 +32,14 @@ function refresh(own, { controls, list, title, note }, one) {
   const cell = chosenCell(one);
   const method = one.model.methods.find(({ name }) => name === state.method);
   note.textContent = cell === null && method && state.method !== "attention" ? method.words : "";
-  if (!one.model.attention) return;
+  const whole = cell === null || !one.model.attention ? methodOf(one) : null;
+  if (whole && (!one.model.attention || state.method !== "attention")) {
+    follow(own, one, methodRest(whole), ({ cells }) => strongest(list, title, one, `Patches that count most, by ${whole.name}`, cells));
+    return;
+  }
   const query = cell ?? nobody(one);
-  follow(own, one, attentionRest(one, query), (answer) => strongest(list, title, one, query, answer.cells));
+  const words = query === "received" ? "Patches that receive most" : `${capital(asker(query, gridOf(one)))} attends most to`;
+  follow(own, one, attentionRest(one, query), ({ cells }) => strongest(list, title, one, words, cells));
 }
 
 function furnish(own, controls, one) {
@@ -54,9 +59,9 @@ function furnish(own, controls, one) {
   controls.append(make("div", { class: "field" }, make("span", { text: "Picture" }), own.methods.box), own.glass.box);
 }
 
-function strongest(list, title, one, query, cells) {
+function strongest(list, title, one, words, cells) {
   const grid = gridOf(one);
-  title.textContent = query === "received" ? "Patches that receive most" : `${capital(asker(query, grid))} attends most to`;
+  title.textContent = words;
   const order = Array.from(cells.keys()).sort((a, b) => cells[b] - cells[a]).slice(0, 5);
   const largest = cells[order[0]] || 1;
   list.replaceChildren(...order.map((cell) => {

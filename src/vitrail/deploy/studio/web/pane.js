@@ -131,10 +131,11 @@ export function drawWords(context, { map, values, xs, ys }) {
   context.font = `600 ${Math.round(Math.min(15, pane / 3.6))}px system-ui, sans-serif`;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  const write = (cell, words) => {
+  const write = (cell, words, shorter = words) => {
     const [row, column] = [Math.floor(cell / columns), cell % columns];
     const [x, y] = [(xs[column] + xs[column + 1]) / 2, (ys[row] + ys[row + 1]) / 2];
     const room = xs[column + 1] - xs[column] - 6;
+    if (context.measureText(words).width > room) words = shorter;
     while (words.length > 2 && context.measureText(words).width > room) words = words.endsWith("…") ? `${words.slice(0, -2)}…` : `${words.slice(0, -1)}…`;
     context.strokeStyle = "rgb(8 10 14 / 0.75)";
     context.lineWidth = 3;
@@ -146,6 +147,6 @@ export function drawWords(context, { map, values, xs, ys }) {
   if (map.labels) map.labels.forEach((label, cell) => write(cell, label.slice(0, 24))); // all of them, if shortened: none may stand out for being short
   else if (map.format === percent) {
     const order = Array.from(values.keys()).sort((a, b) => values[b] - values[a]);
-    for (const cell of order.slice(0, 3)) if (map.even === null || values[cell] > 1.5 * map.even) write(cell, percent(values[cell]));
+    for (const cell of order.slice(0, 3)) if (map.even === null || values[cell] > 1.5 * map.even) write(cell, percent(values[cell]), `${Math.round(100 * values[cell])} %`);
   }
 }

@@ -67,12 +67,14 @@ export function methodOf({ model: { methods } }) {
   return methods.find(({ name }) => name === state.method && name !== "attention") ?? methods.find(({ name }) => name !== "attention");
 }
 
+export const methodRest = ({ name }) => `map?method=${encodeURIComponent(name)}`;
+
 function methodWish(one) {
   const grid = gridOf(one);
   const known = methodOf(one);
   if (!known) return null;
   return {
-    rest: `map?method=${encodeURIComponent(known.name)}`,
+    rest: methodRest(known),
     map({ cells, words }) {
       const top = largest(cells);
       return {

@@ -9,7 +9,7 @@ export function percent(share) {
   if (Math.abs(value) >= 99.95) return `${value.toFixed(0)}${GAP}%`;
   if (Math.abs(value) >= 0.995) return `${value.toFixed(1)}${GAP}%`;
   if (value === 0) return `0${GAP}%`;
-  if (Math.abs(value) < 0.001) return `<0.001${GAP}%`;
+  if (Math.abs(value) < 0.01) return `<0.01${GAP}%`;
   return `${Number(value.toPrecision(2))}${GAP}%`;
 }
 
