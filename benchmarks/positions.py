@@ -32,6 +32,8 @@ from vitrail.data.augmentation import Augmentation
 from vitrail.data.dataset import DataSet
 from vitrail.data.loading import Loader
 from vitrail.data.transforms import measure, read_fitted
+from vitrail.explain.figures.similarity import draw_similarity
+from vitrail.explain.positions import Similarity, position_similarity
 from vitrail.learn.training.loop import fit
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
@@ -39,7 +41,6 @@ from vitrail.learn.training.run_folder import RunFolder
 from vitrail.models.parts import POSITIONS
 from vitrail.nn.functional.patches import patchify, unpatchify
 from vitrail.preprocessing import Preprocessing
-from vitrail.report.positions import draw_similarity, position_similarity
 from vitrail.tasks.classify import Classify
 
 LARGER = (1.0, 1.25, 1.5, 2.0)
@@ -178,9 +179,10 @@ def larger(data: DataSet, options: argparse.Namespace) -> None:
 def similarity(data: DataSet, options: argparse.Namespace) -> None:
     """Cosine similarity of each cell's learned row with all others, laid out as the cells are  [Dosovitskiy+ 2021, figure 7]."""
     model = learn(data, "learned_1d", options.patches[0], options.seeds[0], options.epochs)
-    maps = position_similarity(model)
-    assert isinstance(maps, np.ndarray), maps
-    draw_similarity(maps).savefig(options.out / "similarity.png", dpi=130)
+    found = position_similarity(model)
+    assert isinstance(found, Similarity), found
+    draw_similarity(found).savefig(options.out / "similarity.png", dpi=130)
+    maps = found.maps.numpy()
     height, width = maps.shape[:2]
     rows, columns = np.divmod(np.arange(height * width), width)
     distance = np.abs(rows[:, None] - rows) + np.abs(columns[:, None] - columns)

@@ -4,7 +4,9 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
+from vitrail.explain.positions import Similarity
 from vitrail.report.classification import write_report
 from vitrail.report.data_summary import DataSummary
 from vitrail.report.looks import Looks
@@ -41,7 +43,7 @@ def pages(tmp_path_factory, make_report, make_several):
     reports = {
         "full": make_report(
             labels=labels, truth=truth, history=history, interval=(0.8, 0.9), metrics={"accuracy": 0.85, "ece": 0.01}, data=data,
-            looks=looks, positions=np.ones((2, 3, 2, 3)), title=EVIL[4], headline="test accuracy 88.33 %", facts={EVIL[4]: EVIL[4]},
+            looks=looks, positions=Similarity(maps=torch.ones(2, 3, 2, 3), words="cosine", kind="cosine"), title=EVIL[4], headline="test accuracy 88.33 %", facts={EVIL[4]: EVIL[4]},
             commands={"Predict": "vitrail predict " + "x" * 300}, configuration={EVIL[4]: EVIL[4]},
         ),
         "many": make_report(classes=100, pictures=400, mistakes=90),

@@ -1,27 +1,48 @@
-"""Seeing inside a model."""
+"""Seeing inside a model. `vitrail.explain.figures` draws what these functions return."""
 
+from vitrail.explain.colors import token_colors
+from vitrail.explain.distances import attention_distance, distances, even_distance
+from vitrail.explain.filters import Filters, principal_filters
 from vitrail.explain.gradients import input_gradient
+from vitrail.explain.heads import head_divergence, head_entropy
+from vitrail.explain.inside import Inside, share_inside
+from vitrail.explain.lens import Lens, logit_lens
 from vitrail.explain.look import Look, look
 from vitrail.explain.maps import attention_map, pooling_map, reading_map, received_map, reduce_heads, to_cells
 from vitrail.explain.methods import DEFAULT, METHODS, Method, explain_map, methods_for
 from vitrail.explain.occlusion import occlusion
+from vitrail.explain.positions import Similarity, position_similarity
 from vitrail.explain.record import Seen, record
 from vitrail.explain.relevance import relevance
 from vitrail.explain.rollout import rollout, rollout_matrix
+from vitrail.explain.steps import Steps, six_steps, steps_table
 
 __all__ = [
     "DEFAULT",
     "METHODS",
+    "Filters",
+    "Inside",
+    "Lens",
     "Look",
     "Method",
     "Seen",
+    "Similarity",
+    "Steps",
+    "attention_distance",
     "attention_map",
+    "distances",
+    "even_distance",
     "explain_map",
+    "head_divergence",
+    "head_entropy",
     "input_gradient",
+    "logit_lens",
     "look",
     "methods_for",
     "occlusion",
     "pooling_map",
+    "position_similarity",
+    "principal_filters",
     "reading_map",
     "received_map",
     "record",
@@ -29,5 +50,9 @@ __all__ = [
     "relevance",
     "rollout",
     "rollout_matrix",
+    "share_inside",
+    "six_steps",
+    "steps_table",
     "to_cells",
+    "token_colors",
 ]

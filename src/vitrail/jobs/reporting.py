@@ -36,9 +36,9 @@ def write_page(
 ) -> None:
     """`predictions` are about `split`, in its order. `rows` are those of results.csv; `data` is what to sum up, `bad` what it lacks."""
     # Here, because they import matplotlib, which `vitrail eval` without --out has no use for.
+    from vitrail.explain.positions import position_similarity
     from vitrail.report.classification import ClassificationReport, write_report
     from vitrail.report.data_summary import summarize
-    from vitrail.report.positions import position_similarity
 
     report = ClassificationReport(
         title=title,

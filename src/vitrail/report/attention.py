@@ -1,10 +1,11 @@
 """The section that shows where the model looks, picture by picture, on one scale."""
 
 from vitrail.data.images import PictureError
+from vitrail.explain.figures.overlay import overlay, scale
 from vitrail.report.contents import ClassificationReport
-from vitrail.report.looks import Looks, overlay, scale
+from vitrail.report.looks import Looks
 from vitrail.report.page import Markup, element, photograph, section
-from vitrail.report.pictures import encode_picture
+from vitrail.report.pictures import LARGEST, encode_picture
 from vitrail.report.samples import caption, show_picture
 
 
@@ -28,7 +29,7 @@ def show_looks(report: ClassificationReport, looks: Looks | str) -> Markup:
 def _show_look(report: ClassificationReport, looks: Looks, number: int) -> Markup:
     index = int(looks.indices[number])
     try:
-        map_over = overlay(report.picture(index), looks.maps[number], looks.highest)
+        map_over = overlay(report.picture(index), looks.maps[number], looks.highest, largest=LARGEST)
     except PictureError:
         return element("figure", element("div", "no longer there", class_="gone"), class_="sample")
     both = element(

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Float, Integer
 
+from vitrail.explain.positions import Similarity
 from vitrail.report.data_summary import DataSummary
 from vitrail.report.looks import Looks
 
@@ -38,7 +39,7 @@ class ClassificationReport:
     commands: Mapping[str, str]  # what it does -> command
     data: DataSummary | None = None
     looks: Looks | str | None = None  # or why there are none
-    positions: np.ndarray | str | None = None  # gh gw gh gw cosine similarities, or why there are none
+    positions: Similarity | str | None = None  # or why there are none
 
     def __post_init__(self) -> None:
         expected = (len(self.truth), len(self.labels))

@@ -1,4 +1,4 @@
-"""Where a model looks: how much of each patch goes into what the head reads, and such a map laid over its picture.
+"""Where a model looks: how much of each patch goes into what the head reads.
 
 b pictures, m chosen pictures, h w picture, c channels, gh gw grid
 """
@@ -8,16 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Integer, UInt8
-from PIL import Image
+from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
 from vitrail.errors import VitrailError
+from vitrail.explain.figures.overlay import scale_end
 from vitrail.explain.maps import reading_map
-
-SMALLEST = 128  # pixels of the longer side that an overlay has at least: a 4x4 map needs room to be smooth
-NOTHING, MUCH = np.array([204.0, 103.0, 29.0]), np.array([255.0, 222.0, 110.0])  # the tint's ends
-STEPS = (1.5, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 50, 60, 80, 100)  # where a scale may end
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +27,7 @@ class Looks:
     @property
     def highest(self) -> float:
         """Where the common scale ends: a round number that 97 of 100 patches stay below."""
-        reached = float(np.quantile(self.maps, 0.97)) if self.maps.size else 1.0
-        return float(next((step for step in STEPS if step >= reached), np.ceil(reached)))
+        return scale_end(self.maps)
 
 
 def choose_pictures(wrong: Bool[np.ndarray, "n"], count: int = 12) -> Integer[np.ndarray, "m"]:
@@ -53,22 +48,3 @@ def look(model: Any, images: Float[Tensor, "b c h w"], indices: Sequence[int] | 
     maps = shares.float().cpu().numpy()
     mean = maps.mean(axis=(1, 2), keepdims=True)
     return Looks(indices=np.asarray(indices, dtype=np.int64), maps=maps / np.where(mean > 0, mean, 1), words=words)
-
-
-def overlay(
-    picture: UInt8[np.ndarray, "h w c"], shares: Float[np.ndarray, "gh gw"], highest: float
-) -> UInt8[np.ndarray, "y x 3"]:
-    """The picture in faint gray under the map, interpolated bilinearly: nothing at 0, bright yellow at `highest` and above."""
-    gray = Image.fromarray(picture.mean(axis=-1).astype(np.uint8))
-    factor = -(-SMALLEST // max(gray.size)) if max(gray.size) < SMALLEST else 1
-    gray = gray.resize((gray.width * factor, gray.height * factor), Image.Resampling.NEAREST)
-    heat = np.asarray(Image.fromarray(shares.astype(np.float32)).resize(gray.size, Image.Resampling.BILINEAR))
-    strength = np.clip(heat / highest, 0, 1)[..., None]
-    faint = 30 + 0.5 * np.asarray(gray, dtype=np.float64)[..., None]
-    tint = NOTHING + (MUCH - NOTHING) * strength
-    return np.round(faint * (1 - 0.85 * strength) + tint * 0.85 * strength).astype(np.uint8)
-
-
-def scale(highest: float) -> UInt8[np.ndarray, "y x 3"]:
-    """The legend, by the same arithmetic: from 0 to `highest` over mid-gray."""
-    return overlay(np.full((12, 240, 1), 110, dtype=np.uint8), np.linspace(0, highest, 240)[None, :], highest)

@@ -1,0 +1,58 @@
+"""How far attention reaches: the mean distance between a patch and what it attends to, by layer and head.
+
+b pictures, l layers, h heads, n queries, m keys, c cells
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from vitrail.errors import VitrailError
+from vitrail.explain.cells import spatial
+from vitrail.explain.look import Look
+from vitrail.tokens import Grid
+
+
+def distances(grid: Grid, pixels: tuple[int, int]) -> Float[Tensor, "c c"]:
+    """|center_i - center_j| in pixels, for cells that divide a picture of `pixels` (rows, columns) evenly."""
+    rows, columns = (
+        (torch.arange(count, dtype=torch.float32) + 0.5) * (side / count) for count, side in zip(grid, pixels, strict=True)
+    )
+    centers = torch.cartesian_prod(rows, columns).view(-1, 2)  # c 2
+    return (centers[:, None] - centers[None]).square().sum(-1).sqrt()
+
+
+def even_distance(grid: Grid, pixels: tuple[int, int]) -> float:
+    """The mean distance where every patch attends to all patches alike: what to compare `attention_distance` with."""
+    return float(distances(grid, pixels).mean())
+
+
+def attention_distance(look: Look) -> Float[Tensor, "l h"]:
+    """Mean over pictures and patch queries of Σ_j A_ij |center_i - center_j|, in pixels  [Dosovitskiy+ 2021, fig. 7 right, D.7].
+
+    Attention to prefix tokens, which stand nowhere, is left out, and what remains of a row is divided by its sum. On a group the
+    elements at a cell stand at the same place. A layer before a pooling has the finer grid of its own.
+    """
+    found = []
+    for entry, weights in enumerate(look.seen.layers):
+        queries, keys = look.places(entry)
+        if queries.index is not None or keys.index is not None:
+            raise VitrailError("attention distance is between all patches of a picture, and some were dropped")
+        grid = spatial(keys.grid)
+        cells = grid[0] * grid[1]
+        asking = [row for row, token in enumerate(look.seen.about(entry).queries) if token >= queries.prefix]
+        if not asking:
+            raise VitrailError("attention distance is that of patches, and no patch is among the recorded queries")
+        here = [(look.seen.about(entry).queries[row] - queries.prefix) % cells for row in asking]
+        reads = weights[:, :, asking, keys.prefix :].unflatten(3, (-1, cells)).sum(3)  # b h n c, elements together
+        reads = reads / reads.sum(-1, keepdim=True).clamp(min=torch.finfo(reads.dtype).tiny)
+        apart = distances(grid, look.image_size).to(reads)[here]  # n c
+        found.append((reads * apart).sum(-1).mean(dim=(0, 2)))  # h
+    return stack_layers(found)
+
+
+def stack_layers(found: list[Float[Tensor, "..."]]) -> Float[Tensor, "l ..."]:
+    """One row a layer; what has other numbers of heads in its layers has no such table."""
+    if len({part.shape for part in found}) > 1:
+        raise VitrailError(f"layers have different numbers of heads: {', '.join(str(len(part)) for part in found)}")
+    return torch.stack(found)

@@ -1,0 +1,61 @@
+"""What goes into one attention layer: its queries, keys and values with their scope, and what comes out.
+
+b batch, ch channels, y x picture, h heads, n queries, m keys, d key width, e value width
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitrail.explain.evaluating import at_model, evaluating
+from vitrail.explain.record import attention_layers, choose
+from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.nn.attention.recording import recording
+from vitrail.scope import Scope
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerInputs:
+    """As the kernel has them: queries and keys after a rotary position has turned them."""
+
+    name: str
+    number: int
+    layer: MultiHeadAttention
+    q: Float[Tensor, "b h n d"]
+    k: Float[Tensor, "b h m d"]
+    v: Float[Tensor, "b h m e"]
+    out: Float[Tensor, "b h n e"]  # before the last projection
+    scope: Scope
+
+    def bias(self) -> Float[Tensor, "#b #h n m"] | None:
+        """What the position adds to the logits."""
+        position = self.scope.position
+        return position.bias(self.q, self.k, self.scope) if position is not None and position.biases else None
+
+
+class _Kept:
+    """Takes note of one layer, the last time it ran."""
+
+    def __init__(self, layer: nn.Module, name: str, number: int) -> None:
+        self.layer, self.name, self.number = layer, name, number
+        self.inputs: LayerInputs | None = None
+
+    def keep(self, layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scope: Scope) -> None:
+        if layer is self.layer:
+            assert isinstance(layer, MultiHeadAttention)
+            self.inputs = LayerInputs(name=self.name, number=self.number, layer=layer, q=q, k=k, v=v, out=out, scope=scope)
+
+
+def layer_inputs(model: Any, images: Float[Tensor, "b ch y x"], layer: int) -> LayerInputs:
+    """Of the attention layer number `layer` (negative: from the end), in evaluation mode and without gradients."""
+    found = attention_layers(model)
+    [number] = choose([layer], len(found), "layer", "the model")
+    name = list(found)[number]
+    kept = _Kept(found[name], name, number)
+    with evaluating(model), torch.no_grad(), recording(kept):
+        model(at_model(model, images))
+    assert kept.inputs is not None
+    return kept.inputs

@@ -1,0 +1,59 @@
+"""A logit lens: what the head would say after each layer, of the picture and of each patch.
+
+b pictures, ch channels, y x picture, l = layers + 1 steps, gh gw grid, k classes
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from vitrail.errors import VitrailError
+from vitrail.explain.evaluating import at_model, evaluating
+from vitrail.nn.encoders.plain import PlainEncoder
+from vitrail.nn.heads.classification import ClassificationHead
+
+PATCH_WORDS = {
+    "class": "each patch token read by the head as if it were the class token",
+    "mean": "each patch token read by the head as if it were the mean",
+    "attention": "each patch token read by the head as if the pooling gave it all of its weight",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lens:
+    """Probabilities, [0] of the embedding and [i] behind block i; the last of `whole` is the model's own answer."""
+
+    whole: Float[Tensor, "l b k"]
+    patches: Float[Tensor, "l b gh gw k"]
+    words: str  # how patches are read
+
+
+def logit_lens(model: Any, images: Float[Tensor, "b ch y x"]) -> Lens:
+    """head(norm(z_l)) for the embedding z_0 and behind every block  [nostalgebraist 2020; Vilas+ 2023, section 3.1 for ViT].
+
+    `whole` pools as the head does. For `patches` the head's layers read each patch token by itself, in place of what pooling
+    gives: where it pools by mean or attention and is linear, the whole is the mean of its patches' logits, weighted as it pools.
+    Softmax, or sigmoids where a picture may have several labels.
+    """
+    encoder, head = getattr(model, "encoder", None), getattr(model, "head", None)
+    if not isinstance(encoder, PlainEncoder) or not isinstance(head, ClassificationHead):
+        raise VitrailError(
+            f"{getattr(model, 'architecture', type(model).__name__)} has no plain encoder whose every layer its head could read: the logit lens is for vit models"
+        )
+    if not model.num_classes:
+        raise VitrailError("the logit lens needs a head with classes, this model has none")
+    with evaluating(model), torch.no_grad():
+        embedded = model.embed(at_model(model, images))
+        _, steps = encoder.walk(embedded, position=model.position, keep=range(len(encoder.blocks)))
+        steps = [embedded._replace(x=encoder.norm(embedded.x)), *steps]
+        whole = torch.stack([head(tokens) for tokens in steps])
+        patches = torch.stack([head.output(head.before(tokens.cells)) for tokens in steps])
+    to_probabilities = torch.sigmoid if model.multi_label else lambda logits: logits.softmax(-1)
+    return Lens(
+        whole=to_probabilities(whole),
+        patches=to_probabilities(patches).unflatten(2, tuple(embedded.grid)),
+        words=PATCH_WORDS[head.pool_by],
+    )

@@ -1,0 +1,136 @@
+"""Self-attention in six steps for one query, with real numbers: query, keys, scores, scale, softmax, sum.
+
+ch channels, y x picture, m keys, d key width, e value width
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from vitrail.errors import VitrailError
+from vitrail.explain.cells import cell_tokens
+from vitrail.explain.layer_inputs import LayerInputs, layer_inputs
+from vitrail.explain.record import choose
+from vitrail.nn.attention.softmax import SoftmaxKernel
+from vitrail.tokens import Places
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """What one query does in one head. softmax(scaled) = weights, weights · values (+ read) = output."""
+
+    asker: str  # the query's token
+    names: tuple[str, ...]  # of the keys' tokens
+    query: Float[Tensor, "d"]  # 1
+    keys: Float[Tensor, "m d"]  # 2
+    scores: Float[Tensor, "m"]  # 3: q·k
+    scaled: Float[Tensor, "m"]  # 4: q·k / sqrt(d), plus the bias of the position where it has one
+    weights: Float[Tensor, "m"]  # 5: sum to 1
+    values: Float[Tensor, "m e"]
+    output: Float[Tensor, "e"]  # 6: before the layer's last projection
+    bias: Float[Tensor, "m"] | None = None  # part of `scaled`; -inf: the query may not look there
+    read: Float[Tensor, "e"] | None = None  # part of `output`: what the position adds to what is read
+    layer: int = 0
+    head: int = 0
+    places: Places  # of the keys
+
+    @property
+    def words(self) -> str:
+        """The fourth step as it was done here."""
+        return f"q·k / √{len(self.query)}" + ("" if self.bias is None else " + bias of the position")
+
+
+class Row(NamedTuple):
+    """A key's line of the table."""
+
+    name: str
+    score: float
+    scaled: float
+    weight: float
+    length: float  # of what it adds to the output: weight · |value|
+
+
+def six_steps(
+    model: Any, images: Float[Tensor, "1 ch y x"], *, layer: int = -1, head: int = 0, query: tuple[int, int] | None = None
+) -> Steps:
+    """softmax(q K^T / sqrt(d) + bias) V + read, for one query of one picture  [Vaswani+ 2017, eq. 1].
+
+    `query` is a patch (row, column), on a group at the identity, or None for the class token. Queries and keys are as the
+    product reads them: turned, where the position is rotary.
+    """
+    inputs = layer_inputs(model, images, layer)
+    [head] = choose([head], inputs.q.shape[1], "head", "the layer")
+    ours = inputs.scope.queries
+    assert ours is not None
+    theirs = inputs.scope.keys or ours
+    has_class = model.head.pool_by == "class"
+    number = query_number(ours, query, has_class=has_class)
+    scope, kernel = inputs.scope, inputs.layer.kernel
+    with torch.no_grad():
+        every = kernel.weights(inputs.q, inputs.k, scope)  # 1 h n m
+        weights, bias = every[0, head, number], _bias(inputs, head, number)
+        if not isinstance(kernel, SoftmaxKernel):  # one that looks at some of the keys: the others have no share at all
+            bias = (torch.zeros_like(weights) if bias is None else bias).masked_fill(weights == 0, -torch.inf)
+        q, k, v = inputs.q[0, head, number], inputs.k[0, head], inputs.v[0, head]
+        scores = k @ q
+        scaled = scores * len(q) ** -0.5
+        position, read = scope.position, None
+        if position is not None and position.reads:
+            told = position.read(every, scope)
+            read = told[0, min(head, told.shape[1] - 1), number]
+    return Steps(
+        asker=token_names(ours, has_class=has_class)[number],
+        names=token_names(theirs, has_class=has_class),
+        query=q,
+        keys=k,
+        scores=scores,
+        scaled=scaled if bias is None else scaled + bias,
+        weights=weights,
+        values=v,
+        output=inputs.out[0, head, number],
+        bias=bias,
+        read=read,
+        layer=inputs.number,
+        head=head,
+        places=theirs,
+    )
+
+
+def steps_table(steps: Steps, count: int = 10) -> list[Row]:
+    """The `count` keys with the largest weights, the largest first."""
+    order = steps.weights.argsort(descending=True, stable=True)[:count].tolist()
+    lengths = steps.weights * steps.values.norm(dim=1)
+    return [
+        Row(steps.names[i], float(steps.scores[i]), float(steps.scaled[i]), float(steps.weights[i]), float(lengths[i]))
+        for i in order
+    ]
+
+
+def query_number(places: Places, query: tuple[int, int] | None, *, has_class: bool) -> int:
+    """The token that a patch (row, column), or None for the class token, is; on a group that at the identity."""
+    if query is not None:
+        return cell_tokens(query, places)[0]
+    if not has_class or not places.prefix:
+        raise VitrailError("the model has no class token: choose a patch as query, (row, column)")
+    return 0
+
+
+def token_names(places: Places, *, has_class: bool) -> tuple[str, ...]:
+    """ "class", "register 1", ..., then "(row, column)" of each patch, with its element first on a group."""
+    first = ["class"] if has_class and places.prefix else []
+    registers = [f"register {number + 1}" for number in range(places.prefix - len(first))]
+    cells = [f"({', '.join(map(str, cell))})" for cell in places.coordinates()[0].tolist()]
+    return (*first, *registers, *cells)
+
+
+def _bias(inputs: LayerInputs, head: int, number: int) -> Float[Tensor, "m"] | None:
+    """What is added to the query's logits: the position's bias, and -inf where the mask forbids to look."""
+    found, mask = inputs.bias(), inputs.scope.mask
+    bias = None if found is None else found[0, min(head, found.shape[1] - 1), number]
+    if mask is None:
+        return bias
+    allowed = mask.expand(1, inputs.q.shape[1], inputs.q.shape[2], -1)[0, head, number]
+    return (inputs.q.new_zeros(len(allowed)) if bias is None else bias).masked_fill(~allowed, -torch.inf)
