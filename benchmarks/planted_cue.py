@@ -27,7 +27,7 @@ from vitrail.data.shape_drawing import PAINT
 
 SIZE, CORNER = 32, 4  # pixels; the grid of the model has 8 cells a side
 COUNTS = {"train": 3000, "val": 300, "test": 500}
-MODEL, EPOCHS = "vit_nano_conv", 5
+MODEL, EPOCHS, RATE = "vit_nano_conv", 6, 0.003
 MODELS = ("cue", "control")
 
 
@@ -74,8 +74,8 @@ def train(model: str, seed: int, options: argparse.Namespace) -> Path:
     if not data.is_file():
         data.parent.mkdir(parents=True, exist_ok=True)
         np.savez(data, **make_data(model, counts=COUNTS))
-    words = ["--data", data, "--model", MODEL, "--recipe", "plain", "--epochs", EPOCHS, "--batch", 64, "--workers", 0]
-    words += ["--seed", seed, "--out", run, "--resume"]
+    words = ["--data", data, "--model", MODEL, "--recipe", "plain", "--epochs", EPOCHS, "--lr", RATE, "--batch", 64]
+    words += ["--workers", 0, "--seed", seed, "--out", run, "--resume"]
     subprocess.run([sys.executable, "-m", "vitrail", "train", *map(str, words)], check=True, stdout=subprocess.DEVNULL)
     return run
 
