@@ -23,8 +23,12 @@ import numpy as np
 from records import append, keep, read_rows
 
 DRAWS = ("random 0", "random 1", "random 2")  # random maps from three seeds
-MEASURES = ("insertion", "deletion", "score", "inside")  # score: insertion less deletion; inside: the share in the object's mask
-PLACES = ("chance", *MEASURES)
+MEASURES = (
+    "insertion",
+    "deletion",
+    "score",
+    "inside",
+)  # score: insertion less deletion; inside: the share in the object's mask
 SETTINGS = {"shapes": ("--image-size", "32", "--epochs", "12"), "pets": ("--image-size", "64", "--epochs", "10")}
 MODEL, BATCH = "vit_nano_conv", 50
 
@@ -58,7 +62,9 @@ def read_mask(part: Any, index: int, pets: Path | None) -> np.ndarray:
     return np.asarray(Image.open(pets / "trimaps" / f"{Path(part.name(index)).stem}.png")) != 2
 
 
-def batches(data: str, source: str, split: str, seed: int, model: Any, options: argparse.Namespace) -> Iterator[tuple[Any, ...]]:
+def batches(
+    data: str, source: str, split: str, seed: int, model: Any, options: argparse.Namespace
+) -> Iterator[tuple[Any, ...]]:
     """Numbers, pictures as the model takes them, masks and classes."""
     import torch
 
@@ -110,7 +116,8 @@ def measure(data: str, source: str, split: str, seed: int, run: Path, options: a
         print(f"{data} {split} seed {seed}: {len(rows)} of {options.pictures} pictures", flush=True)
     for (name, kind), total in sums.items():
         scores = " ".join(f"{value:.4f}" for value in (total / len(rows)).tolist())
-        append(options.out / "curves.csv", dict(data=data, split=split, seed=seed, map=name, kind=kind, scores=scores))
+        about = {"data": data, "split": split, "seed": seed, "map": name, "kind": kind}
+        append(options.out / "curves.csv", {**about, "scores": scores})
     for row in rows:
         append(target, row)
 
@@ -152,7 +159,9 @@ def print_table(means: list[dict[str, str]]) -> None:
     [chance] = [row["mean"] for row in means if row["row"] == "chance"]
     found = {row["column"]: row for row in means}
     methods = [row["row"] for row in means if row["column"].endswith(" score")]
-    print(f"\n{means[0]['table']}  (inside by chance: {chance})\n\n| map | insertion | deletion | score | 95 % of it | inside | times chance |")
+    print(
+        f"\n{means[0]['table']}  (inside by chance: {chance})\n\n| map | insertion | deletion | score | 95 % of it | inside | times chance |"
+    )
     print("|---|---|---|---|---|---|---|")
     for method in sorted(methods, key=lambda name: -float(found[f"{name} score"]["mean"])):
         score, times = found[f"{method} score"], float(found[f"{method} inside"]["mean"]) / float(chance)
@@ -191,10 +200,12 @@ def draw(data: str, target: Path, options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pets", type=Path, help="Oxford-IIIT Pets: by_breed/train and test, trimaps/; without it, shapes only")
+    parser.add_argument(
+        "--pets", type=Path, help="Oxford-IIIT Pets: by_breed/train and test, trimaps/; without it, shapes only"
+    )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--pictures", type=int, default=200, help="of each split")
-    parser.add_argument("--steps", type=int, default=16, help="points of a curve after the first")
+    parser.add_argument("--pictures", type=int, default=150, help="of each split")
+    parser.add_argument("--steps", type=int, default=8, help="points of a curve after the first")
     parser.add_argument("--blank", choices=("mean", "blur"), default="mean", help="what stands in a removed cell")
     parser.add_argument("--out", type=Path, required=True, help="keep results here, and go on from what is there")
     options = parser.parse_args()

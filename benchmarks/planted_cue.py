@@ -22,8 +22,8 @@ import numpy as np
 from records import append, keep, read_rows
 
 from vitrail.data.dataset import SplitName
-from vitrail.data.shapes import COLORS, KINDS, draw_scene
 from vitrail.data.shape_drawing import PAINT
+from vitrail.data.shapes import COLORS, KINDS, draw_scene
 
 SIZE, CORNER = 32, 4  # pixels; the grid of the model has 8 cells a side
 COUNTS = {"train": 3000, "val": 300, "test": 500}
@@ -144,7 +144,9 @@ def draw(target: Path, options: argparse.Namespace, *, count: int = 6) -> None:
     with house_style():
         figure = Figure(figsize=(1.15 * count + 1.2, 3.9), layout="constrained")
         axes = figure.subplots(3, count)
-        for row, (name, words) in enumerate({"": "the picture", "cue": "trained with\nthe cue", "control": "trained with\nrandom corners"}.items()):
+        for row, (name, words) in enumerate(
+            {"": "the picture", "cue": "trained with\nthe cue", "control": "trained with\nrandom corners"}.items()
+        ):
             for column in range(count):
                 panel = axes[row, column]
                 shown = overlay(planted[column], maps[name][column], highest) if name else planted[column]

@@ -126,7 +126,7 @@ def test_on_a_model_of_the_catalogue_nothing_is_left_changed():
 
 
 def test_what_does_not_fit():
-    with pytest.raises((vt.VitrailError, TypeError), match="2 maps and 1 pictures|maps"):  # the shape hook, where it is on, is first
+    with pytest.raises((vt.VitrailError, TypeError), match="maps"):  # the shape hook, where it is on, is first
         deletion_curve(MODEL, PICTURE, torch.rand(2, 1, 2))
     with pytest.raises(vt.VitrailError, match="not finite"):
         deletion_curve(MODEL, PICTURE, torch.tensor([[[0.1, math.nan]]]))

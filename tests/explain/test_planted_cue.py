@@ -52,7 +52,9 @@ def models(planted_cue):
 @pytest.fixture(scope="module")
 def shown(planted_cue):
     pictures, labels = planted_cue.draw_pictures("test", 100, size=SIZE)
-    return {way: to_images(found) for way, found in planted_cue.corners(pictures, labels, side=SIDE).items()}, torch.from_numpy(labels)
+    return {way: to_images(found) for way, found in planted_cue.corners(pictures, labels, side=SIDE).items()}, torch.from_numpy(
+        labels
+    )
 
 
 def inside(model, images, planted_cue):
