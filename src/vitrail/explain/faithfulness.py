@@ -81,7 +81,7 @@ def _curve(
         rank = rank[:, rows][:, :, columns][:, None]  # b 1 h w
         counts = changes(maps[0].numel() if len(maps) else 1, steps).to(images.device)
         scores = []
-        for some in counts.split(max(1, PICTURES // max(1, len(images)))):
+        for some in torch.split(counts, max(1, PICTURES // max(1, len(images)))):
             changed = rank < some[:, None, None]  # b s h w
             shown = (changed if showing else ~changed)[:, :, None]
             pictures = torch.where(shown, images[:, None], nothing[:, None])  # b s ch h w
