@@ -2,14 +2,15 @@
 
     python benchmarks/planted_cue.py --out FOLDER
 
-The built-in shapes get a colored upper left corner, one cell of the model's grid. In the training pictures of the model "cue" its color tells
-the class; in those of the model "control" it is any of the ten colors. Both are trained by `vitrail train` without augmentation (a
-mirrored picture would have its corner on the other side) and asked about the same test pictures: with the corner that tells the
-class ("right"), with the picture's own pixels there ("bare"), and with the corner of another class ("other").
+The built-in shapes get a colored upper left corner, one cell of the model's grid, whose color tells the class. The model "cue" learns
+from such pictures, by `vitrail train` without augmentation (a mirrored picture would have its corner on the other side). The model
+"clean" learned from the shapes as they are: it is that of benchmarks/faithfulness.py, whose --out may be given here, too. Both are asked
+about the same test pictures: with the corner that tells the class ("right"), with the picture's own pixels there ("bare"), and with
+the corner of another class ("other").
 
---out gets results.csv and predictions-*.csv (accuracies), pictures-*.csv (a row a picture: the share of each map in the corner, and
-whether the answer changes when the corner goes), means.csv, as benchmarks/recompute.py reads them, and planted_cue.png. What is there already is
-not run again.
+--out gets, in planted_cue/, results.csv and predictions-*.csv (accuracies), pictures-*.csv (a row a picture: the share of each map in the
+corner, and whether the answer changes when the corner goes), means.csv, as benchmarks/recompute.py reads them, and planted_cue.png. What is
+there already is not run again.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
+import faithfulness
 import numpy as np
 from records import append, keep, read_rows
 
@@ -27,8 +29,8 @@ from vitrail.data.shapes import COLORS, KINDS, draw_scene
 
 SIZE, CORNER = 32, 4  # pixels; the grid of the model has 8 cells a side
 COUNTS = {"train": 3000, "val": 300, "test": 500}
-MODEL, EPOCHS, RATE = "vit_nano_conv", 6, 0.003
-MODELS = ("cue", "control")
+EPOCHS, RATE = 2, 0.003
+MODELS = ("cue", "clean")
 
 
 def draw_pictures(split: SplitName, count: int, *, size: int = SIZE) -> tuple[np.ndarray, np.ndarray]:
@@ -45,14 +47,12 @@ def plant(pictures: np.ndarray, colors: np.ndarray, *, side: int = CORNER) -> np
     return planted
 
 
-def make_data(model: str, *, counts: dict[str, int], size: int = SIZE, side: int = CORNER) -> dict[str, np.ndarray]:
-    """x_train, y_train and so on: a corner that tells the class, or for "control" one that tells nothing."""
-    generator = np.random.default_rng(0)
+def make_data(counts: dict[str, int], *, size: int = SIZE, side: int = CORNER) -> dict[str, np.ndarray]:
+    """x_train, y_train and so on, each picture with a corner that tells its class."""
     arrays: dict[str, np.ndarray] = {"classes": np.array(KINDS)}
     for split in get_args(SplitName):
         pictures, labels = draw_pictures(split, counts[split], size=size)
-        colors = labels if model == "cue" else generator.integers(len(COLORS), size=len(labels))
-        arrays |= {f"x_{split}": plant(pictures, colors, side=side), f"y_{split}": labels}
+        arrays |= {f"x_{split}": plant(pictures, labels, side=side), f"y_{split}": labels}
     return arrays
 
 
@@ -68,13 +68,28 @@ def corner_mask(count: int, *, size: int = SIZE, side: int = CORNER) -> np.ndarr
     return masks
 
 
-def train(model: str, seed: int, options: argparse.Namespace) -> Path:
+def train(name: str, seed: int, options: argparse.Namespace) -> Path:
     """One training as a user types it; nothing where it is finished."""
-    data, run = options.out / "runs" / f"{model}.npz", options.out / "runs" / f"{model}-seed{seed}"
+    if name == "clean":
+        return faithfulness.train("shapes", "shapes", seed, options)
+    data, run = options.out / "runs" / f"{name}.npz", options.out / "runs" / f"{name}-seed{seed}"
     if not data.is_file():
         data.parent.mkdir(parents=True, exist_ok=True)
-        np.savez(data, **make_data(model, counts=COUNTS))
-    words = ["--data", data, "--model", MODEL, "--recipe", "plain", "--epochs", EPOCHS, "--lr", RATE, "--batch", 64]
+        np.savez(data, **make_data(COUNTS))
+    words = [
+        "--data",
+        data,
+        "--model",
+        faithfulness.MODEL,
+        "--recipe",
+        "plain",
+        "--epochs",
+        EPOCHS,
+        "--lr",
+        RATE,
+        "--batch",
+        64,
+    ]
     words += ["--workers", 0, "--seed", seed, "--out", run, "--resume"]
     subprocess.run([sys.executable, "-m", "vitrail", "train", *map(str, words)], check=True, stdout=subprocess.DEVNULL)
     return run
@@ -93,7 +108,7 @@ def ask(name: str, seed: int, run: Path, options: argparse.Namespace) -> None:
     import vitrail as vt
     from vitrail.explain import explain_map, methods_for, share_inside
 
-    target = options.out / f"pictures-{name}-seed{seed}.csv"
+    target = options.out / "planted_cue" / f"pictures-{name}-seed{seed}.csv"
     if target.is_file():
         return
     model = vt.load(run)
@@ -110,20 +125,21 @@ def ask(name: str, seed: int, run: Path, options: argparse.Namespace) -> None:
     for i in range(len(pictures)):
         append(target, {"picture": i, **{column: f"{values[i]:.4f}" for column, values in found.items()}})
     for way, answer in answers.items():
-        keep(options.out, f"{name} {way}", seed, labels.tolist(), answer.tolist())
+        keep(options.out / "planted_cue", f"{name} {way}", seed, labels.tolist(), answer.tolist())
 
 
 def summarize(options: argparse.Namespace) -> None:
     """means.csv, and the same as a table."""
-    (options.out / "means.csv").unlink(missing_ok=True)
+    folder = options.out / "planted_cue"
+    (folder / "means.csv").unlink(missing_ok=True)
     for name in MODELS:
         files = [f"pictures-{name}-seed{seed}.csv" for seed in options.seeds]
-        rows = [row for file in files for row in read_rows(options.out / file)]
+        rows = [row for file in files for row in read_rows(folder / file)]
         for column in rows[0]:
             if column != "picture":
                 mean = f"{np.mean([float(row[column]) for row in rows]):.3f}"
                 about = {"table": f"planted cue, {name}", "row": column.removesuffix(" inside"), "column": column}
-                append(options.out / "means.csv", {**about, "mean": mean, "files": " ".join(files)})
+                append(folder / "means.csv", {**about, "mean": mean, "files": " ".join(files)})
                 print(f"{name:<10}{column:<20}{mean}")
 
 
@@ -138,14 +154,14 @@ def draw(target: Path, options: argparse.Namespace, *, count: int = 6) -> None:
 
     pictures, labels = draw_pictures("test", count)
     planted = corners(pictures, labels)["right"]
-    models = {name: vt.load(options.out / "runs" / f"{name}-seed{options.seeds[0]}") for name in MODELS}
+    models = {name: vt.load(train(name, options.seeds[0], options)) for name in MODELS}
     maps = {name: times_even(explain_map(model, to_images(planted, model))) for name, model in models.items()}
     highest = 16.0
     with house_style():
         figure = Figure(figsize=(1.15 * count + 1.2, 3.9), layout="constrained")
         axes = figure.subplots(3, count)
         for row, (name, words) in enumerate(
-            {"": "the picture", "cue": "trained with\nthe cue", "control": "trained with\nrandom corners"}.items()
+            {"": "the picture", "cue": "trained with\nthe cue", "clean": "trained\nwithout it"}.items()
         ):
             for column in range(count):
                 panel = axes[row, column]
@@ -165,11 +181,12 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--out", type=Path, required=True, help="keep results here, and go on from what is there")
     options = parser.parse_args()
+    (options.out / "planted_cue").mkdir(parents=True, exist_ok=True)
     for seed in options.seeds:
         for name in MODELS:
             ask(name, seed, train(name, seed, options), options)
     summarize(options)
-    draw(options.out / "planted_cue.png", options)
+    draw(options.out / "planted_cue" / "planted_cue.png", options)
 
 
 if __name__ == "__main__":
