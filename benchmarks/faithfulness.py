@@ -204,7 +204,7 @@ def main() -> None:
         "--pets", type=Path, help="Oxford-IIIT Pets: by_breed/train and test, trimaps/; without it, shapes only"
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--pictures", type=int, default=150, help="of each split")
+    parser.add_argument("--pictures", type=int, default=100, help="of each split")
     parser.add_argument("--steps", type=int, default=8, help="points of a curve after the first")
     parser.add_argument("--blank", choices=("mean", "blur"), default="mean", help="what stands in a removed cell")
     parser.add_argument("--out", type=Path, required=True, help="keep results here, and go on from what is there")
