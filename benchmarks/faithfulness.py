@@ -155,19 +155,18 @@ def summarize(data: str, split: str, options: argparse.Namespace) -> list[dict[s
 
 
 def print_table(means: list[dict[str, str]]) -> None:
-    """Markdown, best first."""
-    [chance] = [row["mean"] for row in means if row["row"] == "chance"]
+    """Markdown, best first; chance is the share of the mask in the picture's area."""
     found = {row["column"]: row for row in means}
+    chance = found["chance"]["mean"]
     methods = [row["row"] for row in means if row["column"].endswith(" score")]
-    print(
-        f"\n{means[0]['table']}  (inside by chance: {chance})\n\n| map | insertion | deletion | score | 95 % of it | inside | times chance |"
-    )
+    print(f"\n{means[0]['table']}\n\n| map | insertion | deletion | score | 95 % of it | inside | times chance |")
     print("|---|---|---|---|---|---|---|")
     for method in sorted(methods, key=lambda name: -float(found[f"{name} score"]["mean"])):
         score, times = found[f"{method} score"], float(found[f"{method} inside"]["mean"]) / float(chance)
         cells = [found[f"{method} {name}"]["mean"] for name in ("insertion", "deletion", "score")]
         cells += [f"{score['low']} to {score['high']}", found[f"{method} inside"]["mean"], f"{times:.2f}"]
         print("| " + " | ".join([method, *cells]) + " |")
+    print(f"| chance | | | | | {chance} | 1.00 |")
 
 
 def print_contest(data: str, winner: str, options: argparse.Namespace) -> None:

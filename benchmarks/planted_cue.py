@@ -29,6 +29,7 @@ from vitrail.data.shapes import COLORS, KINDS, draw_scene
 
 SIZE, CORNER = 32, 4  # pixels; the grid of the model has 8 cells a side
 COUNTS = {"train": 3000, "val": 300, "test": 500}
+EXPLAINED = 100  # of the test pictures
 EPOCHS, RATE = 2, 0.003
 MODELS = ("cue", "clean")
 
@@ -116,13 +117,13 @@ def ask(name: str, seed: int, run: Path, options: argparse.Namespace) -> None:
     images = {way: to_images(shown, model) for way, shown in corners(pictures, labels).items()}
     with torch.no_grad():
         answers = {way: model(shown).argmax(1) for way, shown in images.items()}
-    found = {"changed": (answers["right"] != answers["bare"]).double().tolist()}
-    masks = torch.from_numpy(corner_mask(len(pictures)))
+    found = {"changed": (answers["right"] != answers["bare"])[:EXPLAINED].double().tolist()}
+    explained, masks = images["right"][:EXPLAINED], torch.from_numpy(corner_mask(EXPLAINED))
     for method in methods_for(model):
-        maps = torch.cat([explain_map(model, some, method) for some in images["right"].split(50)])
+        maps = torch.cat([explain_map(model, some, method) for some in explained.split(50)])
         inside = share_inside(maps, masks)
         found |= {f"{method} inside": inside.share.tolist(), "chance": inside.chance.tolist()}
-    for i in range(len(pictures)):
+    for i in range(EXPLAINED):
         append(target, {"picture": i, **{column: f"{values[i]:.4f}" for column, values in found.items()}})
     for way, answer in answers.items():
         keep(options.out / "planted_cue", f"{name} {way}", seed, labels.tolist(), answer.tolist())
