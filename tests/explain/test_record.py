@@ -9,8 +9,10 @@ from torch.testing import assert_close
 import vitrail as vt
 from vitrail.nn.attention.kernel import Kernel
 from vitrail.nn.attention.multi_head import MultiHeadAttention, merge_heads
+from vitrail.nn.attention.softmax import SoftmaxKernel
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.encoders.plain import PlainEncoder
+from vitrail.scope import OPEN
 from vitrail.tokens import Tokens
 
 OPTIONS = {"width": 48, "heads": 3, "depth": 4, "image_size": (32, 48), "num_classes": 7}
@@ -128,6 +130,15 @@ def test_recording_holds_no_graph(model):
         model(torch.randn(1, 3, 32, 48))
     for kept in (*seen.layers, *seen.values, *seen.outputs):
         assert not kept.requires_grad
+
+
+def test_weights_are_the_same_with_a_gradient_and_without():
+    q, k = torch.randn(2, 3, 5, 4), torch.randn(2, 3, 7, 4)
+    before = q.clone(), k.clone()
+    without = SoftmaxKernel().weights(q, k, OPEN)
+    assert torch.equal(without, SoftmaxKernel().weights(q.clone().requires_grad_(), k, OPEN))
+    assert torch.equal(q, before[0])
+    assert torch.equal(k, before[1])
 
 
 class Opaque(Kernel):

@@ -53,7 +53,7 @@ def _pooling(model: Any, images: Tensor, target: Tensor | None) -> Tensor:
 def _random(model: Any, images: Tensor, target: Tensor | None) -> Tensor:
     with evaluating(model), torch.no_grad():
         grid = features_grid(model.forward_features(at_model(model, images)))
-    return torch.rand(len(images), *grid, device=images.device)
+    return torch.rand(len(images), *grid)
 
 
 METHODS: Mapping[str, Method] = MappingProxyType(

@@ -64,8 +64,7 @@ def weights_gradient(
         return found
     with torch.enable_grad():
         asked = weights.detach().requires_grad_()
-        read = position.read(asked, ran.scope)
-        [through] = torch.autograd.grad(read, asked, gradient.expand_as(read))
+        [through] = torch.autograd.grad((position.read(asked, ran.scope) * gradient).sum(), asked)
     return found + through
 
 

@@ -60,7 +60,9 @@ def attention_weights(
     if causal:
         mask = _join(mask, causal_mask(q.shape[-2], k.shape[-2], device=q.device))
     if mask is None:
-        return logits.softmax(-1)
+        if logits.requires_grad or logits.dtype != torch.float32 or torch.compiler.is_compiling():
+            return logits.softmax(-1)  # autocast raises its precision
+        return torch.softmax(logits, -1, out=logits)  # in place: the memory of a second one would cost more than the softmax
     # The lowest finite number instead of -inf, then a second fill: a fully masked row gives 0, and no NaN gradient.
     return logits.masked_fill(~mask, torch.finfo(logits.dtype).min).softmax(-1).masked_fill(~mask, 0.0)
 
