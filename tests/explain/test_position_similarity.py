@@ -98,11 +98,11 @@ def test_the_rotary_kernel_is_the_product_of_turned_constants(position, base):
 @pytest.mark.parametrize("head", [None, 0, -1])
 def test_a_fixed_bias_is_the_one_inside_attention(position, head):
     model = model_with(position)
-    bias = layer_inputs(model, IMAGES, 1).bias()[0, :, 1:, 1:]  # h c c
+    bias = layer_inputs(model, IMAGES, 1).bias().detach()[0, :, 1:, 1:]  # h c c
     expected = bias.mean(0) if head is None else bias[head]
     found = position_similarity(model, layer=1, head=head)
     assert found.kind == "bias"
-    assert_close(found.maps.reshape(15, 15).float(), expected.detach())
+    assert_close(found.maps.reshape(15, 15).float(), expected)
     assert found.limit == pytest.approx(float(expected.abs().max()))
 
 

@@ -31,7 +31,7 @@ def token_colors(tokens: Tokens | list[Tokens]) -> Float[Tensor, "b gh gw 3"]:
     if len(grid) < 2:
         raise VitrailError(f"the grid {grid} has no two axes to draw a map on")
     cells = torch.cat([some.cells.detach() for some in together]).double()  # b c d
-    cells = cells.unflatten(1, (-1, grid[-2] * grid[-1])).mean(1)  # the elements of a group averaged
+    cells = cells.view(len(cells), -1, grid[-2] * grid[-1], cells.shape[2]).mean(1)  # the elements of a group averaged
     flat = cells.flatten(0, 1)  # (b c) d
     directions, shares = principal_directions(flat)
     values = (flat - flat.mean(0)) @ directions[:3].T

@@ -44,7 +44,8 @@ def attention_distance(look: Look) -> Float[Tensor, "l h"]:
         if not asking:
             raise VitrailError("attention distance is that of patches, and no patch is among the recorded queries")
         here = [(look.seen.about(entry).queries[row] - queries.prefix) % cells for row in asking]
-        reads = weights[:, :, asking, keys.prefix :].unflatten(3, (-1, cells)).sum(3)  # b h n c, elements together
+        reads = weights[:, :, asking, keys.prefix :]
+        reads = reads.reshape(*reads.shape[:3], -1, cells).sum(3)  # b h n c, elements together
         reads = reads / reads.sum(-1, keepdim=True).clamp(min=torch.finfo(reads.dtype).tiny)
         apart = distances(grid, look.image_size).to(reads)[here]  # n c
         found.append((reads * apart).sum(-1).mean(dim=(0, 2)))  # h

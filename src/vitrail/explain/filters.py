@@ -56,10 +56,14 @@ def principal_filters(model: Any, count: int = 28) -> Filters:
 def principal_directions(rows: Float[Tensor, "d n"]) -> tuple[Float[Tensor, "k n"], Float[Tensor, "k"]]:
     """Directions of length 1 along which centered rows vary most, and their shares of the variance; the largest entry is positive."""
     centered = rows - rows.mean(0)
-    _, lengths, directions = torch.linalg.svd(centered, full_matrices=False)
+    if len(rows) > rows.shape[1]:  # from n n numbers, which may be many fewer
+        squares, columns = torch.linalg.eigh(centered.T @ centered)
+        squares, directions = squares.flip(0).clamp(min=0), columns.T.flip(0)
+    else:
+        _, lengths, directions = torch.linalg.svd(centered, full_matrices=False)
+        squares = lengths.square()
     largest = directions.gather(1, directions.abs().argmax(1, keepdim=True))
-    shares = lengths.square() / lengths.square().sum().clamp(min=torch.finfo(lengths.dtype).tiny)
-    return torch.where(largest < 0, -directions, directions), shares
+    return torch.where(largest < 0, -directions, directions), squares / squares.sum().clamp(min=torch.finfo(squares.dtype).tiny)
 
 
 def _first_layer(model: Any) -> Any:

@@ -32,7 +32,7 @@ class Lens:
 
 
 def logit_lens(model: Any, images: Float[Tensor, "b ch y x"]) -> Lens:
-    """head(norm(z_l)) for the embedding z_0 and behind every block  [nostalgebraist 2020; Vilas+ 2023, section 3.1 for ViT].
+    """head(norm(z_l)) for the embedding z_0 and behind every block  [nostalgebraist 2020; Vilas+ 2023 for ViT].
 
     `whole` pools as the head does. For `patches` the head's layers read each patch token by itself, in place of what pooling
     gives: where it pools by mean or attention and is linear, the whole is the mean of its patches' logits, weighted as it pools.

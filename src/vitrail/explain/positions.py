@@ -82,7 +82,7 @@ def _compare_rows(added: AddedPosition, grid: Grid, device: torch.device, positi
     rows = added.rows(Places(grid), device)[0].double()  # c d
     unit = rows / rows.norm(dim=1, keepdim=True).clamp(min=torch.finfo(rows.dtype).tiny)
     where = {EveryLayer: "in front of every layer", AbsoluteQK: "to what queries and keys are made from"}
-    words = f"cosine of the rows added {where.get(type(position), 'to the tokens')}"  # type: ignore[call-overload]
+    words = f"cosine of the rows added {where.get(type(position), 'to the tokens')}"
     return Similarity(maps=_on_grid((unit @ unit.T).clamp(-1, 1), grid), words=words, kind="cosine")
 
 

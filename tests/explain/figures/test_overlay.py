@@ -79,5 +79,7 @@ def test_the_legend_tells_the_scales_true_end():
     assert "2 times an even share" in words_of(figure)
     shared = draw_overlay(np.zeros((40, 60, 1), dtype=np.uint8), torch.tensor([[0.9, 0.1]]), highest=8.0, query=(0, 1))
     assert "8 times an even share" in words_of(shared)
+    clipped = draw_overlay(np.zeros((40, 60, 1), dtype=np.uint8), torch.tensor([[0.9, 0.1]]), highest=1.5)
+    assert "1.5 or more times an even share" in words_of(clipped)
     assert [patch.get_xy() for patch in shared.axes[0].patches] == [(210 / 144, 0)] * 2  # the second of two cells, 420 pixels
     assert "<svg" in to_svg(shared)

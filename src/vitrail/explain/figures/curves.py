@@ -27,7 +27,7 @@ PANELS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def draw_faithfulness(insertion: Curves, deletion: Curves) -> Figure:
-    """For each method the probability of its class as patches are shown, or hidden, by its map  [Petsiuk+ 2018, section 3.2].
+    """For each method the probability of its class as patches are shown, or hidden, by its map  [Petsiuk+ 2018].
 
     A curve has its points at even shares from 0 to 1; its legend has the area under it, best first. "random" is drawn gray.
     """

@@ -37,6 +37,13 @@ def draw_dots(
         axes.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True, steps=(1, 2, 5, 10)))
         axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
         figure.legend(
-            axes.lines, words, loc="outside lower left", ncols=len(words), fontsize=7.5, handlelength=1.6, columnspacing=1.2
+            axes.lines,
+            words,
+            loc="outside lower left",
+            ncols=len(words),
+            fontsize=7.5,
+            handlelength=1.6,
+            borderaxespad=0.1,
+            columnspacing=1.2,
         )
         return figure

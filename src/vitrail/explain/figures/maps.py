@@ -10,7 +10,7 @@ from jaxtyping import Float, UInt8
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from vitrail.explain.figures.overlay import overlay, scale, scale_end, times_even
+from vitrail.explain.figures.overlay import end_words, overlay, scale, scale_end, times_even
 from vitrail.explain.figures.sheet import Sheet, shade
 from vitrail.rendering import house_style
 
@@ -54,8 +54,8 @@ def draw_maps(
             0.26,
             1.8,
             (0.0, highest),
-            "attention, in times an even share",
-            labels=("0", f"{highest:g} or more"),
+            "attention, times an even share",
+            labels=("0", end_words(highest, shares)),
             pixels=None if picture is None else scale(highest),
         )
         return sheet.figure

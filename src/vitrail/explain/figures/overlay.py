@@ -4,6 +4,7 @@ h w picture, c channels, gh gw grid, y x pixels drawn
 """
 
 import textwrap
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -46,6 +47,7 @@ def overlay(
     return _table()[level, np.asarray(gray)]
 
 
+@lru_cache(maxsize=1)
 def _table() -> UInt8[np.ndarray, "256 256 3"]:
     """The color of each of 256 strengths over each gray: a photograph has millions of pixels and no more colors than these."""
     strength = np.linspace(0, 1, 256)[:, None, None]
@@ -70,6 +72,11 @@ def scale_end(shares: Float[np.ndarray, "..."]) -> float:
     """Where a common scale ends: a round number that 97 of 100 patches stay below."""
     reached = float(np.quantile(shares, 0.97)) if shares.size else 1.0
     return float(next((step for step in STEPS if step >= reached), np.ceil(reached)))
+
+
+def end_words(highest: float, shares: Float[np.ndarray, "..."]) -> str:
+    """How a legend names the end of its scale: whether anything lies beyond it is said."""
+    return f"{highest:g} {'or more ' if shares.max(initial=0.0) > highest else ''}times"
 
 
 def draw_overlay(
@@ -106,7 +113,7 @@ def draw_overlay(
         middle = sheet.width / 2
         sheet.write(middle, top - 0.08 * unit, "\n".join(lines), ha="center", va="bottom", fontsize=9 * unit)
         legend = top + height / DPI + 0.16 * unit
-        sheet.picture(middle - 1.2 * unit, legend, 1.1 * unit, 0.12 * unit, scale(highest), frame=False)
-        for place, text, side in ((-1.26, "0", "right"), (-0.04, f"{highest:g} times an even share", "left")):
-            sheet.write(middle + place * unit, legend + 0.06 * unit, text, ha=side, va="center", fontsize=8 * unit)
+        sheet.picture(middle - 1.27 * unit, legend, 0.85 * unit, 0.12 * unit, scale(highest), frame=False)
+        for place, text, side in ((-1.32, "0", "right"), (-0.36, f"{end_words(highest, shares)} an even share", "left")):
+            sheet.write(middle + place * unit, legend + 0.06 * unit, text, ha=side, va="center", fontsize=7.5 * unit)
         return sheet.figure

@@ -3,6 +3,8 @@
 h w picture
 """
 
+from typing import Any
+
 import numpy as np
 from jaxtyping import Float, UInt8
 from matplotlib.axes import Axes
@@ -47,7 +49,7 @@ class Sheet:
             )
         return drawn
 
-    def write(self, left: float, top: float, words: str, **options: object) -> None:
+    def write(self, left: float, top: float, words: str, **options: Any) -> None:
         """Text whose baseline is at `top`, unless told otherwise."""
         self.page.text(left, top, words, **options)
 

@@ -1,13 +1,13 @@
 """The similarity of every place of the grid to every other  [Dosovitskiy+ 2021, fig. 7 middle].
 
-k rows or columns shown, h w page of all maps
+gh gw grid, k rows or columns shown
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
 import numpy as np
-from jaxtyping import Integer
+from jaxtyping import Float, Integer
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
@@ -58,7 +58,13 @@ def draw_similarity(similarity: Similarity) -> Figure:
                 axes.add_patch(
                     Rectangle(corner, width, height, fill=False, edgecolor=INK, alpha=0.35, linewidth=0.5, clip_on=False)
                 )
-        ends = (-(limit or 1.0), 0.0, limit or 1.0)
+        ends = (-1.0, 0.0, 1.0) if similarity.kind in ("cosine", "kernel") else _ends(maps)
         labels = ("−1 opposite", "0", "1 the same") if similarity.kind == "cosine" else ()
         sheet.ramp(0.5, 0.22, 1.9, ends, TITLES[similarity.kind], labels=labels)
         return sheet.figure
+
+
+def _ends(maps: Float[np.ndarray, "gh gw gh gw"]) -> tuple[float, ...]:
+    """The lowest and the highest number, and 0, in order, each once; a scale has a length even where all is 0."""
+    low, high = min(float(maps.min()), 0.0), max(float(maps.max()), 0.0)
+    return tuple(sorted({low, 0.0, high})) if low < high else (0.0, 1.0)

@@ -14,7 +14,7 @@ from vitrail.explain.steps import Steps
 from vitrail.rendering import BLUE, INK, ORANGE, house_style
 
 LINE = 0.26  # inches
-VECTOR, BARS, NAMES, GAP = 1.55, 0.95, 0.78, 0.2  # widths
+VECTOR, BARS, GAP = 1.55, 0.95, 0.2  # widths
 TOP = 1.32
 WORDS = (
     "1 The token asks: its query.",
@@ -39,15 +39,16 @@ def draw_steps(steps: Steps, *, count: int = 8) -> Figure:
     asking = float(max(np.abs(query).max(), np.abs(keys).max()))
     reading = float(max(np.abs(output).max(), np.abs(values).max()))
     scores, scaled, weights = (part.double().cpu().numpy() for part in (steps.scores, steps.scaled, steps.weights))
-    lefts = np.cumsum([NAMES, VECTOR + GAP, BARS + GAP, BARS + GAP, BARS + GAP]).tolist()
+    names = 0.2 + 0.062 * max(len(_place(steps.names[key])) for key in order)
+    lefts = np.cumsum([names, VECTOR + GAP, BARS + GAP, BARS + GAP, BARS + GAP]).tolist()
     width, bottom = lefts[-1] + VECTOR + 0.12, TOP + lines * LINE
     with house_style():
         sheet = Sheet(width, bottom + 1.1)
-        head = f"Layer {steps.layer}, head {steps.head}: how {_place(steps.asker)} reads the picture"
+        head = f"Layer {steps.layer}, head {steps.head}: how the {_place(steps.asker)} reads the picture"
         sheet.write(0.1, 0.2, head, fontsize=9, fontweight="bold")
-        for number, line in enumerate(WORDS):
+        for number, sentence in enumerate(WORDS):
             column, row = divmod(number, 3)
-            sheet.write(lefts[1] + 2.35 * column, 0.5 + 0.19 * row, line, fontsize=7)
+            sheet.write(lefts[1] + 2.35 * column, 0.5 + 0.19 * row, sentence, fontsize=7)
         _title(sheet, lefts[0], 0.5, "1  query q")
         _strip(sheet, query, asking, lefts[0], 0.58)
         for number, (title, left) in enumerate(
@@ -56,12 +57,12 @@ def draw_steps(steps: Steps, *, count: int = 8) -> Figure:
             _title(sheet, left, TOP - 0.1, title, strong=number < 4)
         for line, key in enumerate(order):
             middle = TOP + (line + 0.5) * LINE
-            sheet.write(NAMES - 0.08, middle, _place(steps.names[key]), ha="right", va="center", fontsize=7.5)
+            sheet.write(names - 0.08, middle, _place(steps.names[key]), ha="right", va="center", fontsize=7.5)
             _strip(sheet, keys[line], asking, lefts[0], TOP + line * LINE + 0.04)
             _strip(sheet, values[line], reading, lefts[4], TOP + line * LINE + 0.04)
         if rest:
             sheet.write(
-                NAMES - 0.08, bottom - LINE / 2, f"{rest} other{'s' if rest > 1 else ''}", ha="right", va="center", fontsize=7.5
+                names - 0.08, bottom - LINE / 2, f"{rest} other{'s' if rest > 1 else ''}", ha="right", va="center", fontsize=7.5
             )
         left_over = [1 - float(weights[order].sum())] if rest else []
         _bars(sheet, lefts[1], lines, [float(scores[key]) for key in order])
@@ -86,7 +87,8 @@ def _rows(vectors: Float[Tensor, "m d"]) -> list[Float[np.ndarray, "1 d"]]:
 
 
 def _place(name: str) -> str:
-    return f"patch {name}" if name.startswith("(") else name
+    """How a token is called on paper."""
+    return f"patch {name}" if name.startswith("(") else "class token" if name == "class" else name
 
 
 def _short(steps: Steps) -> str:
