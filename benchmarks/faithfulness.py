@@ -5,7 +5,7 @@
 Three models (seeds 0, 1, 2) are trained on the built-in shapes, and with --pets three on Oxford-IIIT Pets (PETS/by_breed, and
 PETS/trimaps for the masks), by `vitrail train` as a user would; a run that was interrupted goes on. For each model and each method of
 vitrail.explain, pictures of the validation split choose the default and pictures of the test split are reported. A map explains
-the class that the model predicts, right or wrong.
+the class that the model predicts, right or wrong. What is removed becomes the picture's mean color; once more on validation, a blur.
 
 --out gets results.csv and the test predictions of every model, pictures-*.csv (a row a picture), means.csv (what the documents
 say, as benchmarks/recompute.py reads it), curves.csv and faithfulness.png. What is there already is not measured again.
@@ -29,6 +29,11 @@ MEASURES = (
     "score",
     "inside",
 )  # score: insertion less deletion; inside: the share in the object's mask
+PARTS = {
+    "val": ("val", "mean"),
+    "val-blur": ("val", "blur"),
+    "test": ("test", "mean"),
+}  # split, and what stands in a removed cell
 SETTINGS = {"shapes": ("--image-size", "32", "--epochs", "12"), "pets": ("--image-size", "64", "--epochs", "10")}
 MODEL, BATCH = "vit_nano_conv", 50
 
@@ -79,14 +84,15 @@ def batches(
         yield some, prepare([part.read(index) for index in some], model.preprocessing), masks, part.labels[some]
 
 
-def measure(data: str, source: str, split: str, seed: int, run: Path, options: argparse.Namespace) -> None:
-    """One model on one split: a row a picture, and the mean curves."""
+def measure(data: str, source: str, part: str, seed: int, run: Path, options: argparse.Namespace) -> None:
+    """One model on one of PARTS: a row a picture, and the mean curves."""
+    split, blank = PARTS[part]
     import torch
 
     import vitrail as vt
     from vitrail.explain import deletion_curve, explain_map, insertion_curve, methods_for, share_inside
 
-    target = options.out / f"pictures-{data}-{split}-seed{seed}.csv"
+    target = options.out / f"pictures-{data}-{part}-seed{seed}.csv"
     if target.is_file():
         return
     model, rows = vt.load(run), []
@@ -100,8 +106,8 @@ def measure(data: str, source: str, split: str, seed: int, run: Path, options: a
                 torch.manual_seed(1000 * DRAWS.index(name) + numbers[0])
             maps = explain_map(model, images, name.split()[0], predicted)
             curves = {
-                "insertion": insertion_curve(model, images, maps, predicted, steps=options.steps, blank=options.blank),
-                "deletion": deletion_curve(model, images, maps, predicted, steps=options.steps, blank=options.blank),
+                "insertion": insertion_curve(model, images, maps, predicted, steps=options.steps, blank=blank),
+                "deletion": deletion_curve(model, images, maps, predicted, steps=options.steps, blank=blank),
             }
             inside = share_inside(maps, masks)
             for kind, curve in curves.items():
@@ -113,10 +119,10 @@ def measure(data: str, source: str, split: str, seed: int, run: Path, options: a
         for i, number in enumerate(numbers):
             facts = {"picture": number, "truth": int(truth[i]), "predicted": int(predicted[i])}
             rows.append({**facts, **{name: f"{values[i]:.4f}" for name, values in found.items()}})
-        print(f"{data} {split} seed {seed}: {len(rows)} of {options.pictures} pictures", flush=True)
+        print(f"{data} {part} seed {seed}: {len(rows)} of {options.pictures} pictures", flush=True)
     for (name, kind), total in sums.items():
         scores = " ".join(f"{value:.4f}" for value in (total / len(rows)).tolist())
-        about = {"data": data, "split": split, "seed": seed, "map": name, "kind": kind}
+        about = {"data": data, "part": part, "seed": seed, "map": name, "kind": kind}
         append(options.out / "curves.csv", {**about, "scores": scores})
     for row in rows:
         append(target, row)
@@ -136,9 +142,9 @@ def interval(models: list[np.ndarray], *, resamples: int = 2000) -> tuple[float,
     return float(low), float(high)
 
 
-def summarize(data: str, split: str, options: argparse.Namespace) -> list[dict[str, str]]:
-    """The rows of means.csv about one data set and split, with intervals."""
-    files = [f"pictures-{data}-{split}-seed{seed}.csv" for seed in options.seeds]
+def summarize(data: str, part: str, options: argparse.Namespace) -> list[dict[str, str]]:
+    """The rows of means.csv about one data set and part, with intervals."""
+    files = [f"pictures-{data}-{part}-seed{seed}.csv" for seed in options.seeds]
     tables = [columns(read_rows(options.out / file)) for file in files]
     methods = [name.removesuffix(" score") for name in tables[0] if name.endswith(" score")]
     rows = []
@@ -147,10 +153,10 @@ def summarize(data: str, split: str, options: argparse.Namespace) -> list[dict[s
             column = f"{method} {measured}"
             values = [table[column] for table in tables]
             mean, (low, high) = float(np.mean(np.concatenate(values))), interval(values)
-            about = {"table": f"{data} {split}", "row": method, "column": column, "mean": f"{mean:.3f}"}
+            about = {"table": f"{data} {part}", "row": method, "column": column, "mean": f"{mean:.3f}"}
             rows.append({**about, "low": f"{low:.3f}", "high": f"{high:.3f}", "files": " ".join(files)})
     chance = float(np.mean(np.concatenate([table["chance"] for table in tables])))
-    about = {"table": f"{data} {split}", "row": "chance", "column": "chance", "mean": f"{chance:.3f}", "low": "", "high": ""}
+    about = {"table": f"{data} {part}", "row": "chance", "column": "chance", "mean": f"{chance:.3f}", "low": "", "high": ""}
     return [*rows, {**about, "files": " ".join(files)}]
 
 
@@ -190,7 +196,7 @@ def draw(data: str, target: Path, options: argparse.Namespace) -> None:
 
     curves: dict[str, dict[str, list[list[float]]]] = {"insertion": {}, "deletion": {}}
     for row in read_rows(options.out / "curves.csv"):
-        if (row["data"], row["split"]) == (data, "test"):
+        if (row["data"], row["part"]) == (data, "test"):
             name = "random" if row["map"] in DRAWS else row["map"]
             curves[row["kind"]].setdefault(name, []).append([float(value) for value in row["scores"].split()])
     means = {kind: {name: torch.tensor(lines).mean(0) for name, lines in found.items()} for kind, found in curves.items()}
@@ -205,7 +211,6 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--pictures", type=int, default=100, help="of each split")
     parser.add_argument("--steps", type=int, default=8, help="points of a curve after the first")
-    parser.add_argument("--blank", choices=("mean", "blur"), default="mean", help="what stands in a removed cell")
     parser.add_argument("--out", type=Path, required=True, help="keep results here, and go on from what is there")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -213,9 +218,9 @@ def main() -> None:
     for data, source in sources.items():
         for seed in options.seeds:
             run = train(data, source, seed, options)
-            for split in ("val", "test"):
-                measure(data, source, split, seed, run, options)
-    means = {(data, split): summarize(data, split, options) for data in sources for split in ("val", "test")}
+            for part in PARTS:
+                measure(data, source, part, seed, run, options)
+    means = {(data, part): summarize(data, part, options) for data in sources for part in PARTS}
     (options.out / "means.csv").unlink(missing_ok=True)
     for rows in means.values():
         for row in rows:
