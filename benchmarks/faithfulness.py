@@ -46,7 +46,8 @@ def train(data: str, source: str, seed: int, options: argparse.Namespace) -> Pat
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     if not any((row["model"], row["seed"]) == (data, str(seed)) for row in read_rows(options.out / "results.csv")):
         answers = read_rows(run / "predictions.csv")
-        truth, predicted = ([int(row[name]) for row in answers] for name in ("truth", "predicted"))
+        number = {name: i for i, name in enumerate(sorted({row[side] for row in answers for side in ("truth", "predicted")}))}
+        truth, predicted = ([number[row[side]] for row in answers] for side in ("truth", "predicted"))
         keep(options.out, data, seed, truth, predicted, seconds=read_rows(run / "results.csv")[-1]["seconds"])
     return run
 
