@@ -174,6 +174,7 @@ def draw(target: Path, options: argparse.Namespace, *, count: int = 6) -> None:
                 if row == 0:
                     panel.set_title(KINDS[labels[column]], fontsize=8)
             axes[row, 0].set_ylabel(words, rotation=0, ha="right", va="center", fontsize=8)
+        figure.supxlabel(f"from nothing to bright yellow: 0 to {highest:g} times an even share, and above", fontsize=8)
         figure.savefig(target, dpi=150)
 
 
