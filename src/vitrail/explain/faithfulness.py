@@ -38,7 +38,7 @@ def deletion_curve(
     steps: int | None = None,
     blank: Blank = "mean",
 ) -> Curve:
-    """Cells are removed, the map's largest first: the lower the area, the better the map  [Petsiuk+ 2018, section 4.2].
+    """Cells are removed, the map's largest first: the lower the area, the better the map  [Petsiuk+ 2018, RISE].
 
     `target` is by default the class that the model finds in the whole picture, whatever it says later. A point after every cell,
     or `steps` of them after the one without any change; cells of the same value go in raster order.
@@ -60,7 +60,7 @@ def insertion_curve(
     blank: Blank = "mean",
 ) -> Curve:
     """The same from the other end: a picture of nothing but its mean color, or blurred, gets its cells back, the map's largest
-    first: the higher the area, the better the map  [Petsiuk+ 2018, section 4.2]."""
+    first: the higher the area, the better the map  [Petsiuk+ 2018, RISE]."""
     return _curve(model, images, maps, target, steps=steps, blank=blank, showing=True)
 
 
