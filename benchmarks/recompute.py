@@ -3,12 +3,15 @@
     python benchmarks/recompute.py
 
 A folder of docs/results/ has config.yaml (the command and its options), results.csv (a row a run: what was published; with several
-models, a column says which) and the test predictions of each run. Nothing here trains or loads a model; only the standard library is needed.
+models, a column says which) and the test predictions of each run. Where it has means.csv, a row there is a published mean: of a column
+over all rows of some files of its own; a line of a table in a document must have both its row's name and the number. Nothing here trains or
+loads a model; only the standard library is needed.
 """
 
 import csv
 import statistics
 import sys
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -17,8 +20,7 @@ RESULTS = ROOT / "docs" / "results"
 
 def accuracy(path: Path) -> float:
     """Share of rows whose prediction is the truth, in percent."""
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = _rows(path)
     return 100 * sum(row["truth"] == row["predicted"] for row in rows) / len(rows)
 
 
@@ -26,15 +28,37 @@ def recompute(folder: Path) -> tuple[dict[str, list[float]], list[str]]:
     """The accuracies of a folder's runs by model, and what is wrong with what it published."""
     wrong: list[str] = []
     found: dict[str, list[float]] = {}
-    with (folder / "results.csv").open(newline="") as file:
-        for row in csv.DictReader(file):
-            value = accuracy(folder / row["predictions"])
-            found.setdefault(row.get("model", ""), []).append(value)
-            if f"{value:.2f}" != row["test_accuracy"]:
-                wrong.append(f"{folder.name}: {row['predictions']} gives {value:.2f}, results.csv says {row['test_accuracy']}")
+    for row in _rows(folder / "results.csv"):
+        value = accuracy(folder / row["predictions"])
+        found.setdefault(row.get("model", ""), []).append(value)
+        if f"{value:.2f}" != row["test_accuracy"]:
+            wrong.append(f"{folder.name}: {row['predictions']} gives {value:.2f}, results.csv says {row['test_accuracy']}")
     if not (folder / "config.yaml").is_file():
         wrong.append(f"{folder.name}: config.yaml is missing")
     return found, wrong
+
+
+def recompute_means(folder: Path, documents: str) -> tuple[int, list[str]]:
+    """How many means a folder published, and what is wrong with them."""
+    if not (folder / "means.csv").is_file():
+        return 0, []
+    wrong: list[str] = []
+    read = cache(lambda name: _rows(folder / name))  # a file has many columns
+    cells = [{cell.strip() for cell in line.split("|")} for line in documents.splitlines() if line.startswith("|")]
+    published = _rows(folder / "means.csv")
+    for row in published:
+        values = [float(picture[row["column"]]) for name in row["files"].split() for picture in read(name)]
+        mean, what = f"{statistics.fmean(values):.3f}", f"{folder.name}: {row['table']}, {row['column']}"
+        if mean != row["mean"]:
+            wrong.append(f"{what} is {mean}, means.csv says {row['mean']}")
+        if not any({row["row"], mean} <= line for line in cells):
+            wrong.append(f"{what}: no document's table has {mean} in a line of {row['row']}")
+    return len(published), wrong
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def main() -> int:
@@ -43,6 +67,10 @@ def main() -> int:
     for folder in sorted(path for path in RESULTS.iterdir() if path.is_dir()):
         found, wrong = recompute(folder)
         problems += wrong
+        published, wrong = recompute_means(folder, documents)
+        problems += wrong
+        if published:
+            print(f"{folder.name:<32} {published} means")
         for model, values in found.items():
             mean, name = f"{statistics.mean(values):.2f}", f"{folder.name} {model}".strip()
             print(

@@ -2,6 +2,7 @@
 
 from vitrail.explain.colors import token_colors
 from vitrail.explain.distances import attention_distance, distances, even_distance
+from vitrail.explain.faithfulness import Curve, deletion_curve, insertion_curve
 from vitrail.explain.filters import Filters, principal_filters
 from vitrail.explain.gradients import input_gradient
 from vitrail.explain.heads import head_divergence, head_entropy
@@ -20,6 +21,7 @@ from vitrail.explain.steps import Steps, six_steps, steps_table
 __all__ = [
     "DEFAULT",
     "METHODS",
+    "Curve",
     "Filters",
     "Inside",
     "Lens",
@@ -30,12 +32,14 @@ __all__ = [
     "Steps",
     "attention_distance",
     "attention_map",
+    "deletion_curve",
     "distances",
     "even_distance",
     "explain_map",
     "head_divergence",
     "head_entropy",
     "input_gradient",
+    "insertion_curve",
     "logit_lens",
     "look",
     "methods_for",

@@ -1,0 +1,88 @@
+"""A cue that we planted is found by the default map, and only in the model that learned to go by it."""
+
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+import vitrail as vt
+from vitrail.explain import explain_map, share_inside
+
+SIZE, SIDE = 32, 8  # pixels; a corner is one of 16 cells
+
+
+@pytest.fixture(scope="module")
+def planted_cue():
+    """The benchmark's own functions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
+        yield importlib.import_module("planted_cue")
+
+
+def to_images(pictures):
+    return torch.from_numpy(pictures).permute(0, 3, 1, 2).float() / 127.5 - 1
+
+
+def learn(plant, pictures, labels, *, cue):
+    """A small model of pictures whose corner tells the class, or has another color in every epoch."""
+    torch.manual_seed(0)
+    generator = np.random.default_rng(0)
+    model = vt.create_model("vit_nano_patch8_32", num_classes=10, depth=2)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3)
+    target = torch.from_numpy(labels)
+    for _ in range(24):
+        colors = labels if cue else generator.integers(10, size=len(labels))
+        images = to_images(plant(pictures, colors, side=SIDE))
+        for some in torch.randperm(len(images)).split(50):
+            optimizer.zero_grad()
+            F.cross_entropy(model(images[some]), target[some]).backward()
+            optimizer.step()
+    return model.eval()
+
+
+@pytest.fixture(scope="module")
+def models(planted_cue):
+    pictures, labels = planted_cue.draw_pictures("train", 500, size=SIZE)
+    return {name: learn(planted_cue.plant, pictures, labels, cue=name == "cue") for name in ("cue", "control")}
+
+
+@pytest.fixture(scope="module")
+def shown(planted_cue):
+    pictures, labels = planted_cue.draw_pictures("test", 100, size=SIZE)
+    return {way: to_images(found) for way, found in planted_cue.corners(pictures, labels, side=SIDE).items()}, torch.from_numpy(
+        labels
+    )
+
+
+def inside(model, images, planted_cue):
+    masks = torch.from_numpy(planted_cue.corner_mask(len(images), size=SIZE, side=SIDE))
+    found = share_inside(explain_map(model, images), masks)
+    return float(found.share.mean()), float(found.chance.mean())
+
+
+def test_the_cue_is_what_the_model_goes_by(models, shown):
+    images, labels = shown
+    with torch.no_grad():
+        right = {way: float((models["cue"](some).argmax(1) == labels).float().mean()) for way, some in images.items()}
+    assert right["right"] > 0.95
+    assert right["other"] < 0.05, "it says what the corner says"
+    assert right["bare"] < 0.4, "and without it knows little"
+
+
+def test_the_map_finds_the_cue(models, shown, planted_cue):
+    share, chance = inside(models["cue"], shown[0]["right"], planted_cue)
+    assert chance == pytest.approx(1 / 16)
+    assert share > 4 * chance
+
+
+def test_a_model_that_learned_without_the_cue_is_not_accused(models, shown, planted_cue):
+    share, chance = inside(models["control"], shown[0]["right"], planted_cue)
+    assert share < 2 * chance
+    with torch.no_grad():
+        answers = {way: models["control"](some).argmax(1) for way, some in shown[0].items()}
+        answers_by_cue = {way: models["cue"](some).argmax(1) for way, some in shown[0].items()}
+    changed = float((answers["right"] != answers["bare"]).float().mean())
+    assert changed < float((answers_by_cue["right"] != answers_by_cue["bare"]).float().mean()) / 2
