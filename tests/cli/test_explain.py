@@ -46,7 +46,7 @@ def test_the_folder_has_the_page_and_figures_of_every_picture_that_can_be_read(l
 def test_the_page_shows_answers_maps_and_the_model_and_names_what_could_not_be_read(look, digits_run, pictures):
     page = (look[0] / "index.html").read_text()
     assert "Content-Security-Policy" in page
-    assert "3 pictures, explained by relevance" in page
+    assert "3 pictures, explained by occlusion" in page
     assert "broken.png: cannot be read as PNG" in page
     assert "<b>tall" not in page
     assert page.count('class="card explained"') == 3
@@ -65,12 +65,15 @@ def test_the_page_shows_answers_maps_and_the_model_and_names_what_could_not_be_r
         assert (look[0] / link).is_file()
 
 
-def test_the_overlay_has_the_pictures_pixels_and_is_brightest_where_the_map_is_hottest(look, digits_run, pictures):
+def test_the_overlay_has_the_pictures_pixels_and_is_brightest_where_the_map_is_hottest(tmp_path, digits_run, pictures):
+    out = tmp_path / "look"
+    words = ["--method", "relevance"]  # a plain picture has nothing to hide, but relevance
+    assert run(["explain", str(digits_run[0]), str(pictures / "wide.png"), "--out", str(out), *words]) == 0
     model = vt.load(digits_run[0]).eval()
     image = prepare([read_picture(pictures / "wide.png")], model.preprocessing)
-    shares = vt.explain.explain_map(model, image)[0]
+    shares = vt.explain.explain_map(model, image, "relevance")[0]
     row, column = divmod(int(shares.argmax()), shares.shape[1])
-    drawn = np.asarray(Image.open(look[0] / "pictures/002_wide/overlay.jpg")).astype(float).sum(axis=-1)
+    drawn = np.asarray(Image.open(out / "pictures/000_wide/overlay.jpg")).astype(float).sum(axis=-1)
     assert drawn.shape == (100, 200)
     seen = drawn[:, 50:150]  # the middle, which is all that the model was given
     height, width = 100 / shares.shape[0], 100 / shares.shape[1]

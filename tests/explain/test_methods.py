@@ -30,6 +30,13 @@ def test_what_a_model_has(name, expected):
     assert default_method(model) == DEFAULT == "occlusion"  # the winner of the measurement works on every classifier
 
 
+def test_where_a_pass_for_each_cell_would_be_too_many_a_quick_method_is_taken():
+    assert default_method(vt.create_model("vit_nano_patch2_32", image_size=20)) == "occlusion"  # 10x10
+    assert default_method(vt.create_model("vit_nano_patch2_32", image_size=(20, 22))) == "relevance"
+    assert default_method(vt.create_model("resnet8_32", image_size=64)) == "gradient"
+    assert default_method(vt.create_model("resnet20_soft_32", image_size=64)) == "pooling"
+
+
 def test_names_are_keys_and_the_default_is_one_of_them():
     assert all(method.name == name and method.words for name, method in METHODS.items())
     assert DEFAULT in METHODS

@@ -33,10 +33,10 @@ def test_two_tokens_by_hand_with_the_mean_and_with_attention_pooling(two_tokens)
 
     Layer 2: ∇A_ij = x_1[j] / 2, Ā_2 = [5/8 7/8; 5/8 7/8]. Layer 1: ∂y/∂x_1 = (1, 1), Ā_1 = [1/2 1; 1/2 1].
     R_1 = [3/2 1; 1/2 2], R_2 = R_1 + Ā_2 R_1 with Ā_2 R_1 = (15/16 + 7/16, 5/8 + 14/8) in both rows = (11/8, 19/8).
-    Mean of the rows: (1 + 11/8, 3/2 + 19/8). Attention pooling with even weights: ∇a = x_2 = (11/2, 13/2), r = x_2 / 2.
+    Mean of the rows, less the mean of I: (1/2 + 11/8, 1 + 19/8). Attention pooling with even weights: ∇a = x_2 = (11/2, 13/2), r = x_2 / 2.
     """
     rows = torch.tensor([[1.5 + 11 / 8, 1 + 19 / 8], [0.5 + 11 / 8, 2 + 19 / 8]])
-    assert_close(relevance(two_tokens("mean"), IMAGE), rows.mean(0)[None, None])
+    assert_close(relevance(two_tokens("mean"), IMAGE), (rows.mean(0) - 0.5)[None, None])
     assert_close(relevance(two_tokens("attention"), IMAGE), (torch.tensor([5.5, 6.5]) / 2 @ rows)[None, None])
 
 

@@ -32,9 +32,9 @@ def save_model(folder, name, **options):
     ("name", "method"),
     [
         ("resnet8_32", "occlusion"),
-        ("resnet20_soft_32", "pooling"),
+        ("resnet20_soft_32", "occlusion"),
         ("gcnn_z2_small", "occlusion"),
-        ("gsa_z2_small", "relevance"),
+        ("gsa_z2_small", "occlusion"),
     ],
 )
 def test_every_kind_of_model_gets_what_can_be_had_and_a_line_on_the_rest(name, method, tmp_path):

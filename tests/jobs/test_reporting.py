@@ -40,7 +40,7 @@ def test_every_part_comes_from_the_model_and_the_data(tmp_path, small, several):
     text = write(tmp_path / "report.html", small, several=several)
     for words in (
         "95 % interval",
-        "(method: relevance)",
+        "(method: occlusion)",
         'id="inside"',
         'id="positions"',
         'id="calibration"',

@@ -3,6 +3,7 @@
 b batch, ch channels, h w picture, gh gw grid
 """
 
+import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
@@ -78,7 +79,8 @@ METHODS: Mapping[str, Method] = MappingProxyType(
     }
 )
 DEFAULT = "occlusion"  # validation pictures chose it: docs/explanations.md, benchmarks/faithfulness.py
-OTHERWISE = ("pooling", "occlusion")  # where a model has no chain of attention
+MOST_CELLS = 100  # up to here a pass for each cell is no great matter
+QUICK = ("relevance", "pooling", "gradient")  # beyond, the first that a model has: on photographs the best that takes one pass
 
 
 def methods_for(model: Any) -> tuple[str, ...]:
@@ -91,7 +93,7 @@ def explain_map(
 ) -> Float[Tensor, "b gh gw"]:
     """The share of each cell in why a picture is `target`, by default the most likely class: nothing is negative, and sums are 1.
 
-    "auto" is `DEFAULT`, or what comes nearest on a model that cannot have it. Where a method finds nothing, all cells are alike.
+    "auto" is `default_method`. Where a method finds nothing, all cells are alike.
     """
     found = METHODS[default_method(model) if method == "auto" else check_choice("method", method, ("auto", *METHODS))]
     if (why := lack(model, found.needs)) is not None:
@@ -100,9 +102,18 @@ def explain_map(
 
 
 def default_method(model: Any) -> str:
-    """What "auto" means for a model."""
+    """What "auto" means for a model: `DEFAULT`, or where that would take hundreds of passes, the best of the quick ones it has."""
+    if count_cells(model) <= MOST_CELLS:
+        return DEFAULT
     there = methods_for(model)
-    return next(name for name in (DEFAULT, *OTHERWISE) if name in there)
+    return next(name for name in QUICK if name in there)
+
+
+def count_cells(model: Any) -> int:
+    """Cells of the map that a picture of the model's own size has."""
+    with evaluating(model), torch.no_grad():
+        empty = torch.zeros(1, model.config.in_channels, *model.image_size)
+        return math.prod(features_grid(model.forward_features(at_model(model, empty))))
 
 
 def to_shares(maps: Float[Tensor, "b gh gw"]) -> Float[Tensor, "b gh gw"]:

@@ -27,7 +27,7 @@ def relevance(
     """r R_L with R_l = R_{l-1} + Ā_l R_{l-1}, R_0 = I, Ā = mean over heads of (∇A ⊙ A)+  [Chefer+ 2021, eq. 5-6].
 
     ∇A is the gradient of the logit of `target` (by default the most likely class), and r what the head reads: the class
-    token's row, the mean over patches, or with attention pooling (∇a ⊙ a)+ of its weights a. Attention stays fused: its gradient comes
+    token's row, the mean over patches of R_L - I, or with attention pooling (∇a ⊙ a)+ of its weights a. Attention stays fused: its gradient comes
     from that of its output, ∇A = ∇out V^T, plus that of the position's read term. No parameter's .grad changes.
     """
     check_chain(model)
@@ -46,6 +46,8 @@ def relevance(
                 check_square(ran.q.shape[2], ran.k.shape[2], count)
                 weights = ran.layer.kernel.weights(ran.q, ran.k, ran.scope)
                 chain = chain + relevant(weights, weights_gradient(ran, weights, gradient)) @ chain
+            if model.head.pool_by == "mean":  # I would give every patch an even share, whatever was found
+                chain = chain - torch.eye(count, dtype=chain.dtype, device=chain.device)
             return to_grid((read[:, None] @ chain).squeeze(1), tokens.places)
 
 

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from vitrail.errors import VitrailError
 from vitrail.explain.figures.overlay import scale_end, times_even
-from vitrail.explain.maps import reading_map
 from vitrail.explain.methods import METHODS, default_method, explain_map
 
 TOGETHER = 4  # pictures at a time: gradients keep what every layer made
@@ -44,18 +43,11 @@ def choose_pictures(wrong: Bool[np.ndarray, "n"], count: int = 12) -> Integer[np
 
 
 def look(model: Any, images: Float[Tensor, "b c h w"], indices: Sequence[int] | Integer[np.ndarray, "b"]) -> Looks | str:
-    """The maps of a batch of pictures, or in one line why this model has none.
-
-    By the default of `explain_map` where that takes one pass or two. Where it would hide patch after patch, what the head
-    reads is shown instead.
-    """
+    """The maps of a batch of pictures by the default of `explain_map`, or in one line why this model has none."""
     try:
         method = default_method(model)
-        if method == "occlusion":
-            shares, words = reading_map(model, images)
-        else:
-            parts = [explain_map(model, some, method) for some in torch.split(images, TOGETHER)]
-            shares, words = torch.cat(parts), f"{METHODS[method].words} (method: {method})"
+        shares = torch.cat([explain_map(model, some, method) for some in torch.split(images, TOGETHER)])
+        words = f"{METHODS[method].words} (method: {method})"
     except VitrailError as error:
         return str(error)
     return Looks(indices=np.asarray(indices, dtype=np.int64), maps=times_even(shares.float()), words=words)
