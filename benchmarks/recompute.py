@@ -9,6 +9,7 @@ loads a model; only the standard library is needed.
 """
 
 import csv
+import gzip
 import statistics
 import sys
 from functools import cache
@@ -57,7 +58,7 @@ def recompute_means(folder: Path, documents: str) -> tuple[int, list[str]]:
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
+    with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as file:
         return list(csv.DictReader(file))
 
 

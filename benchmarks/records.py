@@ -1,9 +1,12 @@
 """Records of experiments, in the layout of docs/results/: results.csv, a row a run, and the test predictions of each run."""
 
 import csv
+import gzip
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+MANY = 10_000  # predictions; a file of more is compressed
 
 
 def append(path: Path, row: Mapping[str, Any]) -> None:
@@ -40,8 +43,12 @@ def keep(folder: Path, model: str, seed: int, truth: Sequence[int], predicted: S
     """Predictions and a row of the table; the accuracy in percent."""
     accuracy = 100 * sum(t == p for t, p in zip(truth, predicted, strict=True)) / len(truth)
     name = f"predictions-{model.replace(' ', '-')}-seed{seed}.csv"
-    lines = ["truth,predicted", *(f"{t},{p}" for t, p in zip(truth, predicted, strict=True))]
-    (folder / name).write_text("\n".join(lines) + "\n")
+    text = "\n".join(["truth,predicted", *(f"{t},{p}" for t, p in zip(truth, predicted, strict=True))]) + "\n"
+    if len(truth) > MANY:
+        name += ".gz"
+        (folder / name).write_bytes(gzip.compress(text.encode(), mtime=0))
+    else:
+        (folder / name).write_text(text)
     row = {"model": model, "seed": seed, "test_accuracy": f"{accuracy:.2f}", **facts}
     append(folder / "results.csv", {**row, "predictions": name})
     print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
