@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from records import append, keep, read_rows
+from records import append, keep, read_rows, write_rows
 
 DRAWS = ("random 0", "random 1", "random 2")  # random maps from three seeds
 MEASURES = (
@@ -121,12 +121,13 @@ def measure(data: str, source: str, part: str, seed: int, run: Path, options: ar
             facts = {"picture": number, "truth": int(truth[i]), "predicted": int(predicted[i])}
             rows.append({**facts, **{name: f"{values[i]:.4f}" for name, values in found.items()}})
         print(f"{data} {part} seed {seed}: {len(rows)} of {options.pictures} pictures", flush=True)
+    about = {"data": data, "part": part, "seed": str(seed)}
+    curves = [row for row in read_rows(options.out / "curves.csv") if not about.items() <= row.items()]
     for (name, kind), total in sums.items():
         scores = " ".join(f"{value:.4f}" for value in (total / len(rows)).tolist())
-        about = {"data": data, "part": part, "seed": seed, "map": name, "kind": kind}
-        append(options.out / "curves.csv", {**about, "scores": scores})
-    for row in rows:
-        append(target, row)
+        curves.append({**about, "map": name, "kind": kind, "scores": scores})
+    write_rows(options.out / "curves.csv", curves)
+    write_rows(target, rows)  # last: where it is, all of this part is
 
 
 def columns(rows: list[dict[str, str]]) -> dict[str, np.ndarray]:

@@ -21,7 +21,7 @@ from typing import Any, get_args
 
 import faithfulness
 import numpy as np
-from records import append, keep, read_rows
+from records import append, keep, read_accuracies, read_rows, write_rows
 
 from vitrail.data.dataset import SplitName
 from vitrail.data.shape_drawing import PAINT
@@ -123,10 +123,12 @@ def ask(name: str, seed: int, run: Path, options: argparse.Namespace) -> None:
         maps = torch.cat([explain_map(model, some, method) for some in explained.split(50)])
         inside = share_inside(maps, masks)
         found |= {f"{method} inside": inside.share.tolist(), "chance": inside.chance.tolist()}
-    for i in range(EXPLAINED):
-        append(target, {"picture": i, **{column: f"{values[i]:.4f}" for column, values in found.items()}})
+    done = read_accuracies(target.parent)
     for way, answer in answers.items():
-        keep(options.out / "planted_cue", f"{name} {way}", seed, labels.tolist(), answer.tolist())
+        if (f"{name} {way}", seed) not in done:
+            keep(target.parent, f"{name} {way}", seed, labels.tolist(), answer.tolist())
+    rows = [{"picture": i, **{column: f"{values[i]:.4f}" for column, values in found.items()}} for i in range(EXPLAINED)]
+    write_rows(target, rows)  # last: where it is, all of this model is
 
 
 def summarize(options: argparse.Namespace) -> None:

@@ -19,6 +19,16 @@ def append(path: Path, row: Mapping[str, Any]) -> None:
         writer.writerow(row)
 
 
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A whole table at once: where there is a file of this name, it has all of its rows."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with temporary.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    temporary.replace(path)
+
+
 def read_rows(path: Path) -> list[dict[str, str]]:
     if not path.is_file():
         return []

@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 import vitrail as vt
-from vitrail.explain import attention_map, look, pooling_map, reading_map, received_map, reduce_heads, to_cells
+from vitrail.explain import attention_map, look, pooling_map, received_map, reduce_heads, to_cells
 
 SIZE = (24, 40)  # a grid of 3x5
 
@@ -93,20 +93,17 @@ def test_what_the_head_reads():
     expected = (cells @ model.head.pool.score.weight[0]).softmax(-1).detach()
     assert_close(pooling_map(model, images()), expected.reshape(2, 3, 5))
     assert_close(found.reading[:, 1:], expected)
-    assert_close(reading_map(model, images()).maps, expected.reshape(2, 3, 5))
     for pool in ("class", "mean"):
         with pytest.raises(vt.VitrailError, match=f"pools by {pool}"):
             pooling_map(model_with(pool, 1), images())
-        assert_close(reading_map(model_with(pool, 1), images()).maps, attention_map(look(model_with(pool, 1), images())))
 
 
 def test_convolutional_nets_have_the_maps_of_their_own():
     soft, plain = (vt.create_model(name, num_classes=3).eval() for name in ("resnet20_soft_32", "resnet8_32"))
     pictures = torch.randn(2, 3, 16, 24)
     assert_close(pooling_map(soft, pictures), soft.attention_maps(pictures).mean(1).detach())
-    for read in (pooling_map, reading_map):
-        with pytest.raises(vt.VitrailError, match="no attention over places"):
-            read(plain, pictures)
+    with pytest.raises(vt.VitrailError, match="no attention over places"):
+        pooling_map(plain, pictures)
     with pytest.raises(vt.VitrailError, match="ResNet has no attention layers"):
         look(soft, pictures)
 

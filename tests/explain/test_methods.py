@@ -48,6 +48,14 @@ def test_shares():
     assert_close(to_shares(maps), torch.tensor([[[0.75, 0.0], [0.25, 0.0]], [[0.25, 0.25], [0.25, 0.25]]]))
 
 
+@pytest.mark.parametrize("method", ["occlusion", "gradient", "relevance"])
+def test_broken_weights_have_no_map(method):
+    model = vt.create_model("vit_nano_conv", image_size=16, num_classes=3)
+    torch.nn.init.constant_(model.head.output.weight, torch.nan)
+    with pytest.raises(vt.VitrailError, match=r"not finite: its weights are broken, or its training has diverged$"):
+        explain_map(model, torch.randn(1, 3, 16, 16), method)
+
+
 def test_the_map_of_a_class():
     model, images = vt.create_model("vit_nano_conv", image_size=(16, 24), num_classes=3), torch.randn(2, 3, 16, 24)
     target = torch.tensor([2, 0])

@@ -2,6 +2,7 @@
 
 import importlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,26 @@ def planted_cue():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(Path(__file__).parents[2] / "benchmarks")
         yield importlib.import_module("planted_cue")
+
+
+def test_what_was_interrupted_is_measured_again_and_kept_once(planted_cue, tmp_path, monkeypatch):
+    torch.manual_seed(0)
+    vt.save(vt.create_model("vit_nano_patch8_32", num_classes=10, depth=1), tmp_path / "run")
+    monkeypatch.setattr(planted_cue, "COUNTS", {"test": 6})
+    monkeypatch.setattr(planted_cue, "EXPLAINED", 4)
+    options, folder = SimpleNamespace(out=tmp_path), tmp_path / "planted_cue"
+    folder.mkdir()
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(planted_cue, "write_rows", stop)
+        with pytest.raises(KeyboardInterrupt):
+            planted_cue.ask("cue", 0, tmp_path / "run", options)
+    planted_cue.ask("cue", 0, tmp_path / "run", options)
+    assert len(planted_cue.read_rows(folder / "pictures-cue-seed0.csv")) == 4
+    assert [row["model"] for row in planted_cue.read_rows(folder / "results.csv")] == ["cue right", "cue bare", "cue other"]
 
 
 def to_images(pictures):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from vitrail.data.transforms import fit_picture
 from vitrail.preprocessing import neutral
-from vitrail.report.placing import crop_seen, fit_between, lay_colors, lay_over, seen_box
+from vitrail.report.placing import crop_seen, draw_frame, fit_between, lay_colors, lay_over, seen_box
 
 CROP = neutral((16, 16), 3)
 SQUASH = type(CROP)(size=(16, 16), fit="squash")
@@ -75,6 +75,14 @@ def test_the_frame_is_around_the_patch_and_leaves_the_rest_alone():
     assert (rows[0], rows[-1], columns[0], columns[-1]) == (80, 119, 40, 79)
     assert not different[90:110, 50:70].any()
     assert framed[80, 60].tolist() == [255, 255, 255]
+
+
+def test_the_frame_of_a_cell_that_is_thinner_than_its_line_stays_in_the_cell():
+    pixels = np.zeros((400, 400, 3), dtype=np.uint8)  # a line of two pixels
+    draw_frame(pixels, (0, 0), (400, 400))
+    assert pixels[0, 0].all()
+    pixels[0, 0] = 0
+    assert not pixels.any()
 
 
 def test_colors_stand_where_their_cells_are():

@@ -9,7 +9,7 @@ from vitrail.explain.heads import head_divergence, head_entropy
 from vitrail.explain.inside import Inside, share_inside
 from vitrail.explain.lens import Lens, logit_lens
 from vitrail.explain.look import Look, look
-from vitrail.explain.maps import attention_map, pooling_map, reading_map, received_map, reduce_heads, to_cells
+from vitrail.explain.maps import attention_map, pooling_map, received_map, reduce_heads, to_cells
 from vitrail.explain.methods import DEFAULT, METHODS, Method, explain_map, methods_for
 from vitrail.explain.occlusion import occlusion
 from vitrail.explain.positions import Similarity, position_similarity
@@ -47,7 +47,6 @@ __all__ = [
     "pooling_map",
     "position_similarity",
     "principal_filters",
-    "reading_map",
     "received_map",
     "record",
     "reduce_heads",

@@ -8,6 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vitrail.errors import VitrailError
+from vitrail.explain.cells import spatial
+from vitrail.explain.evaluating import check_finite
 from vitrail.explain.filters import principal_directions
 from vitrail.tokens import Tokens
 
@@ -27,12 +29,11 @@ def token_colors(tokens: Tokens | list[Tokens]) -> Float[Tensor, "b gh gw 3"]:
         raise VitrailError(f"colors need pictures of one grid, got {', '.join(map(str, sorted(grids))) or 'none'}")
     if any(some.index is not None or some.mask is not None for some in together):
         raise VitrailError("colors need every patch of every picture: some were dropped or padded")
-    grid = grids.pop()
-    if len(grid) < 2:
-        raise VitrailError(f"the grid {grid} has no two axes to draw a map on")
+    rows, columns = spatial(grids.pop())
     cells = torch.cat([some.cells.detach() for some in together]).double()  # b c d
-    cells = cells.view(len(cells), -1, grid[-2] * grid[-1], cells.shape[2]).mean(1)  # the elements of a group averaged
+    cells = cells.view(len(cells), -1, rows * columns, cells.shape[2]).mean(1)  # the elements of a group averaged
     flat = cells.flatten(0, 1)  # (b c) d
+    check_finite(flat)
     directions, shares = principal_directions(flat)
     values = (flat - flat.mean(0)) @ directions[:3].T
     ends = torch.quantile(values, torch.tensor([LOW, HIGH], dtype=values.dtype, device=values.device), dim=0)  # 2 k
@@ -41,4 +42,4 @@ def token_colors(tokens: Tokens | list[Tokens]) -> Float[Tensor, "b gh gw 3"]:
     scaled = torch.where(varies, (values - ends[0]) / torch.where(varies, span, torch.ones_like(span)), 0.5).clamp(0, 1)
     colors = torch.full((len(flat), 3), 0.5, dtype=torch.float32, device=flat.device)
     colors[:, : scaled.shape[1]] = scaled.float()
-    return colors.view(len(cells), *grid[-2:], 3)
+    return colors.view(len(cells), rows, columns, 3)

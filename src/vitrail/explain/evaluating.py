@@ -13,6 +13,8 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 
+NOT_FINITE = "the model computes numbers that are not finite: its weights are broken, or its training has diverged"
+
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
@@ -60,6 +62,12 @@ def choose_target(model: Any, logits: Float[Tensor, "b k"], target: Int[Tensor, 
     if len(target) and not 0 <= int(target.min()) <= int(target.max()) < logits.shape[1]:
         raise VitrailError(f"target must be classes from 0 to {logits.shape[1] - 1}, got {target.tolist()}")
     return target
+
+
+def check_finite(values: Float[Tensor, "..."]) -> None:
+    """Refuse what broken weights compute: no map, color or probability of it means anything."""
+    if not values.isfinite().all():
+        raise VitrailError(NOT_FINITE)
 
 
 def pick(logits: Float[Tensor, "b k"], target: Int[Tensor, "b"]) -> Float[Tensor, "b"]:

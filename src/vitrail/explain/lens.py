@@ -31,6 +31,13 @@ class Lens:
     words: str  # how patches are read
 
 
+def has_lens(model: Any) -> bool:
+    """Whether the head can read what stands behind every layer: a plain encoder changes neither tokens nor their width."""
+    return isinstance(getattr(model, "encoder", None), PlainEncoder) and isinstance(
+        getattr(model, "head", None), ClassificationHead
+    )
+
+
 def logit_lens(model: Any, images: Float[Tensor, "b ch y x"]) -> Lens:
     """head(norm(z_l)) for the embedding z_0 and behind every block  [nostalgebraist 2020; Vilas+ 2023 for ViT].
 
@@ -38,14 +45,14 @@ def logit_lens(model: Any, images: Float[Tensor, "b ch y x"]) -> Lens:
     gives: where it pools by mean or attention and is linear, the whole is the mean of its patches' logits, weighted as it pools.
     Softmax, or sigmoids where a picture may have several labels.
     """
-    encoder, head = getattr(model, "encoder", None), getattr(model, "head", None)
-    if not isinstance(encoder, PlainEncoder) or not isinstance(head, ClassificationHead):
+    if not has_lens(model):
         raise VitrailError(
             f"{getattr(model, 'architecture', type(model).__name__)} has no plain encoder whose every layer its head could read: the logit lens is for vit models"
         )
     if not model.num_classes:
         raise VitrailError("the logit lens needs a head with classes, this model has none")
     with evaluating(model), torch.no_grad():
+        encoder, head = model.encoder, model.head
         embedded = model.embed(at_model(model, images))
         _, steps = encoder.walk(embedded, position=model.position, keep=range(len(encoder.blocks)))
         steps = [embedded._replace(x=encoder.norm(embedded.x)), *steps]

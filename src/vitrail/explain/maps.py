@@ -3,7 +3,7 @@
 b batch, ch channels, h w picture, n queries, m keys, gh gw grid
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
@@ -12,7 +12,7 @@ from torch import Tensor
 from vitrail.errors import VitrailError, check_choice
 from vitrail.explain.cells import cell_tokens, to_grid
 from vitrail.explain.evaluating import at_model, evaluating
-from vitrail.explain.look import Look, look
+from vitrail.explain.look import Look
 from vitrail.explain.reading import pool_weights
 
 Reduce = Literal["mean", "max", "min"]
@@ -75,34 +75,6 @@ def pooling_map(model: Any, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, 
         weights = pool_weights(model.head, tokens)
     assert weights is not None
     return to_grid(weights, tokens.places)
-
-
-class Reading(NamedTuple):
-    """What a model's head reads of each cell, and in words what was measured."""
-
-    maps: Float[Tensor, "b gh gw"]
-    words: str
-
-
-def reading_map(model: Any, images: Float[Tensor, "b ch h w"]) -> Reading:
-    """How much of each patch goes into what the head reads, by whatever the model has.
-
-    With a class token: its row in the last layer's attention, mean over the heads. With attention pooling: the weights by which
-    the head's one query reads the patches. With the mean: what each patch receives in the last layer, mean over heads
-    and queries. Of a convolutional net: its attention over places, mean over its maps.
-    """
-    if hasattr(model, "attention_maps"):
-        return Reading(pooling_map(model, images), "the weight of each place in the head's attention, mean over its maps")
-    if pools_by_attention(model):
-        return Reading(pooling_map(model, images), "the share of each patch in what the head's attention pooling reads")
-    by_class = model.head.pool_by == "class"
-    seen = look(model, images, layers=[-1], queries=[0] if by_class else None)
-    words = (
-        "the class token's attention to each patch in the last layer, mean over the heads"
-        if by_class
-        else "the attention each patch receives in the last layer, mean over heads and queries (there is no class token)"
-    )
-    return Reading(attention_map(seen), words)
 
 
 def pools_by_attention(model: Any) -> bool:

@@ -15,7 +15,7 @@ from torch import Tensor
 from vitrail.errors import VitrailError, check_choice
 from vitrail.explain.cells import features_grid
 from vitrail.explain.chain import check_chain
-from vitrail.explain.evaluating import at_model, evaluating
+from vitrail.explain.evaluating import at_model, check_finite, evaluating
 from vitrail.explain.gradients import input_gradient
 from vitrail.explain.look import look
 from vitrail.explain.maps import attention_map, pooling_map, pools_by_attention
@@ -118,6 +118,7 @@ def count_cells(model: Any) -> int:
 
 def to_shares(maps: Float[Tensor, "b gh gw"]) -> Float[Tensor, "b gh gw"]:
     """Negative values to 0, then the share of the sum."""
+    check_finite(maps)
     kept = maps.clamp(min=0)
     total = kept.sum((1, 2), keepdim=True)
     even = torch.full_like(kept, 1 / max(1, kept[0].numel() if len(kept) else 1))

@@ -12,6 +12,7 @@ from torch import Tensor
 from vitrail.errors import VitrailError, check_choice
 from vitrail.explain.cells import features_grid, pixel_cells
 from vitrail.explain.evaluating import at_model, choose_target, evaluating, pick
+from vitrail.explain.faithfulness import blanked
 
 Fill = Literal["mean", "zero"]
 PICTURES = 64  # in one pass
@@ -41,7 +42,7 @@ def occlusion(
         before = log_odds(logits, target, multi_label=multi_label)  # b
         hidden = squares(features_grid(features), 1 if size is None else size, images.device)  # p gh gw
         rows, columns = (pixel_cells(*pair, images.device) for pair in zip(images.shape[2:], hidden.shape[1:], strict=True))
-        color = images.mean((2, 3), keepdim=True) if fill == "mean" else images.new_zeros(1, 1, 1, 1)
+        color = blanked(images, "mean") if fill == "mean" else images.new_zeros(1, 1, 1, 1)
         drops = []
         for some in torch.split(hidden, max(1, PICTURES // max(1, len(images)))):
             where = some[:, rows][:, :, columns][:, None]  # p 1 h w

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vitrail.errors import VitrailError
-from vitrail.explain.evaluating import at_model, evaluating
+from vitrail.explain.evaluating import at_model, check_finite, evaluating
 from vitrail.explain.figures.lens import draw_lens
 from vitrail.explain.figures.overlay import times_even
 from vitrail.explain.figures.steps import draw_steps
@@ -77,11 +77,13 @@ def explain_picture(model: Any, image: Float[Tensor, "1 ch y x"], choice: Choice
     if choice.attention:
         seen = look(model, image)
         logits = seen.logits
-        found |= {"panels": tuple(make_panels(seen, choice)), "every": every_map(seen), "tokens": seen.tokens}
-        found["heads"] = measure_heads(seen) if measure else None
     else:
         with evaluating(model), torch.no_grad():
             logits = model(at_model(model, image))
+    check_finite(logits)
+    if seen is not None:
+        found |= {"panels": tuple(make_panels(seen, choice)), "every": every_map(seen), "tokens": seen.tokens}
+        found["heads"] = measure_heads(seen) if measure else None
     chances = (logits.float().sigmoid() if model.multi_label else logits.float().softmax(-1))[0].cpu().numpy()
     target = int(chances.argmax()) if choice.target is None else choice.target
     if seen is not None and choice.query is not None:

@@ -96,7 +96,9 @@ def draw_frame(pixels: UInt8[np.ndarray, "h w 3"], cell: tuple[int, int], grid: 
     )
     line = max(1, round(max(pixels.shape) / 200))
     for color, inset in zip(FRAME, (0, line), strict=True):
-        rows, columns = slice(top + inset, bottom - inset), slice(left + inset, right - inset)
+        rows, columns = (  # nothing, where the cell is thinner than the line
+            slice(first + inset, max(first + inset, last - inset)) for first, last in ((top, bottom), (left, right))
+        )
         inside = pixels[rows, columns]
         inside[:line], inside[-line:] = color, color
         inside[:, :line], inside[:, -line:] = color, color

@@ -123,6 +123,11 @@ def test_wrong_names_are_not_found(page, ids, name, upload, digit, encode):
         assert page.post("/api/pictures", json={"model": model, "sample": number}).status_code == 404
 
 
+def test_what_an_address_is_not_for_names_what_it_is_for(page):
+    answer = page.post("/api/models")
+    assert (answer.status_code, answer.headers["Allow"]) == (405, "GET")
+
+
 def test_a_websocket_is_refused(page):
     from starlette.websockets import WebSocketDisconnect
 

@@ -25,6 +25,8 @@ def test_the_list_of_models_tells_what_they_are(ids, runs):
     cls, wide, resnet, group = (ids[name] for name in ("cls", "wide", "resnet", "group"))
     assert (cls["grid"], cls["patch"], cls["prefix"], cls["layers"], cls["heads"]) == ([4, 4], [2, 2], 2, 3, 4)
     assert (cls["pool"], cls["position"], cls["channels"]) == ("class", "learned_1d", 1)
+    assert [model["tokenizer"] for model in (cls, wide, resnet, group)] == ["patch", "patch", None, None]
+    assert [model["lens"] for model in (cls, wide, resnet, group)] == [True, True, False, False]
     assert cls["labels"] == list("0123456789")
     assert cls["score"] == "test accuracy 98.61 %"
     assert cls["parameters"] == sum(p.numel() for p in vt.load(runs / "cls").parameters())

@@ -138,6 +138,22 @@ def test_a_patch_becomes_numbers_and_its_position_is_added(look, ask, opened):
     assert ask(look("group"), "tokens", query=1)["position"] is None
 
 
+def test_of_a_group_network_with_pooling_no_wrong_patch_is_shown(tmp_path, browse_studio, upload, digit, encode):
+    """The page shows the grid behind the pooling, 2x2; the first layer's tokens stand on 4x4."""
+    torch.manual_seed(0)
+    model = vt.create_model("gsa_p4_small", image_size=8, depths=(1, 1), windows=(0, 0), patch=2, overlap=0)
+    vt.save(model, tmp_path / "pooled")
+    client = browse_studio(tmp_path / "pooled")
+    body = {"model": client.get("/api/models").json()[0]["id"], "picture": upload(encode(digit), client=client).json()["id"]}
+    found = client.post("/api/looks", json=body).json()
+    assert found["grid"] == [2, 2]
+    for view in ("tokens?query=1", "steps?query=1&layer=0"):
+        answer = client.get(f"/api/looks/{found['id']}/{view}")
+        assert answer.status_code == 422
+        assert answer.json()["error"] == "The tokens of this model stand on another grid than the page shows."
+    assert client.get(f"/api/looks/{found['id']}/steps?query=1&layer=1").status_code == 200
+
+
 def test_colors_are_bytes_of_every_cell(look, ask):
     for name, cells in (("cls", 16), ("wide", 15), ("resnet", 4), ("group", 16)):
         colors = np.array(ask(look(name), "colors")["colors"])

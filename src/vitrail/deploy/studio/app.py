@@ -69,7 +69,7 @@ def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
 
     @app.get("/api/models/{name}/samples/{number}")
     async def sample(name: str, number: int) -> Response:
-        content, media = await asyncio.get_running_loop().run_in_executor(heavy, lambda: studio.samples(name).thumbnail(number))
+        content, media = await asyncio.get_running_loop().run_in_executor(heavy, lambda: studio.thumbnail(name, number))
         return Response(content, media_type=media)
 
     @app.post("/api/pictures")
@@ -147,7 +147,7 @@ def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
     async def refuse_address(_: Request, problem: Exception) -> Response:
         assert isinstance(problem, HTTPException)
         words = {404: "There is nothing at this address.", 405: "This address is not for that kind of request."}
-        return error(words.get(problem.status_code, str(problem.detail)), problem.status_code)
+        return error(words.get(problem.status_code, str(problem.detail)), problem.status_code, headers=problem.headers)
 
     @app.exception_handler(ClientDisconnect)
     async def hang_up(_: Request, __: Exception) -> Response:

@@ -7,6 +7,7 @@ import numpy as np
 from torch import Tensor
 
 from vitrail.deploy.studio.studio_error import StudioError
+from vitrail.explain.evaluating import NOT_FINITE
 
 DIGITS = 5
 NOTHING = 1e-15  # what is smaller is written as 0: a share of attention that no digit of a page could show
@@ -20,9 +21,7 @@ def significant(values: Any) -> np.ndarray:
     """
     plain = values.detach().cpu().double().numpy() if isinstance(values, Tensor) else np.asarray(values, dtype=np.float64)
     if not np.isfinite(plain).all():
-        raise StudioError(
-            "This model computes numbers that are not finite: its weights are broken, or its training has diverged."
-        )
+        raise StudioError(f"{NOT_FINITE.capitalize()}.")
     large = np.abs(plain) >= NOTHING
     digits = DIGITS - 1 - np.floor(np.log10(np.abs(plain), where=large, out=np.zeros_like(plain)))
     scale = 10.0 ** np.abs(digits)

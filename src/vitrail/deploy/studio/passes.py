@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,10 +17,12 @@ from torch import Tensor
 
 from vitrail.data.transforms import normalize, to_unit
 from vitrail.deploy.studio.studio_error import StudioError
+from vitrail.explain.evaluating import check_finite
+from vitrail.explain.heads import entropy
+from vitrail.explain.maps import REDUCE, reduce_heads
 from vitrail.explain.record import record
 from vitrail.preprocessing import Preprocessing
 
-Reduce = Literal["mean", "max", "min"]
 GENEROUS = 8  # weights stay in float32 as long as so many looks fit into the budget; float16 beyond that
 
 
@@ -109,10 +111,7 @@ def run_pass(
         else:
             logits = model(images)[0].float()
         probabilities = logits.sigmoid() if model.multi_label else logits.softmax(-1)
-    if not torch.isfinite(probabilities).all():
-        raise StudioError(
-            "This model computes numbers that are not finite: its weights are broken, or its training has diverged."
-        )
+    check_finite(probabilities)
     return probabilities, layers, 1000 * (time.perf_counter() - start)
 
 
@@ -146,10 +145,9 @@ def choose_layer(look: Look, layer: int) -> Float[Tensor, "h n m"]:
 
 def choose_heads(weights: Float[Tensor, "h n m"], head: str) -> Float[Tensor, "n m"]:
     """One head by number, or the mean, largest or smallest weight of all."""
-    if head in ("mean", "max", "min"):
-        return (
-            weights.float().mean(0) if head == "mean" else weights.amax(0).float() if head == "max" else weights.amin(0).float()
-        )
+    for how in REDUCE:
+        if head == how:
+            return reduce_heads(weights.float()[None], how)[0]
     if not 0 <= to_number(head) < len(weights):
         raise StudioError(f"Head {head[:20]} does not exist: choose 0 to {len(weights) - 1}, mean, max or min.")
     return weights[to_number(head)].float()
@@ -181,14 +179,13 @@ def attention_row(look: Look, *, layer: int, head: str, query: str) -> dict[str,
     # Cut before the heads are reduced: a hover takes one row of each head, not all.
     row = choose_heads(weights.float().mean(1, keepdim=True) if token is None else weights[:, token : token + 1], head)[0]
     share = (row / row.sum().clamp(min=1e-12)).double()
-    entropy = -(share * share.clamp(min=1e-300).log2()).sum()
     cells = row[look.prefix :]
     distance = None if token is None or token < look.prefix else mean_distance(cells, look, token - look.prefix)
     return {
         "cells": cells,
         "prefix": row[: look.prefix],
         "sum_prefix": float(row[: look.prefix].sum()),
-        "entropy_bits": max(0.0, float(entropy)),
+        "entropy_bits": max(0.0, float(entropy(share))),
         "distance_pixels": distance,
     }
 

@@ -7,7 +7,7 @@ read an answer (no CORS headers, Cross-Origin-Resource-Policy).
 
 import re
 import secrets
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
@@ -95,6 +95,6 @@ def find_session(headers: Headers) -> tuple[str, bool]:
     return (found, False) if SESSION.fullmatch(found) else (secrets.token_hex(16), True)
 
 
-def error(message: str, status: int, *, allow: Iterable[str] = ()) -> JSONResponse:
+def error(message: str, status: int, *, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """Every error of the studio has this shape."""
-    return JSONResponse({"error": message}, status, headers={"Allow": ", ".join(allow)} if allow else None)
+    return JSONResponse({"error": message}, status, headers=headers)

@@ -1,5 +1,6 @@
 """What the studio does, without a word of HTTP: pictures, looks and their views, for sessions that do not see each other."""
 
+import hashlib
 import json
 import threading
 from collections.abc import Callable, Hashable, Sequence
@@ -13,7 +14,7 @@ from vitrail.deploy.studio import runs
 from vitrail.deploy.studio.flights import Flights
 from vitrail.deploy.studio.numbers import plain
 from vitrail.deploy.studio.passes import GENEROUS, Look, all_rows, arrange, attention_row, prepare_pixels, run_pass
-from vitrail.deploy.studio.samples import Samples, find_samples
+from vitrail.deploy.studio.samples import NONE, Samples, find_samples
 from vitrail.deploy.studio.sessions import MOST_PICTURES, Store
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.studio_model import Facts, Models, StudioModel, identify
@@ -22,6 +23,7 @@ from vitrail.deploy.studio.views import show_colors, show_lens, show_map, show_s
 from vitrail.errors import VitrailError
 
 MOST_PREDICTIONS = 20
+MOST_LOOKS = 1_000  # remembered by what was asked for, so that the same is not computed again
 
 
 class Studio:
@@ -46,12 +48,20 @@ class Studio:
 
     def samples(self, name: str) -> Samples:
         def look_for() -> Samples:
-            if name not in self._samples:
-                model = self.models.get(name)
-                self._samples[name] = find_samples(model.run, model.facts().image_size)
-            return self._samples[name]
+            if name in self._samples:
+                return self._samples[name]
+            model = self.models.find(name)
+            found = find_samples(model.run, model.facts().image_size)
+            if found is not NONE:  # what is not there may come: a disk is mounted, data is downloaded
+                self._samples[name] = found
+            return found
 
         return self.flights.once(("samples", name), look_for)
+
+    def thumbnail(self, name: str, number: int) -> tuple[bytes, str]:
+        samples = self.samples(name)
+        with self._decoding:
+            return samples.thumbnail(number)
 
     # Pictures
 
@@ -60,7 +70,9 @@ class Studio:
             return self._keep_picture(session, read_upload(name, content))
 
     def add_sample(self, session: str, model: str, number: int) -> bytes:
-        return self._keep_picture(session, self.samples(model).picture(number))
+        samples = self.samples(model)
+        with self._decoding:
+            return self._keep_picture(session, samples.picture(number))
 
     def _keep_picture(self, session: str, picture: Picture) -> bytes:
         name = self.store.put(session, picture, most=MOST_PICTURES)
@@ -74,8 +86,8 @@ class Studio:
 
     def look(self, session: str, model: str, picture: str, erased: Sequence[int], order: Sequence[int] | None) -> bytes:
         """One pass, or the one that was made of the same before; who asks for it meanwhile gets the same."""
-        entry = self.models.get(model)
-        key = (session, model, entry.stored, picture, frozenset(erased), None if order is None else tuple(order))
+        entry = self.models.find(model)
+        key = (session, model, entry.stored, picture, digest(erased, order))
         return self.flights.once(key, partial(self._look, key, session, entry, picture, erased, order))
 
     def _look(
@@ -87,11 +99,12 @@ class Studio:
             try:
                 return describe_look(name, self.store.get(session, name, Look), facts, kept)
             except StudioError:
-                del self._looks[key]
+                self._looks.pop(key, None)
         with self._decoding:
             fitted = kept.fit(facts.preprocessing)
         seen = arrange(fitted, facts.grid, erased=erased, order=order)
         fits = facts.attention and facts.attention_bytes < self.store.budget
+        self.models.get(entry.id)  # now it is computed with
         with entry.lock:
             model, version = work(entry.model), entry.version
             probabilities, layers, milliseconds = work(
@@ -109,7 +122,7 @@ class Studio:
             probabilities=probabilities, layers=layers, milliseconds=milliseconds,
         )  # fmt: skip
         name = self.store.put(session, look)
-        if len(self._looks) > 10_000:
+        if len(self._looks) >= MOST_LOOKS:
             self._looks.clear()
         self._looks[key] = name
         return describe_look(name, look, facts, kept)
@@ -131,7 +144,7 @@ class Studio:
         return self._view(session, name, show_colors, layer=layer)
 
     def lens(self, session: str, name: str) -> bytes:
-        labels = self.models.get(self._use(session, name).model).facts().labels
+        labels = self.models.find(self._use(session, name).model).facts().labels
         return self._view(session, name, show_lens, labels=labels)
 
     def steps(self, session: str, name: str, *, layer: int, head: int, query: str) -> bytes:
@@ -189,6 +202,11 @@ class Studio:
         unique = list({run.resolve(): None for run in found})
         names = [run.name for run in unique]
         return [(run, run.name if names.count(run.name) == 1 else f"{run.parent.name}/{run.name}") for run in unique]
+
+
+def digest(erased: Sequence[int], order: Sequence[int] | None) -> str:
+    """Of which cells are erased, however often and in whatever order they are named, and of where cells are; of one length for any grid."""
+    return hashlib.sha256(repr((sorted(set(erased)), None if order is None else list(order))).encode()).hexdigest()
 
 
 def describe_look(name: str, look: Look, facts: Facts, picture: Picture) -> bytes:

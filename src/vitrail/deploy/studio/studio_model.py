@@ -14,6 +14,7 @@ from vitrail.deploy.studio.runs import describe_score, find_run_folders
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.errors import VitrailError
 from vitrail.explain.cells import features_grid
+from vitrail.explain.lens import has_lens
 from vitrail.explain.methods import METHODS, methods_for
 from vitrail.explain.positions import Similarity, position_similarity
 from vitrail.learn.training.run_folder import CONFIG as CONFIG_YAML
@@ -31,7 +32,6 @@ class Facts:
     """What config.json says of a model, and what follows from it."""
 
     architecture: str
-    config: Any
     labels: tuple[str, ...]
     multi_label: bool
     preprocessing: Preprocessing
@@ -44,6 +44,7 @@ class Facts:
     tokens: int  # of the first layer, prefix included, the elements of a group counted once
     pool: str
     position: str | None
+    tokenizer: str | None  # how a vit makes tokens of pixels: patch, conv or resnet
     parameters: int
     attention: bool
     lens: bool
@@ -79,6 +80,7 @@ class Facts:
             "heads": self.heads,
             "pool": self.pool,
             "position": self.position,
+            "tokenizer": self.tokenizer,
             "parameters": self.parameters,
             "methods": self.methods,
             "attention": self.attention,
@@ -103,6 +105,8 @@ class StudioModel:
 
     def facts(self) -> Facts:
         """Weights are not read; a model that is still training has the same config all along."""
+        if self._facts is not None:  # without the lock: it is held through whole passes
+            return self._facts
         with self.lock:
             if self._facts is None:
                 self._facts = read_facts(self.folder)
@@ -125,7 +129,12 @@ class StudioModel:
             return self._similarity
 
     def unload(self) -> None:
-        self._model = None
+        """Let go of the weights, unless somebody computes with them right now."""
+        if self.lock.acquire(blocking=False):
+            try:
+                self._model = self._similarity = None
+            finally:
+                self.lock.release()
 
     @property
     def stored(self) -> object:
@@ -163,18 +172,27 @@ class Models:
             model.name = f"{model.run.parent.name}/{model.run.name}" if shared else model.run.name or str(model.run)
         return unique
 
+    def find(self, name: str) -> StudioModel:
+        """By id, for what needs no weights."""
+        if name not in self._known:
+            self.present()  # may wait for a model's lock, so `_lock` is not held
+        found = self._known.get(name)
+        if found is None:
+            raise StudioError("There is no such model in this studio.", 404)
+        return found
+
     def get(self, name: str) -> StudioModel:
-        """By id; it becomes one of the few that stay in memory."""
+        """By id, to compute with; it becomes one of the few that stay in memory."""
+        found = self.find(name)
         with self._lock:
-            if name not in self._known:
-                self.present()
-            if name not in self._known:
-                raise StudioError("There is no such model in this studio.", 404)
             self._loaded[name] = None
             self._loaded.move_to_end(name)
             while len(self._loaded) > MOST_LOADED:
-                self._known[self._loaded.popitem(last=False)[0]].unload()
-            return self._known[name]
+                self._loaded.popitem(last=False)
+            for other, model in self._known.items():  # all: one that was busy when its turn came is let go now
+                if other not in self._loaded:
+                    model.unload()
+        return found
 
     def _named(self, source: str) -> list[StudioModel]:
         path = Path(source).expanduser()
@@ -249,7 +267,6 @@ def read_facts(folder: Path) -> Facts:
     prefix = int(getattr(config, "prefix", 0))
     return Facts(
         architecture=name,
-        config=config,
         labels=tuple(found["labels"] or (f"LABEL_{number}" for number in range(config.num_classes))),
         multi_label=bool(found.get("multi_label", False)),
         preprocessing=from_record(Preprocessing, found["preprocessing"], what=f"{path}: preprocessing"),
@@ -262,9 +279,10 @@ def read_facts(folder: Path) -> Facts:
         tokens=prefix + tokens,
         pool=getattr(model.head, "pool_by", "none"),
         position=getattr(model.config, "position", None),
+        tokenizer=getattr(config, "tokenizer", None),
         parameters=count_parameters(model),
         attention=bool(attentions) and all("weights" in module.kernel.supports for module in attentions),
-        lens=name == "vit",
+        lens=has_lens(model),
         similarity=has_similarity(model),
         methods=tuple({"name": name, "words": METHODS[name].words} for name in methods_for(model)),
     )

@@ -14,12 +14,13 @@ from torch import Tensor
 
 from vitrail.deploy.studio.passes import Look, choose_heads, choose_layer, find_query, prepare_pixels
 from vitrail.deploy.studio.studio_error import StudioError
+from vitrail.explain.cells import spatial
 from vitrail.explain.colors import token_colors
 from vitrail.explain.lens import logit_lens
 from vitrail.explain.methods import METHODS, default_method, explain_map
 from vitrail.explain.positions import Similarity
 from vitrail.explain.steps import six_steps
-from vitrail.tokens import Tokens
+from vitrail.tokens import Grid, Tokens
 
 MOST_NUMBERS = 64  # of a token's vector: a page shows no more
 
@@ -84,6 +85,7 @@ def show_steps(model: Any, look: Look, *, layer: int, head: int, query: str) -> 
         raise StudioError('The six steps are those of one query: choose a cell or "class".')
     cell = None if token < look.prefix else divmod(token - look.prefix, look.grid[1])
     steps = six_steps(model, images_of(model, look), layer=layer, head=head, query=cell)
+    check_grid(look, steps.places.grid)
     return {
         "asker": steps.asker,
         "names": steps.names,
@@ -110,7 +112,8 @@ def show_token(model: Any, look: Look, *, query: str) -> dict[str, Any]:
         plain = model.tokenizer(images_of(model, look))
         if getattr(model, "prefix", None) is not None:
             plain = model.prefix(plain)
-        placed = model.embed(images_of(model, look)) if hasattr(model, "embed") else plain
+        check_grid(look, plain.grid)
+        placed = model.position.embed(plain) if hasattr(model, "position") else plain
         embedding, position = plain.x[0, token], placed.x[0, token] - plain.x[0, token]
     adds = bool((placed.x != plain.x).any())
     return {
@@ -118,6 +121,12 @@ def show_token(model: Any, look: Look, *, query: str) -> dict[str, Any]:
         "position": position[:MOST_NUMBERS] if adds else None,
         "width": len(embedding),
     }
+
+
+def check_grid(look: Look, grid: Grid) -> None:
+    """Whether a cell of the page is a token; of a group network the page shows the grid behind its last pooling."""
+    if spatial(grid) != look.grid:
+        raise StudioError("The tokens of this model stand on another grid than the page shows.")
 
 
 def show_similarity(found: Similarity | str, cell: int) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from vitrail.learn.training.event_log import EventLog
 from vitrail.learn.training.sharding import gather_weights, is_sharded
 from vitrail.learn.training.state import Row
 from vitrail.models.folder import save
+from vitrail.run_files import read_rows
 from vitrail.version import __version__
 
 CONFIG, RESULTS = "config.yaml", "results.csv"
@@ -98,8 +99,7 @@ class RunFolder:
 def read_results(folder: Path) -> list[Row]:
     """The rows of a run's results.csv: numbers by name, those that a row does not have left out; nothing where there is no table."""
     try:
-        with (folder / RESULTS).open(newline="", encoding="utf-8") as file:
-            return [{name: float(value) for name, value in row.items() if value} for row in csv.DictReader(file)]
+        return read_rows(folder / RESULTS)
     except (OSError, ValueError, TypeError, AttributeError, csv.Error):  # written by us; edited, it is only not shown
         return []
 
