@@ -49,12 +49,30 @@ def site(tmp_path_factory, quick_report):
     model = vt.create_model("vit_nano_patch4_32", image_size=(24, 16), num_classes=4, pool="class", prefix=1, depth=2)
     model.labels, model.preprocessing = EVIL, Preprocessing(size=(24, 16), channels=3, fit="squash")
     vt.save(model, hostile)
+    for name, kind, options in (
+        ("registers", "vit_nano_patch4_32", {"image_size": (16, 16), "num_classes": 3, "prefix": 2, "depth": 2}),
+        ("group", "gsa_p4_small", {"image_size": (12, 12), "num_classes": 3}),
+    ):
+        model = vt.create_model(kind, **options)
+        n = model.config.in_channels
+        how = Preprocessing(size=options["image_size"], channels=n, mean=(0.5,) * n, std=(0.5,) * n, fit="squash")
+        model.labels, model.preprocessing = ("a", "b", "c"), how
+        vt.save(model, folder / name)
+    several = folder / "several"
+    several.mkdir()
+    several.joinpath("config.yaml").write_text("data: digits\nepochs: 2\nmodel: x\nminutes: null\n")
+    several.joinpath("results.csv").write_text(
+        "epoch,train_loss,val_loss,val_map,lr,seconds\n1,2.0,1.9,0.5,0.001,30\n2,1.0,1.1,0.75,0.001,60\n"
+    )
     growing.mkdir()
     growing.joinpath("config.yaml").write_text("data: digits\nepochs: 5\nmodel: x\nminutes: null\n")
     growing.joinpath("results.csv").write_text(GROWING)
     with bind("127.0.0.1", 0) as listening:
         port = listening.getsockname()[1]
-        studio = Studio(Models([str(patches), str(conv), str(hostile), str(folder)]), budget=64 << 20)
+        studio = Studio(
+            Models([str(path) for path in (patches, conv, hostile, folder / "registers", folder / "group", folder)]),
+            budget=64 << 20,
+        )
         server = uvicorn.Server(uvicorn.Config(make_app(studio, port=port), log_level="error", ws="none"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
@@ -385,6 +403,17 @@ def test_runs_are_read_again_while_they_train(visit, site):
     shows(tab, "#run-words", "epoch 3 of 5.*90.0\u00a0%, epoch 3")
     assert tab.evaluate(path).count("L") == 2
     assert tab.locator(".curves svg").count() == 3
+    tab.click(".run:has-text('several')")
+    shows(tab, "#run-words", "best validation mAP 75.0\u00a0%, epoch 2")
+    assert "Validation mAP" in tab.locator(".curves figcaption").all_inner_texts()
+    asked = []
+    tab.on("request", lambda request: asked.append(request.url) if request.url.endswith("/api/runs") else None)
+    for _ in range(4):  # closed and opened twice, while the first answer may still be on its way
+        tab.evaluate("document.querySelector('#runs').click()")
+    tab.locator(".run[aria-pressed=true]").focus()
+    tab.wait_for_timeout(4300)
+    assert 2 <= len(asked) <= 5  # two at once, and then one every two seconds: not two
+    assert tab.evaluate("document.activeElement.dataset.id") == tab.get_attribute(".run[aria-pressed=true]", "data-id")
     tab.click("#runs")
     assert tab.locator(".window").is_visible()
 
@@ -399,6 +428,7 @@ def test_bad_files_get_one_line_and_the_page_goes_on(visit):
         tab.wait_for_selector("#toast:not([hidden])")
         assert len(tab.inner_text("#toast")) > 15
         assert "\n" not in tab.inner_text("#toast")
+        hears(tab, re.escape(tab.inner_text("#toast")))
     assert all("Failed to load resource" in text for text in tab.complaints)  # the browser's own note of a 4xx
     tab.complaints.clear()
     assert numbers(tab) == before
@@ -425,6 +455,130 @@ def test_a_look_that_the_server_forgot_is_run_again(visit):
     assert not tab.locator("#toast").is_visible()
     assert [text for text in tab.complaints if "410" not in text] == []
     tab.complaints.clear()
+
+
+def test_a_model_that_has_learned_more_answers_anew(visit):
+    tab = visit()
+    gone = []
+
+    def forget(route):
+        if gone:
+            route.continue_()
+        else:
+            gone.append(route.request.url)
+            route.fulfill(
+                status=410, body=json.dumps({"error": "The model has learned more."}), content_type="application/json"
+            )
+
+    def learned(route):
+        look = route.fetch().json()
+        look["predictions"] = [{**row, "score": 0.9 if i == 0 else 0.01} for i, row in enumerate(look["predictions"])]
+        route.fulfill(json=look)
+
+    tab.route("**/attention?layer=2*", forget)
+    tab.route("**/api/looks", learned)
+    tab.keyboard.press("[")
+    shows(tab, ".answer .first .score", "90.0")
+    shows(tab, ".legend p", "layer 3 of 4")
+    settle(tab)
+    assert not tab.locator("#toast").is_visible()
+    assert tab.locator(".bars.touched").count() == 0
+    tab.unroute_all()
+    assert [text for text in tab.complaints if "410" not in text] == []
+    tab.complaints.clear()
+
+
+def test_the_last_picture_that_was_chosen_stays(visit):
+    tab = visit()
+    held = []
+    tab.route("**/api/pictures", lambda route: route.continue_() if held else held.append(route))
+    pressed = "() => [...document.querySelectorAll('.sample')].findIndex(one => one.getAttribute('aria-pressed') === 'true')"
+    tab.locator(".sample").nth(1).click()
+    tab.locator(".sample").nth(2).click()
+    until(tab, f"() => ({pressed})() === 2")
+    settle(tab)
+    seen = numbers(tab)
+    held[0].continue_()  # the answer to the first click comes last
+    tab.wait_for_timeout(400)
+    settle(tab)
+    assert tab.evaluate(pressed) == 2
+    assert numbers(tab) == seen
+    tab.unroute_all()
+    failing = []
+    tab.route("**/api/looks", lambda route: route.continue_() if failing else failing.append(route))
+    tab.locator(".sample").nth(3).click()
+    until(tab, f"() => ({pressed})() === 3")
+    tab.locator(".sample").nth(4).click()
+    until(tab, f"() => ({pressed})() === 4")
+    failing[0].fulfill(status=500, json={"error": "Out of luck."})  # one pass fails: the picture chosen meanwhile has its turn
+    shows(tab, "#toast", "Out of luck")
+    settle(tab)
+    now = numbers(tab)
+    tab.unroute_all()
+    tab.keyboard.press("0")
+    settle(tab)
+    assert numbers(tab) == now != seen
+    assert all("500" in text for text in tab.complaints)
+    tab.complaints.clear()
+
+
+def test_a_studio_without_samples_says_how_to_begin(visit):
+    tab = visit()
+    tab.route("**/samples", lambda route: route.fulfill(json={"samples": []}))
+    tab.reload()
+    tab.wait_for_selector("body[data-ready]")
+    assert tab.locator(".empty").is_visible()
+    drop(tab, "begin.png", file_of(Image.new("RGB", (32, 32), "red")))
+    tab.wait_for_selector(".answer li")
+    assert tab.locator(".empty").count() == 0
+    settle(tab)
+    tab.unroute_all()
+
+
+def test_tokens_of_groups_and_registers_are_named_as_what_they_are(visit):
+    tab = visit()
+    picture = file_of(Image.linear_gradient("L").resize((48, 48)).convert("RGB"))
+    tab.select_option("#model", label="registers")
+    drop(tab, "one.png", picture)
+    hears(tab, "one.png")
+    settle(tab)
+    assert "on tokens that are no patch" in tab.inner_text(".facts")
+    tab.click("#tab-steps")
+    until(tab, "() => document.querySelectorAll('.six tbody tr').length === 7")
+    badges = tab.locator(".six .badge").all_inner_texts()
+    assert not any("cls" in text for text in badges)
+    tab.select_option("#model", label="group")
+    drop(tab, "two.png", picture)
+    hears(tab, "two.png")
+    shows(tab, ".six .badge", r"\(\d+, \d+, \d+\)")
+    settle(tab)
+    assert tab.locator(".six .badge span.prefix").count() == 0
+    before = glass(tab)
+    for row in range(7):  # each of them stands on a patch that can be marked
+        tab.locator(".six tbody tr").nth(row).focus()
+        until(tab, "before => document.querySelector('.window canvas').toDataURL() !== before", before)
+        assert tab.evaluate("document.activeElement.dataset.id") == str(row)
+
+
+def test_convolutions_are_said_to_see_more_than_the_pane(visit):
+    tab = visit()
+
+    def tell(route):
+        found = route.fetch().json()
+        for model in found if isinstance(found, list) else found["models"]:
+            model["tokenizer"] = "conv" if model["name"] == "conv" else "patch"
+        route.fulfill(json=found)
+
+    tab.route("**/api/models", tell)
+    tab.reload()
+    tab.wait_for_selector("body[data-ready]")
+    tab.click("#tab-token")
+    shows(tab, ".strips", "times learned weights")
+    tab.select_option("#model", label="conv")
+    shows(tab, ".strips", "convolutions read the pane and its surroundings")
+    assert " = " not in tab.inner_text(".pixels")
+    settle(tab)
+    tab.unroute_all()
 
 
 def test_a_phone_taps_and_nothing_is_wider_than_it(visit):
@@ -493,6 +647,29 @@ def test_the_keyboard_alone_reaches_everything(visit):
     tab.keyboard.press("ArrowDown")  # a chooser keeps its arrows
     assert tab.input_value("#model") == tab.evaluate("document.querySelectorAll('#model option')[1].value")
     settle(tab)
+
+
+def test_rows_mark_by_focus_and_letters_can_be_kept_to_the_picture(visit):
+    tab = visit()
+    before = glass(tab)
+    tab.locator(".strongest li").nth(1).focus()
+    until(tab, "before => document.querySelector('.window canvas').toDataURL() !== before", before)
+    assert tab.evaluate("document.activeElement.matches('.strongest li:nth-child(2)')")
+    tab.keyboard.press("[")  # other rows, and the focus is still there
+    shows(tab, ".legend p", "layer 3 of 4")
+    settle(tab)
+    assert tab.evaluate("document.activeElement.matches('.strongest li:nth-child(2)')")
+    tab.keyboard.press("?")
+    tab.uncheck("#everywhere")
+    tab.keyboard.press("Escape")
+    tab.keyboard.press("[")
+    tab.locator(".window").focus()
+    tab.keyboard.press("]")
+    shows(tab, ".legend p", "layer 4 of 4")  # of the two keys only the second acted
+    tab.reload()
+    tab.wait_for_selector("body[data-ready]")
+    settle(tab)
+    assert not tab.is_checked("#everywhere")  # remembered
 
 
 def test_light_and_dark_by_the_system_and_by_the_switch(visit):

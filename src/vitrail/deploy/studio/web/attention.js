@@ -1,7 +1,7 @@
 // The view of attention: which layer, which head, which map over the whole picture; and the patches that are attended most.
 
-import { choice, make, slider } from "./dom.js";
-import { crop } from "./crops.js";
+import { choice, make, refill, slider } from "./dom.js";
+import { crop, marking } from "./crops.js";
 import { follow } from "./looks.js";
 import { attentionRest, methodOf, methodRest } from "./shown.js";
 import { change, chosenCell, gridOf, headOf, layerOf, nobody, state } from "./state.js";
@@ -15,7 +15,7 @@ function build() {
   const title = make("h3");
   const note = make("p", { class: "soft note" });
   const box = make("div", {}, controls, note, title, list);
-  const own = { key: "", layer: null, heads: null, methods: null };
+  const own = { key: "", drawn: "", layer: null, heads: null, methods: null };
   return { box, refresh: (one) => refresh(own, { controls, list, title, note }, one) };
 }
 
@@ -34,12 +34,12 @@ function refresh(own, { controls, list, title, note }, one) {
   note.textContent = cell === null && method && state.method !== "attention" ? method.words : "";
   const whole = cell === null || !one.model.attention ? methodOf(one) : null;
   if (whole && (!one.model.attention || state.method !== "attention")) {
-    follow(own, one, methodRest(whole), ({ cells }) => strongest(list, title, one, `Patches that count most, by ${whole.name}`, cells));
+    follow(own, one, methodRest(whole), ({ cells }) => strongest(own, list, title, one, `Patches that count most, by ${whole.name}`, cells));
     return;
   }
   const query = cell ?? nobody(one);
   const words = query === "received" ? "Patches that receive most" : `${capital(asker(query, gridOf(one)))} attends most to`;
-  follow(own, one, attentionRest(one, query), ({ cells }) => strongest(list, title, one, words, cells));
+  follow(own, one, attentionRest(one, query), ({ cells }) => strongest(own, list, title, one, words, cells));
 }
 
 function furnish(own, controls, one) {
@@ -59,17 +59,18 @@ function furnish(own, controls, one) {
   controls.append(make("div", { class: "field" }, make("span", { text: "Picture" }), own.methods.box), own.glass.box);
 }
 
-function strongest(list, title, one, words, cells) {
+function strongest(own, list, title, one, words, cells) {
+  const drawn = [one.look.id, own.wish, Boolean(one.seen)].join("|");
+  if (own.drawn === drawn) return;
+  own.drawn = drawn;
   const grid = gridOf(one);
   title.textContent = words;
   const order = Array.from(cells.keys()).sort((a, b) => cells[b] - cells[a]).slice(0, 5);
   const largest = cells[order[0]] || 1;
-  list.replaceChildren(...order.map((cell) => {
+  refill(list, order.map((cell, rank) => {
     const bar = make("i", { class: "light-fill" });
     bar.style.width = `${(100 * cells[cell]) / largest}%`;
-    const item = make("li", {}, crop(one, cell, 26), make("span", { text: place(cell, grid) }), make("span", { class: "track" }, bar), make("b", { class: "digits", text: percent(cells[cell]) }));
-    item.addEventListener("pointerenter", () => change({ key: cell }));
-    item.addEventListener("pointerleave", () => change({ key: null }));
-    return item;
+    const item = make("li", { "data-id": rank }, crop(one, cell, 26), make("span", { text: place(cell, grid) }), make("span", { class: "track" }, bar), make("b", { class: "digits", text: percent(cells[cell]) }));
+    return marking(item, cell);
   }));
 }

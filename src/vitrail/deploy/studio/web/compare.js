@@ -56,11 +56,7 @@ export function toggleCompare() {
 }
 
 function setSides(sides) {
-  while (stages.length > sides.length) {
-    const stage = stages.pop();
-    stage.gone = true;
-    stage.box.remove();
-  }
+  while (stages.length > sides.length) stages.pop().leave();
   while (stages.length < sides.length) {
     stages.push(makeStage(stages.length));
     find("#stages").append(stages.at(-1).box);

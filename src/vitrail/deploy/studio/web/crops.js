@@ -1,27 +1,32 @@
 // The pixels of one patch, enlarged.
 
 import { make } from "./dom.js";
-import { state } from "./state.js";
+import { change } from "./state.js";
 
-/** A canvas with the patch `cell` as it is on the stage now. */
+/** A canvas with the patch `cell` as the model reads it; empty until that is known. */
 export function crop(one, cell, size = 28) {
   const canvas = make("canvas", { class: "crop", width: 2 * size, height: 2 * size, "aria-hidden": "true" });
   canvas.style.width = canvas.style.height = `${size}px`;
   const { look, seen } = one;
-  const source = seen ?? state.image;
-  if (!source || !look) return canvas;
+  if (!seen || !look) return canvas;
   const [rows, columns] = look.grid;
-  const box = seen ? [0, 0, seen.width, seen.height] : [0, 0, source.width, source.height];
-  const [w, h] = [box[2] / columns, box[3] / rows];
+  const [w, h] = [seen.width / columns, seen.height / rows];
   const context = canvas.getContext("2d");
   context.imageSmoothingEnabled = false;
-  context.drawImage(source, (cell % columns) * w, Math.floor(cell / columns) * h, w, h, 0, 0, 2 * size, 2 * size);
+  context.drawImage(seen, (cell % columns) * w, Math.floor(cell / columns) * h, w, h, 0, 0, 2 * size, 2 * size);
   return canvas;
 }
 
-/** How a token is shown in a table: its patch and its name. */
-export function tokenBadge(one, token, name) {
-  const prefix = one.look.prefix ?? 0;
-  const picture = token < prefix ? make("span", { class: "crop prefix", text: "cls" }) : crop(one, token - prefix, 24);
+/** How a token is shown in a table: the patch it stands on (null: none) and its name. */
+export function tokenBadge(one, cell, name) {
+  const picture = cell === null ? make("span", { class: "crop prefix", text: name === "class" ? "cls" : "reg" }) : crop(one, cell, 24);
   return make("span", { class: "badge" }, picture, make("span", { text: name }));
+}
+
+/** Pointing at a row, or reaching it with the keyboard, marks its patch on the stage. */
+export function marking(row, cell) {
+  row.tabIndex = 0;
+  for (const name of ["pointerenter", "focus"]) row.addEventListener(name, () => change({ key: cell }));
+  for (const name of ["pointerleave", "blur"]) row.addEventListener(name, () => change({ key: null }));
+  return row;
 }

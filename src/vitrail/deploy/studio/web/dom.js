@@ -25,6 +25,13 @@ function furnish(element, attributes, children) {
 
 export const find = (selector) => document.querySelector(selector);
 
+/** New children; the focus stays on the one with the same data-id. */
+export function refill(box, children) {
+  const id = box.contains(document.activeElement) ? document.activeElement.dataset.id : undefined;
+  box.replaceChildren(...children);
+  if (id !== undefined) [...box.querySelectorAll("[data-id]")].find(({ dataset }) => dataset.id === id)?.focus({ preventScroll: true });
+}
+
 /** A row of buttons of which one is pressed. `choices`: [value, words, hint?]; returns the element and `press(value)`. */
 export function choice(label, choices, chosen, react, extra = "") {
   const buttons = new Map();

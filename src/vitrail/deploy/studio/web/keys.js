@@ -13,11 +13,34 @@ const LIST = [
   ["1 … 7", "the views"], ["c", "compare two models"], ["v", "as the model reads it, or as it is"], ["t", "guided tour"], ["u", "training runs"], ["?", "these keys"], ["Esc", "leave"],
 ];
 
+const KEY = "vitrail-keys";
+let everywhere = true; // or with the focus on the picture alone, for those whose fingers or voice press letters unasked
+
+function makeSwitch() {
+  const box = make("input", { type: "checkbox", id: "everywhere" });
+  try {
+    everywhere = localStorage.getItem(KEY) !== "picture";
+  } catch {
+    // a browser may forbid it: then the choice lasts as long as the page
+  }
+  box.checked = everywhere;
+  box.addEventListener("change", () => {
+    everywhere = box.checked;
+    try {
+      localStorage.setItem(KEY, everywhere ? "everywhere" : "picture");
+    } catch {
+      // see above
+    }
+  });
+  return make("label", { class: "switch" }, box, "Letters, digits and signs act everywhere, not only with the focus on the picture");
+}
+
 export function makeKeys() {
   const help = find("#help");
   help.append(
     make("h2", { id: "help-title", text: "Keys" }),
     make("dl", {}, ...LIST.map(([key, words]) => make("div", {}, make("dt", {}, ...key.split("  ").map((one) => make("kbd", { text: one }))), make("dd", { text: words })))),
+    makeSwitch(),
     make("button", { type: "button", class: "chief", text: "Close", onclick: () => help.close() }));
   help.addEventListener("click", (event) => event.target === help && help.close());
   find("#keys").addEventListener("click", () => help.showModal());
@@ -68,7 +91,7 @@ function pressed(event) {
     else movePatch(0, 0);
   } else {
     const act = ACTS[event.key] ?? (/^[1-7]$/.test(event.key) ? () => document.querySelectorAll("#tabs [role=tab]")[event.key - 1].click() : null);
-    if (!act || (!seen && !["t", "u", "?"].includes(event.key))) return;
+    if (!act || !(everywhere || target.closest?.(".window")) || (!seen && !["t", "u", "?"].includes(event.key))) return;
     act();
   }
   event.preventDefault();

@@ -13,17 +13,16 @@ export function newSide(model) {
 export function run(one) {
   one.again = true;
   one.running ??= (async () => {
-    try {
-      while (one.again) {
-        one.again = false;
+    while (one.again) {
+      one.again = false;
+      try {
         await pass(one);
+      } catch (error) {
+        complain(error); // what was wished for meanwhile still has its turn
       }
-    } catch (error) {
-      complain(error);
-    } finally {
-      one.running = null;
-      change({ version: state.version + 1 });
     }
+    one.running = null;
+    change({ version: state.version + 1 });
   })();
   change({ version: state.version + 1 });
   return one.running;
@@ -47,7 +46,7 @@ async function pass(one) {
     one.before = { picture, scores: new Map(untouched.predictions.map(({ index, label, score }) => [index ?? label, score])), best: untouched.predictions[0] };
   }
   one.flights.forEach(({ stop }) => stop.abort());
-  Object.assign(one, { look, touched, answers: new Map(), flights: new Map(), seen: null, seeing: true, seenFor: { erased, order } });
+  Object.assign(one, { look, touched, answers: new Map(), flights: new Map(), seen: null, seeing: true, seenFor: { picture, erased, order } });
   change({ version: state.version + 1 });
   const arrived = (image) => {
     if (one.look !== look) return;
@@ -92,8 +91,12 @@ async function question(one, rest, signal) {
     return await get(address(), signal);
   } catch (error) {
     if (error.status !== 410 || one.look !== look) throw error;
-    const { erased, order } = one.seenFor;
-    const again = await post("/api/looks", { model: one.model.id, picture: state.picture.id, erased, order });
+    const again = await post("/api/looks", { model: one.model.id, ...one.seenFor });
+    if (one.look === look && JSON.stringify(again.predictions) !== JSON.stringify(look.predictions)) {
+      Object.assign(one, { before: null, lasting: new Map() }); // the model has learned more: nothing that is shown is true of it
+      run(one);
+      throw new DOMException("The model has learned more.", "AbortError");
+    }
     if (one.look === look) look.id = again.id; // the same numbers under another name: what is drawn stays
     return get(address(), signal);
   }
@@ -124,9 +127,17 @@ export function forget(one, kept) {
 
 export const isStale = (error) => error.name === "AbortError";
 
-/** Puts a picture on the stage and looks at it with every model. */
-export async function show(picture) {
+let wishes = 0;
+
+/** Of the wishes for a picture the last one counts, whichever answer comes last. */
+export const newWish = () => (wishes += 1);
+export const lastWish = () => wishes;
+
+/** Puts a picture on the stage and looks at it with every model, unless another one has been wished for meanwhile. */
+export async function show(picture, mine = newWish()) {
+  if (mine !== wishes) return;
   const image = await loadImage(pictureAddress(picture.id));
+  if (mine !== wishes) return;
   for (const one of state.sides) Object.assign(one, { erased: new Set(), order: null, before: null });
   change({ picture, image, pinned: null, hovered: null });
   await runAll();

@@ -2,7 +2,7 @@
 
 import { find, make } from "./dom.js";
 import { pick, samples, upload } from "./api.js";
-import { show } from "./looks.js";
+import { lastWish, newWish, show } from "./looks.js";
 import { announce, complain } from "./said.js";
 import { change, state, watch } from "./state.js";
 
@@ -38,19 +38,21 @@ function refresh(changed) {
 
 /** The samples of a model, the first of them on the stage if there is no picture yet. */
 export async function loadSamples(model) {
+  const wished = lastWish();
   const found = await samples(model.id).catch(() => []);
   if (state.sides[0]?.model !== model) return;
   change({ samples: found.map((sample) => ({ ...sample, id: String(sample.id), raw: sample.id, model: model.id })) });
   const before = state.models.find(({ id }) => id === state.picture?.model);
   const stale = before !== undefined && before.labels.join("|") !== model.labels.join("|"); // a sample of other data
-  if ((!state.picture || stale) && state.samples.length) await choose(state.samples[0]);
+  if ((!state.picture || stale) && state.samples.length && wished === lastWish()) await choose(state.samples[0]);
 }
 
 export async function choose(sample) {
+  const mine = newWish();
   try {
     const picture = await pick(sample.model, sample.raw);
-    await show({ ...picture, sample: sample.id, model: sample.model, label: sample.label });
-    announce(`Sample on the stage: ${sample.label}.`);
+    await show({ ...picture, sample: sample.id, model: sample.model, label: sample.label }, mine);
+    if (mine === lastWish()) announce(`Sample on the stage: ${sample.label}.`);
   } catch (error) {
     complain(error);
   }
@@ -58,9 +60,11 @@ export async function choose(sample) {
 
 /** A file of the person; whatever is wrong with it is said in one line, and the page goes on. */
 export async function take(file) {
+  const mine = newWish();
   try {
     const picture = await upload(file);
-    await show(picture);
+    await show(picture, mine);
+    if (mine !== lastWish()) return;
     announce(`On the stage: ${picture.name}.`);
     if (picture.note) complain({ message: picture.note });
   } catch (error) {

@@ -2,14 +2,14 @@
 
 import { curve, runs } from "./api.js";
 import { lineChart } from "./chart.js";
-import { find, make } from "./dom.js";
+import { find, make, refill } from "./dom.js";
 import { complain } from "./said.js";
 import { LINES } from "./scales.js";
 import { number, percent } from "./words.js";
 
 const PAUSE = 2000;
 const rows = new Map(); // run -> rows by epoch
-const own = { open: false, timer: 0, chosen: null, list: [], reached: true };
+const own = { open: false, round: 0, timer: 0, chosen: null, list: [], reached: true };
 
 export function makeRuns() {
   own.table = make("div", { class: "run-list", role: "group", "aria-label": "Runs" });
@@ -30,25 +30,28 @@ export function toggleRuns() {
   find("#runs").setAttribute("aria-pressed", String(own.open));
   document.body.classList.toggle("at-runs", own.open);
   clearTimeout(own.timer);
-  if (own.open) poll();
+  own.round += 1;
+  if (own.open) poll(own.round);
 }
 
 export const closeRuns = () => own.open && toggleRuns();
 
-async function poll() {
+async function poll(mine) {
   try {
     if (!document.hidden) {
-      own.list = await runs();
+      const found = await runs();
+      if (mine !== own.round) return; // closed meanwhile, and perhaps opened again
+      own.list = found;
       own.chosen = own.list.find(({ id }) => id === own.chosen)?.id ?? own.list[0]?.id ?? null;
       if (own.chosen !== null) await read(own.chosen);
       paint();
     }
     own.reached = true;
   } catch (error) {
-    if (own.reached) complain(error); // once, not every two seconds
+    if (own.reached && mine === own.round) complain(error); // once, not every two seconds
     own.reached = false;
   }
-  if (own.open) own.timer = setTimeout(poll, PAUSE);
+  if (mine === own.round) own.timer = setTimeout(() => poll(mine), PAUSE);
 }
 
 async function read(id) {
@@ -60,7 +63,7 @@ async function read(id) {
 }
 
 function paint() {
-  own.table.replaceChildren(...own.list.map(runRow));
+  refill(own.table, own.list.map(runRow));
   const run = own.list.find(({ id }) => id === own.chosen);
   own.title.textContent = run ? run.name : "No run yet";
   if (!run) {
@@ -73,13 +76,17 @@ function paint() {
   if (history.length) {
     const last = history.at(-1);
     if (Number.isFinite(last.val_loss)) told.push(`validation loss ${number(last.val_loss)}`);
-    const best = history.reduce((top, row) => ((row.val_accuracy ?? -1) > (top.val_accuracy ?? -1) ? row : top), history[0]);
-    if (Number.isFinite(best.val_accuracy)) told.push(`best validation accuracy ${percent(best.val_accuracy)}, epoch ${best.epoch}`);
+    const [key, name] = metric(history);
+    const best = history.reduce((top, row) => ((row[key] ?? -1) > (top[key] ?? -1) ? row : top), history[0]);
+    if (Number.isFinite(best[key])) told.push(`best validation ${name} ${percent(best[key])}, epoch ${best.epoch}`);
   }
   if (run.score) told.push(run.score);
   own.words.textContent = told.join(" · ");
   own.charts.replaceChildren(...charts(history, run));
 }
+
+/** What is told of a run: of one with several labels a picture the mean average precision. */
+const metric = (history) => (history.some(({ val_map: map }) => Number.isFinite(map)) ? ["val_map", "mAP"] : ["val_accuracy", "accuracy"]);
 
 function runRow(run) {
   const done = run.of ? Math.min(1, run.epochs / run.of) : run.state === "finished" ? 1 : 0;
@@ -105,9 +112,10 @@ function charts(history, run) {
   if (!history.length) return [make("p", { class: "soft", text: "No epoch has been finished yet." })];
   const last = Math.max(run.of || 0, history.at(-1).epoch, 2);
   const line = (name, key, color) => ({ name, color, points: history.map((row) => [row.epoch, row[key] ?? NaN]) });
+  const [key, name] = metric(history);
   const specs = [
     ["Loss", [line("training", "train_loss", LINES[1]), line("validation", "val_loss", LINES[0])], (value) => number(value), true],
-    ["Validation accuracy", [line("", "val_accuracy", LINES[0])], (value) => `${number(100 * value)} %`, false],
+    [`Validation ${name}`, [line("", key, LINES[0])], (value) => `${number(100 * value)} %`, false],
     ["Learning rate", [line("", "lr", LINES[5])], (value) => number(value), true],
   ];
   const columns = getComputedStyle(own.charts).gridTemplateColumns.split(" ").length;

@@ -5,6 +5,7 @@ import { find } from "./dom.js";
 let timer = 0;
 let last = "";
 let news = "";
+let alarm = "";
 let leaving = 0;
 
 /** For the live region: said once things rest, so that sweeping over patches does not chatter. What is said again is not repeated. */
@@ -23,17 +24,19 @@ export function announce(words) {
 function speak() {
   clearTimeout(timer);
   timer = setTimeout(() => {
-    find("#said").textContent = `${news} ${last}`.trim();
-    news = "";
+    find("#said").textContent = [alarm, news, last].filter(Boolean).join(" ");
+    alarm = news = "";
   }, 120);
 }
 
-/** One line at the foot of the page that goes by itself. */
+/** One line at the foot of the page that goes by itself; said first of all. */
 export function toast(words) {
   const box = find("#toast");
   clearTimeout(leaving);
   box.textContent = words;
   box.hidden = false;
+  alarm = words;
+  speak();
   leaving = setTimeout(() => (box.hidden = true), Math.max(5000, 70 * words.length));
 }
 

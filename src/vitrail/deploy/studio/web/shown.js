@@ -44,7 +44,8 @@ function attentionWish(one, query, head = headOf(one)) {
         ? `${capital(place(top, grid))} receives most attention, ${percent(cells[top])}.`
         : `${capital(who)}: ${told} ${place(top, grid)}, ${percent(cells[top])}.`;
       const facts = [];
-      if (answer.sum_prefix > 0) facts.push(["on the class token", percent(answer.sum_prefix), "Share of the attention that goes to tokens that are no patch."]);
+      const apart = one.look.prefix === 1 && one.model.pool === "class" ? "on the class token" : "on tokens that are no patch";
+      if (answer.sum_prefix > 0) facts.push([apart, percent(answer.sum_prefix), "Share of the attention that goes to tokens that are no patch."]);
       if (Number.isFinite(answer.entropy_bits) && answer.entropy_bits !== null) {
         facts.push(["spread", `${number(answer.entropy_bits)} bits`, "Entropy of the weights: 0 is one patch only; all alike would be the logarithm of their number."]);
       }

@@ -25,13 +25,21 @@ export function makeStage(number) {
   const title = make("p", { class: "whose" });
   const legend = makeLegend();
   const box = make("figure", { class: "stage", "data-side": number }, title, make("div", { class: "wall" }, glow, frame), legend.box);
-  const own = { number, canvas, glow, frame, legend, title, box, map: null, values: null, base: null, baseKey: "", gone: false };
+  const own = { number, canvas, glow, frame, legend, title, box, map: null, values: null, base: null, baseKey: "" };
 
   const one = () => state.sides[number];
-  watch(["version", "tab", "layer", "head", "method", "hovered", "pinned", "lensLayer", "colorLayer", "key", "glass", "reads", "sides", "image"], () => {
-    if (!own.gone && one()) refresh(own, one());
+  const unwatch = watch(["version", "tab", "layer", "head", "method", "hovered", "pinned", "lensLayer", "colorLayer", "key", "glass", "reads", "sides", "image"], () => {
+    if (one()) refresh(own, one());
   });
-  new ResizeObserver(() => !own.gone && one() && paintStage(own, one())).observe(frame);
+  const sizes = new ResizeObserver(() => one() && paintStage(own, one()));
+  sizes.observe(frame);
+  own.leave = () => {
+    unwatch();
+    sizes.disconnect();
+    cancelAnimationFrame(own.motion);
+    own.rest = null;
+    box.remove();
+  };
   listen(own, one);
   return own;
 }
@@ -144,7 +152,7 @@ function drawInset(canvas, options) {
 }
 
 /** The kept picture of what the model reads is of this very erasing. */
-const fits = (one) => one.seen && one.seenFor.erased.length === one.erased.size;
+const fits = (one) => one.seen && one.seenFor.erased.length === one.erased.size && one.seenFor.erased.every((cell) => one.erased.has(cell));
 
 function listen(own, one) {
   const { frame } = own;

@@ -25,7 +25,7 @@ export const state = {
   version: 0, // counts looks
 };
 
-const watchers = [];
+let watchers = [];
 let waiting = null;
 
 /** Sets what differs and tells the watchers of these names in the same turn of the event loop. */
@@ -41,9 +41,11 @@ export function change(changes) {
   }
 }
 
-/** Calls `react(names)` after any of `names` has changed. */
+/** Calls `react(names)` after any of `names` has changed, until the function that it returns is called. */
 export function watch(names, react) {
-  watchers.push([new Set(names), react]);
+  const own = [new Set(names), react];
+  watchers = [...watchers, own];
+  return () => (watchers = watchers.filter((other) => other !== own));
 }
 
 function tell() {

@@ -1,11 +1,11 @@
 // Self-attention in six steps with the real numbers of one query: query, keys, scores, scale, softmax, sum.
 
-import { make } from "./dom.js";
-import { tokenBadge } from "./crops.js";
+import { make, refill } from "./dom.js";
+import { marking, tokenBadge } from "./crops.js";
 import { follow } from "./looks.js";
 import { BELOW_ABOVE, paintVector, scaleOf } from "./scales.js";
 import { stepsHead, stepsQuery } from "./shown.js";
-import { cellAt, change, gridOf, layerOf, state } from "./state.js";
+import { cellAt, gridOf, layerOf, state } from "./state.js";
 import { asker, capital, fixed, number, percent, place } from "./words.js";
 
 export const steps = { id: "steps", words: "Six steps", hint: "The arithmetic of attention", able: ({ attention }) => attention, build };
@@ -78,48 +78,53 @@ function tell(one, answer, step) {
   ][step - 1];
 }
 
-function tokenName(one, { names }, token) {
-  const prefix = one.look.prefix ?? 0;
-  return token < prefix ? names?.[token] ?? "class token" : place(token - prefix, gridOf(one));
+/** Whether a layer's tokens are more than the cells: those of a group network stand on elements × a grid that may be finer. */
+const isGroup = (one, { names }) => names.length > one.look.prefix + gridOf(one)[0] * gridOf(one)[1];
+
+function tokenName(one, answer, token) {
+  return token < one.look.prefix || isGroup(one, answer) ? answer.names[token] : place(token - one.look.prefix, gridOf(one));
+}
+
+/** The cell that a token stands on; null: none. The names of a group's tokens are "(element, row, column)". */
+function standsOn(one, answer, token) {
+  if (token < one.look.prefix) return null;
+  if (!isGroup(one, answer)) return token - one.look.prefix;
+  const [rows, columns] = gridOf(one);
+  const [[row, column], [bottom, right]] = [answer.names[token], answer.names.at(-1)].map((name) => name.match(/\d+/g).slice(-2).map(Number));
+  return Math.floor((row * rows) / (bottom + 1)) * columns + Math.floor((column * columns) / (right + 1));
 }
 
 function table(body, one, answer, hovered) {
   const { query, keys, scores, scaled, weights, values, output } = answer;
-  const prefix = weights.length - gridOf(one)[0] * gridOf(one)[1];
-  const order = weights.map((_, i) => i).sort((a, b) => weights[b] - weights[a]).slice(0, ROWS);
-  if (hovered !== null && prefix >= 0) {
-    const at = order.indexOf(hovered + prefix);
-    if (at >= 0) order.splice(at, 1);
-    else order.pop();
-    order.unshift(hovered + prefix);
-  }
+  const sorted = weights.map((_, i) => i).sort((a, b) => weights[b] - weights[a]);
+  const under = hovered === null ? undefined : sorted.find((token) => standsOn(one, answer, token) === hovered);
+  const order = (under === undefined ? sorted : [under, ...sorted.filter((token) => token !== under)]).slice(0, ROWS);
   const largest = Math.max(...weights);
   const within = (rows) => ({ ...scaleOf(rows.flat(), { signed: true }), colors: BELOW_ABOVE });
   const balanced = (scale) => ({ ...scale, low: -Math.max(Math.abs(scale.low), scale.high), high: Math.max(Math.abs(scale.low), scale.high) });
   const keyScale = balanced(within([query, ...order.map((i) => keys[i])]));
   const valueScale = balanced(within([output, ...order.map((i) => values[i])]));
   const head = make("tr", {}, ...[["token", 0], ["key", 2], ["score", 3], ["scaled", 4], ["share", 5], ["value", 6]].map(([text, step]) => make("th", { scope: "col", "data-step": step, text })));
-  const rows = order.map((token) => {
+  const rows = order.map((token, rank) => {
+    const cell = standsOn(one, answer, token);
     const bar = make("i", { class: "light-fill" });
     bar.style.width = `${(100 * weights[token]) / largest}%`;
-    const row = make("tr", { class: hovered !== null && token === hovered + prefix ? "under" : null },
-      make("th", { scope: "row" }, tokenBadge(one, token, tokenName(one, answer, token))),
+    const row = make("tr", { class: token === under ? "under" : null, "data-id": rank },
+      make("th", { scope: "row" }, tokenBadge(one, cell, tokenName(one, answer, token))),
       make("td", { "data-step": 2 }, vector(keys[token], keyScale)),
       make("td", { "data-step": 3, class: "digits", text: fixed(scores[token]) }),
       make("td", { "data-step": 4, class: "digits", text: scaled[token] === null ? "–" : fixed(scaled[token]) }),
       make("td", { "data-step": 5, class: "share" }, make("span", { class: "track" }, bar), make("b", { class: "digits", text: percent(weights[token]) })),
       make("td", { "data-step": 6 }, vector(values[token], valueScale)));
-    row.addEventListener("pointerenter", () => token >= prefix && change({ key: token - prefix }));
-    row.addEventListener("pointerleave", () => change({ key: null }));
-    return row;
+    return cell === null ? row : marking(row, cell);
   });
   const rest = weights.length - order.length;
   const left = 1 - order.reduce((sum, token) => sum + weights[token], 0);
-  body.replaceChildren(
+  refill(body, [
     make("div", { class: "ask", "data-step": 1 }, make("span", { text: "query" }), vector(query, keyScale)),
     make("div", { class: "scroll" }, make("table", {}, make("thead", {}, head), make("tbody", {}, ...rows))),
     make("p", { class: "soft note digits", text: rest > 0 ? `and ${rest} more with ${percent(Math.max(0, left))} together · colors from ${number(keyScale.low)} to ${number(keyScale.high)}` : "" }),
-    make("div", { class: "ask", "data-step": 6 }, make("span", { text: "output" }), vector(output, valueScale)));
+    make("div", { class: "ask", "data-step": 6 }, make("span", { text: "output" }), vector(output, valueScale))]);
 }
 
 function vector(values, scale) {

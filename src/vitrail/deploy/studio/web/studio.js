@@ -9,7 +9,7 @@ import { makePictures } from "./pictures.js";
 import { makePredictions } from "./predictions.js";
 import { makeRuns } from "./runs.js";
 import { complain } from "./said.js";
-import { change } from "./state.js";
+import { change, state, watch } from "./state.js";
 import { makeTheme } from "./theme.js";
 import { makeTour } from "./tour.js";
 import { makeViews } from "./views.js";
@@ -28,7 +28,11 @@ async function wake() {
   makeViews();
   makeTour();
   await useModel(found[0].id);
-  if (!find(".sample")) find("#stages").append(make("p", { class: "soft empty", text: "Choose, drop or paste a picture to begin." }));
+  if (!find(".sample") && !state.picture) {
+    const hint = make("p", { class: "soft empty", text: "Choose, drop or paste a picture to begin." });
+    find("#stages").prepend(hint);
+    watch(["picture"], () => hint.remove());
+  }
   document.body.dataset.ready = "yes";
 }
 

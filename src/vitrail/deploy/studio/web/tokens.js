@@ -12,6 +12,12 @@ export const tokens = { id: "token", words: "Token", hint: "The numbers that a p
 /** The patch whose token is shown: the chosen one, or the middle of the picture. */
 export const tokenCell = (one) => chosenCell(one) ?? cellAt(one, { u: 0.5, v: 0.5 });
 
+/** Who turns a pane into numbers: weights for its own pixels, or layers that see beyond it. */
+export function reader({ tokenizer, patch }) {
+  if (tokenizer === "patch" || (tokenizer === undefined && patch)) return "weights";
+  return tokenizer ? "convolutions" : "the first layers";
+}
+
 function build() {
   const title = make("h3");
   const pixels = make("div", { class: "pixels" });
@@ -28,9 +34,11 @@ function build() {
   function paint(one, cell, { embedding, position, width }) {
     const { patch, channels } = one.model;
     const size = patch ? `${patch[0]} × ${patch[1]} pixels${channels > 1 ? `, ${channels} colors` : ""}` : "pixels";
-    const values = patch ? ` = ${count(patch[0] * patch[1] * (channels || 1), "number")}` : "";
+    const alone = reader(one.model) === "weights"; // its pixels and no others
+    const values = alone && patch ? ` = ${count(patch[0] * patch[1] * (channels || 1), "number")}` : ", read with what surrounds them";
     pixels.replaceChildren(crop(one, cell, 120), make("p", { class: "soft note", text: size + values }));
-    const parts = [strip("The patch as numbers", embedding, `times learned weights: ${count(width ?? embedding.length, "number")}${width > embedding.length ? `, the first ${embedding.length} shown` : ""}`)];
+    const how = alone ? "times learned weights" : `${reader(one.model)} read the pane and its surroundings`;
+    const parts = [strip("The patch as numbers", embedding, `${how}: ${count(width ?? embedding.length, "number")}${width > embedding.length ? `, the first ${embedding.length} shown` : ""}`)];
     if (position) {
       parts.push(strip("Its place as numbers", position, "learned or computed; the same for every picture"));
       parts.push(strip("The token: their sum", embedding.map((value, i) => value + position[i]), "this enters the first layer"));

@@ -4,7 +4,7 @@ import { ask } from "./looks.js";
 import { attentionRest, comparedCell, similarityRest, stepsHead, stepsQuery } from "./shown.js";
 import { cellAt, change, gridOf, headOf, layerOf, pointOf, state } from "./state.js";
 import { stepsRest } from "./steps.js";
-import { tokenCell } from "./tokens.js";
+import { reader, tokenCell } from "./tokens.js";
 import { asker, capital, count, headName, largest, number, percent, place } from "./words.js";
 
 const attends = ({ attention }) => attention;
@@ -42,7 +42,8 @@ export const STEPS = [
     prepare: (one) => change({ tab: "token", ...follow(one) }),
     async words(one) {
       const { embedding, width } = await ask(one, `tokens?query=${tokenCell(one)}`);
-      return `Learned weights turn its pixels into a token of ${count(width ?? embedding.length, "number")}. The first are ${embedding.slice(0, 3).map((value) => number(value)).join(", ")}. From here on the model works with tokens, not with pixels.`;
+      const how = reader(one.model) === "weights" ? "Learned weights turn its pixels" : `${capital(reader(one.model))} read the pane and its surroundings, and turn them`;
+      return `${how} into a token of ${count(width ?? embedding.length, "number")}. The first are ${embedding.slice(0, 3).map((value) => number(value)).join(", ")}. From here on the model works with tokens, not with pixels.`;
     },
   },
   {
