@@ -172,7 +172,7 @@ def larger(data: DataSet, options: argparse.Namespace) -> None:
     axes.set_xlabel("side of the test pictures / side in training")
     axes.set_ylabel("test accuracy, %")
     axes.grid(alpha=0.3)
-    axes.legend()
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     figure.savefig(options.out / "larger.png", dpi=110)
 
 
