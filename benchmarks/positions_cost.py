@@ -3,11 +3,12 @@
     python benchmarks/positions_cost.py                        # ViT-S/16, 224 px, batch 8, inference; about five minutes on two cores
     python benchmarks/positions_cost.py --rounds 2 --size tiny --image 96
 
-All schemes run in one process in turns, the best of several rounds counts, and `none` runs between any two of them, so that
-a slow moment of the machine does not look like a slow scheme.
+All schemes run in one process in turns, and `none` runs between any two of them. A ratio is that of a pass to the mean of the passes of `none` right
+before and after it; the median over the rounds counts, so that a slow moment of the machine does not look like a slow scheme.
 """
 
 import argparse
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -47,17 +48,19 @@ def main() -> None:
     plain, models = build("none"), {name: build(name) for name in options.schemes}
     for model in (plain, *models.values()):
         seconds(model)
-    best, base = dict.fromkeys(models, float("inf")), float("inf")
+    ratios: dict[str, list[float]] = {name: [] for name in models}
+    before = base = seconds(plain)
     for _ in range(options.rounds):
         for name, model in models.items():
-            base = min(base, seconds(plain))
-            best[name] = min(best[name], seconds(model))
+            taken, after = seconds(model), seconds(plain)
+            ratios[name].append(2 * taken / (before + after))
+            before, base = after, min(base, after)
     print(
         f"ViT-{options.size}/16 {options.image} px, batch {options.batch}, inference, {torch.get_num_threads()} threads, "
-        f"best of {options.rounds} rounds; none {1e3 * base:.1f} ms"
+        f"median of {options.rounds} rounds; none takes {1e3 * base:.1f} ms at best"
     )
-    for name, time_taken in sorted(best.items(), key=lambda row: row[1]):
-        print(f"{name:28} {1e3 * time_taken:8.1f} ms  {time_taken / base:6.3f} x none")
+    for name, found in sorted(ratios.items(), key=lambda row: statistics.median(row[1])):
+        print(f"{name:28} {statistics.median(found):6.3f} x none")
 
 
 if __name__ == "__main__":
