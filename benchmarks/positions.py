@@ -99,9 +99,9 @@ def ablation(data: DataSet, options: argparse.Namespace) -> None:
     draw_ablation(done, options)
 
 
-def means_of(done: dict[tuple[str, int], float]) -> dict[str, tuple[float, float]]:
-    """Mean over seeds, and the distance from the lowest to the highest."""
-    return {name: (statistics.mean(found), max(found) - min(found)) for name, found in by_model(done).items()}
+def means_of(done: dict[tuple[str, int], float]) -> dict[str, tuple[float, float, float]]:
+    """Mean over seeds, the lowest and the highest."""
+    return {name: (statistics.mean(found), min(found), max(found)) for name, found in by_model(done).items()}
 
 
 def draw_ablation(done: dict[tuple[str, int], float], options: argparse.Namespace) -> None:
@@ -115,9 +115,9 @@ def draw_ablation(done: dict[tuple[str, int], float], options: argparse.Namespac
     for number, patch in enumerate(options.patches):
         values = [means[f"{scheme} patch {patch}"] for scheme in schemes]
         axes.errorbar(
-            [mean for mean, _ in values],
+            [mean for mean, _, _ in values],
             np.arange(len(schemes)) + 0.18 * (number - 1),
-            xerr=[spread / 2 for _, spread in values],
+            xerr=[[mean - low for mean, low, _ in values], [high - mean for mean, _, high in values]],
             fmt="o",
             markersize=4,
             label=f"patches of {patch} px",
@@ -126,7 +126,7 @@ def draw_ablation(done: dict[tuple[str, int], float], options: argparse.Namespac
     axes.invert_yaxis()
     axes.set_xlabel("test accuracy, %: mean of the seeds, bars from the lowest to the highest")
     axes.grid(axis="x", alpha=0.3)
-    axes.legend(loc="lower left")
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(options.patches), frameon=False)
     figure.savefig(options.out / "positions.png", dpi=110)
 
 
@@ -143,8 +143,8 @@ def shuffle(data: DataSet, options: argparse.Namespace) -> None:
                 done[f"{position} {name}", seed] = keep(
                     options.out, f"{position} {name}", seed, truth.tolist(), answers(model, shown).tolist()
                 )
-    for name, (mean, spread) in means_of(done).items():
-        print(f"{name:<28} {mean:6.2f} %   (from lowest to highest seed: {spread:.2f})")
+    for name, (mean, low, high) in means_of(done).items():
+        print(f"{name:<28} {mean:6.2f} %   ({low:.2f} to {high:.2f})")
 
 
 def larger(data: DataSet, options: argparse.Namespace) -> None:
