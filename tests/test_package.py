@@ -36,7 +36,10 @@ EXTRAS = {  # the design, section 6; tar shards are read by our own code, so `da
     "data": {"datasets"},
     "logs": {"tensorboardx"},
 }
-IMPORT_NAMES = {"PIL": "pillow", "yaml": "pyyaml", "multipart": "python-multipart", "prometheus_client": "prometheus-client"}
+IMPORT_NAMES = {
+    "PIL": "pillow", "yaml": "pyyaml", "multipart": "python-multipart", "prometheus_client": "prometheus-client",
+    "starlette": "fastapi", "pydantic": "fastapi",  # what FastAPI is made of, and hands to its users under these names
+}  # fmt: skip
 LOAD = """
 import json, sys
 import torch

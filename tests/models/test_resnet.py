@@ -19,7 +19,6 @@ from vitrail.learn.training.state import TENSORS, latest_state
 from vitrail.models.catalogue import count_parameters
 from vitrail.nn.convolution.hard_attention import HardAttention
 from vitrail.nn.heads.maps import MapHead
-from vitrail.report.looks import Looks, look
 from vitrail.tasks.classify import Classify
 
 PRESETS = vt.list_models("resnet*_32")
@@ -113,15 +112,14 @@ def test_maps_of_attention(kind, shape):
     maps = model.attention_maps(images)
     assert maps.shape == shape
     assert_close(maps.sum((2, 3)), torch.ones(shape[:2]))
-    shown = look(model, images, [4, 2])
-    assert isinstance(shown, Looks)
-    assert_close(torch.from_numpy(shown.maps), maps.mean(1) * shape[2] * shape[3])
+    assert_close(vt.explain.pooling_map(model, images), maps.mean(1))
 
 
 def test_without_attention_there_are_no_maps():
     with pytest.raises(VitrailError, match='spatial_attention is "none"'):
         tiny("se").attention_maps(torch.randn(2, 2, 8, 9))
-    assert "spatial_attention" in look(tiny("plain"), torch.randn(2, 2, 8, 9), [0, 1])
+    with pytest.raises(VitrailError, match="pooling does not work here"):
+        vt.explain.explain_map(tiny("plain"), torch.randn(2, 2, 8, 9), "pooling")
 
 
 @pytest.mark.parametrize(

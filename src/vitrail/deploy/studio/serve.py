@@ -18,8 +18,9 @@ def run_studio(
     ready: Callable[[str], None] = print,
 ) -> None:
     """Serve until Ctrl-C. `ready` is told the address once it can be opened; `memory` is in MB."""
-    for module in ("fastapi", "uvicorn", "python_multipart"):
-        need(module, "serve")
+    need("fastapi", "serve")
+    need("uvicorn", "serve")
+    need("python_multipart", "serve")
     import uvicorn
 
     from vitrail.deploy.studio.app import make_app
