@@ -9,7 +9,8 @@ from torch.testing import assert_close
 
 import vitrail as vt
 from vitrail.explain import deletion_curve, explain_map, insertion_curve
-from vitrail.explain.faithfulness import blanked, changes, ranks
+from vitrail.explain.faithfulness import changes, ranks
+from vitrail.explain.hiding import blanked
 
 
 class Linear(nn.Module):

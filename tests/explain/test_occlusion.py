@@ -93,5 +93,5 @@ def test_passes_of_some_pictures_give_what_one_does(monkeypatch):
     model, images = vt.create_model("vit_nano_conv", image_size=(16, 24), num_classes=3), torch.randn(2, 3, 16, 24)
     whole = occlusion(model, images)
     assert whole.shape == (2, 8, 12)
-    monkeypatch.setattr(sys.modules["vitrail.explain.occlusion"], "PICTURES", 14)
+    monkeypatch.setattr(sys.modules["vitrail.explain.hiding"], "PICTURES", 14)
     assert_close(occlusion(model, images), whole, atol=1e-5, rtol=1e-4)

@@ -12,6 +12,7 @@ from PIL import Image, ImageOps
 from vitrail.data.images import read_picture, to_gray_or_color
 from vitrail.data.transforms import prepare
 from vitrail.errors import VitrailError, check_choice
+from vitrail.models.classifier import to_probabilities
 from vitrail.models.folder import load
 
 TASKS = ("image-classification",)
@@ -52,7 +53,7 @@ class ImageClassification:
         device = next(self.model.parameters()).device
         with torch.inference_mode():
             logits = self.model(prepare(pictures, self.model.preprocessing).to(device)).float()
-            return (logits.sigmoid() if self.model.multi_label else logits.softmax(-1)).cpu()
+            return to_probabilities(logits, multi_label=self.model.multi_label).cpu()
 
 
 def open_picture(picture: Picture, target: tuple[int, int]) -> Image.Image:

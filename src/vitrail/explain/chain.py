@@ -3,15 +3,14 @@
 from torch import nn
 
 from vitrail.errors import VitrailError
-from vitrail.explain.record import attention_layers, refuse_without_weights
+from vitrail.explain.record import check_weights
 from vitrail.nn.groups.attention import LiftingAttention
 from vitrail.nn.groups.encoder import GroupEncoder
 
 
 def check_chain(model: nn.Module) -> None:
     """Refuse a model whose layers' weights cannot be multiplied: a chain needs the same tokens in every layer."""
-    for name, layer in attention_layers(model).items():
-        refuse_without_weights(name, layer)
+    check_weights(model)
     kind = type(model).__name__
     for module in model.modules():
         if isinstance(module, LiftingAttention):

@@ -13,13 +13,18 @@ from vitrail.explain.look import Look
 from vitrail.tokens import Grid
 
 
-def distances(grid: Grid, pixels: tuple[int, int]) -> Float[Tensor, "c c"]:
-    """|center_i - center_j| in pixels, for cells that divide a picture of `pixels` (rows, columns) evenly."""
+def centers(grid: Grid, pixels: tuple[int, int]) -> Float[Tensor, "c 2"]:
+    """Row and column of each cell's middle in pixels, for cells that divide a picture of `pixels` (rows, columns) evenly."""
     rows, columns = (
         (torch.arange(count, dtype=torch.float32) + 0.5) * (side / count) for count, side in zip(grid, pixels, strict=True)
     )
-    centers = torch.cartesian_prod(rows, columns).view(-1, 2)  # c 2
-    return (centers[:, None] - centers[None]).square().sum(-1).sqrt()
+    return torch.cartesian_prod(rows, columns).view(-1, 2)
+
+
+def distances(grid: Grid, pixels: tuple[int, int]) -> Float[Tensor, "c c"]:
+    """|center_i - center_j| in pixels."""
+    places = centers(grid, pixels)
+    return (places[:, None] - places[None]).square().sum(-1).sqrt()
 
 
 def even_distance(grid: Grid, pixels: tuple[int, int]) -> float:

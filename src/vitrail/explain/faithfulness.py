@@ -4,20 +4,17 @@ b batch, ch channels, h w picture, gh gw grid, s points of a curve
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from vitrail.errors import VitrailError, check_choice
-from vitrail.explain.cells import pixel_cells
 from vitrail.explain.evaluating import at_model, choose_target, evaluating, pick
-
-Blank = Literal["mean", "blur"]
-BLANKS: tuple[Blank, ...] = ("mean", "blur")
-PICTURES = 64  # in one pass
-BLUR = 1 / 8  # standard deviation, as a share of the shorter side
+from vitrail.explain.hiding import BLANKS, Blank, ask_parts, blanked
+from vitrail.models.classifier import to_probabilities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,20 +72,13 @@ def _curve(
     with evaluating(model), torch.no_grad():
         images = at_model(model, images)
         target = choose_target(model, model(images), target)
-        nothing = blanked(images, blank)
-        rank = ranks(maps.to(images.device))  # b gh gw
-        rows, columns = (pixel_cells(*pair, images.device) for pair in zip(images.shape[2:], maps.shape[1:], strict=True))
-        rank = rank[:, rows][:, :, columns][:, None]  # b 1 h w
+        nothing, rank = blanked(images, blank), ranks(maps.to(images.device))  # b gh gw
         counts = changes(maps[0].numel() if len(maps) else 1, steps).to(images.device)
-        scores = []
-        for some in torch.split(counts, max(1, PICTURES // max(1, len(images)))):
-            changed = rank < some[:, None, None]  # b s h w
-            shown = (changed if showing else ~changed)[:, :, None]
-            pictures = torch.where(shown, images[:, None], nothing[:, None])  # b s ch h w
-            found = probability(model, model(pictures.flatten(0, 1)), target.repeat_interleave(len(some)))
-            scores.append(found.view(len(images), -1))
-    together, shares = torch.cat(scores, 1), counts / counts[-1]
-    return Curve(shares=shares, scores=together, area=torch.trapezoid(together, shares, dim=1))
+        changed = rank[:, None] < counts[:, None, None]  # b s gh gw
+        score = partial(probability, model)
+        scores = ask_parts(model, images, nothing, changed if showing else ~changed, target, score)
+    shares = counts / counts[-1]
+    return Curve(shares=shares, scores=scores, area=torch.trapezoid(scores, shares, dim=1))
 
 
 def ranks(maps: Float[Tensor, "b gh gw"]) -> Int[Tensor, "b gh gw"]:
@@ -105,24 +95,7 @@ def changes(cells: int, steps: int | None) -> Int[Tensor, "s"]:
     return torch.arange(steps + 1) * cells // steps
 
 
-def blanked(images: Float[Tensor, "b ch h w"], blank: Blank) -> Float[Tensor, "b ch h w"]:
-    """What stands where a picture is removed: its mean color, or itself under a Gaussian blur, weights at the border renormalized."""
-    if blank == "mean":
-        return images.mean((2, 3), keepdim=True).expand_as(images)
-    deviation = BLUR * min(images.shape[2:])
-    down, across = (_blur(side, deviation, images) for side in images.shape[2:])
-    return down @ images @ across.T
-
-
-def _blur(side: int, deviation: float, like: Tensor) -> Float[Tensor, "{side} {side}"]:
-    """Row i: the weights with which pixel i takes all pixels of an axis."""
-    places = torch.arange(side, dtype=like.dtype, device=like.device)
-    weights = torch.exp(-((places[:, None] - places) ** 2) / (2 * deviation**2))
-    return weights / weights.sum(1, keepdim=True)
-
-
 def probability(model: Any, logits: Float[Tensor, "b k"], target: Int[Tensor, "b"]) -> Float[Tensor, "b"]:
     """Of each picture's own class: by softmax, or where labels are independent, or there is but one, by the logistic function."""
-    if getattr(model, "multi_label", False) or logits.shape[1] == 1:
-        return pick(logits, target).sigmoid()
-    return pick(logits.softmax(1), target)
+    alone = getattr(model, "multi_label", False) or logits.shape[1] == 1
+    return pick(to_probabilities(logits, multi_label=alone), target)

@@ -3,6 +3,7 @@
 b batch, ch channels, y x picture, h heads, n queries, m keys, d key width, e value width
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,26 +37,26 @@ class LayerInputs:
         return position.bias(self.q, self.k, self.scope) if position is not None and position.biases else None
 
 
-class _Kept:
-    """Takes note of one layer, the last time it ran."""
+class InputsRecorder:
+    """Keeps what goes into some attention layers and comes out of them, one entry a layer, in the order they ran; graphs too."""
 
-    def __init__(self, layer: nn.Module, name: str, number: int) -> None:
-        self.layer, self.name, self.number = layer, name, number
-        self.inputs: LayerInputs | None = None
+    def __init__(self, layers: Mapping[str, MultiHeadAttention], numbers: Iterable[int]) -> None:
+        """`layers` are all that the model has; those of the `numbers` are kept."""
+        named = list(layers.items())
+        self._asked = {id(named[number][1]): (named[number][0], number) for number in numbers}
+        self.ran: list[LayerInputs] = []
 
     def keep(self, layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scope: Scope) -> None:
-        if layer is self.layer:
+        if id(layer) in self._asked:
             assert isinstance(layer, MultiHeadAttention)
-            self.inputs = LayerInputs(name=self.name, number=self.number, layer=layer, q=q, k=k, v=v, out=out, scope=scope)
+            name, number = self._asked[id(layer)]
+            self.ran.append(LayerInputs(name=name, number=number, layer=layer, q=q, k=k, v=v, out=out, scope=scope))
 
 
 def layer_inputs(model: Any, images: Float[Tensor, "b ch y x"], layer: int) -> LayerInputs:
     """Of the attention layer number `layer` (negative: from the end), in evaluation mode and without gradients."""
     found = attention_layers(model)
-    [number] = choose([layer], len(found), "layer", "the model")
-    name = list(found)[number]
-    kept = _Kept(found[name], name, number)
-    with evaluating(model), torch.no_grad(), recording(kept):
+    recorder = InputsRecorder(found, choose([layer], len(found), "layer", "the model"))
+    with evaluating(model), torch.no_grad(), recording(recorder):
         model(at_model(model, images))
-    assert kept.inputs is not None
-    return kept.inputs
+    return recorder.ran[-1]

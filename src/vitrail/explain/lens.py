@@ -12,6 +12,7 @@ from torch import Tensor
 
 from vitrail.errors import VitrailError
 from vitrail.explain.evaluating import at_model, evaluating
+from vitrail.models.classifier import to_probabilities
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.heads.classification import ClassificationHead
 
@@ -58,9 +59,9 @@ def logit_lens(model: Any, images: Float[Tensor, "b ch y x"]) -> Lens:
         steps = [embedded._replace(x=encoder.norm(embedded.x)), *steps]
         whole = torch.stack([head(tokens) for tokens in steps])
         patches = torch.stack([head.output(head.before(tokens.cells)) for tokens in steps])
-    to_probabilities = torch.sigmoid if model.multi_label else lambda logits: logits.softmax(-1)
+        patches = patches.reshape(*patches.shape[:2], *embedded.grid, -1)
     return Lens(
-        whole=to_probabilities(whole),
-        patches=to_probabilities(patches).unflatten(2, tuple(embedded.grid)),
+        whole=to_probabilities(whole, multi_label=model.multi_label),
+        patches=to_probabilities(patches, multi_label=model.multi_label),
         words=PATCH_WORDS[head.pool_by],
     )

@@ -20,7 +20,7 @@ from vitrail.explain.gradients import input_gradient
 from vitrail.explain.look import look
 from vitrail.explain.maps import attention_map, pooling_map, pools_by_attention
 from vitrail.explain.occlusion import occlusion
-from vitrail.explain.record import attention_layers, refuse_without_weights
+from vitrail.explain.record import check_weights
 from vitrail.explain.relevance import relevance
 from vitrail.explain.rollout import rollout
 
@@ -43,7 +43,6 @@ def _attention(model: Any, images: Tensor, target: Tensor | None) -> Tensor:
 
 
 def _rollout(model: Any, images: Tensor, target: Tensor | None) -> Tensor:
-    check_chain(model)
     return rollout(look(model, images))
 
 
@@ -129,8 +128,7 @@ def lack(model: Any, needs: Needs) -> str | None:
     """What a model has not that a method needs, in one line; None: nothing."""
     try:
         if needs == "attention":
-            for name, layer in attention_layers(model).items():
-                refuse_without_weights(name, layer)
+            check_weights(model)
         elif needs == "chain":
             check_chain(model)
         elif needs == "pooling" and not pools_by_attention(model):

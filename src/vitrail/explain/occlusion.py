@@ -3,6 +3,7 @@
 b batch, ch channels, h w picture, gh gw grid, k classes, p patches that are hidden, one at a time
 """
 
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -10,12 +11,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from vitrail.errors import VitrailError, check_choice
-from vitrail.explain.cells import features_grid, pixel_cells
+from vitrail.explain.cells import features_grid
 from vitrail.explain.evaluating import at_model, choose_target, evaluating, pick
-from vitrail.explain.faithfulness import blanked
+from vitrail.explain.hiding import ask_parts, blanked
 
 Fill = Literal["mean", "zero"]
-PICTURES = 64  # in one pass
 
 
 def occlusion(
@@ -41,17 +41,10 @@ def occlusion(
         multi_label = bool(getattr(model, "multi_label", False))
         before = log_odds(logits, target, multi_label=multi_label)  # b
         hidden = squares(features_grid(features), 1 if size is None else size, images.device)  # p gh gw
-        rows, columns = (pixel_cells(*pair, images.device) for pair in zip(images.shape[2:], hidden.shape[1:], strict=True))
-        color = blanked(images, "mean") if fill == "mean" else images.new_zeros(1, 1, 1, 1)
-        drops = []
-        for some in torch.split(hidden, max(1, PICTURES // max(1, len(images)))):
-            where = some[:, rows][:, :, columns][:, None]  # p 1 h w
-            pictures = torch.where(where, color[:, None], images[:, None])  # b p ch h w
-            after = model(pictures.flatten(0, 1))
-            after = log_odds(after, target.repeat_interleave(len(some)), multi_label=multi_label)
-            drops.append(before[:, None] - after.view(len(images), -1))
+        nothing = blanked(images, "mean") if fill == "mean" else images.new_zeros(1, 1, 1, 1)
+        after = ask_parts(model, images, nothing, ~hidden[None], target, partial(log_odds, multi_label=multi_label))
         covered = hidden.to(images.dtype)
-        return torch.einsum("bp,pyx->byx", torch.cat(drops, 1), covered) / covered.sum(0)
+        return torch.einsum("bp,pyx->byx", before[:, None] - after, covered) / covered.sum(0)
 
 
 def squares(grid: tuple[int, int], size: int, device: torch.device | None = None) -> Bool[Tensor, "p gh gw"]:

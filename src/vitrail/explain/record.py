@@ -155,6 +155,12 @@ def attention_layers(model: nn.Module) -> dict[str, MultiHeadAttention]:
     return found
 
 
+def check_weights(model: nn.Module) -> None:
+    """Refuse a model whose attention cannot be recorded in every layer."""
+    for name, layer in attention_layers(model).items():
+        refuse_without_weights(name, layer)
+
+
 def refuse_without_weights(name: str, layer: MultiHeadAttention) -> None:
     if "weights" not in layer.kernel.supports:
         raise VitrailError(f"{name}: {layer.kernel.name} attention has no weights to record")

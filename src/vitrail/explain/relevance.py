@@ -3,21 +3,20 @@
 b batch, ch channels, h heads, n m tokens, e value width, ph pw picture, gh gw grid
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitrail.explain.cells import to_grid
 from vitrail.explain.chain import check_chain, check_square
 from vitrail.explain.evaluating import choose_target, differentiating, leaf, pick
+from vitrail.explain.layer_inputs import InputsRecorder, LayerInputs
 from vitrail.explain.reading import plain_shares, pool_weights
 from vitrail.explain.record import attention_layers
-from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.attention.recording import recording
 from vitrail.nn.heads.classification import ClassificationHead
-from vitrail.scope import Scope
 from vitrail.tokens import Tokens
 
 
@@ -31,7 +30,8 @@ def relevance(
     from that of its output, ∇A = ∇out V^T, plus that of the position's read term. No parameter's .grad changes.
     """
     check_chain(model)
-    layers = Layers(attention_layers(model))
+    found = attention_layers(model)
+    layers = InputsRecorder(found, range(len(found)))
     with differentiating(model):
         with recording(layers):
             tokens = model.forward_features(leaf(model, images))
@@ -57,7 +57,7 @@ def relevant(weights: Float[Tensor, "b h n m"], gradient: Float[Tensor, "b h n m
 
 
 def weights_gradient(
-    ran: "Ran", weights: Float[Tensor, "b h n m"], gradient: Float[Tensor, "b h n e"]
+    ran: LayerInputs, weights: Float[Tensor, "b h n m"], gradient: Float[Tensor, "b h n e"]
 ) -> Float[Tensor, "b h n m"]:
     """∇A of out = A V + read(A), from ∇out."""
     found = gradient @ ran.v.transpose(-2, -1)
@@ -80,27 +80,3 @@ def head_reading(head: ClassificationHead, tokens: Tokens, target: Int[Tensor, "
     logits = head.output(head.before(pooled))
     [gradient] = torch.autograd.grad(pick(logits, target).sum(), weights)
     return (gradient * weights.detach()).clamp(min=0)
-
-
-class Ran(NamedTuple):
-    """One attention layer's pass, its graph included."""
-
-    layer: MultiHeadAttention
-    q: Tensor
-    k: Tensor
-    v: Tensor
-    out: Tensor
-    scope: Scope
-
-
-class Layers:
-    """A recorder that keeps what the gradient of the weights is made of, and not the weights themselves."""
-
-    def __init__(self, layers: dict[str, MultiHeadAttention]) -> None:
-        self.asked = {id(layer) for layer in layers.values()}
-        self.ran: list[Ran] = []
-
-    def keep(self, layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scope: Scope) -> None:
-        if id(layer) in self.asked:
-            assert isinstance(layer, MultiHeadAttention)
-            self.ran.append(Ran(layer, q, k, v, out, scope))

@@ -22,6 +22,7 @@ from vitrail.explain.record import attention_layers, choose
 from vitrail.jobs.options import ExplainOptions
 from vitrail.jobs.predict import expand, open_or_error
 from vitrail.jobs.settling import spread
+from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.report.explained import Choice, Explained, explain_picture
 from vitrail.report.explanation import Explanation, write_explanation
@@ -199,7 +200,7 @@ def describe(run: str, model: Any, choice: Choice, kept: list[Kept], count: int,
 def describe_model(model: Any, choice: Choice) -> dict[str, str]:
     height, width = model.image_size
     facts = {
-        "Model": f"{model.architecture}, {sum(weight.numel() for weight in model.parameters()):,} parameters",
+        "Model": f"{model.architecture}, {count_parameters(model):,} parameters",
         "It sees": f"{width}×{height} pixels, {'the middle of a picture' if model.preprocessing.fit == 'crop' else 'all of a picture'}",
         "Classes": f"{len(choice.labels):,}",
     }

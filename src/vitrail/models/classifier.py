@@ -72,6 +72,11 @@ class Classifier(nn.Module):
         self.labels = None if labels is None else tuple(labels)
 
 
+def to_probabilities(logits: Float[Tensor, "*some k"], *, multi_label: bool) -> Float[Tensor, "*some k"]:
+    """Softmax; where a picture may have several labels, each class by itself."""
+    return logits.sigmoid() if multi_label else logits.softmax(-1)
+
+
 def check_classifier_config(config: Any) -> None:
     """The rules that all configs share."""
     if min(config.image_size) < 1:

@@ -22,6 +22,7 @@ from vitrail.explain.look import Look, look
 from vitrail.explain.maps import Reduce, attention_map
 from vitrail.explain.methods import explain_map
 from vitrail.explain.steps import Row, six_steps, steps_table
+from vitrail.models.classifier import to_probabilities
 from vitrail.rendering import to_svg
 from vitrail.report.interior import HeadNumbers, measure_heads
 from vitrail.tokens import Tokens
@@ -84,7 +85,7 @@ def explain_picture(model: Any, image: Float[Tensor, "1 ch y x"], choice: Choice
     if seen is not None:
         found |= {"panels": tuple(make_panels(seen, choice)), "every": every_map(seen), "tokens": seen.tokens}
         found["heads"] = measure_heads(seen) if measure else None
-    chances = (logits.float().sigmoid() if model.multi_label else logits.float().softmax(-1))[0].cpu().numpy()
+    chances = to_probabilities(logits.float(), multi_label=model.multi_label)[0].cpu().numpy()
     target = int(chances.argmax()) if choice.target is None else choice.target
     if seen is not None and choice.query is not None:
         found |= ask(model, image, seen, choice)

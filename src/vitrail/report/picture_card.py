@@ -14,13 +14,14 @@ import torch
 from jaxtyping import Float, UInt8
 
 from vitrail.explain.figures.maps import draw_maps
+from vitrail.explain.figures.overlay import fit_between
 from vitrail.files import write_whole
 from vitrail.preprocessing import Preprocessing
 from vitrail.rendering import to_png
 from vitrail.report.explained import Choice, Explained, Panel, describe_query
 from vitrail.report.page import Markup, bar, drawing, element, label, photograph, table
 from vitrail.report.pictures import encode_jpeg, encode_picture, is_small
-from vitrail.report.placing import crop_seen, fit_between, lay_colors, lay_over
+from vitrail.report.placing import crop_seen, lay_colors, lay_over
 
 LARGE, SMALL = 480, 160  # pixels of the longer side in the page
 OVERLAID = 48  # maps of all layers and heads; more are drawn without the picture below, which takes long

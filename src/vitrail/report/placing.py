@@ -5,11 +5,10 @@ h w picture, c channels, y x pixels drawn, gh gw grid
 
 import numpy as np
 from jaxtyping import Float, UInt8
-from PIL import Image
 
 from vitrail.data.transforms import center_box
 from vitrail.explain.cells import pixel_cells
-from vitrail.explain.figures.overlay import SMALLEST, overlay
+from vitrail.explain.figures.overlay import fit_between, overlay
 from vitrail.preprocessing import Preprocessing
 
 UNSEEN = 0.45  # brightness of what the model did not see, over that of what it saw and made nothing of
@@ -72,19 +71,6 @@ def lay_colors(
 def unseen(picture: UInt8[np.ndarray, "h w c"]) -> UInt8[np.ndarray, "h w 3"]:
     """As what the model saw and made nothing of, and darker."""
     return np.round(UNSEEN * overlay(picture, np.zeros((1, 1)), 1.0, smallest=1)).astype(np.uint8)
-
-
-def fit_between(picture: UInt8[np.ndarray, "h w c"], *, largest: int | None = None) -> UInt8[np.ndarray, "y x c"]:
-    """Enlarged by repeating pixels to SMALLEST at least, or made smaller to `largest` at most, of the longer side."""
-    longer = max(picture.shape[:2])
-    if longer < SMALLEST:
-        factor = -(-SMALLEST // longer)
-        return picture.repeat(factor, axis=0).repeat(factor, axis=1)
-    if largest is None or longer <= largest:
-        return picture
-    image = Image.fromarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture)
-    image.thumbnail((largest, largest), Image.Resampling.LANCZOS)
-    return np.asarray(image).reshape(image.height, image.width, -1)
 
 
 def draw_frame(pixels: UInt8[np.ndarray, "h w 3"], cell: tuple[int, int], grid: tuple[int, ...]) -> None:

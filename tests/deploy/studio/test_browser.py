@@ -436,8 +436,8 @@ def test_bad_files_get_one_line_and_the_page_goes_on(visit):
     hears(tab, "Row 3, column 1: attends")
 
 
-def test_a_look_that_the_server_forgot_is_run_again(visit):
-    tab = visit()
+def forgetting(words):
+    """What was answered by 410, and a route that answers so once."""
     gone = []
 
     def forget(route):
@@ -445,8 +445,14 @@ def test_a_look_that_the_server_forgot_is_run_again(visit):
             route.continue_()
         else:
             gone.append(route.request.url)
-            route.fulfill(status=410, body=json.dumps({"error": "This look is gone."}), content_type="application/json")
+            route.fulfill(status=410, body=json.dumps({"error": words}), content_type="application/json")
 
+    return gone, forget
+
+
+def test_a_look_that_the_server_forgot_is_run_again(visit):
+    tab = visit()
+    gone, forget = forgetting("This look is gone.")
     tab.keyboard.press("[")  # rows of another layer, which are not known yet
     tab.route("**/attention?layer=1*", forget)
     tab.keyboard.press("[")
@@ -459,16 +465,7 @@ def test_a_look_that_the_server_forgot_is_run_again(visit):
 
 def test_a_model_that_has_learned_more_answers_anew(visit):
     tab = visit()
-    gone = []
-
-    def forget(route):
-        if gone:
-            route.continue_()
-        else:
-            gone.append(route.request.url)
-            route.fulfill(
-                status=410, body=json.dumps({"error": "The model has learned more."}), content_type="application/json"
-            )
+    _, forget = forgetting("The model has learned more.")
 
     def learned(route):
         look = route.fetch().json()

@@ -17,10 +17,12 @@ from torch import Tensor
 
 from vitrail.data.transforms import normalize, to_unit
 from vitrail.deploy.studio.studio_error import StudioError
+from vitrail.explain.distances import centers
 from vitrail.explain.evaluating import check_finite
 from vitrail.explain.heads import entropy
 from vitrail.explain.maps import REDUCE, reduce_heads
 from vitrail.explain.record import record
+from vitrail.models.classifier import to_probabilities
 from vitrail.preprocessing import Preprocessing
 
 GENEROUS = 8  # weights stay in float32 as long as so many looks fit into the budget; float16 beyond that
@@ -110,7 +112,7 @@ def run_pass(
             layers = [weights.half() if half else weights for weights in layers]
         else:
             logits = model(images)[0].float()
-        probabilities = logits.sigmoid() if model.multi_label else logits.softmax(-1)
+        probabilities = to_probabilities(logits, multi_label=model.multi_label)
     check_finite(probabilities)
     return probabilities, layers, 1000 * (time.perf_counter() - start)
 
@@ -192,9 +194,9 @@ def attention_row(look: Look, *, layer: int, head: str, query: str) -> dict[str,
 
 def mean_distance(cells: Float[Tensor, "c"], look: Look, query: int) -> float:
     """Σ_j a_j |center_query − center_j| in pixels of what the model reads, prefix tokens left out  [Dosovitskiy+ 2021, figure 7]."""
-    places = torch.stack(torch.meshgrid(*(torch.arange(side) for side in look.grid), indexing="ij"), dim=-1).flatten(0, 1)
-    stride = torch.tensor([side / count for side, count in zip(look.seen.shape[:2], look.grid, strict=True)])
-    distances = ((places - places[query]) * stride).double().norm(dim=-1)
+    height, width = look.seen.shape[:2]
+    places = centers(look.grid, (height, width)).double()
+    distances = (places - places[query]).norm(dim=-1)  # of this query alone: a hover is to be quick
     return float((cells.double() * distances).sum() / cells.double().sum().clamp(min=1e-12))
 
 

@@ -35,16 +35,25 @@ def overlay(
     It has the picture's pixels; a picture whose longer side is below `smallest` is enlarged by a whole number, and one above
     `largest` made smaller.
     """
-    gray = Image.fromarray(picture.mean(axis=-1).astype(np.uint8))
-    longer = max(gray.size)
+    gray = fit_between(picture.mean(axis=-1, keepdims=True).astype(np.uint8), smallest=smallest, largest=largest)[..., 0]
+    heat = enlarge(torch.as_tensor(shares, dtype=torch.float32).cpu()[None], (gray.shape[0], gray.shape[1]))[0]
+    level = (heat * (255 / highest)).round_().clamp_(0, 255).byte().numpy()
+    return _table()[level, gray]
+
+
+def fit_between(
+    picture: UInt8[np.ndarray, "h w c"], *, smallest: int = SMALLEST, largest: int | None = None
+) -> UInt8[np.ndarray, "y x c"]:
+    """Enlarged by repeating pixels to `smallest` at least, or made smaller to `largest` at most, of the longer side."""
+    longer = max(picture.shape[:2])
     if longer < smallest:
         factor = -(-smallest // longer)
-        gray = gray.resize((gray.width * factor, gray.height * factor), Image.Resampling.NEAREST)
-    elif largest is not None and longer > largest:
-        gray.thumbnail((largest, largest), Image.Resampling.LANCZOS)
-    heat = enlarge(torch.as_tensor(shares, dtype=torch.float32).cpu()[None], (gray.height, gray.width))[0]
-    level = (heat * (255 / highest)).round_().clamp_(0, 255).byte().numpy()
-    return _table()[level, np.asarray(gray)]
+        return picture.repeat(factor, axis=0).repeat(factor, axis=1)
+    if largest is None or longer <= largest:
+        return picture
+    image = Image.fromarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture)
+    image.thumbnail((largest, largest), Image.Resampling.LANCZOS)
+    return np.asarray(image).reshape(image.height, image.width, -1)
 
 
 @lru_cache(maxsize=1)
