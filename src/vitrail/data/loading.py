@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from vitrail.data.ahead import ahead
 from vitrail.data.augmentation import Augmentation, augment
 from vitrail.data.balancing import balanced_order
 from vitrail.data.cache import Cache
@@ -223,7 +224,7 @@ class Loader:
 
     def batches(self, epoch: int = 0, start: int = 0) -> Iterator[Batch]:
         self.order.epoch, self.order.start = epoch, start
-        for batch, bad in map(self.pictures.__getitems__, self.order) if self.loader is None else self.loader:
+        for batch, bad in ahead(self.pictures.__getitems__, self.order) if self.loader is None else self.loader:
             for error in bad:
                 if self.on_bad is None:
                     # A new one: a cycle through this frame would delay the workers' end.
