@@ -9,6 +9,7 @@ from vitrail.errors import VitrailError
 
 FIRST = ("tokenizer.", "prefix.", "position.", "stem.", "stem_norm.")  # what stands before the first block
 BLOCK = re.compile(r"(?:encoder\.blocks|stages)\.(\d+)\.")  # of a convolutional net, its stages
+INNER = re.compile(r"(?:.*\.)?(?:encoder|decoder)\.blocks\.")  # of a decoder too, whose blocks all learn at the full rate
 Named = list[tuple[str, nn.Parameter]]
 
 
@@ -42,7 +43,7 @@ def layer_groups(model: nn.Module, weight_decay: float, *, layer_decay: float) -
     groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {}
     for number, (name, parameter) in enumerate(decayed + spared):
         layer, is_decayed = layer_of(name, depth), number < len(decayed)
-        hidden = is_decayed and number > 0 and layer <= depth
+        hidden = is_decayed and (INNER.match(name) is not None or (number > 0 and layer <= depth))
         decay, scale = weight_decay if is_decayed else 0.0, layer_decay ** (depth + 1 - layer)
         groups.setdefault((hidden, decay, scale), []).append(parameter)
     return [
