@@ -72,7 +72,9 @@ class BytePairs:
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise VitrailError(f'{where}: not a tokenizer of ours: its "format" must be "{FORMAT}"')
         if set(found) != {"format", "lower", "bytes", "pieces", "merges"}:
-            raise VitrailError(f"{where}: must have format, lower, bytes, pieces and merges, got {', '.join(sorted(map(str, found)))}")
+            raise VitrailError(
+                f"{where}: must have format, lower, bytes, pieces and merges, got {', '.join(sorted(map(str, found)))}"
+            )
         pieces, merges, lower, spelled = found["pieces"], found["merges"], found["lower"], found["bytes"]
         if not isinstance(lower, bool) or not isinstance(spelled, bool):
             raise VitrailError(f"{where}: lower and bytes must be true or false")

@@ -129,7 +129,9 @@ def choose_stem(
     """Of several files for one split the one with the shortest name, then the first in the alphabet; none: None."""
     stems = [stem for stem, paths in files.items() if split_of(stem) == split and {source, target} <= paths.keys()]
     if not stems and split == "train":
-        raise VitrailError(f"the training text in {source} and in {target} must have the same name, such as train.{source} and train.{target}")
+        raise VitrailError(
+            f"the training text in {source} and in {target} must have the same name, such as train.{source} and train.{target}"
+        )
     stems.sort(key=lambda stem: (len(stem), stem))
     if len(stems) > 1:
         notes.append(f"{split} is {stems[0]}; not used: {', '.join(stems[1:])}")
@@ -140,7 +142,9 @@ def read_pairs(source: Path, target: Path, skipped: Skipped) -> Pairs:
     """Line by line; a pair with an empty line is left out and counted."""
     sources, targets = read_lines(source), read_lines(target)
     if len(sources) != len(targets):
-        raise VitrailError(f"{source} has {len(sources):,} lines, {target.name} has {len(targets):,}: they must translate each other line by line")
+        raise VitrailError(
+            f"{source} has {len(sources):,} lines, {target.name} has {len(targets):,}: they must translate each other line by line"
+        )
     kept = [(first, second) for first, second in zip(sources, targets, strict=True) if first and second]
     skipped.add("with an empty line", len(sources) - len(kept))
     return Pairs([first for first, _ in kept], [second for _, second in kept])
