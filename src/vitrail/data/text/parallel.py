@@ -16,7 +16,7 @@ from vitrail.data.text.skipped import Skipped
 from vitrail.data.text.toys import TOYS, make_toy
 from vitrail.errors import VitrailError, check_choice, suggestion
 
-NAMES = {**SYNONYMS, "dev": "val"}
+NAMES: dict[str, SplitName] = {**SYNONYMS, "dev": "val"}
 SHARE, MOST = 0.1, 1000  # of train, where val or test is missing
 FILE = re.compile(r"(?P<stem>.+?)\.(?P<language>[A-Za-z][A-Za-z_-]{1,9})(\.txt)?(\.gz)?")
 NO_LANGUAGES = {"txt", "gz", "md", "tsv", "csv", "json", "jsonl", "zip", "tar"}
@@ -58,8 +58,8 @@ class ParallelData:
 def open_parallel(data: str, source: str | None = None, target: str | None = None, *, seed: int = 0) -> ParallelData:
     """A built-in set or a folder; what it lacks of val and test is taken from train, 10 %, at most 1,000 pairs."""
     if data in TOYS:
-        splits = {name: Pairs(*make_toy(data, name)) for name in SPLITS}
-        return ParallelData(name=data, source="words", target=f"{data}_words", splits=splits)
+        made = {name: Pairs(*make_toy(data, name)) for name in SPLITS}
+        return ParallelData(name=data, source="words", target=f"{data}_words", splits=made)
     folder = Path(data).expanduser()
     if not folder.is_dir():
         raise VitrailError(
@@ -84,7 +84,7 @@ def open_parallel(data: str, source: str | None = None, target: str | None = Non
 def split_of(stem: str) -> SplitName | None:
     """Which split a file's first name means: train, training, val, valid, validation, dev, …, and all that begins with test."""
     stem = stem.lower()
-    return NAMES.get(stem) or ("test" if stem.startswith("test") else None)  # type: ignore[return-value]
+    return NAMES.get(stem) or ("test" if stem.startswith("test") else None)
 
 
 def find_files(folder: Path) -> dict[str, dict[str, Path]]:
