@@ -14,8 +14,10 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS
+from vitrail.models.decoding.stepping import State
+from vitrail.nn.recurrent.carried import Carried, RecurrentState
 from vitrail.nn.recurrent.cell import Cell, make_layers
-from vitrail.nn.recurrent.decoder import Carried, Decoded, RecurrentDecoder
+from vitrail.nn.recurrent.decoder import Decoded, RecurrentDecoder
 from vitrail.nn.recurrent.encoder import Encoded, RecurrentEncoder
 from vitrail.nn.recurrent.global_attention import GlobalAttention, Score, make_score
 from vitrail.nn.recurrent.local_attention import Center, LocalAttention
@@ -45,17 +47,6 @@ class Seq2SeqConfig:
     def vector_size(self) -> int:
         """Numbers of the one vector that passes from encoder to decoder: every layer's h, and with an LSTM its c beside it."""
         return self.depth * self.width * (2 if self.cell == "lstm" else 1)
-
-
-class Seq2SeqState:
-    """What decoding keeps between steps; without attention nothing of the source but the state to start from."""
-
-    def __init__(self, carried: Carried, memory: Memory | None, *, cached: bool) -> None:
-        self.carried, self.memory, self.cached = carried, memory, cached
-
-    def reorder(self, rows: Int[Tensor, "r"]) -> None:
-        self.carried = self.carried.choose(rows)
-        self.memory = None if self.memory is None else self.memory.choose(rows)
 
 
 class Seq2Seq(nn.Module):
@@ -118,15 +109,15 @@ class Seq2Seq(nn.Module):
             raise VitrailError('this model has no attention over the source: attention is "none"')
         return weights
 
-    def begin(self, source: Int[Tensor, "b m"], *, cached: bool = True) -> Seq2SeqState:
+    def begin(self, source: Int[Tensor, "b m"], *, cached: bool = True) -> RecurrentState:
         """The source, encoded once."""
-        return Seq2SeqState(*self.start(self.encode(source)), cached=cached)
+        return RecurrentState(*self.start(self.encode(source)), cached=cached)
 
-    def step(self, ids: Int[Tensor, "b t"], state: Seq2SeqState) -> Float[Tensor, "b v"]:
+    def step(self, ids: Int[Tensor, "b t"], state: State) -> Float[Tensor, "b v"]:
         """Logits of the next word. `ids` are all words so far; those that the state has read already are not read again."""
+        assert isinstance(state, RecurrentState)
         decoded = self.decode(ids[:, state.carried.words :], state.carried, state.memory)
-        if state.cached:
-            state.carried = decoded.carried
+        state.advance(decoded.carried)
         return self.head(decoded.x[:, -1:]).squeeze(1)
 
 

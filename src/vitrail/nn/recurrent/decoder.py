@@ -6,24 +6,12 @@ b batch, n words, w width, u width of what the cell reads
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitrail.nn.recurrent.cell import Hidden, choose_rows, run
+from vitrail.nn.recurrent.carried import Carried
+from vitrail.nn.recurrent.cell import run
 from vitrail.nn.recurrent.memory import Memory
-
-
-class Carried(NamedTuple):
-    """What one step hands to the next."""
-
-    hidden: Hidden  # of all layers
-    fed: Float[Tensor, "b w"] | None = None  # the last output, where it is fed into the next step; None before the first
-    words: int = 0  # how many have been read
-
-    def choose(self, rows: Int[Tensor, "r"]) -> "Carried":
-        """Some rows of the batch, in their order."""
-        fed = None if self.fed is None else self.fed.index_select(0, rows)
-        return Carried(choose_rows(self.hidden, rows), fed, self.words)
 
 
 class Decoded(NamedTuple):
@@ -56,7 +44,7 @@ class RecurrentDecoder(nn.Module):
         if not self.feeding:
             return self.steps(x, carried, memory)
         outs: list[Decoded] = []
-        for word in x.split(1, dim=1):  # b 1 w
+        for word in x.chunk(x.shape[1], dim=1):  # b 1 w
             fed = torch.zeros_like(word) if carried.fed is None else carried.fed[:, None]
             outs.append(self.steps(torch.cat([word, fed], dim=-1), carried, memory))
             carried = outs[-1].carried

@@ -51,5 +51,5 @@ class RecurrentEncoder(nn.Module):
         """Both directions of a layer side by side."""
         if not self.bidirectional:
             return part
-        ways = part.unflatten(0, (self.depth, 2))  # l 2 b w/2: torch's order is layer, then direction
+        ways = part.reshape(self.depth, 2, *part.shape[1:])  # l 2 b w/2: torch's order is layer, then direction
         return torch.cat([ways[:, 0], ways[:, 1]], dim=-1)
