@@ -60,7 +60,7 @@ def extend(
         if rows.shape[0] < alive.shape[0]:
             state.reorder(rows)
             ids, alive = ids[rows], alive[rows]
-    return written[:, :length].unflatten(0, (-1, count))
+    return written[:, :length].reshape(-1, count, length)
 
 
 def first_tokens(model: Stepping, source: Any, *, prompt: Int[Tensor, "b p"] | None, begin: int) -> Int[Tensor, "b t"]:
