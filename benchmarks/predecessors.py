@@ -13,12 +13,14 @@ the other, a transformer all at once in training.
 """
 
 import argparse
+import itertools
 import statistics
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from records import append, read_rows, write_rows
 
 MODELS = (
@@ -67,39 +69,12 @@ def train(task: Any, loader: Any, options: argparse.Namespace) -> dict[str, Any]
     }
 
 
-def translate(model: Any, loader: Any, tokenizer: Any, options: argparse.Namespace) -> list[str]:
-    """The test sentences' translations in their order."""
-    from vitrail.models.decoding import beam_search
-
-    model.eval()
-    found: dict[int, str] = {}
-    for batch in loader.batches():
-        longest = min(model.config.longest - 1, 2 * batch.source.shape[1] + 10)
-        ids = beam_search(model, batch.source, beams=options.beams, longest=longest).ids
-        found |= {index: tokenizer.decode(row) for index, row in zip(batch.indices.tolist(), ids.tolist(), strict=True)}
-    return [found[index] for index in range(len(found))]
-
-
-def length_groups(sources: Sequence[str], edges: Sequence[int]) -> dict[str, list[int]]:
-    """Which sentences have up to so many words: {"1-8": [...], "9-12": [...], ..., "over 20": [...]}."""
-    starts, ends = [1, *(edge + 1 for edge in edges)], [*edges, None]
-    groups: dict[str, list[int]] = {}
-    for start, end in zip(starts, ends, strict=True):
-        name = f"over {start - 1}" if end is None else f"{start}-{end}"
-        counts = [len(source.split()) for source in sources]
-        groups[name] = [i for i, count in enumerate(counts) if count >= start and (end is None or count <= end)]
-    return groups
-
-
-def bleu_by_length(hypotheses: Sequence[str], references: Sequence[str], groups: dict[str, list[int]]) -> dict[str, str]:
-    """BLEU of each group, in percent; nothing where a group is empty."""
-    from vitrail.learn.metrics.bleu import corpus_bleu
-
-    found = {}
-    for name, rows in groups.items():
-        score = corpus_bleu([hypotheses[i] for i in rows], [references[i] for i in rows]) if rows else None
-        found[f"bleu_{name}"] = "" if score is None else f"{score.score:.2f}"
-    return found
+def length_groups(sources: Sequence[str], edges: Sequence[int]) -> dict[str, np.ndarray]:
+    """The numbers of the sentences of so many words: {"1-8": [...], "9-12": [...], ..., "over 20": [...]}."""
+    counts = np.array([len(source.split()) for source in sources])
+    names = [f"{start + 1}-{end}" for start, end in itertools.pairwise([0, *edges])] + [f"over {edges[-1]}"]
+    group = np.searchsorted(edges, counts)
+    return {name: np.flatnonzero(group == number) for number, name in enumerate(names)}
 
 
 def run(name: str, data: Any, tokenizer: Any, options: argparse.Namespace) -> None:
@@ -108,7 +83,6 @@ def run(name: str, data: Any, tokenizer: Any, options: argparse.Namespace) -> No
 
     import vitrail as vt
     from vitrail.data.text.batching import PairBatches
-    from vitrail.learn.metrics.bleu import corpus_bleu
     from vitrail.models.catalogue import count_parameters
     from vitrail.tasks.translate import Translate
 
@@ -116,21 +90,20 @@ def run(name: str, data: Any, tokenizer: Any, options: argparse.Namespace) -> No
     model = vt.create_model(name, vocabulary=len(tokenizer))
     print(f"{name}: {count_parameters(model):,} parameters", flush=True)
     limits = {"tokens": options.tokens, "longest": model.config.longest - 1, "seed": options.seed}
-    loader = PairBatches(data["train"], tokenizer, shuffle=True, **limits)
-    facts = train(Translate(model, tokenizer, smoothing=options.smoothing), loader, options)
-    hypotheses = translate(model, PairBatches(data["test"], tokenizer, **limits), tokenizer, options)
-    references = read_lines(options.out / "reference.txt")
-    (options.out / f"hypotheses-{name}.txt").write_text("".join(f"{line}\n" for line in hypotheses), encoding="utf-8")
-    score = corpus_bleu(hypotheses, references)
-    groups = length_groups(read_lines(options.out / "source.txt"), options.edges)
-    row = {"model": name, "seed": options.seed, "parameters": count_parameters(model), "bleu": f"{score.score:.2f}"}
-    row |= {**bleu_by_length(hypotheses, references, groups), **facts, "beams": options.beams, "signature": score.signature}
+    task = Translate(model, tokenizer, smoothing=options.smoothing)
+    facts = train(task, PairBatches(data["train"], tokenizer, shuffle=True, **limits), options)
+    found = task.test(PairBatches(data["test"], tokenizer, **limits), beams=options.beams)
+    write_lines(options.out / f"hypotheses-{name}.txt", found.hypotheses)
+    row = {"model": name, "seed": options.seed, "parameters": count_parameters(model), "bleu": f"{found.bleu.score:.2f}"}
+    for group, rows in length_groups(found.sources, options.edges).items():
+        row[f"bleu_{group}"] = f"{found.bleu.of(rows):.2f}" if len(rows) else ""
+    row |= {"test_loss": f"{found.loss:.4f}", **facts, "beams": options.beams, "signature": found.signature}
     append(options.out / "results.csv", row)
     print(f"  BLEU {row['bleu']} after {facts['steps']} steps, {facts['seconds']:.0f} s", flush=True)
 
 
-def read_lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines()
+def write_lines(path: Path, lines: Sequence[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 # Time by length
@@ -159,7 +132,7 @@ def decoding_step(model: Any, source: Any, length: int) -> float:
     return (time.perf_counter() - start) / length
 
 
-def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
+def measure(names: Sequence[str], options: argparse.Namespace) -> list[dict[str, Any]]:
     """Milliseconds by model and length: medians over rounds in which the models take turns, so that a slow moment is everybody's."""
     import torch
 
@@ -167,7 +140,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     from vitrail.special_tokens import SPECIAL_TOKENS
 
     torch.manual_seed(0)
-    models = {name: vt.create_model(name) for name in options.models}
+    models = {name: vt.create_model(name) for name in names}
     optimizers = {name: torch.optim.Adam(model.parameters(), lr=1e-4) for name, model in models.items()}
     rows = []
     for length in options.lengths:
@@ -224,7 +197,8 @@ def draw(rows: list[dict[str, str]], times: list[dict[str, str]], target: Path) 
             own = [(int(row["length"]), float(row[column])) for row in times if row["model"] == name]
             axes.plot(*zip(*own, strict=True), marker="o", markersize=3, label=label(name), **style(name))
         axes.set_xscale("log", base=2)
-        axes.set_xticks([int(row["length"]) for row in times], [row["length"] for row in times])
+        lengths = list(dict.fromkeys(row["length"] for row in times))
+        axes.set_xticks([int(length) for length in lengths], lengths)
         axes.set(xlabel="words", ylabel="ms", title=title, ylim=(0, None))
     handles, names = training.get_legend_handles_labels()
     figure.legend(handles, names, loc="outside lower center", ncols=5, fontsize=8)
@@ -274,8 +248,7 @@ def prepare(options: argparse.Namespace) -> tuple[Any, Any]:
         path.write_text(BytePairs.train(lines, options.vocabulary, options.lower).to_json(), encoding="utf-8")
     tokenizer = BytePairs.from_json(path.read_text(encoding="utf-8"))
     for name, lines in (("source", data["test"].sources), ("reference", data["test"].targets)):
-        text = "".join(f"{tokenizer.normalize(line)}\n" for line in lines)
-        (options.out / f"{name}.txt").write_text(text, encoding="utf-8")
+        write_lines(options.out / f"{name}.txt", lines)
     return data, tokenizer
 
 
@@ -308,10 +281,11 @@ def main() -> None:
     for name in options.models:
         if name not in done:
             run(name, data, tokenizer, options)
-    measured = {row["model"] for row in read_rows(options.out / "times.csv")}
-    if not set(options.models) <= measured:
-        write_rows(options.out / "times.csv", measure(options))
-    rows, times = (read_rows(options.out / name) for name in ("results.csv", "times.csv"))
+    rows = read_rows(options.out / "results.csv")
+    names, measured = [row["model"] for row in rows], {row["model"] for row in read_rows(options.out / "times.csv")}
+    if set(names) != measured:  # all anew: only what was measured side by side compares
+        write_rows(options.out / "times.csv", measure(names, options))
+    times = read_rows(options.out / "times.csv")
     draw(rows, times, options.out / "predecessors.png")
     print_tables(rows, times)
 

@@ -95,12 +95,16 @@ class ShowAttendTell(WordModel):
         seen = self.decoder(tokens.x, carried, memory)
         return tokens._replace(x=seen.x), seen
 
-    def forward(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b t"]) -> Float[Tensor, "b t v"]:
-        """Scores of the word behind each of `words`, which begin with BEGIN."""
+    def forward_features(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b t"]) -> Tokens:
+        """What the head reads, of each word; in training it is noted where the decoder looked."""
         tokens, seen = self.decode(words, *self.decoder.start(self.encode(images).cells))
         if self.training and self.surrogate_loss is not None:
             self.looked = Looked(seen.scores, seen.places, words != PAD)
-        return self.head(tokens)
+        return tokens
+
+    def forward(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b t"]) -> Float[Tensor, "b t v"]:
+        """Scores of the word behind each of `words`, which begin with BEGIN."""
+        return self.head(self.forward_features(images, words))
 
     def attention_maps(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b t"]) -> Float[Tensor, "b t gh gw"]:
         """Weights over the picture: map t is of the word behind word t, and sums to 1; of hard attention the chance of each place."""
