@@ -225,7 +225,7 @@ def test_soft_attention_learns_where_to_look():
     torch.manual_seed(0)
     model = with_features(torch.zeros(4, 12), width=24)
     optimizer, generator = torch.optim.Adam(model.parameters(), lr=2e-2), torch.Generator().manual_seed(1)
-    for _ in range(80):
+    for _ in range(60):
         colors = torch.randint(8, (32, 4), generator=generator)
         model.encoder.features = nn.Parameter(
             2.0 * torch.cat([F.one_hot(colors, 8), torch.eye(4).expand(32, -1, -1)], dim=-1), False
