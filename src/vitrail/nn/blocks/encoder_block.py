@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.nn.blocks.residual import DropPath, LayerScale
+from vitrail.nn.norms import NormKind, build_norm
 from vitrail.scope import OPEN, Scope
 
 NormOrder = Literal["pre", "post"]
@@ -27,14 +28,15 @@ class EncoderBlock(nn.Module):
         attention: nn.Module,
         mlp: nn.Module,
         norm: NormOrder = "pre",
+        norm_kind: NormKind = "layer",
         drop_path: float = 0.0,
         layer_scale: float | None = None,
         eps: float = 1e-6,
     ) -> None:
         super().__init__()
         self.order: NormOrder = norm
-        self.attention_norm, self.attention = nn.LayerNorm(width, eps=eps), attention
-        self.mlp_norm, self.mlp = nn.LayerNorm(width, eps=eps), mlp
+        self.attention_norm, self.attention = build_norm(norm_kind, width, eps=eps), attention
+        self.mlp_norm, self.mlp = build_norm(norm_kind, width, eps=eps), mlp
         self.attention_branch = _branch(width, drop_path, layer_scale)
         self.mlp_branch = _branch(width, drop_path, layer_scale)
 
