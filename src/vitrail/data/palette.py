@@ -10,9 +10,9 @@ from jaxtyping import Float, Int, UInt8
 
 from vitrail.errors import VitrailError
 
-MOST_PIXELS = 2**17  # that a palette is learned from
+MOST_PIXELS = 2**16  # that a palette is learned from
 MOST_ROUNDS = 50
-CHUNK = 2**14  # pixels whose distances are in memory at once
+CHUNK = 2**10  # pixels whose distances are in memory, and in the cache, at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ def learn_palette(pictures: UInt8[np.ndarray, "b h w ch"], colors: int, *, seed:
         pixels = pixels[np.sort(generator.choice(len(pixels), MOST_PIXELS, replace=False))]
     occurring, counts = np.unique(pixels, axis=0, return_counts=True)
     if len(occurring) > colors:
-        points, weights = occurring.astype(np.float64), counts.astype(np.float64)
+        points, weights = occurring.astype(np.float32), counts.astype(np.float64)
         means = k_means(points, weights, spread(points, weights, colors, generator))
         occurring = as_bytes(means, points, weights)
     return Palette(occurring[np.argsort(occurring.astype(np.int64).sum(axis=1), kind="stable")])
@@ -69,15 +69,15 @@ def nearest(
     points: Float[np.ndarray, "p ch"], centers: Float[np.ndarray, "k ch"]
 ) -> tuple[Int[np.ndarray, "p"], Float[np.ndarray, "p"]]:
     """The number of each point's nearest center, and the squared distance to it. Of bytes both are exact, in float32 too."""
-    ids, distances = np.empty(len(points), dtype=np.int64), np.empty(len(points), dtype=points.dtype)
-    squares = (centers**2).sum(axis=1)
+    ids, apart = np.empty(len(points), dtype=np.int64), np.empty(len(points), dtype=points.dtype)
+    # |x - c|² = |x|² + (-2 c, |c|²) · (x, 1), and |x|² is the same for all centers.
+    against = np.concatenate([-2 * centers, (centers**2).sum(axis=1, keepdims=True)], axis=1).T
+    points = np.concatenate([points, np.ones_like(points[:, :1])], axis=1)
     for start in range(0, len(points), CHUNK):
-        some = points[start : start + CHUNK]
-        apart = squares - 2.0 * (some @ centers.T)  # without |x|², which is the same for all centers
-        best = apart.argmin(axis=1)
-        ids[start : start + CHUNK] = best
-        distances[start : start + CHUNK] = apart[np.arange(len(some)), best] + (some**2).sum(axis=1)
-    return ids, distances
+        some = points[start : start + CHUNK] @ against
+        best = some.argmin(axis=1)
+        ids[start : start + CHUNK], apart[start : start + CHUNK] = best, some[np.arange(len(some)), best]
+    return ids, apart + (points[:, :-1] ** 2).sum(axis=1)
 
 
 def spread(
@@ -109,7 +109,9 @@ def k_means(
             break
         heavy = np.bincount(ids, weights, minlength=len(centers))
         sums = np.stack([np.bincount(ids, weights * axis, minlength=len(centers)) for axis in points.T], axis=1)
-        centers = np.where(heavy[:, None] > 0, sums / np.maximum(heavy, 1e-300)[:, None], centers)
+        moved = heavy > 0
+        centers = centers.copy()
+        centers[moved] = sums[moved] / heavy[moved, None]
         before = ids
     return centers
 
