@@ -19,7 +19,7 @@ def tiny(seed: int = 0, **options):
     """A model whose head is drawn too: a new one predicts nothing but the uniform distribution."""
     torch.manual_seed(seed)
     model = build_igpt(IGPTConfig(**{**TINY, **options})).eval()
-    torch.nn.init.normal_(model.head.weight)
+    torch.nn.init.normal_(model.head.output.weight)
     for parameter in model.position.parameters():
         torch.nn.init.normal_(parameter)
     return model
@@ -41,7 +41,7 @@ def test_probabilities_of_all_pictures_sum_to_one():
     assert_close(odds.sum(), torch.tensor(1.0, dtype=torch.float64), atol=1e-6, rtol=0.0)
 
 
-@pytest.mark.parametrize("position", [name for name in POSITIONS if name != "conditional"])
+@pytest.mark.parametrize("position", POSITIONS)
 def test_no_pixel_sees_itself_or_what_comes_later(position):
     model = tiny(position=position)
     ids = torch.randint(0, 5, (2, 12))
@@ -53,11 +53,16 @@ def test_no_pixel_sees_itself_or_what_comes_later(position):
         assert gradient[:place].gt(0).all()
 
 
-@pytest.mark.parametrize("position", ["learned_1d", "learned_2d", "rotary", "relative_shaw", "relative_table", "alibi"])
-def test_the_first_rows_alone_give_the_same(position):
+@pytest.mark.parametrize("position", POSITIONS)
+def test_step_by_step_with_and_without_a_cache_is_the_whole_picture(position):
     model, ids = tiny(position=position), torch.randint(0, 5, (2, 12))
+    read = torch.cat([torch.full((2, 1), model.blank), ids], dim=1)
     with torch.inference_mode():
-        assert_close(model(ids[:, :7]), model(ids)[:, :7], atol=1e-5, rtol=1e-5)
+        expected = model(ids)
+        for cached in (True, False):
+            state = model.begin(None, cached=cached)
+            for place in (4, 5, 6, 11):  # the first five places at once, as a prompt, and later several again
+                assert_close(model.step(read[:, : place + 1], state), expected[:, place], atol=1e-5, rtol=1e-5)
 
 
 def test_the_masked_variant_sees_all_but_what_is_hidden():
@@ -77,7 +82,7 @@ def test_intermediates_end_in_what_the_head_reads():
     model, ids = tiny(), torch.randint(0, 5, (2, 12))
     first, last = model.forward_intermediates(ids, [0, -1])
     assert (first.grid, tuple(first.x.shape)) == ((3, 4), (2, 12, 24))
-    assert_close(model.head(last.x), model(ids))
+    assert_close(model.head(last), model(ids))
 
 
 @pytest.mark.parametrize("name, millions", [("igpt_small", 76), ("igpt_medium", 455), ("igpt_large", 1362)])
@@ -91,7 +96,7 @@ def test_published_sizes(name, millions):
     "options, words",
     [
         ({"colors": 1}, "at least 2 colors, got 1"),
-        ({"position": "conditional"}, "goes with causal=False"),
+        ({"dropout": 1.0}, r"dropout must be in \[0, 1\)"),
         ({"image_size": (0, 4)}, "image_size must be positive"),
         ({"depth": 1001}, "depth must be at most 1000"),
         ({"heads": 5}, "multiple of the heads"),

@@ -16,11 +16,15 @@ from torch import Tensor, nn
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS
 from vitrail.models.features import tokens_behind
-from vitrail.models.parts import Where, build_kernel, build_position, position_name, position_where
-from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.models.parts import Where, build_position, position_name, position_where
+from vitrail.models.transformer import attention_layer
+from vitrail.models.word_model import WordModel
+from vitrail.nn.attention.cache import Cache
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
 from vitrail.nn.blocks.feed_forward import Activation, FeedForward
+from vitrail.nn.decoders.state import DecodingState
 from vitrail.nn.encoders.plain import PlainEncoder
+from vitrail.nn.heads.words import WordHead
 from vitrail.nn.initialization import initialize
 from vitrail.nn.norms import NormKind, build_norm
 from vitrail.nn.positions.position import Position
@@ -55,7 +59,7 @@ class IGPTConfig:
         return math.prod(self.image_size)
 
 
-class ImageGPT(nn.Module):
+class ImageGPT(WordModel):
     """p(x) = prod_i p(x_i | x_1 ... x_{i-1})  [Chen+ 2020, eq. 1]. Place i of the sequence has cell i of the picture's grid; it
     reads the pixel before, the first one a token of its own, and predicts its own pixel.
 
@@ -63,9 +67,6 @@ class ImageGPT(nn.Module):
     """
 
     architecture = "igpt"
-    labels = None
-    multi_label = False
-    tokenizer = None
     palette: UInt8[Tensor, "k ch"]
 
     def __init__(
@@ -74,30 +75,30 @@ class ImageGPT(nn.Module):
         colors: nn.Embedding,
         position: Position,
         encoder: PlainEncoder,
-        head: nn.Linear,
+        head: WordHead,
         config: IGPTConfig,
         preprocessing: Preprocessing,
     ) -> None:
-        super().__init__()
+        super().__init__(config, preprocessing)
         self.colors, self.position, self.encoder, self.head = colors, position, encoder, head
-        self.config, self.preprocessing = config, preprocessing
         # What the colors look like, which no layer reads. Until one is learned from pictures: from black to white.
         levels = torch.linspace(0, 255, config.colors).round().to(torch.uint8)
         self.register_buffer("palette", levels[:, None].repeat(1, config.in_channels))
 
     @property
     def image_size(self) -> tuple[int, int]:
-        return self.config.image_size
+        size: tuple[int, int] = self.config.image_size
+        return size
 
     @property
     def vocabulary(self) -> int:
         """What is predicted. One number more is read: `blank`."""
-        return self.config.colors
+        return int(self.config.colors)
 
     @property
     def blank(self) -> int:
         """The token that is no color: it stands before the first pixel, or for a hidden one."""
-        return self.config.colors
+        return int(self.config.colors)
 
     @property
     def depth(self) -> int:
@@ -105,7 +106,7 @@ class ImageGPT(nn.Module):
 
     def forward(self, ids: Int[Tensor, "b n"], hidden: Bool[Tensor, "b n"] | None = None) -> Float[Tensor, "b n k"]:
         """Logits of every pixel's color. A causal model is given no `hidden`: it never sees what it predicts."""
-        return self.head(self.encoder(self.embed(self.read(ids, hidden)), position=self.position).x)
+        return self.head(self.encoder(self.embed(self.read(ids, hidden)), position=self.position))
 
     def read(self, ids: Int[Tensor, "b n"], hidden: Bool[Tensor, "b n"] | None = None) -> Int[Tensor, "b n"]:
         """What stands at each place: the pixel before, or the pixel itself where it is not hidden."""
@@ -115,13 +116,14 @@ class ImageGPT(nn.Module):
             return F.pad(ids[:, :-1], (1, 0), value=self.blank)
         return ids if hidden is None else ids.masked_fill(hidden, self.blank)
 
-    def embed(self, read: Int[Tensor, "b t"]) -> Tokens:
-        """Tokens with their positions, at the picture's first t cells."""
-        count = read.shape[1]
-        if count > self.config.pixels:
-            raise VitrailError(f"a picture of {self.config.pixels} pixels has no place for {count}")
-        index = None if count == self.config.pixels else torch.arange(count, device=read.device).expand(len(read), -1)
-        return self.position.embed(Tokens(self.colors(read), grid=self.image_size, index=index))
+    def embed(self, read: Int[Tensor, "b t"], *, start: int = 0) -> Tokens:
+        """Tokens with their positions, at the cell `start` of the picture and behind."""
+        end, pixels = start + read.shape[1], self.config.pixels
+        if end > pixels:
+            raise VitrailError(f"a picture of {pixels} pixels has no place for {end}")
+        index = None if (start, end) == (0, pixels) else torch.arange(start, end, device=read.device)[None]
+        tokens = self.position.embed(Tokens(self.colors(read), grid=self.image_size, index=index))
+        return tokens._replace(x=F.dropout(tokens.x, self.config.dropout, self.training))
 
     def forward_intermediates(self, ids: Int[Tensor, "b n"], indices: Sequence[int]) -> list[Tokens]:
         """The tokens behind the blocks `indices` (negative: from the end), normed as the last are; nothing is hidden."""
@@ -131,6 +133,17 @@ class ImageGPT(nn.Module):
         """log p(x) of whole pictures, in nats, exactly: the sum of what every pixel is given by those before it."""
         self.check_causal("gives pictures a likelihood")
         return -F.cross_entropy(self(ids).float().transpose(1, 2), ids, reduction="none").sum(1)
+
+    def begin(self, source: int | None = None, *, cached: bool = True) -> DecodingState:
+        """There is nothing to read first; `source` may be a number of pictures, which the first step tells anyway."""
+        self.check_causal("writes pixel after pixel")
+        return DecodingState(None, Cache(self.depth) if cached else None)
+
+    def step(self, ids: Int[Tensor, "b t"], state: DecodingState) -> Float[Tensor, "b k"]:
+        """Logits of the next pixel. `ids` are `blank` and all pixels so far."""
+        start = 0 if state.cache is None else state.cache.length
+        tokens = self.embed(ids if state.cache is None else state.cache.unseen(ids), start=start)
+        return self.head.last(self.encoder(tokens, position=self.position, cache=state.cache))
 
     def check_causal(self, what: str) -> None:
         if not self.config.causal:
@@ -145,12 +158,11 @@ def build_igpt(config: IGPTConfig) -> ImageGPT:
     blocks = [
         EncoderBlock(
             config.width,
-            attention=MultiHeadAttention(
-                config.width, heads=config.heads, kernel=build_kernel(config.attention, dropout=config.attention_dropout)
-            ),
-            mlp=FeedForward(config.width, hidden=config.hidden, activation=config.activation, dropout=config.dropout),
+            attention=attention_layer(config),
+            mlp=FeedForward(config.width, hidden=config.hidden, activation=config.activation),
             norm=config.norm,
             norm_kind=config.norm_kind,
+            dropout=config.dropout,
             eps=config.eps,
         )
         for _ in range(config.depth)
@@ -163,15 +175,15 @@ def build_igpt(config: IGPTConfig) -> ImageGPT:
             heads=config.heads,
             depth=config.depth,
             grid=config.image_size,
-            prefix=0,
             where=config.position_where,
+            causal=config.causal,
         ),
         encoder=PlainEncoder(
             blocks,
             norm=build_norm(config.norm_kind, config.width, eps=config.eps) if config.norm == "pre" else None,
             causal=config.causal,
         ),
-        head=nn.Linear(config.width, config.colors, bias=False),
+        head=WordHead(config.width, config.colors),
         config=config,
         preprocessing=neutral(config.image_size, config.in_channels),
     ).apply(initialize)
@@ -198,11 +210,11 @@ def settle(config: IGPTConfig) -> IGPTConfig:
     hidden = 4 * config.width if config.hidden is None else config.hidden
     if hidden < 1:
         raise VitrailError(f"hidden must be at least 1, got {hidden}")
-    name = position_name(config.position)
-    if name == "conditional" and config.causal:
-        raise VitrailError('position="conditional" looks at pixels on all sides, also those to come: it goes with causal=False')
-    where = position_where(name, config.position_where)
-    return replace(config, hidden=hidden, position=name, position_where=where)
+    for name in ("dropout", "attention_dropout"):
+        if not 0.0 <= getattr(config, name) < 1.0:
+            raise VitrailError(f"{name} must be in [0, 1), got {getattr(config, name)}")
+    where = position_where(config.position, config.position_where)
+    return replace(config, hidden=hidden, position=position_name(config.position), position_where=where)
 
 
 PUBLISHED = IGPTConfig(width=512, depth=24, heads=8)

@@ -19,7 +19,7 @@ OUTSIDE = {
     "transformer.wte.weight": "colors.weight",
     "transformer.wpe.weight": "position.table",
     "transformer.ln_f.weight": "encoder.norm.weight",
-    "lm_head.weight": "head.weight",
+    "lm_head.weight": "head.output.weight",
 }
 INSIDE = {
     "ln_1.weight": "attention_norm.weight",
