@@ -3,14 +3,19 @@
 b batch, h w picture, ch channels, k colors of the palette, p colors that occur, n pixels in raster order
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
+from vitrail.data.dataset import Split, stored_pictures
+from vitrail.data.images import PictureError
+from vitrail.data.transforms import read_fitted
 from vitrail.errors import VitrailError
+from vitrail.preprocessing import Preprocessing
 
-MOST_PIXELS = 2**16  # that a palette is learned from
+MOST_PICTURES, MOST_PIXELS = 2048, 2**16  # that a palette is learned from
 MOST_ROUNDS = 50
 CHUNK = 2**10  # pixels whose distances are in memory, and in the cache, at once
 
@@ -63,6 +68,22 @@ def learn_palette(pictures: UInt8[np.ndarray, "b h w ch"], colors: int, *, seed:
         means = k_means(points, weights, spread(points, weights, colors, generator))
         occurring = as_bytes(means, points, weights)
     return Palette(occurring[np.argsort(occurring.astype(np.int64).sum(axis=1), kind="stable")])
+
+
+def some_pictures(
+    split: Split, preprocessing: Preprocessing, *, most: int = MOST_PICTURES, seed: int = 0
+) -> UInt8[np.ndarray, "b h w ch"]:
+    """Pictures of a split at the model's size, at most so many, drawn without regard to their order; what cannot be read is left out."""
+    indices, shape = np.arange(len(split)), (*preprocessing.size, preprocessing.channels)
+    if len(indices) > most:
+        indices = np.sort(np.random.Generator(np.random.PCG64(seed)).choice(len(indices), most, replace=False))
+    if (stored := stored_pictures(split, indices, shape)) is not None:
+        return stored
+    pictures = []
+    for index in indices.tolist():
+        with suppress(PictureError):  # training tells of them
+            pictures.append(read_fitted(split, index, preprocessing))
+    return np.stack(pictures) if pictures else np.empty((0, *shape), dtype=np.uint8)
 
 
 def nearest(

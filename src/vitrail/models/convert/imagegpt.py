@@ -41,7 +41,11 @@ def config_from_imagegpt(record: Mapping[str, Any]) -> IGPTConfig:
     side = math.isqrt(record["n_positions"])
     if side * side != record["n_positions"]:
         raise VitrailError(f"n_positions must be the pixels of a square picture, got {record['n_positions']}")
-    for option, usual in (("scale_attn_weights", True), ("scale_attn_by_inverse_layer_idx", False), ("add_cross_attention", False)):
+    for option, usual in (
+        ("scale_attn_weights", True),
+        ("scale_attn_by_inverse_layer_idx", False),
+        ("add_cross_attention", False),
+    ):
         if record.get(option, usual) is not usual:
             raise VitrailError(f"{option} must be {usual}, got {record[option]}")
     return IGPTConfig(
