@@ -26,7 +26,8 @@ def test_the_cache_changes_nothing_and_the_beginning_is_kept():
     pictures = complete(model, given, count=3, generator=generator())
     assert pictures.shape == (2, 3, 12)
     assert (pictures[..., :5] == given[:, None]).all()
-    assert pictures.min() >= 0 and pictures.max() < 7
+    assert pictures.min() >= 0
+    assert pictures.max() < 7
     assert torch.equal(complete(model, given, count=3, generator=generator(), cached=False), pictures)
     assert not torch.equal(complete(model, given, count=3, generator=generator(1)), pictures)
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -139,8 +140,8 @@ class ImageGPT(WordModel):
         self.check_causal("writes pixel after pixel")
         return DecodingState(None, Cache(self.depth) if cached else None)
 
-    def step(self, ids: Int[Tensor, "b t"], state: DecodingState) -> Float[Tensor, "b k"]:
-        """Logits of the next pixel. `ids` are `blank` and all pixels so far."""
+    def step(self, ids: Int[Tensor, "b t"], state: Any) -> Float[Tensor, "b k"]:
+        """Logits of the next pixel. `ids` are `blank` and all pixels so far; the state is what `begin` gave."""
         start = 0 if state.cache is None else state.cache.length
         tokens = self.embed(ids if state.cache is None else state.cache.unseen(ids), start=start)
         return self.head.last(self.encoder(tokens, position=self.position, cache=state.cache))
@@ -218,14 +219,15 @@ def settle(config: IGPTConfig) -> IGPTConfig:
 
 
 PUBLISHED = IGPTConfig(width=512, depth=24, heads=8)
+FAST = replace(PUBLISHED, norm_kind="layer", activation="gelu", eps=1e-6, dropout=0.1)
 PRESETS = MappingProxyType(
     {
         # [Chen+ 2020, section 3.2]: 76, 455 and 1362 million parameters.
         "igpt_small": PUBLISHED,
         "igpt_medium": replace(PUBLISHED, width=1024, depth=36),
         "igpt_large": replace(PUBLISHED, width=1536, depth=48, heads=16),
-        # For two cores: pictures of 8 pixels a side, as the built-in digits are, and of 16.
-        "igpt_nano": IGPTConfig(width=64, depth=4, heads=4, colors=17, image_size=(8, 8), in_channels=1),
-        "igpt_micro": IGPTConfig(width=128, depth=6, heads=4, colors=64, image_size=(16, 16)),
+        # For two cores: pictures of 8 pixels a side, as the built-in digits are, and of 16. Norm and GELU of which torch has fast ones.
+        "igpt_nano": replace(FAST, width=64, depth=4, heads=4, colors=17, image_size=(8, 8), in_channels=1),
+        "igpt_micro": replace(FAST, width=128, depth=6, heads=4, colors=64, image_size=(16, 16)),
     }
 )
