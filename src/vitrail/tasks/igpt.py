@@ -60,9 +60,13 @@ class PixelModeling:
     ) -> None:
         """`seed` decides which pixels are hidden when a model that is not causal is evaluated: always the same."""
         self.model, self.seed, self.device, self.world = model, seed, torch.device(device), world or World()
-        self.palette = Palette(model.palette.cpu().numpy())
         self.preprocessing, self.causal = model.preprocessing, bool(model.config.causal)
         self.forward: Callable[..., Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
+
+    @property
+    def palette(self) -> Palette:
+        """The model's own; asked for each time, because a checkpoint may bring another."""
+        return Palette(self.model.palette.cpu().numpy())
 
     @cached_property
     def train_forward(self) -> Callable[..., Tensor]:
