@@ -183,6 +183,8 @@ def score_words(split: str, metric: str, value: float) -> str:
     """`test accuracy 98.61 %`: the line that training ends with. BLEU is told as from 0 to 100, a perplexity as it is."""
     if metric == "perplexity":
         return f"{split} perplexity {value:.2f}"
+    if metric == "bits_per_pixel":
+        return f"{split} {value:.3f} bits a pixel"
     return f"{split} BLEU {100 * value:.2f}" if metric == "bleu" else f"{split} {'mAP' if metric == 'map' else metric} {100 * value:.2f} %"
 
 

@@ -88,7 +88,9 @@ def load_pixel_model(run: str, device: str) -> Any:
 
     model = load(run)
     if purpose_of(model) != "igpt":
-        raise VitrailError(f"{run}: a model of the kind {model.architecture} completes no pictures; vitrail pretrain makes one that does")
+        raise VitrailError(
+            f"{run}: a model of the kind {model.architecture} completes no pictures; vitrail pretrain makes one that does"
+        )
     model.check_causal("completes pictures")
     return model.to(choose_device(device))
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vitrail.learn.training.task import Batches, Task
     from vitrail.learn.training.world import World
 
-Topic = Literal["pictures", "text"]
+Topic = Literal["pictures", "text", "pixels"]
 
 
 class Trade(Protocol):
@@ -75,6 +75,7 @@ TRADES: Mapping[str, Entry] = MappingProxyType(
         "classify": Entry("vitrail.jobs.classifying:Classifying", ("pictures",)),
         "translate": Entry("vitrail.jobs.translating:Translating", ("text",)),
         "language": Entry("vitrail.jobs.language_modeling:LanguageModelingTrade", ("text",)),
+        "igpt": Entry("vitrail.jobs.igpt:Pretraining", ("pictures", "pixels")),
     }
 )
 
@@ -93,6 +94,7 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
                 "source", "target", "vocabulary", "lower", "longest", "batch_tokens", "dropout", "merge_dropout", "beams", "masked",
             }
         ),
+        "pixels": frozenset({"colors", "masked", "dropout"}),
     }
 )  # fmt: skip
 

@@ -21,7 +21,12 @@ from vitrail.report.figures import draw_curves
 from vitrail.report.page import Markup, contents, drawing, element, page, photograph, section
 from vitrail.report.run_parts import show_commands, show_header, show_options
 
-SIDE, GAP, MARGIN, TOP = 0.72, 0.08, 0.14, 0.42  # inches: a picture's longer side, between them, around, and above for the words
+SIDE, GAP, MARGIN, TOP = (
+    0.72,
+    0.08,
+    0.14,
+    0.42,
+)  # inches: a picture's longer side, between them, around, and above for the words
 
 
 class Completion(NamedTuple):
