@@ -31,6 +31,12 @@ def stripes(tmp_path_factory):
     return path
 
 
+@pytest.fixture
+def no_probe(monkeypatch):
+    """One probe is enough: it takes as long as the training of models this small."""
+    monkeypatch.setattr("vitrail.jobs.igpt.probe_model", lambda *_: "left out")
+
+
 @pytest.fixture(scope="module")
 def run(stripes, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "pixels"
@@ -62,6 +68,7 @@ def test_the_model_folder_has_its_palette_and_scores_the_same(run, stripes):
     assert loaded.architecture == "igpt"
 
 
+@pytest.mark.usefixtures("no_probe")
 def test_a_finished_run_is_finished_and_weights_begin_another(run, stripes, tmp_path):
     again = train(data=stripes, out=run.path, resume=True, quiet=True)
     assert again.metrics["bits_per_pixel"] == pytest.approx(run.metrics["bits_per_pixel"])
@@ -108,6 +115,7 @@ def test_wrong_numbers_of_complete(run, words, message, command, tmp_path):
     assert answer.err.count("\n") == 1
 
 
+@pytest.mark.usefixtures("no_probe")
 def test_the_masked_variant_learns_and_completes_nothing(stripes, tmp_path, command):
     words = ("--data", stripes, "--masked", "--epochs", 1, "--batch", 16, "--device", "cpu", "--out", tmp_path / "run")
     answer = command("pretrain", "--method", "igpt", *words)

@@ -15,7 +15,7 @@ from torch import Tensor
 from vitrail.errors import VitrailError
 
 PENALTIES = tuple(10.0**power for power in range(0, -6, -1))  # from the strongest on
-MOST_STEPS = 200
+MOST_STEPS = 100
 
 
 class Labelled(NamedTuple):
@@ -87,7 +87,7 @@ def fit_logistic(
         [weights],
         max_iter=MOST_STEPS,
         tolerance_grad=1e-6,
-        tolerance_change=1e-12,
+        tolerance_change=1e-9,
         history_size=20,
         line_search_fn="strong_wolfe",
     )

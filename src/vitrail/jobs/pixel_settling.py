@@ -21,6 +21,7 @@ from vitrail.jobs.settling import PARTS, choose_parts, choose_size, sample_pictu
 from vitrail.models.catalogue import build_model, create_model, model_config
 from vitrail.models.folder import load
 from vitrail.models.purpose import purpose_of
+from vitrail.preprocessing import neutral
 
 MOST_PIXELS = 256  # of the size that is chosen by itself: attention costs the square of it
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
@@ -118,9 +119,9 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> tuple[An
     else:
         wanted = {"image_size": options.image_size, "in_channels": options.in_channels, "causal": not options.masked}
         wanted |= {name: getattr(options, name) for name in (*PARTS, "dropout")}
-        with torch.device("meta"):
-            preprocessing = create_model(options.model, **wanted).preprocessing
-        pictures = some_pictures(data["train"], preprocessing, seed=options.seed)
+        assert options.image_size is not None
+        size = (options.image_size[0], options.image_size[1])
+        pictures = some_pictures(data["train"], neutral(size, whole(options.in_channels)), seed=options.seed)
         palette = learn_palette(pictures, whole(options.colors), seed=options.seed)
         if len(palette) < 2:
             raise VitrailError(f"{data.name}: all training pictures have one color only; there is nothing to learn")

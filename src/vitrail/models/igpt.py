@@ -83,8 +83,8 @@ class ImageGPT(WordModel):
         super().__init__(config, preprocessing)
         self.colors, self.position, self.encoder, self.head = colors, position, encoder, head
         # What the colors look like, which no layer reads. Until one is learned from pictures: from black to white.
-        levels = torch.linspace(0, 255, config.colors).round().to(torch.uint8)
-        self.register_buffer("palette", levels[:, None].repeat(1, config.in_channels))
+        levels = [[round(255 * number / (config.colors - 1))] * config.in_channels for number in range(config.colors)]
+        self.register_buffer("palette", torch.tensor(levels, dtype=torch.uint8))
 
     @property
     def image_size(self) -> tuple[int, int]:
