@@ -206,7 +206,7 @@ def probe_model(task: PixelModeling, data: DataSet, loader: Any) -> Probe | str:
     task.model.eval()
     splits: dict[Any, Labelled] = {}
     for name in ("train", "val", "test"):
-        split: Split = data[name]  # type: ignore[index]
+        split: Split = data[name]
         chosen = np.array(spread(len(split), PROBED), dtype=np.int64)
         features, labels = [], []
         for batch in loader(Part(split, chosen), task.preprocessing).batches():

@@ -45,8 +45,8 @@ NOT_OURS: Mapping[str, Any] = MappingProxyType(
 
 def check_ours(options: TrainOptions) -> None:
     """An option that would have no effect is refused, not passed over."""
-    for name, neutral in NOT_OURS.items():
-        if getattr(options, name) not in ("auto", neutral):
+    for name, nothing in NOT_OURS.items():
+        if getattr(options, name) not in ("auto", nothing):
             raise VitrailError(f"--{name.replace('_', '-')} {getattr(options, name)}: learning from pixels has no such option")
 
 
@@ -117,7 +117,11 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> tuple[An
         pictures = some_pictures(data["train"], model.preprocessing, seed=options.seed)
         error = Palette(model.palette.numpy()).error(pictures)
     else:
-        wanted = {"image_size": options.image_size, "in_channels": options.in_channels, "causal": not options.masked}
+        wanted: dict[str, Any] = {
+            "image_size": options.image_size,
+            "in_channels": options.in_channels,
+            "causal": not options.masked,
+        }
         wanted |= {name: getattr(options, name) for name in (*PARTS, "dropout")}
         assert options.image_size is not None
         size = (options.image_size[0], options.image_size[1])

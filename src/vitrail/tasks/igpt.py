@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -53,6 +54,7 @@ class PixelModeling:
     """Satisfies the training loop's Task protocol."""
 
     name = "igpt"
+    model: Any
     score = "likelihood"  # of a pixel: the geometric mean of what each is given
 
     def __init__(
