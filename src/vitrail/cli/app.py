@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from vitrail.cli import check, evaluate, explain, models, predict, runs, studio, train, translate
+from vitrail.cli import check, complete, evaluate, explain, models, predict, pretrain, runs, studio, train, translate
 from vitrail.cli.words import given_options, one_line, spell_words
 from vitrail.errors import VitrailError
 from vitrail.version import __version__
@@ -21,6 +21,8 @@ EPILOGUE = """Examples:
   vitrail explain runs/classify/digits a.png --out look/     and why? a page of maps and figures
   vitrail train --task translate --data pairs/    train.de and train.en: learn to translate
   vitrail translate runs/translate/pairs "..."    and do it
+  vitrail pretrain --method igpt --data digits    learn from pixels alone
+  vitrail complete runs/igpt/digits a.png --out finished/    and finish the lower half of pictures
   vitrail models "vit*"                           what can be built
 """
 
@@ -34,10 +36,12 @@ app = App(
     result_action="return_value",
 )
 app.command(train.train, name="train", help_epilogue=train.EXAMPLES)
+app.command(pretrain.pretrain, name="pretrain", help_epilogue=pretrain.EXAMPLES)
 app.command(evaluate.evaluate, name="eval", help_epilogue=evaluate.EXAMPLES)
 app.command(predict.predict, name="predict", help_epilogue=predict.EXAMPLES)
 app.command(translate.translate, name="translate", help_epilogue=translate.EXAMPLES)
 app.command(explain.explain, name="explain", help_epilogue=explain.EXAMPLES)
+app.command(complete.complete, name="complete", help_epilogue=complete.EXAMPLES)
 app.command(check.check, name="check", help_epilogue=check.EXAMPLES)
 app.command(runs.runs, name="runs", help_epilogue=runs.EXAMPLES)
 app.command(studio.studio, name="studio", help_epilogue=studio.EXAMPLES)

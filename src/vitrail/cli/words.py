@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from vitrail.errors import VitrailError, suggestion
-from vitrail.jobs.options import EvalOptions, ExplainOptions, TrainOptions
+from vitrail.jobs.options import CompleteOptions, EvalOptions, ExplainOptions, TrainOptions
 from vitrail.run_files import read_table
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     "train": (*(field.name for field in fields(TrainOptions)), "config"),
+    "pretrain": (*(field.name for field in fields(TrainOptions)), "method", "config"),
     "eval": tuple(field.name for field in fields(EvalOptions)),
     "predict": ("json", "top_k"),
     "translate": ("beams", "batch", "json"),
     "explain": tuple(field.name for field in fields(ExplainOptions)),
+    "complete": tuple(field.name for field in fields(CompleteOptions)),
     "check": ("fix", "out", "json", "workers", "seed"),
     "runs": ("sort", "best", "json"),
     "studio": ("port", "host", "memory", "open"),
@@ -47,7 +49,7 @@ def spell_words(words: list[str]) -> list[str]:
         if name not in known:
             raise VitrailError(f'unknown option "{match[1]}" of {verb}{suggestion(name, known)}')
         out += spell(name, match[2])
-    return with_data(with_config(out)) if verb == "train" else out
+    return with_data(with_config(out)) if verb in ("train", "pretrain") else out
 
 
 def spell(name: str, value: Any) -> list[str]:

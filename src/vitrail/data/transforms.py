@@ -58,6 +58,14 @@ def normalize(images: Float[Tensor, "b ch h w"], preprocessing: Preprocessing) -
     return (images - mean).div_(std)
 
 
+def to_bytes(images: Float[Tensor, "b ch h w"], preprocessing: Preprocessing) -> UInt8[np.ndarray, "b h w ch"]:
+    """A model's input as pictures again: `to_unit` and `normalize` backwards, exactly where nothing came between."""
+    mean = torch.tensor(preprocessing.mean)[:, None, None]
+    std = torch.tensor(preprocessing.std)[:, None, None]
+    unit = images.detach().float().cpu() * std + mean
+    return (255 * unit).round_().clamp_(0, 255).to(torch.uint8).permute(0, 2, 3, 1).numpy()
+
+
 def prepare(pictures: list[Image.Image], preprocessing: Preprocessing) -> Float[Tensor, "b ch h w"]:
     """Pictures of any size and mode to a model's input."""
     return normalize(to_unit(np.stack([fit_picture(picture, preprocessing) for picture in pictures])), preprocessing)

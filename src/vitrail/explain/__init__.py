@@ -13,6 +13,7 @@ from vitrail.explain.maps import attention_map, pooling_map, received_map, reduc
 from vitrail.explain.methods import DEFAULT, METHODS, Method, explain_map, methods_for
 from vitrail.explain.occlusion import occlusion
 from vitrail.explain.positions import Similarity, position_similarity
+from vitrail.explain.probe import Labelled, Probe, layer_features, probe_layers
 from vitrail.explain.record import Seen, record
 from vitrail.explain.relevance import relevance
 from vitrail.explain.rollout import rollout, rollout_matrix
@@ -24,9 +25,11 @@ __all__ = [
     "Curve",
     "Filters",
     "Inside",
+    "Labelled",
     "Lens",
     "Look",
     "Method",
+    "Probe",
     "Seen",
     "Similarity",
     "Steps",
@@ -40,6 +43,7 @@ __all__ = [
     "head_entropy",
     "input_gradient",
     "insertion_curve",
+    "layer_features",
     "logit_lens",
     "look",
     "methods_for",
@@ -47,6 +51,7 @@ __all__ = [
     "pooling_map",
     "position_similarity",
     "principal_filters",
+    "probe_layers",
     "received_map",
     "record",
     "reduce_heads",

@@ -8,6 +8,7 @@ from cyclopts import CoercionError, Group, Parameter, Token, convert
 
 Auto = Literal["auto"]
 RECIPE = Group("Recipe", help="Each is the recipe's unless given.", sort_key=2)
+PIXELS = Group("Pixels", help="With `vitrail pretrain --method igpt`, which has --masked and --dropout too.", sort_key=4)
 TEXT = Group("Text", help="With --task translate and --task language.", sort_key=3)
 
 
@@ -31,7 +32,7 @@ class TrainOptions:
             "or a file, or copy, reverse, sort."
         ),
     ]
-    task: Annotated[Literal["classify", "translate", "language"], Parameter(help="What to learn.")] = "classify"
+    task: Annotated[Literal["classify", "translate", "language", "igpt"], Parameter(help="What to learn.")] = "classify"
     model: Annotated[str, Parameter(help="A name from `vitrail models`; auto: by the size and count of the data.")] = "auto"
     epochs: Annotated[int | Auto, Parameter(converter=whole, help="Passes over the training data.")] = "auto"
     minutes: Annotated[float | None, Parameter(help="A time budget instead of epochs; the schedule fits itself to it.")] = None
@@ -173,9 +174,15 @@ class TrainOptions:
     beams: Annotated[
         int, Parameter(converter=whole, group=TEXT, help="Beams of the search that writes the test's answers.")
     ] = 5
-    masked: Annotated[bool, Parameter(group=TEXT, help="Language: fill in hidden words instead of going on.", negative="")] = (
-        False
-    )
+    masked: Annotated[
+        bool, Parameter(group=TEXT, help="Language, pixels: fill in what is hidden instead of going on.", negative="")
+    ] = False
+    colors: Annotated[
+        int | Auto,
+        Parameter(
+            converter=whole, group=PIXELS, help="Of the palette, at most; auto: the model's. Fewer if the pictures have fewer."
+        ),
+    ] = "auto"
 
 
 @Parameter(name="*")
@@ -218,3 +225,20 @@ class ExplainOptions:
     ] = None
     target: Annotated[str | None, Parameter(help="The class to explain; by default each picture's most likely one.")] = None
     limit: Annotated[int, Parameter(converter=whole, help="Of more pictures than this, so many are shown, evenly chosen.")] = 24
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompleteOptions:
+    """What `vitrail complete` takes beside RUN and pictures."""
+
+    out: Annotated[str, Parameter(help="A new or empty folder for the pictures and their sheet.")]
+    samples: Annotated[int, Parameter(converter=whole, help="Completions of each picture.")] = 4
+    keep: Annotated[float, Parameter(help="Share of the rows, from the top, that is given; 0: pictures from nothing.")] = 0.5
+    temperature: Annotated[
+        float, Parameter(help="Below 1 likelier colors, above 1 wilder ones; 0: the likeliest each time.")
+    ] = 1.0
+    top_k: Annotated[int | None, Parameter(converter=whole, help="Draw among so many of the likeliest colors.")] = None
+    top_p: Annotated[float | None, Parameter(help="Draw among the likeliest colors that make up this share, in (0, 1].")] = None
+    seed: Annotated[int, Parameter(converter=whole, help="Decides every draw.")] = 0
+    device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"

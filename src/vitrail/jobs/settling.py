@@ -39,6 +39,7 @@ AT_LEAST: dict[str, float] = {
     "longest": 2,
     "batch_tokens": 16,
     "beams": 1,
+    "colors": 2,
 }
 ABOVE: dict[str, float] = {"minutes": 0, "lr": 0, "clip": 0, "cache_gb": 0, "token_keep": 0, "layer_decay": 0, "progressive": 0}
 AT_MOST: dict[str, float] = {"bad_files": 1, "magnitude": 10, "erase": 1, "token_keep": 1, "layer_decay": 1, "progressive": 1}

@@ -11,6 +11,9 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import Classifier
+from vitrail.nn.encoders.plain import PlainEncoder
+from vitrail.nn.positions.position import Position
+from vitrail.tokens import Tokens
 
 
 class FeatureMaps(nn.Module):
@@ -31,3 +34,15 @@ class FeatureMaps(nn.Module):
             tokens.cells.transpose(1, 2).reshape(len(images), -1, *tokens.grid)
             for tokens in self.model.forward_intermediates(images, self.indices)
         ]
+
+
+def tokens_behind(encoder: PlainEncoder, tokens: Tokens, indices: Sequence[int], *, position: Position) -> list[Tokens]:
+    """The tokens behind the blocks `indices` (negative: from the end), in the order asked for, normed as the last are."""
+    depth = len(encoder.blocks)
+    for index in indices:
+        if not -depth <= index < depth:
+            raise VitrailError(f"block {index} does not exist: the model has {depth} blocks, 0 to {depth - 1}")
+    numbers = [index % depth for index in indices]
+    kept = encoder.walk(tokens, position=position, keep=numbers)[1]
+    by_number = dict(zip(sorted(set(numbers)), kept, strict=True))
+    return [by_number[number] for number in numbers]

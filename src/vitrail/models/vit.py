@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS, Classifier, check_classifier_config
+from vitrail.models.features import tokens_behind
 from vitrail.models.parts import Where, build_kernel, build_position, position_name, position_where
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
@@ -103,13 +104,7 @@ class VisionTransformer(Classifier):
 
     def forward_intermediates(self, images: Float[Tensor, "b ch h w"], indices: Sequence[int]) -> list[Tokens]:
         """The tokens behind the blocks `indices` (negative: from the end), normed as the last are. None is dropped: maps need all."""
-        for index in indices:
-            if not -self.depth <= index < self.depth:
-                raise VitrailError(f"block {index} does not exist: the model has {self.depth} blocks, 0 to {self.depth - 1}")
-        numbers = [index % self.depth for index in indices]
-        kept = self.encoder.walk(self.embed(images), position=self.position, keep=numbers)[1]
-        by_number = dict(zip(sorted(set(numbers)), kept, strict=True))
-        return [by_number[number] for number in numbers]
+        return tokens_behind(self.encoder, self.embed(images), indices, position=self.position)
 
 
 def build_vit(config: ViTConfig) -> VisionTransformer:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vitrail.explain.figures.lens import draw_lens as draw_lens
     from vitrail.explain.figures.maps import draw_maps as draw_maps
     from vitrail.explain.figures.overlay import draw_overlay as draw_overlay
+    from vitrail.explain.figures.probe import draw_probe as draw_probe
     from vitrail.explain.figures.similarity import draw_similarity as draw_similarity
     from vitrail.explain.figures.steps import draw_steps as draw_steps
 
@@ -29,6 +30,7 @@ _HOMES = {
     "draw_lens": "lens",
     "draw_maps": "maps",
     "draw_overlay": "overlay",
+    "draw_probe": "probe",
     "draw_similarity": "similarity",
     "draw_steps": "steps",
 }

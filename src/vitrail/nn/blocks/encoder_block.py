@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.nn.blocks.residual import residual_branch, through
+from vitrail.nn.norms import NormKind, build_norm
 from vitrail.scope import OPEN, Scope
 
 NormOrder = Literal["pre", "post"]
@@ -27,6 +28,7 @@ class EncoderBlock(nn.Module):
         attention: nn.Module,
         mlp: nn.Module,
         norm: NormOrder = "pre",
+        norm_kind: NormKind = "layer",
         drop_path: float = 0.0,
         layer_scale: float | None = None,
         dropout: float = 0.0,
@@ -35,8 +37,8 @@ class EncoderBlock(nn.Module):
         super().__init__()
         self.order: NormOrder = norm
         self.dropout = dropout
-        self.attention_norm, self.attention = nn.LayerNorm(width, eps=eps), attention
-        self.mlp_norm, self.mlp = nn.LayerNorm(width, eps=eps), mlp
+        self.attention_norm, self.attention = build_norm(norm_kind, width, eps=eps), attention
+        self.mlp_norm, self.mlp = build_norm(norm_kind, width, eps=eps), mlp
         self.attention_branch = residual_branch(width, drop_path=drop_path, layer_scale=layer_scale)
         self.mlp_branch = residual_branch(width, drop_path=drop_path, layer_scale=layer_scale)
 

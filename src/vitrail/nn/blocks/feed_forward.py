@@ -10,8 +10,15 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-Activation = Literal["gelu", "relu"]
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
+Activation = Literal["gelu", "quick_gelu", "relu"]
+
+
+def quick_gelu(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """x · sigmoid(1.702 x), near to GELU  [Hendrycks+ 2016, section 2]."""
+    return x * (1.702 * x).sigmoid()
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "quick_gelu": quick_gelu, "relu": F.relu}
 
 
 class FeedForward(nn.Module):

@@ -1,0 +1,153 @@
+"""Going on with pictures: `vitrail complete`, and the completions of a run's report.
+
+b pictures, h w picture, ch channels
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from jaxtyping import UInt8
+from PIL import Image
+
+from vitrail.data.images import read_picture
+from vitrail.data.palette import Palette
+from vitrail.data.transforms import fit_picture
+from vitrail.errors import VitrailError
+from vitrail.jobs.explain import check_out
+from vitrail.jobs.options import CompleteOptions
+from vitrail.jobs.predict import expand
+from vitrail.models.completion import complete
+from vitrail.models.folder import load
+
+if TYPE_CHECKING:
+    from vitrail.report.completions import Completion
+
+SHEET = "completions.png"
+AT_ONCE = 64  # pictures that are drawn side by side, samples counted
+
+
+@dataclass(frozen=True)
+class Completed:
+    """What `vitrail complete` has written."""
+
+    sheet: Path | None  # None where no picture could be read
+    pictures: int
+    errors: tuple[VitrailError, ...]
+
+
+def complete_files(run: str, words: list[str], options: CompleteOptions) -> Completed:
+    """A PNG for each sample, in the model's size, and a sheet of all. A picture that cannot be read is named, and the rest goes on."""
+    check_options(options)
+    model = load_pixel_model(run, options.device)
+    folder, paths = check_out(options.out), expand(words)
+    pictures, errors = list[tuple[Path, np.ndarray]](), list[VitrailError]()
+    for path in paths:
+        try:
+            pictures.append((path, fit_picture(read_picture(path, target=model.image_size), model.preprocessing)))
+        except VitrailError as error:
+            errors.append(error)
+    if not pictures:
+        return Completed(None, 0, tuple(errors))
+    made = complete_pictures(
+        model,
+        np.stack([picture for _, picture in pictures]),
+        names=unique_names([path.stem for path, _ in pictures]),
+        keep=options.keep,
+        samples=options.samples,
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        seed=options.seed,
+    )
+    return Completed(write_completions(folder, made), len(made), tuple(errors))
+
+
+def check_options(options: CompleteOptions) -> None:
+    """Every number within its range, before any work is done."""
+    if options.samples < 1:
+        raise VitrailError(f"--samples must be at least 1, got {options.samples}")
+    if not 0 <= options.keep < 1:
+        raise VitrailError(f"--keep is a share of the rows, in [0, 1): got {options.keep}")
+    if not 0 <= options.temperature < float("inf"):
+        raise VitrailError(f"--temperature must be a number from 0 up, got {options.temperature}")
+    if options.top_k is not None and options.top_k < 1:
+        raise VitrailError(f"--top-k must be at least 1, got {options.top_k}")
+    if options.top_p is not None and not 0 < options.top_p <= 1:
+        raise VitrailError(f"--top-p must be in (0, 1], got {options.top_p}")
+    if options.seed < 0:
+        raise VitrailError(f"--seed must be at least 0, got {options.seed}")
+
+
+def load_pixel_model(run: str, device: str) -> Any:
+    from vitrail.jobs.machine import choose_device
+    from vitrail.models.purpose import purpose_of
+
+    model = load(run)
+    if purpose_of(model) != "igpt":
+        raise VitrailError(
+            f"{run}: a model of the kind {model.architecture} completes no pictures; vitrail pretrain makes one that does"
+        )
+    model.check_causal("completes pictures")
+    return model.to(choose_device(device))
+
+
+def complete_pictures(
+    model: Any,
+    pictures: UInt8[np.ndarray, "b h w ch"],
+    *,
+    names: Sequence[str],
+    keep: float = 0.5,
+    samples: int = 4,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    seed: int = 0,
+) -> "list[Completion]":
+    """The upper share `keep` of the rows is given. What a picture becomes depends on the seed and on its place among the others."""
+    from vitrail.report.completions import Completion
+
+    palette, device = Palette(model.palette.cpu().numpy()), next(model.parameters()).device
+    height, width = model.image_size
+    given = min(round(keep * height), height - 1) * width
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.from_numpy(palette.encode(pictures)).to(device)
+    made, step = list[Completion](), max(1, AT_ONCE // samples)
+    for start in range(0, len(ids), step):
+        some = ids[start : start + step]
+        drawn = complete(
+            model, some[:, :given], count=samples, generator=generator, temperature=temperature, top_k=top_k, top_p=top_p
+        ).cpu()
+        originals = palette.decode(some.cpu().numpy(), (height, width))
+        for number, original in enumerate(originals):
+            shown = palette.decode(drawn[number].numpy(), (height, width))
+            made.append(Completion(names[start + number], original, given, shown))
+    return made
+
+
+def write_completions(folder: Path, made: "Sequence[Completion]") -> Path:
+    """NAME-1.png, NAME-2.png, … and the sheet."""
+    from vitrail.files import write_whole
+    from vitrail.rendering import to_png
+    from vitrail.report.completions import draw_completions
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in made:
+        for number, sample in enumerate(one.samples, start=1):
+            Image.fromarray(sample.squeeze(2) if sample.shape[2] == 1 else sample).save(folder / f"{one.name}-{number}.png")
+    write_whole(folder / SHEET, to_png(draw_completions(made)))
+    return folder / SHEET
+
+
+def unique_names(names: Sequence[str]) -> list[str]:
+    """The same names; those that come twice, or would be the sheet's, with a number behind."""
+    found: dict[str, None] = {Path(SHEET).stem: None}
+    for name in names:
+        number, candidate = 2, name
+        while candidate in found:
+            number, candidate = number + 1, f"{name}_{number}"
+        found[candidate] = None
+    return list(found)[1:]

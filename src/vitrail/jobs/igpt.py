@@ -1,0 +1,241 @@
+"""Learning from pixels alone as a job: pictures, a palette of their colors, and an image GPT over it."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, read_bad_files
+from vitrail.data.dataset import DataSet, Part, Split
+from vitrail.data.images import PictureError
+from vitrail.data.loading import Loader, choose_workers
+from vitrail.data.transforms import read_fitted
+from vitrail.errors import VitrailError
+from vitrail.explain.probe import Labelled, Probe, layer_features, probe_layers
+from vitrail.files import write_whole
+from vitrail.jobs.classifying import make_loaders
+from vitrail.jobs.cleaning import describe_bad, list_bad, open_clean
+from vitrail.jobs.completing import complete_pictures
+from vitrail.jobs.evaluate import METRICS, REPORT, headline, same_source
+from vitrail.jobs.machine import choose_device
+from vitrail.jobs.options import EvalOptions, TrainOptions
+from vitrail.jobs.pixel_settling import RECIPES, check_ours, load_trained, prepare_model, settle_pixels
+from vitrail.jobs.planning import describe_length, find_rate, make_plan, real, whole
+from vitrail.jobs.settling import size_of, spread
+from vitrail.jobs.stored import to_store
+from vitrail.learn.training.plan import Plan
+from vitrail.learn.training.progress_bar import ProgressBar, clock
+from vitrail.learn.training.run_folder import CONFIG
+from vitrail.learn.training.state import Progress
+from vitrail.learn.training.world import World
+from vitrail.models.card import write_card
+from vitrail.models.catalogue import count_parameters
+from vitrail.models.folder import find, load
+from vitrail.models.igpt import ImageGPT
+from vitrail.tasks.igpt import PixelModeling
+
+PROBED = 5000  # pictures of each split that a probe reads
+SHOWN, SAMPLES = 8, 6  # completions in the report
+
+
+class Pretraining:
+    """Satisfies `jobs.trades.Trade`."""
+
+    def __init__(self, data: DataSet, model: ImageGPT, options: TrainOptions, bad: BadFiles, palette_error: float) -> None:
+        self.data, self.model, self.options, self.bad, self.palette_error = data, model, options, bad, palette_error
+        self.name = data.name
+
+    @classmethod
+    def prepare(cls, options: TrainOptions, bar: ProgressBar, *, begun: Path | None) -> "Pretraining":
+        """Data without its bad files, a palette of its training pictures, a model for it, and options without `auto`."""
+        check_ours(options)
+        loaded = load_trained(options)
+        known = None if begun is None else read_bad_files(begun / BAD_FILES)
+        data, bad = open_clean(
+            options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, bar=bar, known=known
+        )
+        options = settle_pixels(options, data, loaded)
+        torch.manual_seed(options.seed)
+        model, error = prepare_model(options, data, loaded)
+        return cls(data, model, replace(options, colors=model.vocabulary), bad, error)
+
+    def find_rate(self, folder: Path, bar: ProgressBar) -> float:
+        return find_rate(
+            self.options,
+            self.model,
+            begin=RECIPES[self.options.recipe].lr,
+            plan=lambda options: make_plan(options, device=options.device),
+            task=lambda trial: PixelModeling(trial, seed=self.options.seed, device=self.options.device),
+            batches=make_loaders(self.options, self.data, self.preprocessing, BadFiles(pictures=1, limit=1.0), World())[0],
+            folder=folder,
+            bar=bar,
+        )
+
+    @property
+    def preprocessing(self) -> Any:
+        return self.model.preprocessing
+
+    def describe(self, folder: Path, bar: ProgressBar) -> None:
+        options, (height, width) = self.options, self.model.image_size
+        counts = ", ".join(f"{len(split):,} {name}" for name, split in self.data.splits.items())
+        bar.say(f"{self.data.name}: {counts}; labels are not learned from")
+        for note in self.data.notes:
+            bar.say(f"  {note}")
+        kind = "each pixel from those before it" if self.model.config.causal else "hidden pixels from all others"
+        name = options.model if options.weights is None else f"weights of {options.weights}"
+        bar.say(f"{name}: {count_parameters(self.model):,} parameters, {height * width} pixels a picture, {kind}")
+        bar.say(f"palette of {options.colors} colors, {describe_error(self.palette_error)}")
+        bar.say(
+            f"recipe {options.recipe}: {describe_length(options)}, batch {options.batch}, lr {real(options.lr):g} on {options.device}"
+        )
+        bar.say(f"writing to {folder}")
+
+    def keep(self, folder: Path, bar: ProgressBar) -> None:
+        list_bad(self.bad, folder, bar)
+
+    def make_plan(self, *, device: str) -> Plan:
+        return make_plan(self.options, device=device)
+
+    def make_task(self, *, device: str, world: World) -> PixelModeling:
+        return PixelModeling(self.model, seed=self.options.seed, device=device, compiled=self.options.compile, world=world)
+
+    def make_loaders(self, world: World) -> tuple[Loader, Loader]:
+        return make_loaders(self.options, self.data, self.preprocessing, self.bad, world)
+
+    def finish(self, folder: Path, progress: Progress, bar: ProgressBar, world: World) -> tuple[dict[str, float], Any]:
+        """Read test once, with the best model; then what its layers know of the labels, and completions of validation pictures."""
+        model, options = load(folder / "best"), self.options
+        device = world.device if world.size > 1 else options.device
+        task = PixelModeling(model.to(device), seed=options.seed, device=device, world=world)
+        loader = partial(Loader, batch=whole(options.batch), workers=whole(options.workers), on_bad=partial(note_bad, self.bad))
+        test = loader(self.data["test"], model.preprocessing, rank=world.rank, world=world.size)
+        metrics = dict(task.evaluate(test.batches()).metrics)
+        if not world.first:
+            return metrics, model
+        probe = probe_model(task, self.data, loader)
+        if isinstance(probe, Probe):
+            metrics["probe_accuracy"] = probe.test[probe.best]
+            bar.say(describe_probe(probe))
+        self.write_report(folder, model, metrics, probe, progress)
+        told = {
+            "data": self.data.name, "split": "test", "metrics": metrics, "recipe": options.recipe,
+            "pictures": {name: len(split) for name, split in self.data.splits.items()},
+        }  # fmt: skip
+        write_card(folder / "best", model, told)
+        found = {} if not isinstance(probe, Probe) else {"probe": {"test": probe.test, "validation": probe.validation}}
+        write_whole(folder / "probe.json", json.dumps(found, indent=2) + "\n")
+        write_whole(folder / METRICS, json.dumps({"split": "test", **metrics}, indent=2) + "\n")
+        if self.bad.files:
+            bar.say(describe_bad(self.bad))
+        bar.say(f"report: {folder / REPORT}")
+        return metrics, model
+
+    def write_report(
+        self, folder: Path, model: Any, metrics: Mapping[str, float], probe: Probe | str, progress: Progress
+    ) -> None:
+        from vitrail.report.completions import PixelReport, write_pixel_report  # they import matplotlib
+
+        options, (height, width) = self.options, model.image_size
+        run = shlex.quote(str(folder))
+        best = f"; best: epoch {progress.best['epoch']:.0f}" if progress.best else ""
+        report = PixelReport(
+            title=self.data.name,
+            headline=headline("test", metrics),
+            numbers={
+                "mean probability of a color": f"{100 * metrics['likelihood']:.1f} %",
+                "of guessing": f"{100 / model.vocabulary:.1f} %, {np.log2(model.vocabulary):.2f} bits",
+            },
+            facts={
+                "Model": f"{options.model if options.weights is None else options.weights}, {count_parameters(model):,} parameters",
+                "Pictures": f"{height}x{width}, "
+                + ", ".join(f"{len(split):,} {name}" for name, split in self.data.splits.items()),
+                "Palette": f"{model.vocabulary} colors, {describe_error(self.palette_error)}",
+                "Training": f"{progress.epoch} epochs in {clock(progress.elapsed)} on {options.device}{best}",
+            },
+            history=progress.rows,
+            completions=show_some(model, self.data["val"], seed=options.seed) if model.config.causal else (),
+            probe=probe,
+            commands={
+                **({"Finish pictures": f"vitrail complete {run} PICTURE... --out DIR"} if model.config.causal else {}),
+                "Score it again": f"vitrail eval {run}",
+                "Go on, if it was interrupted": f"vitrail pretrain --out {run} --resume",
+                "Repeat it": f"vitrail pretrain --config {shlex.quote(str(folder / CONFIG))}",
+            },
+            configuration=to_store(options),
+        )
+        write_pixel_report(report, folder / REPORT)
+
+    @staticmethod
+    def evaluate(
+        run: str, model: Any, trained: TrainOptions | None, options: EvalOptions, bar: ProgressBar
+    ) -> dict[str, float]:
+        """Bits a pixel on a split of the run's own data, divided as it was in training, or of other data."""
+        if options.out is not None:
+            raise VitrailError("--out: a model of pixels gives no predictions to write; vitrail complete draws pictures")
+        opened = partial(open_clean, image_size=model.image_size, limit=options.bad_files, bar=bar)
+        if trained is not None and (options.data is None or same_source(options.data, trained.data)):
+            known = read_bad_files(find(run).resolve().parent / BAD_FILES)
+            data, bad = opened(trained.data, seed=trained.seed, known=known)
+        elif options.data is not None:
+            data, bad = opened(options.data, seed=0, divide=False)
+        else:
+            raise VitrailError(f"{run}: a model folder does not say what it was trained on; give --data")
+        split = data["train" if set(data.splits) == {"train"} else options.split]  # undivided: all of it
+        device = choose_device(options.device)
+        workers = choose_workers(split) if options.workers == "auto" else options.workers
+        pictures = Loader(split, model.preprocessing, batch=options.batch, workers=workers, on_bad=partial(note_bad, bad))
+        task = PixelModeling(model.to(device), seed=0 if trained is None else trained.seed, device=device)
+        metrics = dict(task.evaluate(pictures.batches()).metrics)
+        if bad.files:
+            bar.say(describe_bad(bad))
+        return metrics
+
+
+def probe_model(task: PixelModeling, data: DataSet, loader: Any) -> Probe | str:
+    """What a linear classifier reads from each layer; or why there is nothing to read."""
+    if data.multi_label:
+        return "a picture of this data may have several labels, and the probe reads one"
+    if len(data.classes) < 2:
+        return "the data has no labels to tell apart"
+    task.model.eval()
+    splits: dict[Any, Labelled] = {}
+    for name in ("train", "val", "test"):
+        split: Split = data[name]
+        chosen = np.array(spread(len(split), PROBED), dtype=np.int64)
+        features, labels = [], []
+        for batch in loader(Part(split, chosen), task.preprocessing).batches():
+            features.append(layer_features(task.model, [task.encode(batch.images)]))
+            labels.append(batch.labels)
+        splits[name] = Labelled(torch.cat(features, dim=1), torch.cat(labels))
+    return probe_layers(splits, len(data.classes))
+
+
+def show_some(model: Any, split: Split, *, seed: int) -> Any:
+    """Completions of some pictures, evenly chosen."""
+    pictures, names = list[np.ndarray](), list[str]()
+    for index in spread(len(split), SHOWN):
+        try:
+            pictures.append(read_fitted(split, index, model.preprocessing))
+        except PictureError:  # gone since it was scored
+            continue
+        names.append(split.name(index))
+    return complete_pictures(model, np.stack(pictures), names=names, samples=SAMPLES, seed=seed) if pictures else ()
+
+
+def note_bad(bad: BadFiles, error: PictureError) -> None:
+    bad.add(BadFile(error.name, "", error.reason, "during"))
+
+
+def describe_error(error: float) -> str:
+    return "exact" if error == 0 else f"off by {error**0.5:.1f} of 255 levels (root mean square)"
+
+
+def describe_probe(probe: Probe) -> str:
+    shares = ", ".join(f"{100 * share:.1f}" for share in probe.test)
+    return f"linear probe on test, % by block: {shares} (the largest class: {100 * probe.chance:.1f})"
