@@ -190,7 +190,7 @@ PRESETS = MappingProxyType(
         # [Vaswani+ 2017, table 3, base], whose vocabulary of 37,000 gives 65 million parameters.
         "transformer_base": TransformerConfig(width=512, depth=6, decoder_depth=6, heads=8, hidden=2048, norm="post"),
         # For tens of thousands of sentences, on two cores.
-        "transformer_small": TransformerConfig(width=256, depth=4, decoder_depth=4, heads=4, hidden=1024),
+        "transformer_small": TransformerConfig(width=256, depth=3, decoder_depth=3, heads=8, hidden=512),
         "transformer_tiny": TransformerConfig(width=128, depth=4, decoder_depth=4, heads=4, hidden=256, dropout=0.3),
     }
 )
