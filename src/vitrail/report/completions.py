@@ -17,9 +17,8 @@ from vitrail.explain.figures.sheet import Sheet
 from vitrail.explain.probe import Probe
 from vitrail.files import write_whole
 from vitrail.rendering import house_style, shorten, to_png, to_svg
-from vitrail.report.figures import draw_curves
 from vitrail.report.page import Markup, contents, drawing, element, page, photograph, section
-from vitrail.report.run_parts import show_commands, show_header, show_options
+from vitrail.report.run_parts import show_commands, show_curves, show_header, show_options
 
 SIDE, GAP, MARGIN, TOP = (
     0.72,
@@ -93,12 +92,7 @@ def write_pixel_report(report: PixelReport, path: Path) -> None:
 
 def _sections(report: PixelReport) -> Iterator[Markup]:
     if report.history:
-        panels = (
-            drawing(to_svg(draw_curves(report.history, panels=("loss",))), "training and validation loss over the epochs"),
-            drawing(to_svg(draw_curves(report.history, panels=("rate",))), "learning rate over the epochs"),
-        )
-        note = "The loss is -log p of a pixel's color, in nats; divided by log 2 it is bits."
-        yield section("Training", element("div", *panels, class_="curves"), note=note)
+        yield show_curves(report.history)
     if report.completions:
         yield show_completions(report.completions)
     if isinstance(report.probe, Probe):
@@ -128,4 +122,6 @@ def show_probe(probe: Probe) -> Markup:
     )
     best = f"{100 * probe.test[probe.best]:.1f} % behind block {probe.best + 1}"
     figure = drawing(to_svg(draw_probe(probe)), f"accuracy of a linear probe by block: {best}")
-    return section("What the layers know", element("div", figure, class_="insights"), note=note)
+    return section(
+        "What the layers know", element("div", element("div", figure, class_="insight"), class_="insights"), note=note
+    )

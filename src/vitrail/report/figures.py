@@ -36,6 +36,7 @@ SCORES: Mapping[str, Score] = MappingProxyType(  # columns of results.csv behind
         "accuracy": Score("accuracy"),
         "bleu": Score("BLEU", unit=""),
         "perplexity": Score("perplexity", factor=1.0, unit="", lowest=True),
+        "bits_per_pixel": Score("bits a pixel", factor=1.0, unit="", lowest=True),
     }
 )
 STEPS = (1, 2, 5, 10)  # ticks at round numbers

@@ -20,8 +20,9 @@ def draw_probe(probe: Probe) -> Figure:
         axes.plot(best + 1, probe.test[best], "o", markersize=10, markerfacecolor="none", markeredgecolor=BLUE)
         axes.axhline(probe.chance, color=INK, linestyle=(0, (4, 3)), linewidth=1.0)
         axes.text(0.99, probe.chance, "the largest class ", ha="right", va="bottom", transform=axes.get_yaxis_transform())
-        words = f"layer {best + 1}: {100 * probe.test[best]:.1f} %"
-        axes.text(0.98, 0.14, words, color=BLUE, ha="right", va="bottom", transform=axes.transAxes)
+        side = "left" if best == 0 else "right" if best == len(probe.test) - 1 else "center"
+        words, below = f"block {best + 1}: {100 * probe.test[best]:.1f} %", (0, -20)  # points
+        axes.annotate(words, (best + 1, probe.test[best]), xytext=below, textcoords="offset points", color=BLUE, ha=side)
         axes.set(xlabel="block", ylabel="accuracy on test")
         axes.set_ylim(bottom=0, top=max(1.0, axes.get_ylim()[1]) if max(probe.test) > 0.9 else None)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
