@@ -21,6 +21,7 @@ from vitrail.learn.metrics.bootstrap import bootstrap_interval, bootstrap_statis
 from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
 from vitrail.learn.training.sharding import is_sharded
 from vitrail.learn.training.world import World
+from vitrail.models.decoding.beam import beam_search
 from vitrail.models.decoding.greedy import greedy
 from vitrail.special_tokens import PAD
 
@@ -46,18 +47,16 @@ class Captions:
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        return {
-            "loss": self.loss,
-            "exact": float(self.right.mean()) if len(self.captions) else 0.0,
-            "bleu": bleu_of(self.captions, self.references),
-        }
+        """What is exactly right is counted only where a picture decides its caption: people hardly ever say the same."""
+        exact = {"exact": float(self.right.mean()) if len(self.captions) else 0.0} if self.score == "exact" else {}
+        return {"loss": self.loss, **exact, "bleu": bleu_of(self.captions, self.references)}
 
     @cached_property
     def error(self) -> float:
         """Standard error of the score, but no less than one caption of n."""
         count = max(1, len(self.captions))
-        share = self.metrics["exact"]
         if self.score == "exact":
+            share = self.metrics["exact"]
             return max(1.0 / count, (share * (1.0 - share) / count) ** 0.5)
         low, high = self.interval
         return max(1.0 / count, (high - low) / 3.92)  # of a normal distribution, 95 % lie within 1.96 of its errors
@@ -102,13 +101,14 @@ class Caption:
         references: Sequence[Sequence[str]],
         decided: bool = False,
         smoothing: float = 0.0,
+        beams: int = 1,
         device: str = "cpu",
         compiled: bool = False,
         world: World | None = None,
     ) -> None:
         self.model: Any = model
         self.tokenizer, self.references, self.smoothing = tokenizer, references, smoothing
-        self.device, self.world = torch.device(device), world or World()
+        self.beams, self.device, self.world = beams, torch.device(device), world or World()
         self.score: Score = "exact" if decided else "bleu"
         self.forward: Callable[[Tensor, Tensor], Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
 
@@ -132,7 +132,7 @@ class Caption:
         return (losses.sum() + len(targets) * term) / words  # so that both are in the same measure
 
     def evaluate(self, batches: Iterable[CaptionBatch]) -> Captions:
-        """Captions by greedy decoding, and the loss of each picture's own words."""
+        """Captions by greedy decoding or beam search, and the loss of each picture's own words."""
         if is_sharded(self.model):
             raise VitrailError("--shard: captions cannot be written by a model that is divided among processes")
         was_training = self.model.training
@@ -143,7 +143,7 @@ class Caption:
                 images, ids = batch.images.to(self.device), batch.words.to(self.device)
                 total += word_cross_entropy(self.forward(images, ids[:, :-1]), ids[:, 1:], reduction="sum").item()
                 words += int((ids[:, 1:] != PAD).sum())
-                written += write_captions(self.model, self.tokenizer, images)
+                written += [self.tokenizer.decode(row) for row in write_words(self.model, images, beams=self.beams).tolist()]
                 indices += batch.indices.tolist()
         self.model.train(was_training)
         rows = list(zip(indices, written, strict=True))
@@ -159,7 +159,7 @@ class Caption:
         )
 
 
-def write_captions(model: Any, tokenizer: BytePairs, images: Float[Tensor, "b ch h w"]) -> list[str]:
-    """Captions by greedy decoding."""
-    ids = greedy(model, images, longest=model.config.longest - 1)  # BEGIN is one of the longest
-    return [tokenizer.decode(row) for row in ids.tolist()]
+def write_words(model: Any, images: Float[Tensor, "b ch h w"], *, beams: int = 1) -> Int[Tensor, "b n"]:
+    """What a model says of pictures, without BEGIN: by beam search, or greedily with one beam, which is the same and faster."""
+    longest = model.config.longest - 1  # BEGIN is one of them
+    return greedy(model, images, longest=longest) if beams == 1 else beam_search(model, images, beams=beams, longest=longest).ids
