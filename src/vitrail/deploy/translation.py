@@ -4,7 +4,6 @@ b sentences, m tokens of the longest
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
@@ -47,9 +46,17 @@ class Translation:
         """Answers one by one, in the order of the sentences, of which `batch` are read at a time. Nothing gives nothing."""
         if beams < 1 or batch < 1:
             raise VitrailError(f"beams and batch must be at least 1, got {beams} and {batch}")
-        source = iter(sentences)
-        while group := list(islice(source, batch)):
+        group = list[str]()
+        try:
+            for sentence in sentences:
+                group.append(sentence)
+                if len(group) == batch:
+                    yield from self.translate(group, beams=beams)
+                    group = []
+        except VitrailError:  # of who reads them: what was read before is answered
             yield from self.translate(group, beams=beams)
+            raise
+        yield from self.translate(group, beams=beams)
 
     def translate(self, sentences: Sequence[str], *, beams: int) -> list[Translated]:
         """All of them in one batch."""

@@ -73,6 +73,8 @@ class Entry(NamedTuple):
 TRADES: Mapping[str, Entry] = MappingProxyType(
     {
         "classify": Entry("vitrail.jobs.classifying:Classifying", ("pictures",)),
+        "translate": Entry("vitrail.jobs.translating:Translating", ("text",)),
+        "language": Entry("vitrail.jobs.language_modeling:LanguageModelingTrade", ("text",)),
     }
 )
 
