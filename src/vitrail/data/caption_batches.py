@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from vitrail.data.loading import Loader
 from vitrail.data.randomness import uniforms
-from vitrail.special_tokens import BEGIN, END, PAD
+from vitrail.data.text.batching import cut, pad
+from vitrail.special_tokens import BEGIN, END
 
 _CHOICE = 0x6361707469  # which caption: other numbers than those that augment the picture
 
@@ -42,10 +42,9 @@ class CaptionBatches:
         self, loader: Loader, captions: Sequence[Sequence[str]], tokenizer: Encodes, *, longest: int, seed: int = 0
     ) -> None:
         self.loader, self.seed = loader, seed
-        room = longest - 2
-        encoded = [[tokenizer.encode(text) for text in texts] for texts in captions]
-        self.cut = sum(len(ids) > room for texts in encoded for ids in texts)
-        self.words = [[[BEGIN, *ids[:room], END] for ids in texts] for texts in encoded]
+        encoded = [[[BEGIN, *tokenizer.encode(text), END] for text in texts] for texts in captions]
+        self.cut = sum(len(ids) > longest for texts in encoded for ids in texts)
+        self.words = [[cut(ids, longest) for ids in texts] for texts in encoded]
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -62,9 +61,3 @@ class CaptionBatches:
         draws = uniforms(self.seed ^ _CHOICE, epoch, indices, count=1)[:, 0].tolist()
         found = (self.words[index] for index in indices.tolist())
         return [texts[int(draw * len(texts))] for texts, draw in zip(found, draws, strict=True)]
-
-
-def pad(rows: Sequence[Sequence[int]]) -> Int[Tensor, "b n"]:
-    """Rows of different lengths as one tensor, filled with PAD at the end."""
-    longest = max(map(len, rows))
-    return torch.tensor([[*row, *[PAD] * (longest - len(row))] for row in rows])

@@ -101,9 +101,13 @@ class Captioner(WordModel):
         tokens = self.words.drop(self.position.embed(tokens._replace(mask=None)))
         return self.decoder(tokens, memory, position=self.position, cache=cache)
 
+    def forward_features(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b n"]) -> Tokens:
+        """What the head reads."""
+        return self.decode(words, self.encode(images))
+
     def forward(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b n"]) -> Float[Tensor, "b n v"]:
         """Scores of the word behind each of `words`, which begin with BEGIN."""
-        return self.head(self.decode(words, self.encode(images)))
+        return self.head(self.forward_features(images, words))
 
     def begin(self, source: Float[Tensor, "b ch h w"], *, cached: bool = True) -> DecodingState:
         """Read the pictures, once."""
