@@ -4,8 +4,8 @@ A picture has one caption or several. Where val or test is missing it is taken f
 in the same split.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -85,12 +85,20 @@ def open_captions(
             f'no data at "{source}": give a folder of pictures with captions, or a built-in set ({", ".join(BUILT_IN)})'
             f"{suggestion(source, BUILT_IN)}"
         )
-    skipped, notes = Skipped(), list[str]()
+    skipped = Skipped()
     found = {name: keep_readable(described, skipped) for name, described in find_described(path, skipped).items()}
-    if divide:
-        found = complete(found, notes, seed=seed, where=str(path))
     name = path.resolve().stem if path.is_file() else path.resolve().name
-    return CaptionData(name=name, splits=dict(found), skipped=skipped, notes=tuple(notes))
+    data = CaptionData(name=name, splits=dict(found), skipped=skipped)
+    return divide_captions(data, seed=seed) if divide else data
+
+
+def leave_out(data: CaptionData, names: Collection[str]) -> CaptionData:
+    """The data without the pictures of these names."""
+    splits = dict(data.splits)
+    for name, split in data.splits.items():
+        if names and isinstance(split, CaptionedFiles):
+            splits[name] = split.part(np.array([i for i in range(len(split)) if split.name(i) not in names], dtype=np.int64))
+    return replace(data, splits=splits)
 
 
 def keep_readable(described: Described, skipped: Skipped) -> CaptionedFiles:
@@ -117,24 +125,24 @@ def keep_readable(described: Described, skipped: Skipped) -> CaptionedFiles:
     return CaptionedFiles(kept, [tuple(captions[path]) for path in kept])
 
 
-def complete(
-    splits: Mapping[SplitName, CaptionedFiles], notes: list[str], *, seed: int, where: str
-) -> dict[SplitName, CaptionedFiles]:
-    """With val and test, drawn from train by picture where they are missing."""
-    found = dict(splits)
-    if "train" not in found:
-        raise VitrailError(f"{where}: has {', '.join(found)}, but no train split")
-    for number, name in enumerate(("test", "val")):
-        if name in found:
+def divide_captions(data: CaptionData, *, seed: int) -> CaptionData:
+    """With train, val and test; what is missing is drawn from train, by picture."""
+    splits, notes = dict(data.splits), list(data.notes)
+    if "train" not in splits:
+        raise VitrailError(f"{data.name}: has {', '.join(splits)}, but no train split")
+    missing: tuple[SplitName, ...] = ("test", "val")
+    for number, name in enumerate(missing):
+        if name in splits:
             continue
-        whole = found["train"]
+        whole = splits["train"]
+        assert isinstance(whole, CaptionedFiles)  # the built-in set has all three
         if len(whole) < 2:
-            raise VitrailError(f"{where}: too few pictures to take a {name} split from train: {len(whole)}")
+            raise VitrailError(f"{data.name}: too few pictures to take a {name} split from train: {len(whole)}")
         count = min(MOST, max(1, round(SHARE * len(whole))))
         order = np.random.Generator(np.random.PCG64([seed, number])).permutation(len(whole))
-        found["train"] = whole.part(np.sort(order[count:]))
-        found["test" if name == "test" else "val"] = whole.part(np.sort(order[:count]))
+        splits["train"], splits[name] = whole.part(np.sort(order[count:])), whole.part(np.sort(order[:count]))
         notes.append(f"no {name} split: {count:,} pictures (seed {seed}) taken from train")
-    return {name: found[name] for name in SPLITS}
-
-
+    for name in SPLITS:
+        if not len(splits[name]):
+            raise VitrailError(f"{data.name}: the {name} split is empty")
+    return replace(data, splits={name: splits[name] for name in SPLITS}, notes=tuple(notes))

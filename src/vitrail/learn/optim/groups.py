@@ -7,8 +7,9 @@ from torch import nn
 
 from vitrail.errors import VitrailError
 
-FIRST = ("tokenizer.", "prefix.", "position.", "stem.", "stem_norm.")  # what stands before the first block
-BLOCK = re.compile(r"(?:encoder\.blocks|stages)\.(\d+)\.")  # of a convolutional net, its stages
+# A captioner's encoder is a whole model of pictures: its parameters have the same names behind one more `encoder.`.
+FIRST = re.compile(r"(?:encoder\.)?(?:tokenizer|prefix|position|stem|stem_norm)\.")  # what stands before the first block
+BLOCK = re.compile(r"(?:(?:encoder\.)?encoder\.blocks|stages)\.(\d+)\.")  # of a convolutional net, its stages
 Named = list[tuple[str, nn.Parameter]]
 
 
@@ -42,7 +43,7 @@ def layer_groups(model: nn.Module, weight_decay: float, *, layer_decay: float) -
     groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {}
     for number, (name, parameter) in enumerate(decayed + spared):
         layer, is_decayed = layer_of(name, depth), number < len(decayed)
-        hidden = is_decayed and number > 0 and layer <= depth
+        hidden = is_decayed and number > 0 and (layer <= depth or name.startswith("decoder.blocks."))
         decay, scale = weight_decay if is_decayed else 0.0, layer_decay ** (depth + 1 - layer)
         groups.setdefault((hidden, decay, scale), []).append(parameter)
     return [
@@ -59,4 +60,4 @@ def layer_of(name: str, depth: int) -> int:
     """The layer that a parameter of this name belongs to, in 0 .. depth + 1."""
     if found := BLOCK.match(name):
         return int(found[1]) + 1
-    return 0 if name.startswith(FIRST) else depth + 1
+    return 0 if FIRST.match(name) else depth + 1
