@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from vitrail.cli import check, evaluate, explain, models, predict, runs, studio, train, translate
+from vitrail.cli import caption, check, evaluate, explain, models, predict, runs, studio, train, translate
 from vitrail.cli.words import given_options, one_line, spell_words
 from vitrail.errors import VitrailError
 from vitrail.version import __version__
@@ -36,6 +36,7 @@ app = App(
 app.command(train.train, name="train", help_epilogue=train.EXAMPLES)
 app.command(evaluate.evaluate, name="eval", help_epilogue=evaluate.EXAMPLES)
 app.command(predict.predict, name="predict", help_epilogue=predict.EXAMPLES)
+app.command(caption.caption, name="caption", help_epilogue=caption.EXAMPLES)
 app.command(translate.translate, name="translate", help_epilogue=translate.EXAMPLES)
 app.command(explain.explain, name="explain", help_epilogue=explain.EXAMPLES)
 app.command(check.check, name="check", help_epilogue=check.EXAMPLES)

@@ -15,6 +15,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "eval": tuple(field.name for field in fields(EvalOptions)),
     "predict": ("json", "top_k"),
     "translate": ("beams", "batch", "json"),
+    "caption": ("beams", "json", "out"),
     "explain": tuple(field.name for field in fields(ExplainOptions)),
     "check": ("fix", "out", "json", "workers", "seed"),
     "runs": ("sort", "best", "json"),

@@ -17,9 +17,9 @@ from vitrail.records import from_record
 from vitrail.run_files import score_words
 
 METRICS, PREDICTIONS, REPORT = "metrics.json", "predictions.csv", "report.html"
-HEADLINES = ("map", "accuracy", "bleu", "perplexity")  # the metric to end with, the first that there is
+HEADLINES = ("map", "accuracy", "exact", "bleu", "perplexity")  # the metric to end with, the first that there is
 
-TASKS: Mapping[Purpose, str] = {"translate": "translate", "language": "language", "fill": "language"}  # what scores them
+TASKS: Mapping[Purpose, str] = {"translate": "translate", "language": "language", "fill": "language", "caption": "caption"}  # what scores them
 
 
 def headline(split: str, metrics: Mapping[str, float]) -> str:

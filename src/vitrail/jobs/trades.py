@@ -75,6 +75,7 @@ TRADES: Mapping[str, Entry] = MappingProxyType(
         "classify": Entry("vitrail.jobs.classifying:Classifying", ("pictures",)),
         "translate": Entry("vitrail.jobs.translating:Translating", ("text",)),
         "language": Entry("vitrail.jobs.language_modeling:LanguageModelingTrade", ("text",)),
+        "caption": Entry("vitrail.jobs.captioning:Captioning", ("pictures", "text")),
     }
 )
 
