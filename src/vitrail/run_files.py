@@ -183,7 +183,11 @@ def score_words(split: str, metric: str, value: float) -> str:
     """`test accuracy 98.61 %`: the line that training ends with. BLEU is told as from 0 to 100, a perplexity as it is."""
     if metric == "perplexity":
         return f"{split} perplexity {value:.2f}"
-    return f"{split} BLEU {100 * value:.2f}" if metric == "bleu" else f"{split} {'mAP' if metric == 'map' else metric} {100 * value:.2f} %"
+    return (
+        f"{split} BLEU {100 * value:.2f}"
+        if metric == "bleu"
+        else f"{split} {'mAP' if metric == 'map' else metric} {100 * value:.2f} %"
+    )
 
 
 def read_table(path: Path) -> dict[Any, Any]:

@@ -18,14 +18,14 @@ EXAMPLES = """Examples:
 
 def translate(
     run: Annotated[str, Parameter(help="A run folder, a model folder or a hub id.")],
-    sentences: Annotated[list[str] | None, Parameter(help="What to translate; without any, standard input line by line.")] = None,
+    sentences: Annotated[
+        list[str] | None, Parameter(help="What to translate; without any, standard input line by line.")
+    ] = None,
     /,
     *,
     beams: Annotated[int, Parameter(converter=whole, help="Beams of the search; 1: the likeliest word each time.")] = 5,
     batch: Annotated[int, Parameter(converter=whole, help="Lines of standard input at a time.")] = 32,
-    json: Annotated[
-        bool, Parameter(help="Print Hugging Face's shapes: a list of translation_text.", negative="")
-    ] = False,
+    json: Annotated[bool, Parameter(help="Print Hugging Face's shapes: a list of translation_text.", negative="")] = False,
 ) -> None:
     """Translate sentences.
 

@@ -4,7 +4,7 @@ b batch, ch channels, h w picture, n words
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -18,6 +18,7 @@ from vitrail.special_tokens import BEGIN, END
 _CHOICE = 0x6361707469  # which caption: other numbers than those that augment the picture
 
 
+@runtime_checkable
 class Encodes(Protocol):
     """A tokenizer, as far as batches need one."""
 

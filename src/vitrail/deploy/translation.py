@@ -86,15 +86,3 @@ class Translation:
         with torch.inference_mode():
             found = beam_search(self.model, ids, beams=beams, longest=longest).ids
         return [self.tokenizer.decode(row) for row in found.tolist()]
-
-    def translate_all(self, sentences: Sequence[str], *, beams: int, batch: int) -> list[str]:
-        """Many sentences, those of about the same length together; the answers in the order of the sentences."""
-        rows = [self.read(sentence)[0] for sentence in sentences]
-        order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
-        answers = [""] * len(rows)
-        for start in range(0, len(order), batch):
-            some = [number for number in order[start : start + batch] if len(rows[number]) > 1]
-            if some:
-                for number, text in zip(some, self.write([rows[number] for number in some], beams=beams), strict=True):
-                    answers[number] = text
-        return answers

@@ -136,3 +136,4 @@ def describe_model(options: TrainOptions, model: Any, folder: Path, bar: Progres
     long = describe_length(options)
     bar.say(f"recipe {options.recipe}: {long}, batches of {options.batch_tokens:,} tokens, lr {rate:g} on {options.device}")
     bar.say(f"writing to {folder}")
+    bar.unit = "sentences"

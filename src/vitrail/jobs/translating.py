@@ -88,7 +88,12 @@ class Translating:
     def make_loaders(self, world: World) -> tuple[PairBatches, PairBatches]:
         """Training pairs, shuffled, and validation pairs; a batch has so many tokens."""
         options = self.options
-        share: dict[str, Any] = {"longest": whole(options.longest), "seed": options.seed, "rank": world.rank, "world": world.size}
+        share: dict[str, Any] = {
+            "longest": whole(options.longest),
+            "seed": options.seed,
+            "rank": world.rank,
+            "world": world.size,
+        }
         tokens, dropout = whole(options.batch_tokens), real(options.merge_dropout)
         return (
             PairBatches(self.data["train"], self.tokenizer, tokens=tokens, shuffle=True, dropout=dropout, **share),

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from vitrail.errors import VitrailError, suggestion
-from vitrail.models import captioner, gcnn, gsa, language, resnet, seq2seq, show_attend_tell, transformer, vit
+from vitrail.models import captioner, gcnn, gsa, language, mask_predict, resnet, seq2seq, show_attend_tell, transformer, vit
 from vitrail.models.features import FeatureMaps
 from vitrail.records import from_record, to_record
 
@@ -38,6 +38,7 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
             show_attend_tell.ShowAttendTellConfig, show_attend_tell.build_show_attend_tell, "captions"
         ),
         "captioner": Architecture(captioner.CaptionerConfig, captioner.build_captioner, "captions"),
+        "mask_predict": Architecture(mask_predict.MaskPredictConfig, mask_predict.build_mask_predict, "text"),
     }
 )
 
@@ -52,6 +53,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "seq2seq": seq2seq.PRESETS,
         "show_attend_tell": show_attend_tell.PRESETS,
         "captioner": captioner.PRESETS,
+        "mask_predict": mask_predict.PRESETS,
     }
 )
 MODELS: Mapping[str, tuple[str, Any]] = MappingProxyType(
