@@ -21,9 +21,12 @@ from vitrail.models.purpose import purpose_of
 
 LONGEST = 64  # tokens of a caption
 STEPS = 8  # an epoch has at least so many, where there are pictures enough
-NOT_HERE = (  # options about pictures or text that mean nothing for captions
-    "source", "target", "batch_tokens", "merge_dropout", "masked", "balance", "drop_path", "mixup", "cutmix", "repeats", "token_keep",
-    "progressive", "shard",
+# Options about pictures or text that mean nothing for captions, and the values that ask for nothing.
+NOT_HERE: Mapping[str, tuple[Any, ...]] = MappingProxyType(
+    {
+        "batch_tokens": ("auto",), "merge_dropout": ("auto", 0), "balance": ("none",), "drop_path": ("auto", 0), "mixup": ("auto", 0),
+        "cutmix": ("auto", 0), "repeats": ("auto", 1), "token_keep": ("auto", 1), "progressive": ("auto", 1), "shard": (False,),
+    }
 )  # fmt: skip
 
 # Pictures are neither turned nor mirrored: captions say left, right and below.
@@ -49,9 +52,7 @@ def caption_recipe(name: str, *, size: tuple[int, int], hidden: bool) -> Recipe:
 
 def check_options(options: TrainOptions) -> None:
     """What captions have no use for is refused, not passed over."""
-    defaults = {field.name: field.default for field in fields(options)}
-    for name in NOT_HERE:
-        off = (defaults[name], 0, 1) if name in ("drop_path", "mixup", "cutmix", "repeats", "token_keep", "progressive") else (defaults[name],)
+    for name, off in NOT_HERE.items():
         if getattr(options, name) not in off:
             raise VitrailError(f"--{name.replace('_', '-')} means nothing for --task caption")
 
