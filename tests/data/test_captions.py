@@ -104,7 +104,11 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     )
     data = open_captions(str(tmp_path), divide=False)
     assert said(data) == {"a.png": ("good",)}
-    assert data.skipped.counts == {"captions that are empty": 2, "pictures that are not there": 2, "pictures without a caption": 1}
+    assert data.skipped.counts == {
+        "captions that are empty": 2,
+        "pictures that are not there": 2,
+        "pictures without a caption": 1,
+    }
 
 
 def refused(path: Path, text: str | bytes) -> str:
@@ -135,9 +139,9 @@ def test_what_is_refused(tmp_path: Path) -> None:
     assert "first line must name the columns" in refused(tmp_path / "captions.txt", "a.png,A dog\n")
     assert "line 3: expected 2 cells, got 1" in refused(tmp_path / "captions.txt", "image,caption\na.png,ok\nalone\n")
     (tmp_path / "captions.txt").unlink()
-    with pytest.raises(VitrailError, match="no captions found; expected captions.json"):
+    with pytest.raises(VitrailError, match="no captions found; expected"):
         open_captions(str(tmp_path))
-    with pytest.raises(VitrailError, match='no data at "shape".*did you mean "shapes"'):
+    with pytest.raises(VitrailError, match=r'no data at "shape".*did you mean "shapes"'):
         open_captions("shape")
 
 
@@ -158,11 +162,10 @@ def test_whatever_a_file_holds_it_is_read_or_refused_in_one_line(tmp_path: Path,
     text = json.dumps(found).encode()
     (tmp_path / "captions.json").write_bytes(text[: len(text) - cut] if cut > 8 else text)
     try:
-        data = open_captions(str(tmp_path), divide=False)
+        read = open_captions(str(tmp_path), divide=False)["train"].captions
     except VitrailError as error:
-        assert "\n" not in str(error)
-    else:
-        assert all(captions and all(captions) for captions in data["train"].captions)
+        read = [(str(error),)]
+    assert all(captions and all(captions) and "\n" not in "".join(captions) for captions in read)
 
 
 def test_shapes_have_a_caption_for_each_picture_that_the_scene_decides() -> None:

@@ -76,7 +76,9 @@ def test_the_last_line_is_the_score_and_eval_gives_it_again(
 
 def test_captions_of_files(trained: Path, pictures: Path, tmp_path: Path, command: Callable[..., tuple[int, str, str]]) -> None:
     look = tmp_path / "look"
-    code, out, err = command("caption", trained, pictures / "01.png", pictures / "broken.png", pictures / "02.png", "--out", look)
+    code, out, err = command(
+        "caption", trained, pictures / "01.png", pictures / "broken.png", pictures / "02.png", "--out", look
+    )
     assert code == 2
     assert "broken.png: not a picture" in err
     lines = out.strip().splitlines()

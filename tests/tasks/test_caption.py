@@ -48,7 +48,9 @@ def test_the_loss_is_the_mean_over_real_words() -> None:
 
 def test_hard_attention_adds_a_gradient_and_no_value() -> None:
     torch.manual_seed(0)
-    config = replace(SHOW_ATTEND_TELL["show_attend_tell_hard"], vocabulary=len(TOKENIZER), image_size=(16, 16), width=12, features=8)
+    config = replace(
+        SHOW_ATTEND_TELL["show_attend_tell_hard"], vocabulary=len(TOKENIZER), image_size=(16, 16), width=12, features=8
+    )
     model = build_show_attend_tell(config).train()
     images, words = torch.randn(2, 3, 16, 16), torch.tensor([[BEGIN, 7, 8, END], [BEGIN, 9, END, PAD]])
     torch.manual_seed(1)

@@ -70,9 +70,7 @@ class CaptionData:
         raise VitrailError(f'{self.name} has no split "{split}": it has {", ".join(self.splits)}')
 
 
-def open_captions(
-    source: str, *, seed: int = 0, image_size: tuple[int, int] | None = None, divide: bool = True
-) -> CaptionData:
+def open_captions(source: str, *, seed: int = 0, image_size: tuple[int, int] | None = None, divide: bool = True) -> CaptionData:
     """A built-in set, a folder or a JSON file (see `data.caption_files`). With `divide` off it is given as it is found."""
     if source == "shapes":
         splits: dict[SplitName, CaptionedSplit] = {
@@ -114,7 +112,8 @@ def keep_readable(described: Described, skipped: Skipped) -> CaptionedFiles:
     if not there:
         first = next(iter(captions), None)
         raise VitrailError(
-            f"{described.file}: " + ("has no captions" if first is None else f'none of its {len(captions):,} pictures is there: no file "{first}"')
+            f"{described.file}: "
+            + ("has no captions" if first is None else f'none of its {len(captions):,} pictures is there: no file "{first}"')
         )
     kept = [path for path in there if captions[path]]
     if not kept:

@@ -45,7 +45,9 @@ class Scored:
     def interval(self) -> str:
         low, high = self.found.interval
         unit = " %" if self.found.score == "exact" else ""
-        return f"95 % interval {100 * low:.2f} to {100 * high:.2f}{unit}, by bootstrap over {len(self.found.captions):,} pictures"
+        return (
+            f"95 % interval {100 * low:.2f} to {100 * high:.2f}{unit}, by bootstrap over {len(self.found.captions):,} pictures"
+        )
 
 
 def score(
@@ -60,7 +62,13 @@ def score(
     )  # fmt: skip
     batches = CaptionBatches(pictures, split.captions, model.tokenizer, longest=model.config.longest)
     task = Caption(
-        model.to(device), model.tokenizer, references=split.captions, decided=data.decided, beams=beams, device=device, world=world
+        model.to(device),
+        model.tokenizer,
+        references=split.captions,
+        decided=data.decided,
+        beams=beams,
+        device=device,
+        world=world,
     )
     return Scored(split, task.evaluate(batches.batches()))
 
@@ -173,7 +181,9 @@ def evaluate_captions(
             rows=[] if trained_in is None else read_results(trained_in),
             skipped=str(data.skipped),
             configuration={} if trained is None else to_store(trained),
-            commands={"Score it again": f"vitrail eval {shlex.quote(run)}"} if trained_in is None else commands_for_run(Path(run)),
+            commands={"Score it again": f"vitrail eval {shlex.quote(run)}"}
+            if trained_in is None
+            else commands_for_run(Path(run)),
         )
     bar.say(scored.interval)
     bar.say(f"signature {scored.found.signature}")

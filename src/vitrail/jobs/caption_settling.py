@@ -77,7 +77,9 @@ def settle_captions(options: TrainOptions, data: CaptionData, *, loaded: Any = N
         if hasattr(config, "position"):
             choices |= choose_parts(options, name, config)
         elif asked := [part for part in PARTS if getattr(options, part) not in (None, "auto")]:
-            raise VitrailError(f"--{asked[0].replace('_', '-')} {getattr(options, asked[0])}: {name} has no {asked[0]} to choose")
+            raise VitrailError(
+                f"--{asked[0].replace('_', '-')} {getattr(options, asked[0])}: {name} has no {asked[0]} to choose"
+            )
         if options.vocabulary == "auto":
             sentences = sum(map(len, train.captions))
             choices["vocabulary"] = next((n for most, n in VOCABULARIES.items() if sentences <= most), LARGEST_VOCABULARY)

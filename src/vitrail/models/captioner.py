@@ -17,6 +17,7 @@ from vitrail.models.transformer import decoder_block, last_norm
 from vitrail.models.transformer import settle as settle_words
 from vitrail.models.word_model import WordModel
 from vitrail.nn.attention.cache import Cache
+from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.attention.recording import recording
 from vitrail.nn.blocks.encoder_block import NormOrder
 from vitrail.nn.blocks.feed_forward import Activation
@@ -125,22 +126,23 @@ class Captioner(WordModel):
         A map sums to 1, less what went to prefix tokens.
         """
         memory = self.encode(images)
-        seen = LastLook(self.decoder.blocks[-1].cross_attention)
+        last = self.decoder.blocks[-1].cross_attention
+        assert isinstance(last, MultiHeadAttention)
+        seen = LastLook(last)
         with recording(seen):
             self.decode(words, memory)
-        assert seen.weights is not None
         return seen.weights[..., memory.prefix :].reshape(*words.shape, *memory.grid)
 
 
 class LastLook:
     """A recorder of one layer's weights, the mean over its heads."""
 
-    def __init__(self, layer: nn.Module) -> None:
+    def __init__(self, layer: MultiHeadAttention) -> None:
         self.layer, self.weights = layer, torch.empty(0)
 
     def keep(self, layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scope: Scope) -> None:
         if layer is self.layer:
-            self.weights = layer.kernel.weights(q, k, scope).mean(1)  # b n k
+            self.weights = self.layer.kernel.weights(q, k, scope).mean(1)  # b n k
 
 
 def build_captioner(config: CaptionerConfig) -> Captioner:

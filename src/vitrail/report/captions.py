@@ -9,6 +9,7 @@ import numpy as np
 
 from vitrail.data.captions import CaptionedSplit
 from vitrail.data.images import PictureError
+from vitrail.data.text.batching import pad
 from vitrail.data.transforms import normalize, read_fitted, to_unit
 from vitrail.explain.captions import look_at_words
 from vitrail.explain.figures.captions import CaptionRow, draw_captions
@@ -18,7 +19,6 @@ from vitrail.rendering import to_svg
 from vitrail.report.page import Markup, contents, drawing, element, page, percent, section
 from vitrail.report.run_parts import show_commands, show_curves, show_header, show_options
 from vitrail.special_tokens import END
-from vitrail.data.text.batching import pad
 from vitrail.tasks.caption import Captions
 
 EACH = 6  # pictures of a kind that are shown
@@ -67,7 +67,9 @@ def _sections(report: CaptionReport) -> Iterator[Markup]:
         yield section("Captions", note="There were no pictures to score.")
     highest = common_scale([row for group in report.groups for row in group.rows])
     for group in report.groups:
-        figure = drawing(to_svg(draw_captions(group.rows, highest=highest)), "; ".join(row.caption for row in group.rows), kind="wide")
+        figure = drawing(
+            to_svg(draw_captions(group.rows, highest=highest)), "; ".join(row.caption for row in group.rows), kind="wide"
+        )
         yield section(group.title, element("div", figure, class_="scroll"), note=group.note)
     if report.skipped:
         yield section("Left out", note=report.skipped)
@@ -107,7 +109,9 @@ def look_at_some(model: Any, split: CaptionedSplit, found: Captions) -> list[Gro
 
 def evenly(numbers: np.ndarray) -> np.ndarray:
     """Some of them, evenly spaced."""
-    return numbers[np.unique(np.linspace(0, len(numbers) - 1, min(EACH, len(numbers))).astype(int))] if len(numbers) else numbers
+    return (
+        numbers[np.unique(np.linspace(0, len(numbers) - 1, min(EACH, len(numbers))).astype(int))] if len(numbers) else numbers
+    )
 
 
 def rows_of(model: Any, split: CaptionedSplit, found: Captions, chosen: np.ndarray) -> list[CaptionRow]:

@@ -100,7 +100,8 @@ class Caption:
         self.model: Any = model
         self.tokenizer, self.references, self.smoothing = tokenizer, references, smoothing
         self.beams, self.device, self.world = beams, torch.device(device), world or World()
-        self.score: Score = "exact" if decided else "bleu"
+        self.decided = decided
+        self.score = "exact" if decided else "bleu"
         asked = AskedWords(model)
         self.forward: Callable[..., Tensor] = torch.compile(asked, dynamic=True) if compiled else asked  # saving uses the model
 
@@ -145,11 +146,13 @@ class Caption:
             captions=tuple(caption for _, caption in rows),
             references=tuple(tuple(map(self.tokenizer.normalize, self.references[index])) for index, _ in rows),
             loss=sum(part[0] for part in parts) / max(1, sum(part[1] for part in parts)),
-            score=self.score,
+            score="exact" if self.decided else "bleu",
         )
 
 
 def write_words(model: Any, images: Float[Tensor, "b ch h w"], *, beams: int = 1) -> Int[Tensor, "b n"]:
     """What a model says of pictures, without BEGIN: by beam search, or greedily with one beam, which is the same and faster."""
     longest = model.config.longest - 1  # BEGIN is one of them
-    return greedy(model, images, longest=longest) if beams == 1 else beam_search(model, images, beams=beams, longest=longest).ids
+    return (
+        greedy(model, images, longest=longest) if beams == 1 else beam_search(model, images, beams=beams, longest=longest).ids
+    )

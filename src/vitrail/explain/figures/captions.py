@@ -44,7 +44,10 @@ def draw_captions(rows: Sequence[CaptionRow], *, highest: float | None = None) -
     highest = scale_end(everything) if highest is None else highest
     cells = [cell_size(row.picture) for row in rows]
     heads = [heading(row) for row in rows]
-    tall = [len(lines) * HEADING + row.lines * (cell[1] + WORD + GAP) + 0.14 for row, cell, lines in zip(rows, cells, heads, strict=True)]
+    tall = [
+        len(lines) * HEADING + row.lines * (cell[1] + WORD + GAP) + 0.14
+        for row, cell, lines in zip(rows, cells, heads, strict=True)
+    ]
     top = 0.62
     with house_style():
         sheet = Sheet(2 * LEFT + COLUMNS * (CELL + GAP) - GAP, top + sum(tall))
@@ -57,8 +60,8 @@ def draw_captions(rows: Sequence[CaptionRow], *, highest: float | None = None) -
             small = fit_between(row.picture, smallest=DETAIL // 2, largest=DETAIL)
             sheet.picture(LEFT, first, across, down, small.repeat(3, axis=2) if small.shape[2] == 1 else small)
             for number, word in enumerate(row.words):
-                line, column = divmod(number, COLUMNS - 1)
-                left, above = LEFT + (column + 1) * (CELL + GAP), first + line * (down + WORD + GAP)
+                down_by, column = divmod(number, COLUMNS - 1)
+                left, above = LEFT + (column + 1) * (CELL + GAP), first + down_by * (down + WORD + GAP)
                 pixels = overlay(row.picture, maps[number], highest, smallest=DETAIL // 2, largest=DETAIL)
                 sheet.picture(left, above, across, down, pixels)
                 sheet.write(left + across / 2, above + down + 0.04, shorten(word, 14), ha="center", va="top", fontsize=7.5)

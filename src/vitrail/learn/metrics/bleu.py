@@ -63,9 +63,7 @@ class Bleu:
         return bootstrap_statistic(self.of, len(self.counts), resamples=MANY)
 
 
-def corpus_bleu(
-    hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]], *, lower: bool = False
-) -> Bleu:
+def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]], *, lower: bool = False) -> Bleu:
     """BLEU with a reference a sentence, or several."""
     return Bleu(hypotheses, references, lower=lower)
 
