@@ -183,9 +183,8 @@ def test_refusals(options, words):
         vt.create_model("lstm_seq2seq_tiny", **options)
 
 
-@pytest.mark.parametrize("kind", ["global", "local"])
-def test_reversing_is_learned(kind):
-    model = tiny(kind, vocabulary=13, width=32, depth=1).train()
+def test_reversing_is_learned():
+    model = tiny("local", vocabulary=13, width=32, depth=1).train()
     optimizer, generator = torch.optim.Adam(model.parameters(), lr=1e-2), torch.Generator().manual_seed(1)
     for _ in range(100):
         source = torch.randint(5, 13, (32, 3), generator=generator)

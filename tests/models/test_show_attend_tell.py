@@ -53,14 +53,14 @@ class Features(nn.Module):
         return Tokens(torch.cat([torch.full_like(cells[:, :1], 100.0), cells], dim=1), grid=(1, cells.shape[1]), prefix=1)
 
 
-def with_features(features, **options):
+def with_features(features, width=4, **options):
     """A model with an encoder handed in."""
-    config = ShowAttendTellConfig(vocabulary=WORDS, width=4, features=features.shape[1], longest=8, **options)
+    config = ShowAttendTellConfig(vocabulary=WORDS, width=width, features=features.shape[1], longest=8, **options)
     return ShowAttendTell(
         encoder=Features(features),
-        words=Words(WORDS, 4, grid=(8,)),
-        decoder=GlimpseDecoder(4, features.shape[1], hard=config.attention == "hard"),
-        head=WordHead(4, WORDS),
+        words=Words(WORDS, width, grid=(8,)),
+        decoder=GlimpseDecoder(width, features.shape[1], hard=config.attention == "hard"),
+        head=WordHead(width, WORDS),
         config=config,
         preprocessing=neutral((12, 20), 3),
     )
@@ -218,6 +218,25 @@ def test_surrogate_loss_where_it_is_needed_and_once():
     model.surrogate_loss(torch.ones(3))
     with pytest.raises(VitrailError, match="follows a forward pass in training, once"):
         model.surrogate_loss(torch.ones(3))
+
+
+def test_soft_attention_learns_where_to_look():
+    """Four places, each with a color and its place: told in raster order, every word is read where it stands."""
+    torch.manual_seed(0)
+    model = with_features(torch.zeros(4, 12), width=24)
+    optimizer, generator = torch.optim.Adam(model.parameters(), lr=2e-2), torch.Generator().manual_seed(1)
+    for _ in range(60):
+        colors = torch.randint(8, (32, 4), generator=generator)
+        model.encoder.features = nn.Parameter(
+            2.0 * torch.cat([F.one_hot(colors, 8), torch.eye(4).expand(32, -1, -1)], dim=-1), False
+        )
+        words = torch.cat([torch.full((32, 1), BEGIN), colors + 5], dim=1)
+        logits = model(torch.zeros(32, 3, 12, 20), words[:, :-1])
+        optimizer.zero_grad()
+        F.cross_entropy(logits.transpose(1, 2), words[:, 1:]).backward()
+        optimizer.step()
+    maps = model.attention_maps(torch.zeros(32, 3, 12, 20), words[:, :-1])[:, :, 0]
+    assert (maps.argmax(-1)[:, :3] == torch.arange(3)).float().mean() > 0.9  # the last may be what is left of the mean of all
 
 
 @kinds

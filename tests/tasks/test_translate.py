@@ -153,27 +153,28 @@ def test_a_batch_can_be_cut_in_parts():
     assert all(isinstance(part, PairBatch) for part in parts)
 
 
-@pytest.mark.parametrize("toy, steps", [("copy", 250), ("reverse", 500), ("sort", 500)])
+@pytest.mark.parametrize("toy, steps", [("copy", 300), ("reverse", 500), ("sort", 500)])
 def test_toys_are_learned(toy, steps):
-    """To the letter, on sentences that were not in training: two to four numbers, some seconds of one core."""
+    """To the letter, on sentences that were not in training: two to four of eight numbers, some seconds of one core."""
     torch.manual_seed(0)
     train, val = (
-        Pairs(*make_toy(toy, split, count=count, shortest=2, longest=4)) for split, count in (("train", 12_000), ("val", 100))
+        Pairs(*make_toy(toy, split, count=count, shortest=2, longest=4, words=8))
+        for split, count in (("train", 4000), ("val", 100))
     )
-    tokenizer = BytePairs.train(train.sources[:2000], 200)
-    sizes = {"width": 64, "depth": 1, "decoder_depth": 1, "heads": 4, "hidden": 128, "dropout": 0.0, "longest": 12}
+    tokenizer = BytePairs.train(train.sources[:500], 100)
+    sizes = {"width": 64, "depth": 1, "decoder_depth": 1, "heads": 4, "hidden": 128, "dropout": 0.0, "longest": 8}
     model = build_transformer(TransformerConfig(vocabulary=len(tokenizer), **sizes))
-    task, loader = Translate(model, tokenizer), PairBatches(train, tokenizer, tokens=400, shuffle=True, longest=12)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, betas=(0.9, 0.98))
+    task, loader = Translate(model, tokenizer), PairBatches(train, tokenizer, tokens=400, shuffle=True, longest=8)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=6e-3, betas=(0.9, 0.98))
     epochs = (batch for epoch in range(100) for batch in loader.batches(epoch))
     for step, batch in zip(range(steps), epochs, strict=False):
-        optimizer.param_groups[0]["lr"] = 5e-3 * warmup_cosine((step + 0.5) / steps, warmup=0.1)
+        optimizer.param_groups[0]["lr"] = 6e-3 * warmup_cosine((step + 0.5) / steps, warmup=0.1)
         optimizer.zero_grad()
         task.loss(batch).backward()
         optimizer.step()
-    found = task.test(PairBatches(val, tokenizer, tokens=800, longest=12), beams=2)
-    print(toy, found.metrics)
-    assert found.metrics["exact_match"] == found.metrics["bleu"] == 1.0
+    found = task.test(PairBatches(val, tokenizer, tokens=800, longest=8), beams=2)
+    assert found.metrics["exact_match"] == 1.0
+    assert found.metrics["bleu"] == pytest.approx(1.0)
 
 
 def test_a_model_that_writes_all_at_once_learns_by_the_same_task():

@@ -68,6 +68,10 @@ def explain_files(
         raise VitrailError(f"--limit must be at least 1, got {options.limit}")
     paths = expand(words)
     model = load(run).eval()
+    if not hasattr(model, "num_classes"):
+        raise VitrailError(
+            f"{run}: a model of the kind {model.architecture} does not classify pictures: there is no answer to explain"
+        )
     choice = choose_what(model, options)
     chosen = [paths[number] for number in spread(len(paths), options.limit)]
     errors: list[str] = []

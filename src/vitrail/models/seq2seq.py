@@ -91,10 +91,13 @@ class Seq2Seq(WordModel):
         decoded = self.decoder(tokens.x, carried, memory)
         return tokens._replace(x=decoded.x), decoded
 
+    def forward_features(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b n"]) -> Tokens:
+        """What the head reads, of each word of the target."""
+        return self.decode(target, *self.start(self.encode(source)))[0]
+
     def forward(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b n"]) -> Float[Tensor, "b n v"]:
         """Scores of the word behind each word of the target, which begins with BEGIN."""
-        tokens, _ = self.decode(target, *self.start(self.encode(source)))
-        return self.head(tokens)
+        return self.head(self.forward_features(source, target))
 
     def attention_maps(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b n"]) -> Float[Tensor, "b n m"]:
         """Attention's weights over the source: row t is of the word behind target word t, and sums to 1."""

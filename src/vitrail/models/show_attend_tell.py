@@ -40,7 +40,7 @@ class ShowAttendTellConfig:
     in_channels: int = 3
     attention: Literal["soft", "hard"] = "soft"
     doubly_stochastic: float = 0.0  # soft attention: weight of the wish that every place is looked at as much as any other
-    entropy_bonus: float = 0.01  # hard attention: what keeps it from settling on a place too early
+    entropy_bonus: float = 0.03  # hard attention: what keeps it from settling on a place too early
     dropout: float = 0.0
     longest: int = 64  # words of a caption, BEGIN and END counted
 
@@ -95,12 +95,16 @@ class ShowAttendTell(WordModel):
         seen = self.decoder(tokens.x, carried, memory)
         return tokens._replace(x=seen.x), seen
 
-    def forward(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b t"]) -> Float[Tensor, "b t v"]:
-        """Scores of the word behind each of `words`, which begin with BEGIN."""
+    def forward_features(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b t"]) -> Tokens:
+        """What the head reads, of each word; in training it is noted where the decoder looked."""
         tokens, seen = self.decode(words, *self.decoder.start(self.encode(images).cells))
         if self.training and self.surrogate_loss is not None:
             self.looked = Looked(seen.scores, seen.places, words != PAD)
-        return self.head(tokens)
+        return tokens
+
+    def forward(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b t"]) -> Float[Tensor, "b t v"]:
+        """Scores of the word behind each of `words`, which begin with BEGIN."""
+        return self.head(self.forward_features(images, words))
 
     def attention_maps(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b t"]) -> Float[Tensor, "b t gh gw"]:
         """Weights over the picture: map t is of the word behind word t, and sums to 1; of hard attention the chance of each place."""
