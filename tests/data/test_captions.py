@@ -61,7 +61,7 @@ def test_coco_with_several_captions_a_picture(tmp_path: Path) -> None:
     data = open_captions(str(tmp_path), divide=False)
     assert said(data) == {"1.jpg": ("first", "third"), "2.jpg": ("second",)}
     assert said(data, "val") == {"3.jpg": ("held out",)}
-    assert dict(data.skipped.counts) == {"captions of a picture that the file does not list": 1}
+    assert dict(data.skipped.counts) == {"of a picture that the file does not list": 1}
 
 
 @pytest.mark.parametrize("layout", ["token", "csv"])
@@ -80,7 +80,7 @@ def test_flickr_with_lists_of_its_splits(tmp_path: Path, layout: str) -> None:
     assert said(data) == {"a.jpg": ("A dog , running .", "One dog")}
     assert said(data, "val") == {"b.jpg": ('Two "cats"',)}
     assert said(data, "test") == {"c.jpg": ("Three",)}
-    assert dict(data.skipped.counts) == {"captions of pictures in no list": 1}
+    assert dict(data.skipped.counts) == {"of a picture in no list": 1}
 
 
 def test_divided_by_picture_as_the_seed_says(tmp_path: Path) -> None:
@@ -105,9 +105,9 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     data = open_captions(str(tmp_path), divide=False)
     assert said(data) == {"a.png": ("good",)}
     assert data.skipped.counts == {
-        "captions that are empty": 2,
-        "pictures that are not there": 2,
-        "pictures without a caption": 1,
+        "without words": 2,
+        "whose picture is not there": 2,
+        "without any caption": 1,
     }
 
 

@@ -14,6 +14,7 @@ from vitrail.cli.app import run as vitrail
 from vitrail.errors import VitrailError
 from vitrail.jobs.caption_settling import caption_recipe, check_options
 from vitrail.jobs.options import TrainOptions
+from vitrail.learn.optim.groups import layer_groups
 from vitrail.models.folder import load
 from vitrail.records import from_record
 
@@ -126,3 +127,16 @@ def test_muon_is_for_blocks_and_small_pictures() -> None:
     assert caption_recipe("small", size=(64, 64), hidden=False).optimizer == "adamw"
     assert caption_recipe("small", size=(224, 224), hidden=True).optimizer == "adamw"
     assert caption_recipe("plain", size=(64, 64), hidden=True).optimizer == "adamw"
+
+
+def test_of_a_captioner_the_matrices_of_both_stacks_are_hidden_and_words_are_not() -> None:
+    model = vt.create_model("captioner_micro", vocabulary=20, image_size=16)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    groups = layer_groups(model, 0.1, layer_decay=0.5)
+    hidden = {names[id(p)] for group in groups if group["hidden"] for p in group["params"]}
+    assert {name for name in names.values() if ".blocks." in name and model.get_parameter(name).ndim > 1} <= hidden
+    assert hidden.isdisjoint({"words.table.weight", "encoder.tokenizer.stages.0.weight", "encoder.position.table"})
+    scales = {names[id(p)]: group["scale"] for group in groups for p in group["params"]}
+    assert scales["encoder.tokenizer.stages.0.weight"] == 0.5**3  # two blocks above it, and the decoder
+    assert scales["encoder.encoder.blocks.1.attention.query.weight"] == 0.5
+    assert scales["decoder.blocks.0.attention.query.weight"] == scales["words.table.weight"] == 1.0

@@ -145,7 +145,7 @@ def coco_rows(file: Path, table: dict[str, Any], skipped: Skipped) -> list[tuple
         if isinstance(key, int | str) and key in names:
             rows.append((names[key], text))
         else:
-            skipped.add("captions of a picture that the file does not list")
+            skipped.add("of a picture that the file does not list")
     return rows
 
 
@@ -208,7 +208,7 @@ def divide_by_lists(all_rows: Described, folder: Path, skipped: Skipped) -> dict
     found: dict[SplitName, Described] = {}
     for path, text in all_rows.rows:
         if (split_name := owners.get(path.name)) is None:
-            skipped.add("captions of pictures in no list")
+            skipped.add("of a picture in no list")
         else:
             found.setdefault(split_name, Described(all_rows.file, [])).rows.append((path, text))
     if not found:

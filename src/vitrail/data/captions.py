@@ -118,9 +118,9 @@ def keep_readable(described: Described, skipped: Skipped) -> CaptionedFiles:
     kept = [path for path in there if captions[path]]
     if not kept:
         raise VitrailError(f"{described.file}: every caption is empty")
-    skipped.add("captions that are empty", empty)
-    skipped.add("pictures that are not there", len(captions) - len(there))
-    skipped.add("pictures without a caption", len(there) - len(kept))
+    skipped.add("without words", empty)
+    skipped.add("whose picture is not there", len(captions) - len(there))
+    skipped.add("without any caption", len(there) - len(kept))
     return CaptionedFiles(kept, [tuple(captions[path]) for path in kept])
 
 
