@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from vitrail.data.captions import CaptionData, CaptionedFiles, leave_out, open_captions
+from vitrail.data.shape_captions import CHUNK, ShapeCaptions
+from vitrail.data.shapes import draw_scene
 from vitrail.errors import VitrailError
 
 
@@ -169,9 +171,6 @@ def test_whatever_a_file_holds_it_is_read_or_refused_in_one_line(tmp_path: Path,
 
 
 def test_shapes_have_a_caption_for_each_picture_that_the_scene_decides() -> None:
-    from vitrail.data.shape_captions import ShapeCaptions
-    from vitrail.data.shapes import draw_scene
-
     split = ShapeCaptions("val", 7, size=(32, 32))
     assert "drawn" not in vars(split)  # not before it is needed
     scene = draw_scene(5, split="val", size=32)
@@ -182,3 +181,12 @@ def test_shapes_have_a_caption_for_each_picture_that_the_scene_decides() -> None
     data = open_captions("shapes")
     assert data.decided
     assert [len(data[split]) for split in ("train", "val", "test")] == [20_000, 500, 1000]
+
+
+def test_shapes_drawn_by_several_processes_are_the_same_in_the_same_order() -> None:
+    split = ShapeCaptions("test", 2 * CHUNK + 3, size=(16, 16))
+    assert len(split.pictures) == len(split.captions) == 2 * CHUNK + 3
+    for number in (0, CHUNK - 1, CHUNK, 2 * CHUNK + 2):
+        scene = draw_scene(number, split="test", size=16)
+        assert split.captions[number] == (scene.caption,)
+        assert np.array_equal(split.pictures[number], scene.picture)

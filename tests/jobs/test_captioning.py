@@ -140,3 +140,18 @@ def test_of_a_captioner_the_matrices_of_both_stacks_are_hidden_and_words_are_not
     assert scales["encoder.tokenizer.stages.0.weight"] == 0.5**3  # two blocks above it, and the decoder
     assert scales["encoder.encoder.blocks.1.attention.query.weight"] == 0.5
     assert scales["decoder.blocks.0.attention.query.weight"] == scales["words.table.weight"] == 1.0
+
+
+def test_of_shapes_the_share_exactly_right_is_the_score(
+    tmp_path: Path, command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vitrail.data.captions.SHAPE_COUNTS", {"train": 30, "val": 6, "test": 9})
+    words = ("--image-size", "16", "--epochs", "1", "--out", tmp_path / "run", *QUICK)
+    code, out, err = command("train", "--task", "caption", "--data", "shapes", *words)
+    assert code == 0, err
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert out.strip().splitlines()[-1] == f"test exact {100 * metrics['exact']:.2f} %"
+    assert "val_exact" in (tmp_path / "run" / "results.csv").read_text()
+    assert "Wrong" in (tmp_path / "run" / "report.html").read_text()
+    tokenizer = load(tmp_path / "run").tokenizer
+    assert len(tokenizer.encode("a large red circle")) == 4  # whole words

@@ -40,7 +40,7 @@ CAPTION_RECIPES: Mapping[str, Recipe] = MappingProxyType(
     }
 )
 # Small pictures, a Transformer: these instead, in all but `plain` and `finetune` (docs/log.md has the trials).
-SMALL_PICTURES: Mapping[str, Any] = MappingProxyType({"optimizer": "muon", "lr": 3e-3, "batch": 32})
+SMALL_PICTURES: Mapping[str, Any] = MappingProxyType({"optimizer": "muon", "lr": 4e-3})
 
 
 def caption_recipe(name: str, *, size: tuple[int, int], hidden: bool) -> Recipe:
