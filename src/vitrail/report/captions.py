@@ -67,9 +67,7 @@ def _sections(report: CaptionReport) -> Iterator[Markup]:
         yield section("Captions", note="There were no pictures to score.")
     highest = common_scale([row for group in report.groups for row in group.rows])
     for group in report.groups:
-        figure = drawing(
-            to_svg(draw_captions(group.rows, highest=highest)), "; ".join(row.caption for row in group.rows), kind="wide"
-        )
+        figure = drawing(to_svg(draw_captions(group.rows, highest=highest)), "; ".join(row.caption for row in group.rows))
         yield section(group.title, element("div", figure, class_="scroll"), note=group.note)
     if report.skipped:
         yield section("Left out", note=report.skipped)
