@@ -7,7 +7,20 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from vitrail.cli import check, complete, evaluate, explain, models, predict, pretrain, runs, studio, train, translate
+from vitrail.cli import (
+    caption,
+    check,
+    complete,
+    evaluate,
+    explain,
+    models,
+    predict,
+    pretrain,
+    runs,
+    studio,
+    train,
+    translate,
+)
 from vitrail.cli.words import given_options, one_line, spell_words
 from vitrail.errors import VitrailError
 from vitrail.version import __version__
@@ -40,6 +53,7 @@ app.command(pretrain.pretrain, name="pretrain", help_epilogue=pretrain.EXAMPLES)
 app.command(evaluate.evaluate, name="eval", help_epilogue=evaluate.EXAMPLES)
 app.command(predict.predict, name="predict", help_epilogue=predict.EXAMPLES)
 app.command(translate.translate, name="translate", help_epilogue=translate.EXAMPLES)
+app.command(caption.caption, name="caption", help_epilogue=caption.EXAMPLES)
 app.command(explain.explain, name="explain", help_epilogue=explain.EXAMPLES)
 app.command(complete.complete, name="complete", help_epilogue=complete.EXAMPLES)
 app.command(check.check, name="check", help_epilogue=check.EXAMPLES)

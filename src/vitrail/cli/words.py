@@ -16,6 +16,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "eval": tuple(field.name for field in fields(EvalOptions)),
     "predict": ("json", "top_k"),
     "translate": ("beams", "batch", "json"),
+    "caption": ("beams", "json", "out"),
     "explain": tuple(field.name for field in fields(ExplainOptions)),
     "complete": tuple(field.name for field in fields(CompleteOptions)),
     "check": ("fix", "out", "json", "workers", "seed"),

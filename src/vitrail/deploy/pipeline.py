@@ -16,7 +16,7 @@ from vitrail.errors import VitrailError, check_choice
 from vitrail.models.classifier import to_probabilities
 from vitrail.models.folder import load
 
-TASKS = ("image-classification", "translation")
+TASKS = ("image-classification", "image-to-text", "translation")
 Picture = str | Path | Image.Image | np.ndarray
 Answer = list[dict[str, Any]]
 
@@ -74,4 +74,8 @@ def pipeline(task: str, model: Any) -> Any:
     """`model`: one from `vt.load` or `vt.create_model`, or whatever `vt.load` takes."""
     check_choice("pipeline", task, TASKS)
     loaded = load(model) if isinstance(model, str | Path) else model
+    if task == "image-to-text":
+        from vitrail.deploy.captions import ImageToText  # here: it opens pictures as this module does
+
+        return ImageToText(loaded)
     return ImageClassification(loaded) if task == "image-classification" else Translation(loaded)

@@ -17,9 +17,18 @@ from vitrail.records import from_record
 from vitrail.run_files import score_words
 
 METRICS, PREDICTIONS, REPORT = "metrics.json", "predictions.csv", "report.html"
-HEADLINES = ("map", "accuracy", "bleu", "perplexity", "bits_per_pixel")  # the metric to end with, the first that there is
+HEADLINES = (
+    "map",
+    "accuracy",
+    "exact",
+    "bleu",
+    "perplexity",
+    "bits_per_pixel",
+)  # the metric to end with, the first that there is
 
-TASKS: Mapping[Purpose, str] = {"translate": "translate", "language": "language", "fill": "language", "igpt": "igpt"}  # what scores them
+TASKS: Mapping[Purpose, str] = {
+    "translate": "translate", "language": "language", "fill": "language", "caption": "caption", "igpt": "igpt",
+}  # what scores them  # fmt: skip
 
 
 def headline(split: str, metrics: Mapping[str, float]) -> str:

@@ -9,7 +9,7 @@ from cyclopts import CoercionError, Group, Parameter, Token, convert
 Auto = Literal["auto"]
 RECIPE = Group("Recipe", help="Each is the recipe's unless given.", sort_key=2)
 PIXELS = Group("Pixels", help="With `vitrail pretrain --method igpt`, which has --masked and --dropout too.", sort_key=4)
-TEXT = Group("Text", help="With --task translate and --task language.", sort_key=3)
+TEXT = Group("Text", help="With --task translate, language and caption.", sort_key=3)
 
 
 def whole(kind: Any, tokens: Sequence[Token]) -> Any:
@@ -32,7 +32,9 @@ class TrainOptions:
             "or a file, or copy, reverse, sort."
         ),
     ]
-    task: Annotated[Literal["classify", "translate", "language", "igpt"], Parameter(help="What to learn.")] = "classify"
+    task: Annotated[Literal["classify", "translate", "language", "caption", "igpt"], Parameter(help="What to learn.")] = (
+        "classify"
+    )
     model: Annotated[str, Parameter(help="A name from `vitrail models`; auto: by the size and count of the data.")] = "auto"
     epochs: Annotated[int | Auto, Parameter(converter=whole, help="Passes over the training data.")] = "auto"
     minutes: Annotated[float | None, Parameter(help="A time budget instead of epochs; the schedule fits itself to it.")] = None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vitrail.learn.training.task import Batches, Task
     from vitrail.learn.training.world import World
 
-Topic = Literal["pictures", "text", "translation", "language models", "pixels"]
+Topic = Literal["pictures", "text", "captions", "translation", "language models", "pixels"]
 
 
 class Trade(Protocol):
@@ -75,6 +75,7 @@ TRADES: Mapping[str, Entry] = MappingProxyType(
         "classify": Entry("vitrail.jobs.classifying:Classifying", ("pictures",)),
         "translate": Entry("vitrail.jobs.translating:Translating", ("text", "translation")),
         "language": Entry("vitrail.jobs.language_modeling:ModelingLanguage", ("text", "language models")),
+        "caption": Entry("vitrail.jobs.captioning:Captioning", ("pictures", "text", "captions")),
         "igpt": Entry("vitrail.jobs.igpt:Pretraining", ("pictures", "pixels")),
     }
 )
@@ -90,6 +91,7 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
             }
         ),
         "text": frozenset({"vocabulary", "lower", "longest", "batch_tokens", "dropout", "merge_dropout"}),
+        "captions": frozenset({"beams"}),
         "translation": frozenset({"source", "target", "beams"}),
         "language models": frozenset({"masked"}),
         "pixels": frozenset({"colors", "masked", "dropout"}),

@@ -30,12 +30,12 @@ DETAILS = (  # those that a config has
 METRIC_NAMES = {
     "accuracy": "Accuracy", "top5": "Top-5 accuracy", "macro_f1": "Macro F1", "balanced_accuracy": "Balanced accuracy",
     "ece": "Expected calibration error", "map": "Mean average precision", "f1_micro": "Micro F1", "f1_macro": "Macro F1",
-    "exact_match": "All labels right", "loss": "Loss", "bleu": "BLEU", "perplexity": "Perplexity",
+    "exact_match": "All labels right", "loss": "Loss", "bleu": "BLEU", "exact": "Captions exactly right", "perplexity": "Perplexity",
     "likelihood": "Mean probability of a token",
 }  # fmt: skip
 
 
-HEADLINES = ("map", "accuracy", "bleu", "perplexity")  # of these the first that was measured
+HEADLINES = ("map", "accuracy", "exact", "bleu", "perplexity")  # of these the first that was measured
 
 
 def write_card(folder: str | Path, model: Any, facts: Mapping[str, Any] | None = None) -> None:

@@ -10,7 +10,19 @@ import torch
 from torch import nn
 
 from vitrail.errors import VitrailError, suggestion
-from vitrail.models import gcnn, gsa, igpt, language, mask_predict, resnet, seq2seq, show_attend_tell, transformer, vit
+from vitrail.models import (
+    captioner,
+    gcnn,
+    gsa,
+    igpt,
+    language,
+    mask_predict,
+    resnet,
+    seq2seq,
+    show_attend_tell,
+    transformer,
+    vit,
+)
 from vitrail.models.features import FeatureMaps
 from vitrail.records import from_record, to_record
 
@@ -38,6 +50,7 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
         "show_attend_tell": Architecture(
             show_attend_tell.ShowAttendTellConfig, show_attend_tell.build_show_attend_tell, "captions"
         ),
+        "captioner": Architecture(captioner.CaptionerConfig, captioner.build_captioner, "captions"),
         "igpt": Architecture(igpt.IGPTConfig, igpt.build_igpt, "pixels"),
     }
 )
@@ -53,6 +66,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "mask_predict": mask_predict.PRESETS,
         "seq2seq": seq2seq.PRESETS,
         "show_attend_tell": show_attend_tell.PRESETS,
+        "captioner": captioner.PRESETS,
         "igpt": igpt.PRESETS,
     }
 )

@@ -30,7 +30,12 @@ TITLES: Mapping[Purpose, str] = MappingProxyType(
         "igpt": "image GPT",
     }
 )
-SHELL: Mapping[Purpose, str] = MappingProxyType({"translate": 'vitrail translate path/to/this/folder "A sentence."'})
+SHELL: Mapping[Purpose, str] = MappingProxyType(
+    {
+        "translate": 'vitrail translate path/to/this/folder "A sentence."',
+        "caption": "vitrail caption path/to/this/folder picture.png",
+    }
+)
 
 
 def title_of(model: Any) -> str:
@@ -56,6 +61,11 @@ def describe_use(model: Any) -> Iterable[str]:
         lines = [
             'translate = vt.pipeline("translation", "path/to/this/folder")',
             'translate("A sentence.")  # [{"translation_text": ...}]',
+        ]
+    elif purpose_of(model) == "caption":
+        lines = [
+            'describe = vt.pipeline("image-to-text", "path/to/this/folder")',
+            'describe("picture.png")  # [{"generated_text": ...}]',
         ]
     else:
         lines = ['model = vt.load("path/to/this/folder")']

@@ -34,6 +34,7 @@ SCORES: Mapping[str, Score] = MappingProxyType(  # columns of results.csv behind
     {
         "map": Score("mean average precision"),
         "accuracy": Score("accuracy"),
+        "exact": Score("captions exactly right"),
         "bleu": Score("BLEU", unit=""),
         "perplexity": Score("perplexity", factor=1.0, unit="", lowest=True),
         "bits_per_pixel": Score("bits a pixel", factor=1.0, unit="", lowest=True),

@@ -23,17 +23,22 @@ class Bleu:
     In points, from 0 to 100; what is random about it is the choice of sentences.
     """
 
-    def __init__(self, hypotheses: Sequence[str], references: Sequence[str], *, lower: bool = False) -> None:
-        """`lower`: letters of either case are the same."""
+    def __init__(
+        self, hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]], *, lower: bool = False
+    ) -> None:
+        """Each has a reference, or several, of which there need not be the same number. `lower`: letters of either case are the same."""
         if len(hypotheses) != len(references):
             raise ValueError(f"each translation needs its reference: got {len(hypotheses)} and {len(references)}")
         self._bleu: Any = need("sacrebleu.metrics.bleu", "text").BLEU
         metric = self._bleu(lowercase=lower, effective_order=True)  # of single sentences; the counts are the same without
-        scores = [metric.sentence_score(ours, [theirs]) for ours, theirs in zip(hypotheses, references, strict=True)]
+        texts = [[theirs] if isinstance(theirs, str) else list(theirs) for theirs in references]
+        scores = [metric.sentence_score(ours, theirs) for ours, theirs in zip(hypotheses, texts, strict=True)]
         rows = [[*score.counts, *score.totals, score.sys_len, score.ref_len] for score in scores]
         self.counts: Int[np.ndarray, "n 10"] = np.array(rows, dtype=np.int64).reshape(-1, 2 * ORDER + 2)
         plain = self._bleu(lowercase=lower)
-        plain.corpus_score(["a"], [["a"]])  # it has a signature once it has seen references
+        numbers = sorted({len(theirs) for theirs in texts}) or [1]
+        streams = [["a" if which < number else None for number in numbers] for which in range(numbers[-1])]
+        plain.corpus_score(["a"] * len(numbers), streams)  # it has a signature once it has seen references
         self.signature = str(plain.get_signature())
 
     def of(self, sentences: Int[np.ndarray, "k"]) -> float:
@@ -58,8 +63,8 @@ class Bleu:
         return bootstrap_statistic(self.of, len(self.counts), resamples=MANY)
 
 
-def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str], *, lower: bool = False) -> Bleu:
-    """BLEU with one reference a sentence."""
+def corpus_bleu(hypotheses: Sequence[str], references: Sequence[str] | Sequence[Sequence[str]], *, lower: bool = False) -> Bleu:
+    """BLEU with a reference a sentence, or several."""
     return Bleu(hypotheses, references, lower=lower)
 
 

@@ -7,9 +7,10 @@ from torch import nn
 
 from vitrail.errors import VitrailError
 
-FIRST = ("tokenizer.", "prefix.", "position.", "stem.", "stem_norm.")  # what stands before the first block
-BLOCK = re.compile(r"(?:encoder\.blocks|stages)\.(\d+)\.")  # of a convolutional net, its stages
-INNER = re.compile(r"(?:.*\.)?(?:encoder|decoder)\.blocks\.")  # of a decoder too, whose blocks all learn at the full rate
+# A captioner's encoder is a whole model of pictures: its parameters have the same names behind one more `encoder.`.
+FIRST = re.compile(r"(?:encoder\.)?(?:tokenizer|prefix|position|stem|stem_norm)\.")  # what stands before the first block
+BLOCK = re.compile(r"(?:(?:encoder\.)?encoder\.blocks|stages)\.(\d+)\.")  # of a convolutional net, its stages
+INNER = re.compile(r"(?:encoder\.)?(?:encoder|decoder)\.blocks\.")  # those of a decoder too, which all learn at the full rate
 Named = list[tuple[str, nn.Parameter]]
 
 
@@ -60,4 +61,4 @@ def layer_of(name: str, depth: int) -> int:
     """The layer that a parameter of this name belongs to, in 0 .. depth + 1."""
     if found := BLOCK.match(name):
         return int(found[1]) + 1
-    return 0 if name.startswith(FIRST) else depth + 1
+    return 0 if FIRST.match(name) else depth + 1

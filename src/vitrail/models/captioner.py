@@ -1,0 +1,201 @@
+"""The captioner: a Vision Transformer reads a picture, a Transformer's decoder tells what is in it, word by word.
+
+b batch, ch channels, h w picture, n words, t words so far, v vocabulary, k tokens of the picture, gh gw its grid
+"""
+
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from vitrail.errors import check_choice
+from vitrail.models import vit
+from vitrail.models.parts import Where, build_position
+from vitrail.models.transformer import decoder_block, last_norm
+from vitrail.models.transformer import settle as settle_words
+from vitrail.models.word_model import WordModel
+from vitrail.nn.attention.cache import Cache
+from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.nn.attention.recording import recording
+from vitrail.nn.blocks.encoder_block import NormOrder
+from vitrail.nn.blocks.feed_forward import Activation
+from vitrail.nn.decoders.plain import PlainDecoder
+from vitrail.nn.decoders.state import DecodingState
+from vitrail.nn.heads.words import WordHead
+from vitrail.nn.initialization import initialize_by_width
+from vitrail.nn.positions.position import Position
+from vitrail.nn.tokenizers.words import Words
+from vitrail.preprocessing import Preprocessing
+from vitrail.scope import Scope
+from vitrail.tokens import Tokens
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CaptionerConfig:
+    """Everything that tells one captioner from another."""
+
+    encoder: str  # what reads the picture: the name of a Vision Transformer of the catalogue
+    image_size: tuple[int, int] = (64, 64)
+    in_channels: int = 3
+    vocabulary: int = 8000
+    width: int  # of the decoder; where it is not the encoder's, a linear layer stands between
+    decoder_depth: int
+    heads: int
+    hidden: int  # of the decoder's feed-forward layers
+    norm: NormOrder = "pre"
+    dropout: float = 0.1  # as in the Transformer, in the decoder
+    attention_dropout: float = 0.0
+    activation: Activation = "gelu"
+    position: str = "sinusoidal_1d"  # of words; pictures have the encoder's
+    position_where: Where = "auto"
+    attention: str = "softmax"
+    longest: int = 64  # words of a caption, BEGIN and END counted
+    tied: bool = True  # one table for words that are read and words that are written
+    eps: float = 1e-6
+
+    @property
+    def depth(self) -> int:
+        """Blocks of the encoder."""
+        return vit.PRESETS[self.encoder].depth
+
+
+class Captioner(WordModel):
+    """logits = head(decoder(words, memory)), memory = bridge(encoder(picture)), prefix tokens among it  [Vaswani+ 2017, figure 1; Dosovitskiy+ 2021].
+
+    Handed its parts; `build_captioner` makes them from a config.
+    """
+
+    architecture = "captioner"
+
+    def __init__(
+        self,
+        *,
+        encoder: vit.VisionTransformer,
+        bridge: nn.Module,
+        words: Words,
+        position: Position,
+        decoder: PlainDecoder,
+        head: WordHead,
+        config: CaptionerConfig,
+        preprocessing: Preprocessing,
+    ) -> None:
+        super().__init__(config, preprocessing)
+        self.encoder, self.bridge = encoder, bridge
+        self.words, self.position, self.decoder, self.head = words, position, decoder, head
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        size: tuple[int, int] = self.config.image_size
+        return size
+
+    def encode(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
+        """The memory that the decoder reads."""
+        tokens = self.encoder.forward_features(images)
+        return tokens._replace(x=self.bridge(tokens.x))
+
+    def decode(self, words: Int[Tensor, "b n"], memory: Tokens, *, cache: Cache | None = None) -> Tokens:
+        """What the head reads. With a cache, `words` are those behind the ones it has seen."""
+        tokens = self.words(words, start=0 if cache is None else cache.length)
+        # No mask: padding stands at the end, where no real word looks.
+        tokens = self.words.drop(self.position.embed(tokens._replace(mask=None)))
+        return self.decoder(tokens, memory, position=self.position, cache=cache)
+
+    def forward_features(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b n"]) -> Tokens:
+        """What the head reads."""
+        return self.decode(words, self.encode(images))
+
+    def forward(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b n"]) -> Float[Tensor, "b n v"]:
+        """Scores of the word behind each of `words`, which begin with BEGIN."""
+        return self.head(self.forward_features(images, words))
+
+    def begin(self, source: Float[Tensor, "b ch h w"], *, cached: bool = True) -> DecodingState:
+        """Read the pictures, once."""
+        return DecodingState(self.encode(source), Cache(self.config.decoder_depth) if cached else None)
+
+    def step(self, ids: Int[Tensor, "b t"], state: DecodingState) -> Float[Tensor, "b v"]:
+        """Scores of the next word, given all words so far; with a cache only those that are new are computed."""
+        assert state.memory is not None
+        new = ids if state.cache is None else state.cache.unseen(ids)
+        return self.head.last(self.decode(new, state.memory, cache=state.cache))
+
+    def attention_maps(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b n"]) -> Float[Tensor, "b n gh gw"]:
+        """Weights over the picture, mean of the last layer's heads: map t is of the word behind word t.
+
+        A map sums to 1, less what went to prefix tokens.
+        """
+        memory = self.encode(images)
+        last = self.decoder.blocks[-1].cross_attention
+        assert isinstance(last, MultiHeadAttention)
+        seen = LastLook(last)
+        with recording(seen):
+            self.decode(words, memory)
+        return seen.weights[..., memory.prefix :].reshape(*words.shape, *memory.grid)
+
+
+class LastLook:
+    """A recorder of one layer's weights, the mean over its heads."""
+
+    def __init__(self, layer: MultiHeadAttention) -> None:
+        self.layer, self.weights = layer, torch.empty(0)
+
+    def keep(self, layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scope: Scope) -> None:
+        if layer is self.layer:
+            self.weights = self.layer.kernel.weights(q, k, scope).mean(1)  # b n k
+
+
+def build_captioner(config: CaptionerConfig) -> Captioner:
+    """The parts that a config names, put together."""
+    config = settle(config)
+    # Nothing is pooled or classified: the mean has no weights, and no classes no layer.
+    picture = replace(
+        vit.PRESETS[config.encoder], image_size=config.image_size, in_channels=config.in_channels, num_classes=0, pool="mean",
+        head_hidden=None,
+    )  # fmt: skip
+    encoder = vit.build_vit(picture)
+    words = Words(config.vocabulary, config.width, grid=(config.longest,), dropout=config.dropout)
+    decoder = PlainDecoder([decoder_block(config) for _ in range(config.decoder_depth)], norm=last_norm(config))
+    head = WordHead(config.width, config.vocabulary, tied=words.table if config.tied else None)
+    bridge = nn.Identity() if picture.width == config.width else nn.Linear(picture.width, config.width)
+    for part in (words, decoder, head, bridge):  # not the encoder, whose initialization is its own
+        part.apply(initialize_by_width)
+    return Captioner(
+        encoder=encoder,
+        bridge=bridge,
+        words=words,
+        position=build_position(
+            config.position,
+            width=config.width,
+            heads=config.heads,
+            depth=config.decoder_depth,
+            grid=(config.longest,),
+            where=config.position_where,
+            causal=True,
+        ),
+        decoder=decoder,
+        head=head,
+        config=config,
+        preprocessing=encoder.preprocessing,
+    )
+
+
+def settle(config: CaptionerConfig) -> CaptionerConfig:
+    """The config with its choices made and checked."""
+    check_choice("encoder", config.encoder, vit.PRESETS)
+    settled: CaptionerConfig = settle_words(config)
+    return settled
+
+
+PRESETS = MappingProxyType(
+    {
+        # For 24 to 64 pixels and short sentences, on two cores.
+        "captioner_micro": CaptionerConfig(
+            encoder="vit_micro_hybrid", vocabulary=1000, width=128, decoder_depth=2, heads=4, hidden=256
+        ),
+        # Photographs.
+        "captioner_small": CaptionerConfig(
+            encoder="vit_small_patch16_224", image_size=(224, 224), width=384, decoder_depth=4, heads=6, hidden=1536
+        ),
+    }
+)

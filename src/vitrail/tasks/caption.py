@@ -1,0 +1,158 @@
+"""Captioning: model + cross-entropy of words + the share of captions that are exactly right + BLEU.
+
+b batch, ch channels, h w picture, n words
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from vitrail.data.caption_batches import CaptionBatch
+from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.learn.metrics.bleu import Bleu, corpus_bleu
+from vitrail.learn.metrics.bootstrap import bootstrap_interval
+from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
+from vitrail.learn.training.world import World
+from vitrail.models.decoding import beam_search, greedy
+from vitrail.tasks.words import AskedWords, asked_places, refuse_shards
+
+Score = Literal["exact", "bleu"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Captions:
+    """What a captioner says of the pictures of a split, in the split's order, and what people said."""
+
+    indices: Int[np.ndarray, "n"]  # of the pictures in their split: those that could be read
+    captions: tuple[str, ...]
+    references: tuple[tuple[str, ...], ...]  # as the tokenizer normalizes them
+    loss: float  # of a word of the first reference
+    score: Score
+
+    @cached_property
+    def right(self) -> Float[np.ndarray, "n"]:
+        """1 where a caption is one of its references, letter for letter."""
+        found = zip(self.captions, self.references, strict=True)
+        return np.array([caption in references for caption, references in found], dtype=np.float64)
+
+    @cached_property
+    def agreement(self) -> Bleu:
+        return corpus_bleu(self.captions, self.references)
+
+    @property
+    def signature(self) -> str:
+        """How BLEU was computed, for others to compare with."""
+        return self.agreement.signature
+
+    @cached_property
+    def metrics(self) -> dict[str, float]:
+        """What is exactly right is counted only where a picture decides its caption: people hardly ever say the same."""
+        exact = {"exact": float(self.right.mean()) if len(self.captions) else 0.0} if self.score == "exact" else {}
+        return {"loss": self.loss, **exact, "bleu": self.agreement.score / 100.0}
+
+    @property
+    def error(self) -> float:
+        """Standard error of the score, but no less than one caption of n."""
+        count = max(1, len(self.captions))
+        if self.score == "bleu":
+            return max(1.0 / count, self.agreement.error / 100.0)
+        share = self.metrics["exact"]
+        return max(1.0 / count, (share * (1.0 - share) / count) ** 0.5)
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % bootstrap interval of the score, over pictures."""
+        if self.score == "exact":
+            return bootstrap_interval(self.right)
+        low, high = self.agreement.interval
+        return low / 100.0, high / 100.0
+
+
+class Caption:
+    """Satisfies the training loop's Task protocol.
+
+    `references` are all captions of the pictures that are evaluated, by picture. `decided`: a picture decides its caption, and the score is
+    the share that is exactly right; otherwise it is BLEU.
+    """
+
+    name = "caption"
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: BytePairs,
+        *,
+        references: Sequence[Sequence[str]],
+        decided: bool = False,
+        smoothing: float = 0.0,
+        beams: int = 1,
+        device: str = "cpu",
+        compiled: bool = False,
+        world: World | None = None,
+    ) -> None:
+        refuse_shards(model)
+        self.model: Any = model
+        self.tokenizer, self.references, self.smoothing = tokenizer, references, smoothing
+        self.beams, self.device, self.world = beams, torch.device(device), world or World()
+        self.decided = decided
+        self.score = "exact" if decided else "bleu"
+        asked = AskedWords(model)
+        self.forward: Callable[..., Tensor] = torch.compile(asked, dynamic=True) if compiled else asked  # saving uses the model
+
+    @cached_property
+    def train_forward(self) -> Callable[..., Tensor]:
+        """With several processes, the model whose backward pass averages their gradients."""
+        return self.world.wrap(self.forward) if isinstance(self.forward, nn.Module) else self.forward
+
+    def loss(self, batch: CaptionBatch) -> Float[Tensor, ""]:
+        """The mean over words. A model that draws something at random asks for each caption's loss, and adds a term of value 0
+        whose gradient is that of the expectation in what decided the draw."""
+        targets = batch.words[:, 1:]
+        places = asked_places(targets)
+        logits = self.train_forward(places, batch.images, batch.words[:, :-1])
+        each = word_cross_entropy(logits, targets.flatten()[places], smoothing=self.smoothing, reduction="none")
+        surrogate_loss = getattr(self.model, "surrogate_loss", None)
+        if surrogate_loss is None:
+            return each.mean()
+        losses = each.new_zeros(len(targets)).index_add(0, places // targets.shape[1], each) * (len(targets) / len(places))
+        return losses.mean() + surrogate_loss(losses.detach())  # each caption's, so scaled that their mean is the batch's
+
+    def evaluate(self, batches: Iterable[CaptionBatch]) -> Captions:
+        """Captions by greedy decoding or beam search, and the loss of each picture's own words."""
+        was_training = self.model.training
+        self.model.eval()
+        written, indices, total, words = list[str](), list[int](), 0.0, 0
+        with torch.no_grad():  # not inference mode: tables that a model fills in passing must still be fit for training
+            for batch in batches:
+                images, ids = batch.images.to(self.device), batch.words.to(self.device)
+                targets = ids[:, 1:]
+                places = asked_places(targets)
+                logits = self.forward(places, images, ids[:, :-1])
+                total += word_cross_entropy(logits, targets.flatten()[places], reduction="sum").item()
+                words += len(places)
+                written += [self.tokenizer.decode(row) for row in write_words(self.model, images, beams=self.beams).tolist()]
+                indices += batch.indices.tolist()
+        self.model.train(was_training)
+        parts = self.world.gather([total, words, list(zip(indices, written, strict=True))])
+        rows = sorted((index, caption) for _, _, part in parts for index, caption in part)
+        return Captions(
+            indices=np.array([index for index, _ in rows], dtype=np.int64),
+            captions=tuple(caption for _, caption in rows),
+            references=tuple(tuple(map(self.tokenizer.normalize, self.references[index])) for index, _ in rows),
+            loss=sum(part[0] for part in parts) / max(1, sum(part[1] for part in parts)),
+            score="exact" if self.decided else "bleu",
+        )
+
+
+def write_words(model: Any, images: Float[Tensor, "b ch h w"], *, beams: int = 1) -> Int[Tensor, "b n"]:
+    """What a model says of pictures, without BEGIN: by beam search, or greedily with one beam, which is the same and faster."""
+    longest = model.config.longest - 1  # BEGIN is one of them
+    return (
+        greedy(model, images, longest=longest) if beams == 1 else beam_search(model, images, beams=beams, longest=longest).ids
+    )

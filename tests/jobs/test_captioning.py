@@ -1,0 +1,157 @@
+"""Captions from a folder to a run, and what can be done with it: one small run for all tests."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import vitrail as vt
+from vitrail.cli.app import run as vitrail
+from vitrail.errors import VitrailError
+from vitrail.jobs.caption_settling import caption_recipe, check_options
+from vitrail.jobs.options import TrainOptions
+from vitrail.learn.optim.groups import layer_groups
+from vitrail.models.folder import load
+from vitrail.records import from_record
+
+COLORS = {"red": (230, 20, 20), "green": (20, 200, 20), "blue": (20, 20, 230)}
+QUICK = ("--batch", "12", "--longest", "9", "--workers", "0", "--beams", "2")
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty plain pictures of 16 pixels, a broken one, and one that is not there."""
+    folder, generator = tmp_path_factory.mktemp("colors"), np.random.default_rng(0)
+    captions: dict[str, object] = {"gone.png": "nobody saw it", "broken.png": "a broken one"}
+    (folder / "broken.png").write_bytes(b"no picture")
+    for number in range(60):
+        name, color = list(COLORS.items())[number % 3]
+        noise = generator.integers(-15, 15, (16, 16, 3))
+        Image.fromarray(np.clip(np.array(color) + noise, 0, 255).astype(np.uint8)).save(folder / f"{number:02}.png")
+        captions[f"{number:02}.png"] = [f"a {name} picture", f"all {name}"] if number % 2 else f"a {name} picture"
+    (folder / "captions.json").write_text(json.dumps(captions))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "colors"
+    assert vitrail(["train", "--task", "caption", "--data", str(pictures), "--out", str(folder), "--epochs", "2", *QUICK]) == 0
+    return folder
+
+
+def test_a_run_has_everything(trained: Path, pictures: Path) -> None:
+    metrics = json.loads((trained / "metrics.json").read_text())
+    assert set(metrics) == {"split", "interval", "loss", "bleu", "signature"}
+    with (trained / "predictions.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 6
+    assert list(rows[0]) == ["picture", "caption", "reference_1", "reference_2"]
+    for row in rows:
+        number = int(Path(row["picture"]).stem)
+        assert row["reference_1"] == f"a {list(COLORS)[number % 3]} picture"
+    page = (trained / "report.html").read_text()
+    assert "Best" in page
+    assert rows[0]["caption"] in page
+    assert "broken.png" in (trained / "bad_files.csv").read_text()
+    assert "vitrail caption" in (trained / "best" / "README.md").read_text()
+    model = load(trained)
+    assert model.tokenizer.to_json() == (trained / "tokenizer.json").read_text().strip()
+    assert model.config.vocabulary == len(model.tokenizer)
+
+
+def test_the_last_line_is_the_score_and_eval_gives_it_again(
+    trained: Path, pictures: Path, command: Callable[..., tuple[int, str, str]]
+) -> None:
+    metrics = json.loads((trained / "metrics.json").read_text())
+    line = f"test BLEU {100 * metrics['bleu']:.2f}"
+    again = command("train", "--task", "caption", "--data", pictures, "--out", trained, "--resume")
+    assert again[1].strip().splitlines()[-1] == line
+    scored = command("eval", trained, "--workers", "0", "--batch", "5")
+    assert scored[1].strip().splitlines()[-1] == line
+
+
+def test_captions_of_files(trained: Path, pictures: Path, tmp_path: Path, command: Callable[..., tuple[int, str, str]]) -> None:
+    look = tmp_path / "look"
+    code, out, err = command(
+        "caption", trained, pictures / "01.png", pictures / "broken.png", pictures / "02.png", "--out", look
+    )
+    assert code == 2
+    assert "broken.png: not a picture" in err
+    lines = out.strip().splitlines()
+    assert [Path(line.split()[0]).name for line in lines] == ["01.png", "02.png"]
+    assert sorted(path.name for path in look.iterdir()) == ["001_01.png", "002_02.png"]
+    with Image.open(look / "001_01.png") as figure:
+        assert figure.width > 1000
+    code, out, _ = command("caption", trained, pictures / "01.png", "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert answer == vt.pipeline("image-to-text", trained)(pictures / "01.png")
+    assert [answer] == vt.pipeline("image-to-text", load(trained))([pictures / "01.png"])
+    assert lines[0].endswith(answer[0]["generated_text"])
+    assert "exists and is not an empty folder" in command("caption", trained, pictures / "01.png", "--out", look)[2]
+    assert "--beams must be at least 1, got 0" in command("caption", trained, pictures / "01.png", "--beams", "0")[2]
+
+
+@pytest.mark.parametrize("model", ["show_attend_tell_soft", "show_attend_tell_hard"])
+def test_show_attend_and_tell_by_the_same_command(
+    model: str, pictures: Path, tmp_path: Path, command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vitrail.report.captions.write_caption_report", lambda report, path: path.write_text(report.headline))
+    words = ("--model", model, *QUICK, "--epochs", "1")
+    code, out, err = command("train", "--task", "caption", "--data", pictures, "--out", tmp_path / "run", *words)
+    assert code == 0, err
+    assert out.strip().splitlines()[-1].startswith("test BLEU ")
+    assert json.loads((tmp_path / "run" / "best" / "config.json").read_text())["architecture"] == "show_attend_tell"
+
+
+def test_a_model_of_another_kind_or_an_option_without_meaning_is_refused(
+    pictures: Path, command: Callable[..., tuple[int, str, str]]
+) -> None:
+    start = ("train", "--task", "caption", "--data", pictures)
+    assert "vit_nano_conv does not fit --task caption; captioner_micro does" in command(*start, "--model", "vit_nano_conv")[2]
+    assert "--source is about translation" in command(*start, "--source", "de")[2]
+    options = {"data": "x", "task": "caption"}
+    for name, value in {"mixup": 0.4, "balance": "weights", "progressive": 0.5, "batch_tokens": 100, "shard": True}.items():
+        with pytest.raises(VitrailError, match=f"--{name.replace('_', '-')} means nothing for --task caption"):
+            check_options(from_record(TrainOptions, {**options, name: value}, what="test"))
+    check_options(from_record(TrainOptions, {**options, "mixup": 0.0, "repeats": 1}, what="test"))
+
+
+def test_muon_is_for_blocks_and_small_pictures() -> None:
+    assert caption_recipe("small", size=(64, 64), hidden=True).optimizer == "muon"
+    assert caption_recipe("small", size=(64, 64), hidden=False).optimizer == "adamw"
+    assert caption_recipe("small", size=(224, 224), hidden=True).optimizer == "adamw"
+    assert caption_recipe("plain", size=(64, 64), hidden=True).optimizer == "adamw"
+
+
+def test_of_a_captioner_the_matrices_of_both_stacks_are_hidden_and_words_are_not() -> None:
+    model = vt.create_model("captioner_micro", vocabulary=20, image_size=16)
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    groups = layer_groups(model, 0.1, layer_decay=0.5)
+    hidden = {names[id(p)] for group in groups if group["hidden"] for p in group["params"]}
+    assert {name for name in names.values() if ".blocks." in name and model.get_parameter(name).ndim > 1} <= hidden
+    assert hidden.isdisjoint({"words.table.weight", "encoder.tokenizer.stages.0.weight", "encoder.position.table"})
+    scales = {names[id(p)]: group["scale"] for group in groups for p in group["params"]}
+    assert scales["encoder.tokenizer.stages.0.weight"] == 0.5**3  # two blocks above it, and the decoder
+    assert scales["encoder.encoder.blocks.1.attention.query.weight"] == 0.5
+    assert scales["decoder.blocks.0.attention.query.weight"] == scales["words.table.weight"] == 1.0
+
+
+def test_of_shapes_the_share_exactly_right_is_the_score(
+    tmp_path: Path, command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vitrail.data.captions.SHAPE_COUNTS", {"train": 30, "val": 6, "test": 9})
+    words = ("--image-size", "16", "--epochs", "1", "--out", tmp_path / "run", *QUICK)
+    code, out, err = command("train", "--task", "caption", "--data", "shapes", *words)
+    assert code == 0, err
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert out.strip().splitlines()[-1] == f"test exact {100 * metrics['exact']:.2f} %"
+    assert "val_exact" in (tmp_path / "run" / "results.csv").read_text()
+    assert "Wrong" in (tmp_path / "run" / "report.html").read_text()
+    tokenizer = load(tmp_path / "run").tokenizer
+    assert len(tokenizer.encode("a large red circle")) == 4  # whole words
