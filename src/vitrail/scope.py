@@ -39,6 +39,26 @@ class AttentionPosition(Protocol):
     def shorten(self, out: Float[Tensor, "b h n x"], scope: "Scope") -> Float[Tensor, "b h n e"]: ...
 
 
+@runtime_checkable
+class AttentionCache(Protocol):
+    """What a layer keeps from one step of decoding to the next; `nn.attention.cache` has both kinds."""
+
+    complete: (
+        bool  # whether `extend` has all keys and values already and wants no others (those of a memory, behind the first step)
+    )
+
+    def extend(
+        self, k: Float[Tensor, "b h n d"] | None, v: Float[Tensor, "b h n e"] | None
+    ) -> tuple[Float[Tensor, "b h m d"], Float[Tensor, "b h m e"]]: ...
+
+
+@runtime_checkable
+class InputCache(Protocol):
+    """A cache that also keeps what went into its block, for positions that read it."""
+
+    def enter(self, x: Float[Tensor, "b n w"]) -> Float[Tensor, "b m w"]: ...
+
+
 class Scope(NamedTuple):
     """Who may look at whom, and from where."""
 
@@ -49,6 +69,10 @@ class Scope(NamedTuple):
     segments: Int[Tensor, "b n"] | None = None  # several pictures packed in one sequence; already part of `mask`
     position: AttentionPosition | None = None  # None where the scheme does not act inside attention
     prepared: Any = None  # what the position computed once for all layers, such as a rotary table
+    cache: AttentionCache | None = None  # keys and values of earlier steps, one for each layer
+    arriving: "Scope | None" = (
+        None  # with a cache: the new tokens among themselves, which is what `sources` and `rotate` are about
+    )
 
 
 OPEN = Scope()  # everything may attend to everything, no positions

@@ -18,10 +18,12 @@ class Places(NamedTuple):
 
     grid: Grid
     prefix: int = 0  # class, distillation or register tokens, which stand first and have no cell
-    index: Int[Tensor, "b c"] | None = None  # type: ignore[assignment]  # the cell of each token behind the prefix; None: all, in raster order
+    index: Int[Tensor, "#b c"] | None = None  # type: ignore[assignment]  # the cell of each token behind the prefix; None: all, in raster order
 
     def coordinates(self, device: torch.device | None = None) -> Int[Tensor, "#b c a"]:
         """(row, column), or (time, row, column), of each token behind the prefix."""
+        if len(self.grid) == 1:  # a line: a cell's number is its coordinate
+            return (torch.arange(self.grid[0], device=device)[None] if self.index is None else self.index)[..., None]
         axes = [torch.arange(size, device=device) for size in self.grid]
         cells = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).flatten(0, -2)  # cells a
         return cells[None] if self.index is None else cells[self.index]
@@ -37,7 +39,7 @@ class Tokens(NamedTuple):
     x: Float[Tensor, "b n d"]
     grid: Grid
     prefix: int = 0
-    index: Int[Tensor, "b c"] | None = None  # type: ignore[assignment]  # shadows tuple.index, knowingly
+    index: Int[Tensor, "#b c"] | None = None  # type: ignore[assignment]  # shadows tuple.index, knowingly
     mask: Bool[Tensor, "b n"] | None = None  # True: a real token, False: padding
 
     @property

@@ -29,8 +29,9 @@ def models(
     if json:
         print(json_format.dumps(rows))
         return
-    print(f"{'name':<24} {'parameters':>12}  {'width':>5} {'depth':>5} {'heads':>5} {'patch':>5}  picture")
+    print(f"{'name':<24} {'parameters':>12}  {'width':>5} {'depth':>5} {'heads':>5} {'patch':>5}  reads")
     for row in rows:
         shown = {name: "-" if value is None else value for name, value in row.items()}  # a convolutional net has no patches
-        print("{name:<24} {parameters:>12,}  {width:>5} {depth:>5} {heads:>5} {patch:>5}  {height}x{across}".format(
-            **shown, height=row["image_size"][0], across=row["image_size"][1]))  # fmt: skip
+        size = row["image_size"]
+        reads = row["takes"] if size is None else f"{size[0]}x{size[1]}"
+        print("{name:<24} {parameters:>12,}  {width:>5} {depth:>5} {heads:>5} {patch:>5}  {reads}".format(**shown, reads=reads))

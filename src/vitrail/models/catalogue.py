@@ -4,22 +4,26 @@ import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import nn
 
 from vitrail.errors import VitrailError, suggestion
-from vitrail.models import gcnn, gsa, resnet, vit
+from vitrail.models import gcnn, gsa, language, resnet, transformer, vit
 from vitrail.models.features import FeatureMaps
 from vitrail.records import from_record, to_record
 
 
+Takes = Literal["pictures", "text", "captions", "pixels"]  # captions: pictures and words
+
+
 class Architecture(NamedTuple):
-    """How models of one kind are made from their config."""
+    """How models of one kind are made from their config, and what they read."""
 
     config: type[Any]
     build: Callable[[Any], Any]
+    takes: Takes = "pictures"
 
 
 ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
@@ -28,11 +32,20 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
         "resnet": Architecture(resnet.ResNetConfig, resnet.build_resnet),
         "gsa": Architecture(gsa.GSAConfig, gsa.build_gsa),
         "gcnn": Architecture(gcnn.GCNNConfig, gcnn.build_gcnn),
+        "transformer": Architecture(transformer.TransformerConfig, transformer.build_transformer, "text"),
+        "language": Architecture(language.LanguageConfig, language.build_language, "text"),
     }
 )
 
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {"vit": vit.PRESETS, "resnet": resnet.PRESETS, "gsa": gsa.PRESETS, "gcnn": gcnn.PRESETS}
+    {
+        "vit": vit.PRESETS,
+        "resnet": resnet.PRESETS,
+        "gsa": gsa.PRESETS,
+        "gcnn": gcnn.PRESETS,
+        "transformer": transformer.PRESETS,
+        "language": language.PRESETS,
+    }
 )
 MODELS: Mapping[str, tuple[str, Any]] = MappingProxyType(
     {name: (architecture, config) for architecture, presets in PRESETS.items() for name, config in presets.items()}
@@ -45,7 +58,9 @@ FOREIGN = MappingProxyType(
         "channels": "in_channels", "embed_dim": "width", "hidden_size": "width", "dim": "width", "num_heads": "heads",
         "num_layers": "depth", "patch_size": "patch", "global_pool": "pool", "drop_path_rate": "drop_path",
         "drop_rate": "dropout", "attn_drop_rate": "attention_dropout", "init_values": "layer_scale", "num_labels": "num_classes",
-        "reg_tokens": "prefix", "layer_norm_eps": "eps",
+        "reg_tokens": "prefix", "layer_norm_eps": "eps", "d_model": "width", "nhead": "heads", "dim_feedforward": "hidden",
+        "num_encoder_layers": "depth", "num_decoder_layers": "decoder_depth", "vocab_size": "vocabulary",
+        "max_position_embeddings": "longest",
     }
 )  # fmt: skip
 
@@ -53,6 +68,11 @@ FOREIGN = MappingProxyType(
 def list_models(pattern: str = "*") -> list[str]:
     """Names of the catalogue that match a shell pattern, in alphabetical order."""
     return sorted(name for name in MODELS if fnmatch.fnmatch(name, pattern))
+
+
+def picture_models(pattern: str = "*") -> list[str]:
+    """Those of them that take pictures and nothing else: the classifiers."""
+    return [name for name in list_models(pattern) if ARCHITECTURES[MODELS[name][0]].takes == "pictures"]
 
 
 def model_config(name: str, **overrides: Any) -> tuple[str, Any]:
@@ -97,10 +117,14 @@ def count_parameters(model: nn.Module) -> int:
 
 def table_row(name: str) -> dict[str, Any]:
     """What `vitrail models` tells of a model; built on the meta device, so that even the largest takes no memory."""
-    config = MODELS[name][1]
+    architecture, config = MODELS[name]
     with torch.device("meta"):
         parameters = count_parameters(create_model(name))
     facts = {field: getattr(config, field, None) for field in ("width", "depth", "heads", "patch")}
     if hasattr(config, "depths"):
         facts["depth"] = sum(config.depths)
-    return {"name": name, "parameters": parameters, **facts, "image_size": list(config.image_size)}
+    if hasattr(config, "decoder_depth"):
+        facts["depth"] = config.depth + config.decoder_depth
+    size = getattr(config, "image_size", None)
+    takes = ARCHITECTURES[architecture].takes
+    return {"name": name, "parameters": parameters, **facts, "image_size": None if size is None else list(size), "takes": takes}

@@ -31,6 +31,7 @@ class Setting(NamedTuple):
     heads: int
     grid: Grid
     prefix: int  # prefix tokens that own rows
+    causal: bool = False  # no token may know what comes after it
 
     @property
     def key_width(self) -> int:
@@ -78,7 +79,7 @@ POSITIONS: Mapping[str, Scheme] = MappingProxyType(
         "rotary": Scheme(lambda s: Rotary(s.key_width, axes=len(s.grid)), "layers"),
         "alibi_1d": Scheme(lambda s: Alibi(s.heads, line=True), "layers"),
         "alibi": Scheme(lambda s: Alibi(s.heads), "layers"),
-        "conditional": Scheme(lambda s: Conditional(s.width, axes=len(s.grid)), "stem"),
+        "conditional": Scheme(lambda s: Conditional(s.width, axes=len(s.grid), causal=s.causal), "stem"),
     }
 )
 POSITION_ALIASES: Mapping[str, str] = MappingProxyType({"learned": "learned_1d", "sinusoidal": "sinusoidal_2d"})
@@ -103,11 +104,19 @@ def position_where(name: str, where: Where) -> Where:
 
 
 def build_position(
-    name: str, *, width: int, heads: int, depth: int, grid: Grid, prefix: int, where: Where = "auto"
+    name: str,
+    *,
+    width: int,
+    heads: int,
+    depth: int,
+    grid: Grid,
+    prefix: int = 0,
+    where: Where = "auto",
+    causal: bool = False,
 ) -> Position:
     """The scheme `name`, acting once, or in each of `depth` layers with shared parameters or with their own."""
     name, where = position_name(name), position_where(name, where)
-    setting = Setting(width, heads, grid, prefix)
+    setting = Setting(width, heads, grid, prefix, causal)
     first = in_place(POSITIONS[name].build(setting), where, depth)
     if where != "layers_apart" or not list(first.parameters()):  # without parameters there is nothing to keep apart
         return first

@@ -12,3 +12,11 @@ def initialize(module: nn.Module) -> None:
         nn.init.trunc_normal_(module.weight, std=0.02)
         if module.bias is not None:
             nn.init.zeros_(module.bias)
+
+
+def initialize_by_width(module: nn.Module) -> None:
+    """Linear layers uniform with variance 2 / (inputs + outputs) [Glorot and Bengio 2010, eq. 16], as [Vaswani+ 2017]'s code; for `apply`."""
+    if isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)

@@ -17,7 +17,8 @@ class MultiHeadAttention(nn.Module):
     """concat(head_1, ..., head_h) W_O  with  head_i = kernel(x W_Q, y W_K, y W_V)  [Vaswani+ 2017, section 3.2.2].
 
     y is x itself (self-attention) or `context` (cross-attention). Keys and values may have widths of their own; by
-    default both are width / heads.
+    default both are width / heads. With `scope.cache`, x are the tokens that are new, and keys and values of the earlier ones,
+    or of the context, are not computed again.
     """
 
     def __init__(
@@ -47,15 +48,20 @@ class MultiHeadAttention(nn.Module):
         self, x: Float[Tensor, "b n w"], scope: Scope = OPEN, context: Float[Tensor, "b m u"] | None = None
     ) -> Float[Tensor, "b n w"]:
         source = x if context is None else context
-        position = scope.position
-        asking, asked = (x, source) if position is None else position.sources(x, source, scope)
+        position, cache = scope.position, scope.cache
+        near = scope if scope.arriving is None else scope.arriving  # queries, and the keys that are made now
+        asking, asked = (x, source) if position is None else position.sources(x, source, near)
         q = split_heads(self.query(asking), self.heads)
-        k = split_heads(self.key(asked), self.heads)
-        v = split_heads(self.value(source), self.heads)
+        if cache is not None and cache.complete:
+            k, v = cache.extend(None, None)
+            q = q if position is None else position.rotate(q, k, near)[0]
+        else:
+            k = split_heads(self.key(asked), self.heads)
+            v = split_heads(self.value(source), self.heads)
+            q, k = (q, k) if position is None else position.rotate(q, k, near)
+            k, v = (k, v) if cache is None else cache.extend(k, v)
         refuse_unsupported(self.kernel, scope, cross=context is not None)
-        if position is not None:
-            scope = position.project(self.key, scope)
-            q, k = position.rotate(q, k, scope)
+        scope = scope if position is None else position.project(self.key, scope)
         out = self.kernel(q, k, v, scope)
         if (recorder := current_recorder()) is not None:
             recorder.keep(self, q, k, v, out, scope)

@@ -8,7 +8,7 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitrail.nn.blocks.residual import DropPath, LayerScale
+from vitrail.nn.blocks.residual import residual_branch, through
 from vitrail.scope import OPEN, Scope
 
 NormOrder = Literal["pre", "post"]
@@ -29,14 +29,15 @@ class EncoderBlock(nn.Module):
         norm: NormOrder = "pre",
         drop_path: float = 0.0,
         layer_scale: float | None = None,
+        dropout: float = 0.0,
         eps: float = 1e-6,
     ) -> None:
         super().__init__()
         self.order: NormOrder = norm
         self.attention_norm, self.attention = nn.LayerNorm(width, eps=eps), attention
         self.mlp_norm, self.mlp = nn.LayerNorm(width, eps=eps), mlp
-        self.attention_branch = _branch(width, drop_path, layer_scale)
-        self.mlp_branch = _branch(width, drop_path, layer_scale)
+        self.attention_branch = residual_branch(width, drop_path=drop_path, layer_scale=layer_scale, dropout=dropout)
+        self.mlp_branch = residual_branch(width, drop_path=drop_path, layer_scale=layer_scale, dropout=dropout)
 
     def forward(self, x: Float[Tensor, "b n d"], scope: Scope = OPEN) -> Float[Tensor, "b n d"]:
         if self.order == "pre":
@@ -44,14 +45,3 @@ class EncoderBlock(nn.Module):
             return x + through(self.mlp_branch, self.mlp(self.mlp_norm(x)))
         x = self.attention_norm(x + through(self.attention_branch, self.attention(x, scope)))
         return self.mlp_norm(x + through(self.mlp_branch, self.mlp(x)))
-
-
-def through(branch: nn.Module | None, y: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
-    """What a residual branch makes of y; most have nothing on them, and an empty module costs time too."""
-    return y if branch is None else branch(y)
-
-
-def _branch(width: int, drop_path: float, layer_scale: float | None) -> nn.Sequential | None:
-    parts: list[nn.Module] = [] if layer_scale is None else [LayerScale(width, start=layer_scale)]
-    parts += [DropPath(drop_path)] if drop_path else []
-    return nn.Sequential(*parts) if parts else None

@@ -1,4 +1,4 @@
-"""What may stand on a residual branch: a learned scale, and leaving the branch out at random.
+"""What may stand on a residual branch: a learned scale, dropout, and leaving the branch out at random.
 
 b batch, n tokens, d width
 """
@@ -38,3 +38,16 @@ class DropPath(nn.Module):
             return x
         keep = 1.0 - self.rate
         return x * x.new_empty(x.shape[0], *(1 for _ in x.shape[1:])).bernoulli_(keep).div_(keep)
+
+
+def through(branch: nn.Module | None, y: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
+    """What a residual branch makes of y; most have nothing on them, and an empty module costs time too."""
+    return y if branch is None else branch(y)
+
+
+def residual_branch(width: int, *, drop_path: float, layer_scale: float | None, dropout: float) -> nn.Sequential | None:
+    """The parts that are asked for; `dropout` is that of [Vaswani+ 2017, section 5.4], on what is added."""
+    parts: list[nn.Module] = [] if layer_scale is None else [LayerScale(width, start=layer_scale)]
+    parts += [nn.Dropout(dropout)] if dropout else []
+    parts += [DropPath(drop_path)] if drop_path else []
+    return nn.Sequential(*parts) if parts else None

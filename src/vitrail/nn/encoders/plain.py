@@ -6,11 +6,12 @@ b batch, n tokens, d width
 from collections.abc import Collection, Sequence
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from vitrail.nn.functional.attention import segment_mask
+from vitrail.nn.attention.cache import Cache
+from vitrail.nn.blocks.scoping import own_scope, scope_at
 from vitrail.nn.positions.position import Position
 from vitrail.scope import Scope
 from vitrail.tokens import Tokens
@@ -32,8 +33,10 @@ class PlainEncoder(nn.Module):
         *,
         position: Position | None = None,
         segments: Int[Tensor, "b n"] | None = None,
+        cache: Cache | None = None,
     ) -> Tokens:
-        return self.walk(tokens, position=position, segments=segments)[0]
+        """With a cache, the tokens are those behind the ones it has seen; a decoder without a memory is a causal encoder."""
+        return self.walk(tokens, position=position, segments=segments, cache=cache)[0]
 
     def walk(
         self,
@@ -42,36 +45,22 @@ class PlainEncoder(nn.Module):
         position: Position | None = None,
         segments: Int[Tensor, "b n"] | None = None,
         keep: Collection[int] = (),
+        cache: Cache | None = None,
     ) -> tuple[Tokens, list[Tokens]]:
         """The last tokens, and those behind each block whose number is in `keep`, normed as the last are."""
-        scope = self.scope(tokens, position, segments)
+        scope = self.scope(tokens, position, segments, cache)
         x, kept = tokens.x, []
         again = self.checkpointing and self.training and torch.is_grad_enabled()
         for number, block in enumerate(self.blocks):
-            here = scope
-            if position is not None:
-                here = position.at(scope, number)
-                x = position.enter(x, number, here) if position.enters else x
+            here = scope_at(scope, number, position, cache)
+            if position is not None and position.enters:
+                x = position.enter(x, number, here)
             x = checkpoint(block, x, here, use_reentrant=False) if again else block(x, here)
             if number in keep:
                 kept.append(tokens._replace(x=self.norm(x)))
+        if cache is not None:
+            cache.length += tokens.x.shape[1]
         return tokens._replace(x=self.norm(x)), kept
 
-    def scope(self, tokens: Tokens, position: Position | None, segments: Tensor | None) -> Scope:
-        mask: Bool[Tensor, "b 1 #n n"] | None = None
-        if tokens.mask is not None:
-            mask = tokens.mask[:, None, None, :]
-        if segments is not None:
-            together = segment_mask(segments, segments)
-            mask = together if mask is None else mask & together
-        places = tokens.places
-        prepares = position is not None and (position.attends or position.enters)
-        return Scope(
-            queries=places,
-            keys=places,
-            mask=mask,
-            causal=self.causal,
-            segments=segments,
-            position=position if position is not None and position.attends else None,
-            prepared=position.prepare(places, places, tokens.x.device) if position is not None and prepares else None,
-        )
+    def scope(self, tokens: Tokens, position: Position | None, segments: Tensor | None, cache: Cache | None = None) -> Scope:
+        return own_scope(tokens, position, causal=self.causal, segments=segments, cache=cache)

@@ -1,6 +1,6 @@
 """Neighbors on a grid of which some cells are missing, or which several pictures share.
 
-b batch, c tokens, k = side^a offsets, a axes
+b batch, c tokens, k = side^a offsets (half of them and the middle one, if causal), a axes
 """
 
 import math
@@ -25,15 +25,19 @@ def find_neighbors(
     *,
     segments: Int[Tensor, "b c"] | None = None,
     real: Bool[Tensor, "b c"] | None = None,
+    causal: bool = False,
 ) -> Int[Tensor, "b c k"]:
     """Which token stands at each offset from each token, in its own segment; c where there is none.
 
+    `causal` leaves out the offsets to cells that come after the token in raster order.
     By binary search among the cells' numbers, so that no shape depends on what is found.
     """
     cells = math.prod(grid)
     axes = [torch.arange(size, device=index.device) for size in grid]
     coordinates = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1).flatten(0, -2)[index]  # b c a
-    target = coordinates[:, :, None] + window_offsets(len(grid), side, index.device)  # b c k a
+    offsets = window_offsets(len(grid), side, index.device)
+    offsets = offsets[: len(offsets) // 2 + 1] if causal else offsets
+    target = coordinates[:, :, None] + offsets  # b c k a
     sizes = torch.tensor(grid, device=index.device)
     inside = ((target >= 0) & (target < sizes)).all(-1)
     number = torch.zeros_like(target[..., 0])

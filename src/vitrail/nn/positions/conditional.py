@@ -5,12 +5,13 @@ b batch, n tokens, c cells, k offsets, a axes, d width
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from vitrail.errors import VitrailError
 from vitrail.nn.functional.neighbors import find_neighbors
 from vitrail.nn.positions.position import Position, check_axes
-from vitrail.scope import Scope
+from vitrail.scope import InputCache, Scope
 from vitrail.tokens import Places
 
 CONVOLVE = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
@@ -22,15 +23,17 @@ class Conditional(Position):
     The zeros beyond the border are what gives absolute positions away [Islam+ 2020]. `only` is the block it stands in front
     of: the second, as published; None: every block. Prefix tokens are left as they are. Takes any size of grid
     (extrapolates): nothing in it depends on one. Cells without a token, padding and other packed pictures are read as zeros.
+    `causal`: only neighbors that are not after the token in raster order, and rows for those alone.
     """
 
     enters = True
     side = 3
 
-    def __init__(self, width: int, *, axes: int, only: int | None = None) -> None:
+    def __init__(self, width: int, *, axes: int, only: int | None = None, causal: bool = False) -> None:
         super().__init__()
-        self.axes, self.only = axes, only
+        self.axes, self.only, self.causal = axes, only, causal
         window = self.side**axes
+        window = window // 2 + 1 if causal else window
         self.table = nn.Parameter(torch.empty(window, width).uniform_(-(window**-0.5), window**-0.5))  # as torch's convolutions
         self.bias_row = nn.Parameter(torch.zeros(width))
 
@@ -42,9 +45,21 @@ class Conditional(Position):
             return x
         places = scope.queries
         assert places is not None
+        if scope.causal and not self.causal:
+            raise VitrailError(
+                "this conditional position reads neighbors on both sides: in causal attention it would tell the future"
+            )
+        if isinstance(scope.cache, InputCache):  # earlier inputs are neighbors too
+            seen = scope.cache.enter(x)
+            assert scope.keys is not None
+            return x + self.match(seen, scope.keys, None, None)[:, -x.shape[1] :]
         cells, real = x[:, places.prefix :], real_tokens(scope)
         real = None if real is None else real[:, places.prefix :]
-        cells = cells + (self.convolve(cells, places, real) if places.index is None else self.match(cells, scope, real))
+        if places.index is None and not self.causal:
+            cells = cells + self.convolve(cells, places, real)
+        else:
+            segments = None if scope.segments is None else scope.segments[:, places.prefix :]
+            cells = cells + self.match(cells, places, segments, real)
         return torch.cat([x[:, : places.prefix], cells], dim=1) if places.prefix else cells
 
     def convolve(
@@ -60,14 +75,21 @@ class Conditional(Position):
         )
         return out.flatten(2).transpose(1, 2)
 
-    def match(self, cells: Float[Tensor, "b c d"], scope: Scope, real: Bool[Tensor, "#b c"] | None) -> Float[Tensor, "b c d"]:
+    def match(
+        self,
+        cells: Float[Tensor, "b c d"],
+        places: Places,
+        segments: Int[Tensor, "b c"] | None,
+        real: Bool[Tensor, "#b c"] | None,
+    ) -> Float[Tensor, "b c d"]:
         """Some cells are missing, or several pictures are packed: the same sum over the neighbors that are there."""
-        places = scope.queries
-        assert places is not None
-        assert places.index is not None
-        segments = None if scope.segments is None else scope.segments[:, places.prefix :]
-        real = None if real is None else real.expand(cells.shape[0], -1)
-        neighbors = find_neighbors(places.index, places.grid, self.side, segments=segments, real=real)  # b c k
+        batch, count, _ = cells.shape
+        index = torch.arange(count, device=cells.device)[None] if places.index is None else places.index
+        if segments is not None or real is not None:
+            index = index.expand(batch, -1)
+        real = None if real is None else real.expand(batch, -1)
+        neighbors = find_neighbors(index, places.grid, self.side, segments=segments, real=real, causal=self.causal)
+        neighbors = neighbors.expand(batch, -1, -1)  # b c k
         with_none = F.pad(cells, (0, 0, 0, 1))  # b c+1 d
         out = self.bias_row.to(cells.dtype).expand_as(cells)
         for offset, row in enumerate(self.table.to(cells.dtype)):  # one offset at a time: b c k d would be nine times x

@@ -53,7 +53,9 @@ class LayersApart(Position):
         return (self.of(0).prepare(queries, keys, device),) * len(self.layers)
 
     def at(self, scope: Scope, layer: int) -> Scope:
-        return scope._replace(position=self.of(layer) if self.attends else None, prepared=scope.prepared[layer])
+        arriving = None if scope.arriving is None else self.at(scope.arriving, layer)
+        position = self.of(layer) if self.attends else None
+        return scope._replace(position=position, prepared=scope.prepared[layer], arriving=arriving)
 
     def enter(self, x: Float[Tensor, "b n w"], layer: int, scope: Scope) -> Float[Tensor, "b n w"]:
         return self.of(layer).enter(x, layer, scope)

@@ -1,0 +1,57 @@
+"""The plain decoder: the same block, again and again, each looking at its own tokens and at a memory.
+
+b batch, n tokens, d width
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from vitrail.nn.attention.cache import Cache
+from vitrail.nn.blocks.scoping import memory_scope, memory_scope_at, own_scope, scope_at
+from vitrail.nn.positions.position import Position
+from vitrail.tokens import Tokens
+
+
+class PlainDecoder(nn.Module):
+    """z_l = block_l(z_{l-1}, scope, memory, scope of the memory), then a last norm  [Vaswani+ 2017, section 3.1].
+
+    Causal for words; not causal where all tokens are there at once, such as learned queries [Carion+ 2020].
+    """
+
+    def __init__(self, blocks: Sequence[nn.Module], *, norm: nn.Module | None = None, causal: bool = True) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.norm = norm if norm is not None else nn.Identity()  # post-norm blocks end on a norm of their own
+        self.causal = causal
+        self.checkpointing = False  # in training: keep only what goes into a block, and compute the rest again [Chen+ 2016]
+
+    def forward(
+        self,
+        tokens: Tokens,
+        memory: Tokens,
+        *,
+        position: Position | None = None,
+        memory_position: Position | None = None,
+        cache: Cache | None = None,
+    ) -> Tokens:
+        """`position` acts between the tokens, `memory_position` between them and the memory.
+
+        With a cache the tokens are those behind the ones it has seen, and the memory is that of the first call.
+        """
+        scope = own_scope(tokens, position, causal=self.causal, cache=cache)
+        outer = memory_scope(tokens, memory, memory_position)
+        x = tokens.x
+        again = self.checkpointing and self.training and torch.is_grad_enabled()
+        for number, block in enumerate(self.blocks):
+            here = scope_at(scope, number, position, cache)
+            if position is not None and position.enters:
+                x = position.enter(x, number, here)
+            there = memory_scope_at(outer, number, memory_position, cache)
+            given = (x, here, memory.x, there)
+            x = checkpoint(block, *given, use_reentrant=False) if again else block(*given)
+        if cache is not None:
+            cache.length += tokens.x.shape[1]
+        return tokens._replace(x=self.norm(x))
