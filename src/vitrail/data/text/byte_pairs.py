@@ -1,0 +1,186 @@
+"""Byte-pair encoding: words in pieces, the frequent ones whole  [Sennrich+ 2016, section 3.2].
+
+A text is normalized, split at spaces, and each word begins with ▁ (so the spaces are part of the pieces and nothing is lost):
+`Zwei Büsche.` → ▁Zwei ▁Büsche . → pieces. Marks such as . and - are words of their own. `decode(encode(text))` is `normalize(text)`,
+letter for letter, unless a letter was never seen in training: that is UNKNOWN, or with `bytes` its UTF-8 bytes.
+
+The merges are learned by `tokenizers`, and applied here: each word once, then from a table.
+"""
+
+import json
+import string
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from vitrail.errors import VitrailError
+from vitrail.extras import need
+from vitrail.special_tokens import END, MASK, SPECIAL_TOKENS, UNKNOWN
+
+SPACE = "▁"  # U+2581, as SentencePiece has it
+FORMAT = "vitrail byte pairs 1"
+BYTES = tuple(f"<0x{number:02X}>" for number in range(256))
+TABLE = 1_000_000  # words remembered; then the table starts anew
+LONGEST_WORD = 200  # letters that are merged at once: the time for a word grows with the square of its length
+Pair = tuple[str, str]
+
+
+class BytePairs:
+    """A vocabulary of pieces by number, the special tokens first, and the merges that make them, best first."""
+
+    def __init__(self, pieces: Sequence[str], merges: Sequence[Pair], *, lower: bool = False, bytes: bool = False) -> None:
+        """`pieces`: all of them, the special tokens included; with `bytes` the 256 bytes follow those."""
+        self.all_pieces, self.merges, self.lower, self.bytes = tuple(pieces), tuple(merges), lower, bytes
+        self.ranks = {pair: rank for rank, pair in enumerate(self.merges)}
+        self.first = len(SPECIAL_TOKENS) + (len(BYTES) if bytes else 0)  # what stands before is never spelled by a text
+        self.numbers = {piece: number for number, piece in enumerate(self.all_pieces) if number >= self.first}
+        self.table: dict[str, list[int]] = {}
+
+    @classmethod
+    def train(cls, lines: Iterable[str], vocabulary: int, lower: bool = False, *, bytes: bool = False) -> "BytePairs":
+        """Merge the most frequent pair of neighbors until there are `vocabulary` pieces, the special tokens among them.
+
+        Fewer where the text has no more to merge. At most three quarters are single letters, the most frequent ones.
+        """
+        reserved = [*SPECIAL_TOKENS, *(BYTES if bytes else ())]
+        if vocabulary <= len(reserved) + 1:
+            raise VitrailError(f"a vocabulary of {vocabulary} is too small: {len(reserved)} of it are reserved")
+        tokenizers: Any = need("tokenizers", "text")
+        model = tokenizers.Tokenizer(tokenizers.models.BPE())
+        model.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()  # the words are split already, by the one rule below
+        trainer = tokenizers.trainers.BpeTrainer(
+            vocab_size=vocabulary,
+            special_tokens=reserved,
+            initial_alphabet=[SPACE],
+            limit_alphabet=max(1, (vocabulary - len(reserved)) * 3 // 4),
+            show_progress=False,
+        )
+        split = (" ".join(part for word in normalize(line, lower=lower).split() for part in split_word(word)) for line in lines)
+        model.train_from_iterator(split, trainer=trainer)
+        learned = json.loads(model.to_str())["model"]
+        pieces = sorted(learned["vocab"], key=learned["vocab"].__getitem__)
+        merges = [tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge) for merge in learned["merges"]]
+        return cls(pieces, merges, lower=lower, bytes=bytes)
+
+    @classmethod
+    def from_json(cls, text: str, *, where: str = "tokenizer.json") -> "BytePairs":
+        """What `to_json` wrote; anything else is refused in one line."""
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            raise VitrailError(f"{where}: not readable JSON") from None
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise VitrailError(f'{where}: not a tokenizer of ours: its "format" must be "{FORMAT}"')
+        if set(found) != {"format", "lower", "bytes", "pieces", "merges"}:
+            raise VitrailError(f"{where}: must have format, lower, bytes, pieces and merges, got {', '.join(sorted(map(str, found)))}")
+        pieces, merges, lower, spelled = found["pieces"], found["merges"], found["lower"], found["bytes"]
+        if not isinstance(lower, bool) or not isinstance(spelled, bool):
+            raise VitrailError(f"{where}: lower and bytes must be true or false")
+        if not isinstance(pieces, list) or not all(isinstance(piece, str) and piece for piece in pieces):
+            raise VitrailError(f"{where}: pieces must be a list of texts that are not empty")
+        if not isinstance(merges, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in merges):
+            raise VitrailError(f"{where}: merges must be a list of pairs")
+        reserved = [*SPECIAL_TOKENS, *(BYTES if spelled else ())]
+        if pieces[: len(reserved)] != reserved:
+            raise VitrailError(f"{where}: the first {len(reserved)} pieces must be {reserved[0]} to {reserved[-1]}")
+        known = set(pieces)
+        if len(known) != len(pieces):
+            raise VitrailError(f"{where}: a piece stands there twice")
+        for pair in merges:
+            if not all(isinstance(part, str) and part in known for part in pair) or "".join(pair) not in known:
+                raise VitrailError(f"{where}: the merge {pair!r:.100} is not of pieces in the vocabulary")
+        return cls(pieces, [(first, second) for first, second in merges], lower=lower, bytes=spelled)
+
+    def to_json(self) -> str:
+        found = {
+            "format": FORMAT, "lower": self.lower, "bytes": self.bytes, "pieces": self.all_pieces, "merges": self.merges,
+        }  # fmt: skip
+        return json.dumps(found, ensure_ascii=False)
+
+    def __len__(self) -> int:
+        """The size of the vocabulary."""
+        return len(self.all_pieces)
+
+    def normalize(self, text: str) -> str:
+        return normalize(text, lower=self.lower)
+
+    def encode(self, text: str) -> list[int]:
+        """Numbers of the pieces, without BEGIN and END."""
+        ids = list[int]()
+        for word in self.normalize(text).split():
+            ids += self.table.get(word) or self.look_up(word)
+        return ids
+
+    def look_up(self, word: str) -> list[int]:
+        """The pieces of a word between spaces, remembered."""
+        if len(self.table) >= TABLE:
+            self.table.clear()
+        found = self.table[word] = self.segment(word, best_pair)
+        return found
+
+    def segment(self, word: str, choose: "Callable[[list[str], dict[Pair, int]], int | None]") -> list[int]:
+        """The pieces of a word; `choose` says which of its neighbors to merge next."""
+        ids = list[int]()
+        for part in split_word(word):
+            for start in range(0, len(part), LONGEST_WORD):
+                letters = list(part[start : start + LONGEST_WORD])
+                while (where := choose(letters, self.ranks)) is not None:
+                    letters[where : where + 2] = [letters[where] + letters[where + 1]]
+                for piece in letters:
+                    ids += self.spell(piece)
+        return ids
+
+    def spell(self, piece: str) -> list[int]:
+        """The number of a piece; a letter that is none is UNKNOWN, or its bytes."""
+        number = self.numbers.get(piece)
+        if number is not None:
+            return [number]
+        return [len(SPECIAL_TOKENS) + byte for byte in piece.encode()] if self.bytes else [UNKNOWN]
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """What each number stands for, as it is; for people to read."""
+        return [self.all_pieces[number] for number in ids]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text up to END. UNKNOWN is ⁇, the other special tokens are nothing."""
+        text = bytearray()
+        for number in ids:
+            if number == END:
+                break
+            if number == UNKNOWN:
+                text += "⁇".encode()
+            elif MASK < number < self.first:
+                text.append(number - len(SPECIAL_TOKENS))
+            elif number >= self.first:
+                text += self.all_pieces[number].encode()
+        return text.decode("utf-8", errors="replace").replace(SPACE, " ").removeprefix(" ")
+
+
+def normalize(text: str, *, lower: bool = False) -> str:
+    """Unicode NFKC, lower-cased if so wanted; one space between words, none around. ▁ is a space, half a surrogate pair a ?."""
+    text = unicodedata.normalize("NFKC", text.encode("utf-8", errors="replace").decode())
+    if lower:
+        text = unicodedata.normalize("NFKC", text.lower())
+    return " ".join(text.replace(SPACE, " ").split())
+
+
+def split_word(word: str) -> list[str]:
+    """▁ and the word, cut so that each punctuation mark stands alone: `end.` → ["▁end", "."], `"so` → ["▁", '"', "so"]."""
+    parts, run = list[str](), SPACE
+    for letter in word:
+        if letter in string.punctuation or unicodedata.category(letter).startswith("P"):
+            parts += [run, letter] if run else [letter]
+            run = ""
+        else:
+            run += letter
+    return [*parts, run] if run else parts
+
+
+def best_pair(letters: list[str], ranks: dict[Pair, int]) -> int | None:
+    """Where the neighbors stand that were merged earliest in training, the leftmost of equals; None: nothing to merge."""
+    best, where = len(ranks), None
+    for index in range(len(letters) - 1):
+        rank = ranks.get((letters[index], letters[index + 1]), best)
+        if rank < best:
+            best, where = rank, index
+    return where

@@ -1,0 +1,66 @@
+"""Sampling: the next token is drawn from the model's probabilities, sharpened and cut as asked.
+
+b sources, c samples of each, r rows still being written, p prompt, n new tokens, v vocabulary
+"""
+
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from vitrail.models.decoding.extension import extend
+from vitrail.models.decoding.filters import keep_top_k, keep_top_p
+from vitrail.models.decoding.stepping import Stepping
+from vitrail.special_tokens import BEGIN, END
+
+
+def sample(
+    model: Stepping,
+    source: Any,
+    *,
+    longest: int,
+    generator: torch.Generator,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    count: int = 1,
+    cached: bool = True,
+    prompt: Int[Tensor, "b p"] | None = None,
+    allow: Bool[Tensor, "v"] | None = None,
+    begin: int = BEGIN,
+    end: int | None = END,
+) -> Int[Tensor, "b c n"]:
+    """y_t ~ softmax(logits / temperature), first cut to the `top_k` likeliest, then to the nucleus `top_p`; 0 is greedy.
+
+    `count` samples of every source, written side by side. A row's draws depend on the generator, the row's number and the
+    number of rows, not on which other rows have ended. For `prompt`, `allow`, `begin` and `end` see `greedy`.
+    """
+    if temperature < 0:
+        raise ValueError(f"temperature must be at least 0, got {temperature}")
+    rows = 0
+
+    def choose(logits: Float[Tensor, "r v"], alive: Int[Tensor, "r"]) -> Int[Tensor, "r"]:
+        nonlocal rows
+        rows = rows or alive.shape[0]  # in the first step every row is alive
+        if temperature == 0:
+            return logits.argmax(dim=-1)
+        logits = (logits - logits.amax(dim=-1, keepdim=True)) / temperature  # so that a tiny temperature cannot overflow
+        if top_k is not None:
+            logits = keep_top_k(logits, top_k)
+        if top_p is not None:
+            logits = keep_top_p(logits, top_p)
+        numbers = torch.rand(rows, dtype=torch.float64, generator=generator, device=generator.device)
+        return draw(logits, numbers.to(logits.device)[alive])
+
+    return extend(
+        model, source, choose,
+        longest=longest, count=count, cached=cached, prompt=prompt, allow=allow, begin=begin, end=end,
+    )  # fmt: skip
+
+
+def draw(logits: Float[Tensor, "r v"], numbers: Float[Tensor, "r"]) -> Int[Tensor, "r"]:
+    """The first token at which the cumulative softmax exceeds a number of [0, 1): its own probability, never one of 0."""
+    cumulative = logits.softmax(dim=-1, dtype=torch.float64).cumsum(dim=-1)
+    cumulative = cumulative / cumulative[:, -1:]  # ends at exactly 1, so that a token is found whatever the rounding
+    return torch.searchsorted(cumulative, numbers[:, None], right=True)[:, 0]
