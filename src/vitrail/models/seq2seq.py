@@ -1,0 +1,183 @@
+"""Recurrent encoder-decoders: what translated before the transformer, without attention and with it.
+
+b batch, m words of the source, n words of the target, v vocabulary, w width
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import ClassVar, Literal
+
+import torch.nn.functional as F
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from vitrail.errors import VitrailError
+from vitrail.models.classifier import MOST_BLOCKS
+from vitrail.models.decoding.stepping import State
+from vitrail.nn.recurrent.carried import Carried, RecurrentState
+from vitrail.nn.recurrent.cell import Cell, make_layers
+from vitrail.nn.recurrent.decoder import Decoded, RecurrentDecoder
+from vitrail.nn.recurrent.encoder import Encoded, RecurrentEncoder
+from vitrail.nn.recurrent.global_attention import GlobalAttention, Score, make_score
+from vitrail.nn.recurrent.local_attention import Center, LocalAttention
+from vitrail.nn.recurrent.memory import Memory
+from vitrail.special_tokens import PAD, SPECIAL_TOKENS
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seq2SeqConfig:
+    """Everything that tells one recurrent encoder-decoder from another."""
+
+    vocabulary: int = 8000
+    width: int  # of embeddings and of states; of both directions together, where there are two
+    depth: int = 2  # layers of the encoder, and of the decoder
+    cell: Cell = "lstm"
+    bidirectional: bool = False  # the encoder
+    attention: Literal["none", "global", "local"] = "none"
+    score: Score = "general"  # of a decoder state with an encoder state
+    center: Center = "predicted"  # of local attention's window
+    reach: int = 10  # of local attention's window, to either side  [Luong+ 2015, section 4.1]
+    feeding: bool = False  # what was attended to goes into the next step; with attention only
+    dropout: float = 0.0
+    tied: bool = True  # one table for source, target and output
+    longest: int = 256  # words of a sentence, in training and decoding; the model itself has no limit
+
+    @property
+    def vector_size(self) -> int:
+        """Numbers of the one vector that passes from encoder to decoder: every layer's h, and with an LSTM its c beside it."""
+        return self.depth * self.width * (2 if self.cell == "lstm" else 1)
+
+
+class Seq2Seq(nn.Module):
+    """source -> encoder -> last state -> decoder -> words  [Sutskever+ 2014, Cho+ 2014]; with attention [Luong+ 2015]. Handed its parts.
+
+    Without attention all that the decoder gets of the source is ONE vector of fixed size, the encoder's last state: h of all layers, and with
+    an LSTM c too, which count as one (`config.vector_size` numbers together).
+    """
+
+    architecture: ClassVar[str] = "seq2seq"
+
+    def __init__(
+        self,
+        *,
+        words: nn.Embedding,
+        target_words: nn.Embedding | None,
+        encoder: RecurrentEncoder,
+        decoder: RecurrentDecoder,
+        output: nn.Linear | None,
+        config: Seq2SeqConfig,
+    ) -> None:
+        """Without `target_words` and `output` the source's table is used for them too."""
+        super().__init__()
+        self.words, self.target_words, self.output = words, target_words, output
+        self.encoder, self.decoder = encoder, decoder
+        self.dropout = nn.Dropout(config.dropout)
+        self.config = config
+        self.labels: tuple[str, ...] | None = None
+        self.multi_label, self.preprocessing = False, None
+        self.tokenizer: object | None = None
+
+    @property
+    def vocabulary(self) -> int:
+        return self.config.vocabulary
+
+    def encode(self, source: Int[Tensor, "b m"]) -> Encoded:
+        return self.encoder(self.dropout(self.words(source)), real_words(source))
+
+    def start(self, encoded: Encoded) -> tuple[Carried, Memory | None]:
+        """What the decoder gets of the source: the last state, and with attention the others."""
+        attention = self.decoder.attention
+        memory = None if attention is None else attention.prepare(encoded.states, encoded.mask)  # type: ignore[operator]
+        return Carried(encoded.last), memory
+
+    def decode(self, target: Int[Tensor, "b n"], carried: Carried, memory: Memory | None) -> Decoded:
+        table = self.words if self.target_words is None else self.target_words
+        return self.decoder(self.dropout(table(target)), carried, memory)
+
+    def head(self, x: Float[Tensor, "b n w"]) -> Float[Tensor, "b n v"]:
+        return F.linear(x, self.words.weight) if self.output is None else self.output(x)
+
+    def forward(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b n"]) -> Float[Tensor, "b n v"]:
+        """Logits of the word behind each of the target's, which begins with BEGIN."""
+        return self.head(self.decode(target, *self.start(self.encode(source))).x)
+
+    def attention_maps(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b n"]) -> Float[Tensor, "b n m"]:
+        """Attention's weights over the source: row t is of the word behind target word t, and sums to 1."""
+        weights = self.decode(target, *self.start(self.encode(source))).weights
+        if weights is None:
+            raise VitrailError('this model has no attention over the source: attention is "none"')
+        return weights
+
+    def begin(self, source: Int[Tensor, "b m"], *, cached: bool = True) -> RecurrentState:
+        """The source, encoded once."""
+        return RecurrentState(*self.start(self.encode(source)), cached=cached)
+
+    def step(self, ids: Int[Tensor, "b t"], state: State) -> Float[Tensor, "b v"]:
+        """Logits of the next word. `ids` are all words so far; those that the state has read already are not read again."""
+        assert isinstance(state, RecurrentState)
+        decoded = self.decode(ids[:, state.carried.words :], state.carried, state.memory)
+        state.advance(decoded.carried)
+        return self.head(decoded.x[:, -1:]).squeeze(1)
+
+
+def real_words(ids: Int[Tensor, "b m"]) -> Bool[Tensor, "b m"]:
+    """True for words, False for padding; an empty sentence counts as one word, for a softmax over nothing is not a number."""
+    mask = ids != PAD
+    mask[:, :1] = True
+    return mask
+
+
+def build_seq2seq(config: Seq2SeqConfig) -> Seq2Seq:
+    """The parts that a config names, put together."""
+    check(config)
+    width = config.width
+    attention: GlobalAttention | LocalAttention | None = None
+    if config.attention != "none":
+        score = make_score(config.score, width)
+        attention = GlobalAttention(score)
+        if config.attention == "local":
+            attention = LocalAttention(width, score=score, reach=config.reach, center=config.center)
+    layers = make_layers(config.cell, width * (1 + config.feeding), width, depth=config.depth, dropout=config.dropout)
+    return Seq2Seq(
+        words=make_table(config),
+        target_words=None if config.tied else make_table(config),
+        encoder=RecurrentEncoder(
+            width, width, depth=config.depth, cell=config.cell, bidirectional=config.bidirectional, dropout=config.dropout
+        ),
+        decoder=RecurrentDecoder(width, layers=layers, attention=attention, feeding=config.feeding, dropout=config.dropout),
+        output=None if config.tied else nn.Linear(width, config.vocabulary, bias=False),
+        config=config,
+    )
+
+
+def make_table(config: Seq2SeqConfig) -> nn.Embedding:
+    table = nn.Embedding(config.vocabulary, config.width)
+    nn.init.uniform_(table.weight, -0.1, 0.1)  # [Luong+ 2015, section 4.1]
+    return table
+
+
+def check(config: Seq2SeqConfig) -> None:
+    if config.vocabulary <= len(SPECIAL_TOKENS):
+        raise VitrailError(f"vocabulary must be larger than its {len(SPECIAL_TOKENS)} special tokens, got {config.vocabulary}")
+    for name in ("width", "depth", "longest"):
+        if getattr(config, name) < 1:
+            raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
+    if config.depth > MOST_BLOCKS:
+        raise VitrailError(f"depth must be at most {MOST_BLOCKS}, got {config.depth}")
+    if not 0.0 <= config.dropout < 1.0:
+        raise VitrailError(f"dropout must be at least 0 and less than 1, got {config.dropout}")
+    if config.feeding and config.attention == "none":
+        raise VitrailError('feeding feeds what attention gave: it needs attention "global" or "local"')
+
+
+# About the parameters of transformer_tiny at the same vocabulary; an LSTM has four gates a layer and a GRU three, so that widths differ.
+LSTM = Seq2SeqConfig(width=168, dropout=0.3)
+GRU = replace(LSTM, cell="gru", width=184)
+BILSTM = replace(LSTM, bidirectional=True, width=176)
+KINDS: Mapping[str, Seq2SeqConfig] = MappingProxyType({"lstm": LSTM, "gru": GRU, "bilstm": BILSTM})
+PRESETS: Mapping[str, Seq2SeqConfig] = MappingProxyType(
+    {f"{kind}_seq2seq_tiny": config for kind, config in KINDS.items()}
+    | {f"{kind}_seq2seq_tiny_global": replace(config, attention="global") for kind, config in KINDS.items()}
+    | {f"{kind}_seq2seq_tiny_local": replace(config, attention="local") for kind, config in KINDS.items()}
+)

@@ -1,0 +1,199 @@
+"""Show, Attend and Tell: a picture's caption, word by word, with attention over the picture  [Xu+ 2015].
+
+b batch, ch channels, h w picture, t words, v vocabulary, m places of the picture, gh gw its grid
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from vitrail.errors import VitrailError
+from vitrail.models.decoding.stepping import State
+from vitrail.nn.convolution.hard_attention import log_chance
+from vitrail.nn.convolution.score_function import RunningBaseline, score_function_loss
+from vitrail.nn.decoders.glimpses import GlimpseDecoder, Glimpses
+from vitrail.nn.recurrent.carried import Carried, RecurrentState
+from vitrail.nn.recurrent.memory import Memory
+from vitrail.nn.tokenizers.convolutional import ConvTokenizer
+from vitrail.preprocessing import Preprocessing, neutral
+from vitrail.special_tokens import PAD, SPECIAL_TOKENS
+from vitrail.tokens import Tokens
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ShowAttendTellConfig:
+    """Everything that tells one such captioner from another."""
+
+    vocabulary: int = 8000
+    width: int = 256  # of words and of the LSTM
+    features: int = 128  # of each place of the picture
+    stride: int = 8  # pixels from place to place
+    layers: int = 4  # convolutions of the encoder
+    image_size: tuple[int, int] = (64, 64)
+    in_channels: int = 3
+    attention: Literal["soft", "hard"] = "soft"
+    doubly_stochastic: float = 0.0  # soft attention: weight of the wish that every place is looked at as much as any other
+    entropy_bonus: float = 0.01  # hard attention: what keeps it from settling on a place too early
+    dropout: float = 0.0
+    longest: int = 64  # words of a caption
+
+
+class Looked(NamedTuple):
+    """What a training pass saw, until its loss is known."""
+
+    scores: Float[Tensor, "b t m"]
+    places: Int[Tensor, "b t"] | None
+    real: Bool[Tensor, "b t"]  # False: behind the caption's end
+
+
+class ShowAttendTell(nn.Module):
+    """encoder -> features of places -> LSTM with attention -> words  [Xu+ 2015]. Handed its parts.
+
+    `encoder` gives Tokens on a grid of two axes, whatever it is made of; prefix tokens are not looked at. A pass in training must be followed by
+    `surrogate_loss`, where there is one: the task adds it to its loss.
+    """
+
+    architecture: ClassVar[str] = "show_attend_tell"
+
+    def __init__(
+        self,
+        *,
+        encoder: nn.Module,
+        words: nn.Embedding,
+        decoder: GlimpseDecoder,
+        output: nn.Linear,
+        config: ShowAttendTellConfig,
+        preprocessing: Preprocessing,
+    ) -> None:
+        super().__init__()
+        self.encoder, self.words, self.decoder, self.output = encoder, words, decoder, output
+        self.dropout = nn.Dropout(config.dropout)
+        self.baseline = RunningBaseline() if decoder.hard else None
+        self.config, self.preprocessing = config, preprocessing
+        self.labels: tuple[str, ...] | None = None
+        self.multi_label = False
+        self.tokenizer: object | None = None
+        self.looked: Looked | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "looked": None}  # a copy of the module has looked at nothing yet
+
+    @property
+    def vocabulary(self) -> int:
+        return self.config.vocabulary
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        return self.config.image_size
+
+    def encode(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
+        if images.ndim != 4 or images.shape[1] != self.config.in_channels:
+            raise VitrailError(f"expected pictures of shape (b, {self.config.in_channels}, h, w), got {tuple(images.shape)}")
+        return self.encoder(images)
+
+    def decode(self, words: Int[Tensor, "b t"], carried: Carried, memory: Memory) -> Glimpses:
+        return self.decoder(self.dropout(self.words(words)), carried, memory)
+
+    def forward(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b t"]) -> Float[Tensor, "b t v"]:
+        """Logits of the word behind each of `words`, which begin with BEGIN."""
+        seen = self.decode(words, *self.decoder.start(self.encode(images).cells))
+        if self.training and self.surrogate_loss is not None:
+            self.looked = Looked(seen.scores, seen.places, words != PAD)
+        return self.output(seen.x)
+
+    def attention_maps(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b t"]) -> Float[Tensor, "b t gh gw"]:
+        """Weights over the picture: map t is of the word behind word t, and sums to 1; of hard attention the chance of each place."""
+        tokens = self.encode(images)
+        seen = self.decode(words, *self.decoder.start(tokens.cells))
+        return seen.scores.softmax(-1).reshape(*words.shape, *tokens.grid)
+
+    def begin(self, source: Float[Tensor, "b ch h w"], *, cached: bool = True) -> RecurrentState:
+        """The pictures, encoded once."""
+        return RecurrentState(*self.decoder.start(self.encode(source).cells), cached=cached)
+
+    def step(self, ids: Int[Tensor, "b t"], state: State) -> Float[Tensor, "b v"]:
+        """Logits of the next word. `ids` are all words so far; those that the state has read already are not read again."""
+        assert isinstance(state, RecurrentState)
+        assert state.memory is not None
+        seen = self.decode(ids[:, state.carried.words :], state.carried, state.memory)
+        state.advance(seen.carried)
+        return self.output(seen.x[:, -1])
+
+    @property
+    def surrogate_loss(self) -> Callable[[Tensor], Tensor] | None:
+        """From each caption's loss to the term that training adds to their mean; its value is 0, so that what is reported stays the loss."""
+        if self.decoder.hard:
+            return self.hard_loss
+        return self.soft_loss if self.config.doubly_stochastic else None
+
+    def hard_loss(self, losses: Float[Tensor, "b"]) -> Float[Tensor, ""]:
+        """The gradient of the expected loss in where to look, (L - b) grad sum_t log p(s_t), less that of the entropy bonus  [Xu+ 2015, eq. 12].
+
+        b is the running mean of the losses before. The paper also puts the mean of all places for the drawn one half of the time, which
+        biases the estimate; we do not.
+        """
+        looked = self.take_looked()
+        assert looked.places is not None
+        assert self.baseline is not None
+        chances = log_chance(looked.scores.flatten(0, 1), looked.places.flatten()[:, None]).view_as(looked.real)  # b t
+        shares = looked.scores.log_softmax(-1)
+        entropy = -(shares.exp() * shares).sum(-1)[looked.real].mean()
+        term = score_function_loss(losses, (chances * looked.real).sum(1), self.baseline(losses))
+        return zero_valued(term - self.config.entropy_bonus * entropy)
+
+    def soft_loss(self, losses: Float[Tensor, "b"]) -> Float[Tensor, ""]:
+        """lambda sum_i (1 - sum_t alpha_ti)^2, mean over the captions  [Xu+ 2015, eq. 14]: "doubly stochastic" attention."""
+        looked = self.take_looked()
+        totals = (looked.scores.softmax(-1) * looked.real[..., None]).sum(1)  # b m
+        return zero_valued(self.config.doubly_stochastic * (1.0 - totals).square().sum(1).mean())
+
+    def take_looked(self) -> Looked:
+        if self.looked is None:
+            raise VitrailError("surrogate_loss follows a forward pass in training, once")
+        looked, self.looked = self.looked, None
+        return looked
+
+
+def zero_valued(term: Float[Tensor, ""]) -> Float[Tensor, ""]:
+    """The gradient of the term without its value."""
+    return term - term.detach()
+
+
+def build_show_attend_tell(config: ShowAttendTellConfig) -> ShowAttendTell:
+    """The parts that a config names, put together: the encoder is one of small convolutions."""
+    check(config)
+    words = nn.Embedding(config.vocabulary, config.width)
+    nn.init.uniform_(words.weight, -0.1, 0.1)
+    return ShowAttendTell(
+        encoder=ConvTokenizer(config.in_channels, config.features, stride=config.stride, layers=config.layers, pooling="early"),
+        words=words,
+        decoder=GlimpseDecoder(config.width, config.features, hard=config.attention == "hard", dropout=config.dropout),
+        output=nn.Linear(config.width, config.vocabulary),
+        config=config,
+        preprocessing=neutral(config.image_size, config.in_channels),
+    )
+
+
+def check(config: ShowAttendTellConfig) -> None:
+    if config.vocabulary <= len(SPECIAL_TOKENS):
+        raise VitrailError(f"vocabulary must be larger than its {len(SPECIAL_TOKENS)} special tokens, got {config.vocabulary}")
+    for name in ("width", "features", "layers", "longest", "in_channels"):
+        if getattr(config, name) < 1:
+            raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
+    if min(config.image_size) < config.stride:
+        raise VitrailError(f"image_size must be at least the stride {config.stride}, got {config.image_size}")
+    for name in ("doubly_stochastic", "entropy_bonus"):
+        if getattr(config, name) < 0:
+            raise VitrailError(f"{name} cannot be negative, got {getattr(config, name)}")
+    if not 0.0 <= config.dropout < 1.0:
+        raise VitrailError(f"dropout must be at least 0 and less than 1, got {config.dropout}")
+
+
+SOFT = ShowAttendTellConfig()
+PRESETS: Mapping[str, ShowAttendTellConfig] = MappingProxyType(
+    {"show_attend_tell_soft": SOFT, "show_attend_tell_hard": replace(SOFT, attention="hard")}
+)
