@@ -50,7 +50,8 @@ def test_each_kind_of_attention_is_there_by_layer_and_head(translator):
     for weights in look.weights.values():
         assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
     assert look.weights["decoder"].triu(1).abs().max() == 0  # nothing of the future
-    assert look.read.words[0] == "<begin>" and look.written.words[-1] == look.source.words[-1] == "<end>"
+    assert look.read.words[0] == "<begin>"
+    assert look.written.words[-1] == look.source.words[-1] == "<end>"
     assert look.read.words[1:] == look.written.words[:-1]
 
 
@@ -86,13 +87,17 @@ def test_language_models_have_self_attention_only(tokenizer):
     masked = vt.create_model("bert_tiny", vocabulary=len(tokenizer), width=8, heads=2, depth=3, hidden=11, longest=12)
     causal.tokenizer = masked.tokenizer = tokenizer
     look = word_look(causal, [6, 7], [8])
-    assert set(look.weights) == {"decoder"} and look.weights["decoder"].shape == (3, 2, 4, 4)
-    assert look.given == 3 and look.weights["decoder"].triu(1).abs().max() == 0
+    assert set(look.weights) == {"decoder"}
+    assert look.weights["decoder"].shape == (3, 2, 4, 4)
+    assert look.given == 3
+    assert look.weights["decoder"].triu(1).abs().max() == 0
     continued = word_look(causal, [6, 7])
-    assert 3 <= len(continued.read.pieces) <= 12 and continued.given == 3
+    assert 3 <= len(continued.read.pieces) <= 12
+    assert continued.given == 3
     assert len(word_look(causal, [6] * 11).read.pieces) == 12  # full: nothing can follow
     look = word_look(masked, "Ein Hund")
-    assert set(look.weights) == {"encoder"} and look.weights["encoder"].triu(1).max() > 0
+    assert set(look.weights) == {"encoder"}
+    assert look.weights["encoder"].triu(1).max() > 0
     with pytest.raises(VitrailError, match="nothing that follows"):
         word_look(masked, [6], [7])
     with pytest.raises(VitrailError, match="no attention of the decoder to the source; it has self-attention of the encoder"):
@@ -155,7 +160,8 @@ def test_words_are_what_stands_between_spaces_and_marks(tokenizer, text, words):
 def test_every_piece_is_part_of_one_word_in_order(tokenizer, text):
     ids = [BEGIN, *tokenizer.encode(text), END]
     found = read_sentence(ids, tokenizer)
-    assert list(found.owners) == sorted(found.owners) and set(found.owners) == set(range(len(found.words)))
+    assert list(found.owners) == sorted(found.owners)
+    assert set(found.owners) == set(range(len(found.words)))
     assert "".join(found.words[1:-1]) == tokenizer.decode(ids[1:]).replace(" ", "")
 
 
@@ -185,7 +191,8 @@ def test_a_look_of_words_keeps_what_was_given(translator):
     look = word_look(translator, "Ein Hund läuft", "Männer kochen")
     words = to_words(look)
     assert words.source.pieces == words.source.words == ("Ein", "Hund", "läuft", "<end>")
-    assert words.weights["cross"].shape[2:] == (3, 4) and words.given == 1
+    assert words.weights["cross"].shape[2:] == (3, 4)
+    assert words.given == 1
     assert_close(to_words(words).weights["cross"], words.weights["cross"])
 
 

@@ -144,7 +144,7 @@ def kind_of(name: str, model: Any) -> Kind:
     """By the layer's name; a causal model without a decoder is one."""
     if name.endswith("cross_attention"):
         return "cross"
-    return "decoder" if name.startswith("decoder.") or not hasattr(model, "encode") and model.config.causal else "encoder"
+    return "decoder" if name.startswith("decoder.") or (not hasattr(model, "encode") and model.config.causal) else "encoder"
 
 
 def to_words(look: WordLook) -> WordLook:
