@@ -67,7 +67,9 @@ def process(environment: dict[str, str], tmp_path: Path) -> Callable[..., Answer
 def quick_report() -> Iterator[None]:
     """A report without its figures, which take twice as long as two tiny epochs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vitrail.jobs.evaluate.write_page", lambda path, *_, headline, **__: path.write_text(headline))
+        patch.setattr(
+            "vitrail.jobs.classification_scores.write_page", lambda path, *_, headline, **__: path.write_text(headline)
+        )
         yield
 
 

@@ -133,10 +133,10 @@ def test_a_file_that_breaks_while_training_runs_is_left_out_and_listed(folders, 
         broken.write_bytes(b"")
         return loaders
 
-    from vitrail.jobs import train
+    from vitrail.jobs import classifying
 
-    make = train.make_loaders
-    monkeypatch.setattr(train, "make_loaders", break_one)
+    make = classifying.make_loaders
+    monkeypatch.setattr(classifying, "make_loaders", break_one)
     run = tmp_path / "run"
     answer = command("train", "--data", tmp_path / "data", *NANO, "--cache", "off", "--workers", 1, "--out", run)
     assert answer.code == 0, answer.err

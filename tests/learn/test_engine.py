@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 import vitrail as vt
 from vitrail.data.loading import Loader
-from vitrail.jobs import train as job
+from vitrail.jobs import classifying as job
 from vitrail.learn.training.state import latest_state
 
 pytestmark = pytest.mark.usefixtures("quick_report")

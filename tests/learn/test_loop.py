@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from vitrail.data.loading import Loader
 from vitrail.data.opening import open_data
 from vitrail.errors import VitrailError
-from vitrail.jobs import evaluate as evaluation
-from vitrail.jobs import train as job
+from vitrail.jobs import classification_scores as evaluation
+from vitrail.jobs import classifying as job
 from vitrail.learn.training import loop
 from vitrail.learn.training.loop import Plan, fit
 from vitrail.learn.training.progress_bar import ProgressBar

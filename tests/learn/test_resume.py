@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 import vitrail as vt
 from vitrail.data.loading import Loader
 from vitrail.errors import VitrailError
-from vitrail.jobs import train as job
+from vitrail.jobs import classifying as job
 from vitrail.learn.training.state import NUMBERS, TENSORS, Progress, latest_state, load_state, read_progress, save_state
 
 pytestmark = pytest.mark.usefixtures("quick_report")

@@ -21,7 +21,7 @@ import vitrail as vt
 from vitrail.data.dataset import ArraySplit
 from vitrail.data.loading import Loader
 from vitrail.errors import VitrailError
-from vitrail.jobs import evaluate, train
+from vitrail.jobs import classification_scores, classifying, train
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.settling import check_numbers
 from vitrail.learn.training import sharded_state
@@ -45,7 +45,7 @@ class Pair:
     def __init__(self, folder: Path, data: str) -> None:
         self.folder, self.data, self.count, self.models = folder, data, 0, list[torch.nn.Module]()
         self.rank = int(os.environ["RANK"])
-        evaluate.write_page = lambda path, *_, **__: path.write_text("")
+        classification_scores.write_page = lambda path, *_, **__: path.write_text("")
         train.shard = self.remember
 
     def remember(self, model: torch.nn.Module, world: World) -> None:
@@ -72,13 +72,13 @@ class Pair:
                         os.kill(os.getpid(), signal.SIGTERM)
                     yield batch
 
-        train.Loader = Stopped
+        classifying.Loader = Stopped
         try:
             self.train(run, **options)
         except Interrupted:
             return True
         finally:
-            train.Loader = Loader
+            classifying.Loader = Loader
         return False
 
     def spoil(self, run: str, **options: Any) -> None:

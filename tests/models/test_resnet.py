@@ -12,7 +12,7 @@ from torch.testing import assert_close
 import vitrail as vt
 from vitrail.data.loading import Batch, Loader
 from vitrail.errors import VitrailError
-from vitrail.jobs import train as job
+from vitrail.jobs import classifying as job
 from vitrail.learn.optim.groups import layer_groups
 from vitrail.learn.training.interruption import Interrupted
 from vitrail.learn.training.state import TENSORS, latest_state

@@ -11,9 +11,10 @@ import numpy as np
 from vitrail.data.dataset import DataSet, Part
 from vitrail.data.loading import Loader
 from vitrail.data.transforms import read_fitted
+from vitrail.jobs.classifying import make_task, plan_for, prepare_model
 from vitrail.jobs.options import TrainOptions
+from vitrail.jobs.planning import real, whole
 from vitrail.jobs.settling import settle, spread
-from vitrail.jobs.train import make_plan, make_task, prepare_model, real, whole
 from vitrail.learn.training.step import Stepper
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import count_parameters
@@ -82,7 +83,7 @@ def time_step(model: Any, split: Part, options: TrainOptions, data: DataSet) -> 
     """Seconds of a real training step, the median of a few, after one of two pictures: the first pays for imports and buffers."""
     alone = World()
     stepper = Stepper(
-        make_task(options, data, model, options.device, alone), make_plan(options, model, device=options.device), alone
+        make_task(options, data, model, options.device, alone), plan_for(options, model, device=options.device), alone
     )
     few, full = (next(iter(Loader(split, model.preprocessing, batch=size).batches())) for size in (2, whole(options.batch)))
     times = list[float]()

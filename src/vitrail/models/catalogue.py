@@ -14,7 +14,6 @@ from vitrail.models import gcnn, gsa, language, resnet, transformer, vit
 from vitrail.models.features import FeatureMaps
 from vitrail.records import from_record, to_record
 
-
 Takes = Literal["pictures", "text", "captions", "pixels"]  # captions: pictures and words
 
 

@@ -6,6 +6,7 @@ from typing import Literal
 from vitrail.learn.optim.optimizers import OptimizerName
 
 Precision = Literal["fp32", "bf16"]
+Schedule = Literal["cosine", "inverse_sqrt", "constant"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -17,6 +18,7 @@ class Plan:
     lr: float
     weight_decay: float
     warmup: float  # share of the run
+    schedule: Schedule = "cosine"  # of the rate after the warmup
     clip: float  # largest norm of the gradient
     optimizer: OptimizerName = "adamw"
     layer_decay: float = 1.0  # factor on the rate from each block to the one before it

@@ -73,7 +73,7 @@ class Stepper:
             with contextlib.nullcontext() if last else unsynchronized(self.task):
                 with autocast(self.plan):
                     loss = self.task.loss(to_device(part, self.device))
-                share = len(part[0]) / len(batch[0])
+                share = weight_of(part) / weight_of(batch)
                 (loss if len(parts) == 1 else loss * share).backward()  # type: ignore[no-untyped-call]
             total += loss.item() if len(parts) == 1 else share * loss.item()
         return Taken(self.world.mean([total])[0], self.clip())  # the gradient is everyone's mean already
@@ -91,6 +91,11 @@ class Stepper:
         """As many as the plan says, or as a smaller batch has samples; the same for all where a pass takes all of them."""
         parts = self.plan.accumulate
         return min(parts, *self.world.gather(len(batch[0]))) if parts > 1 and is_sharded(self.task.model) else parts
+
+
+def weight_of(batch: Any) -> float:
+    """How much a batch counts in a mean over parts of it: what it says itself, such as its real tokens, or its samples."""
+    return float(batch.weight if hasattr(batch, "weight") else len(batch[0]))
 
 
 def cut(batch: Any, parts: int) -> list[Any]:

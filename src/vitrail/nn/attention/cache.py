@@ -67,11 +67,8 @@ class MemoryCache:
     """Of one layer of cross-attention: keys and values of the memory, computed at the first step."""
 
     def __init__(self) -> None:
+        self.complete = False
         self.held: tuple[Tensor, Tensor] | None = None
-
-    @property
-    def complete(self) -> bool:
-        return self.held is not None
 
     def extend(
         self, k: Float[Tensor, "b h n d"] | None, v: Float[Tensor, "b h n e"] | None
@@ -79,7 +76,7 @@ class MemoryCache:
         if self.held is None:
             assert k is not None
             assert v is not None
-            self.held = k.detach().contiguous(), v.detach().contiguous()
+            self.held, self.complete = (k.detach().contiguous(), v.detach().contiguous()), True
         return self.held
 
     def reorder(self, rows: Int[Tensor, "r"]) -> None:

@@ -1,0 +1,252 @@
+"""Scoring a classifier on a split: the end of training, and `vitrail eval`."""
+
+import csv
+import io
+import json
+import shlex
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, read_bad_files
+from vitrail.data.dataset import DataSet, Part, Split
+from vitrail.data.images import PictureError
+from vitrail.data.loading import Loader, choose_workers
+from vitrail.errors import VitrailError
+from vitrail.files import write_whole
+from vitrail.jobs.cleaning import describe_bad, open_clean
+from vitrail.jobs.evaluate import METRICS, PREDICTIONS, REPORT, headline, same_source
+from vitrail.jobs.machine import choose_device
+from vitrail.jobs.options import EvalOptions, TrainOptions
+from vitrail.jobs.reporting import commands_for_run, write_page
+from vitrail.jobs.stored import to_store
+from vitrail.learn.training.progress_bar import ProgressBar, clock
+from vitrail.learn.training.run_folder import CONFIG, read_results
+from vitrail.learn.training.state import Progress
+from vitrail.learn.training.world import World
+from vitrail.models.card import write_card
+from vitrail.models.catalogue import count_parameters
+from vitrail.models.folder import find, load
+from vitrail.tasks.classify import Classify, Predictions
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A model's answers on a split."""
+
+    metrics: dict[str, float]
+    predictions: Predictions
+    split: Split
+    labels: tuple[str, ...]
+
+
+def describe_interval(scored: Scored) -> str:
+    low, high = scored.predictions.interval
+    return f"95 % interval {100 * low:.2f} to {100 * high:.2f} %, by bootstrap over {len(scored.split):,} pictures"
+
+
+def score(
+    model: Any, labels: tuple[str, ...], split: Split, *, batch: int, workers: int, device: str, bad: BadFiles, name: str,
+    world: World | None = None,
+) -> Scored:  # fmt: skip
+    """The model's answers; pictures that have become unreadable since they were tried are left out of the split."""
+    world = world or World()
+    met: set[str] = set()
+
+    def note(error: PictureError) -> None:
+        met.add(error.name)
+        bad.add(BadFile(error.name, name, error.reason, "during"))
+
+    pictures = Loader(split, model.preprocessing, batch=batch, workers=workers, on_bad=note, rank=world.rank, world=world.size)
+    predictions = Classify(model.to(device), multi_label=split.labels.ndim == 2, device=device, world=world).evaluate(
+        pictures.batches()
+    )
+    met = {name for names in world.gather(sorted(met)) for name in names}
+    if met:
+        split = Part(split, np.array([i for i in range(len(split)) if split.name(i) not in met], dtype=np.int64))
+    return Scored(predictions.metrics, predictions, split, labels)
+
+
+def evaluate_classifier(
+    run: str, model: Any, trained: TrainOptions | None, options: EvalOptions, bar: ProgressBar
+) -> dict[str, float]:
+    """Of a model on a split: its metrics and, with --out, predictions and a report."""
+    opened = partial(open_clean, image_size=model.image_size, limit=options.bad_files, bar=bar)
+    if trained is not None and (options.data is None or same_source(options.data, trained.data)):
+        # Divided as it was in training: nothing that was learned from is scored as test.
+        known = read_bad_files(find(run).resolve().parent / BAD_FILES)
+        data, bad = opened(trained.data, seed=trained.seed, known=known)
+    elif options.data is not None:
+        data, bad = opened(options.data, seed=0, divide=False)
+    else:
+        raise VitrailError(f"{run}: a model folder does not say what it was trained on; give --data")
+    data = match_labels(data, model)
+    name = "train" if set(data.splits) == {"train"} else options.split  # undivided: all of it
+    split = data[name]
+    folder = None if options.out is None else Path(options.out).expanduser()
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        bad.path = folder / BAD_FILES
+        bad.write()
+    workers = choose_workers(split) if options.workers == "auto" else options.workers
+    scored = score(
+        model,
+        data.classes,
+        split,
+        batch=options.batch,
+        workers=workers,
+        device=choose_device(options.device),
+        bad=bad,
+        name=name,
+    )
+    if bad.files:
+        bar.say(describe_bad(bad))
+    if folder is not None:
+        trained_in = None if trained is None else find(run).resolve().parent
+        write_scores(
+            folder,
+            scored,
+            model,
+            options.split,
+            data,
+            bad,
+            title=f"{data.name}: {options.split}",
+            facts={
+                "Model": f"{run}, {count_parameters(model):,} parameters",
+                "Data": options.data or data.name,
+                "Split": f"{options.split}, {len(scored.split):,} pictures",
+            },
+            rows=[] if trained_in is None else read_results(trained_in),
+            configuration={} if trained is None else to_store(trained),
+            commands={"Score it again": f"vitrail eval {shlex.quote(run)}"}
+            if trained_in is None
+            else commands_for_run(Path(run), model, config=trained_in / CONFIG),
+        )
+    bar.say(describe_interval(scored))
+    return scored.metrics
+
+
+def match_labels(data: DataSet, model: Any) -> DataSet:
+    """The data with its labels numbered as the model numbers them."""
+    labels: tuple[str, ...] | None = model.labels
+    if not model.num_classes:
+        raise VitrailError("this model has no classifier: it was made with num_classes=0")
+    if labels is None and len(data.classes) != model.num_classes:
+        raise VitrailError(
+            f"{data.name}: has {len(data.classes)} classes; the model has {model.num_classes} and does not say which"
+        )
+    if data.multi_label != model.multi_label:
+        several, one = "any number of labels a picture", "one label a picture"
+        raise VitrailError(
+            f"{data.name}: has {several if data.multi_label else one}; the model gives {several if model.multi_label else one}"
+        )
+    if labels is None or data.classes == labels:
+        return data
+    unknown = [name for name in data.classes if name not in labels]
+    if unknown:
+        raise VitrailError(
+            f"{data.name}: the model does not know the class {unknown[0]!r}; it knows {', '.join(labels[:8])}{' …' if labels[8:] else ''}"
+        )
+    numbers = np.array([labels.index(name) for name in data.classes])
+    splits: dict[Any, Split] = {name: renumber(split, numbers, len(labels)) for name, split in data.splits.items()}
+    return DataSet(name=data.name, classes=labels, splits=splits, notes=data.notes)
+
+
+def renumber(split: Split, numbers: np.ndarray, classes: int) -> Split:
+    """A split whose classes another data set counts in another order: class i becomes numbers[i] of `classes`."""
+    if split.labels.ndim == 1:
+        labels = numbers[split.labels]
+    else:
+        labels = np.zeros((len(split), classes), dtype=bool)
+        labels[:, numbers] = split.labels
+    return Part(split, np.arange(len(split)), labels=labels)
+
+
+def finish(
+    folder: Path, data: DataSet, options: TrainOptions, progress: Progress, bar: ProgressBar, bad: BadFiles, world: World
+) -> tuple[dict[str, float], Any]:
+    """Read test once, with the best model; write predictions, report and metrics, in this order: metrics.json ends a run."""
+    model = load(folder / "best")
+    assert isinstance(options.batch, int)
+    assert isinstance(options.workers, int)
+    scored = score(
+        model,
+        data.classes,
+        data["test"],
+        batch=options.batch,
+        workers=options.workers,
+        device=world.device if world.size > 1 else options.device,
+        bad=bad,
+        name="test",
+        world=world,
+    )
+    if not world.first:
+        return scored.metrics, model
+    height, width = model.image_size
+    facts = {
+        "Model": f"{options.model if options.weights is None else options.weights}, {count_parameters(model):,} parameters",
+        "Pictures": f"{height}x{width}, " + ", ".join(f"{len(split):,} {name}" for name, split in data.splits.items()),
+        "Training": f"{progress.epoch} epochs in {clock(progress.elapsed)} on {options.device}; best: epoch {progress.best['epoch']:.0f}"
+        if progress.best
+        else "",
+    }
+    write_scores(
+        folder,
+        scored,
+        model,
+        "test",
+        data,
+        bad,
+        title=data.name,
+        facts=facts,
+        rows=progress.rows,
+        configuration=to_store(options),
+        commands=commands_for_run(folder, model, config=folder / CONFIG),
+    )
+    interval = scored.predictions.interval
+    told = {
+        "data": data.name,
+        "split": "test",
+        "metrics": scored.metrics,
+        "interval": interval,
+        "recipe": options.recipe,
+        "pictures": {name: len(split) for name, split in data.splits.items()},
+    }
+    write_card(folder / "best", model, told)
+    write_whole(folder / METRICS, json.dumps({"split": "test", "interval": interval, **scored.metrics}, indent=2) + "\n")
+    bar.say(describe_interval(scored))
+    if bad.files:
+        bar.say(describe_bad(bad))
+    bar.say(f"report: {folder / REPORT}")
+    return scored.metrics, model
+
+
+def write_scores(
+    folder: Path, scored: Scored, model: Any, split: str, data: DataSet, bad: BadFiles, **shown: Any
+) -> None:  # fmt: skip
+    """predictions.csv and report.html; `shown` is what else the report tells."""
+    write_predictions(folder / PREDICTIONS, scored)
+    line = headline(split, scored.metrics)
+    write_page(folder / REPORT, scored.predictions, scored.split, model, labels=scored.labels, headline=line, data=data,
+               bad=bad.files.values(), **shown)  # fmt: skip
+
+
+def write_predictions(path: Path, scored: Scored) -> None:
+    """A line a picture: what it is, what the model says, how sure it is; with several labels, how sure of each."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    answers, labels = scored.predictions, np.array(scored.labels, dtype=object)
+    sure = answers.probabilities
+    if answers.multi_label:
+        writer.writerow(["picture", "truth", "predicted", *scored.labels])
+        for index, (truth, said) in enumerate(zip(answers.truth, answers.decisions, strict=True)):
+            words = ("|".join(labels[truth]), "|".join(labels[said]))
+            writer.writerow([scored.split.name(index), *words, *(f"{share:.6f}" for share in sure[index])])
+    else:
+        writer.writerow(["picture", "truth", "predicted", "confidence"])
+        for index, (is_, said) in enumerate(zip(answers.truth, sure.argmax(axis=1), strict=True)):
+            writer.writerow([scored.split.name(index), labels[is_], labels[said], f"{sure[index, said]:.6f}"])
+    write_whole(path, text.getvalue())

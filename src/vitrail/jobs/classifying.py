@@ -1,0 +1,215 @@
+"""Image classification as a job: pictures, a model for them, and options settled by both."""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vitrail.data.augmentation import Augmentation
+from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, read_bad_files
+from vitrail.data.cache import Cache
+from vitrail.data.dataset import DataSet
+from vitrail.data.images import PictureError
+from vitrail.data.loading import Loader
+from vitrail.data.mixing import Mixing
+from vitrail.data.transforms import measure, read_fitted
+from vitrail.errors import VitrailError
+from vitrail.jobs.classification_scores import evaluate_classifier, finish
+from vitrail.jobs.cleaning import list_bad, open_clean
+from vitrail.jobs.options import TrainOptions
+from vitrail.jobs.planning import describe_length, find_rate, make_plan, real, whole
+from vitrail.jobs.recipes import RECIPES, recipe_for
+from vitrail.jobs.settling import PARTS, settle, size_of, spread
+from vitrail.learn.objectives.balance import class_weights
+from vitrail.learn.training.plan import Plan
+from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.learn.training.state import Progress
+from vitrail.learn.training.world import World
+from vitrail.models.catalogue import build_model, count_parameters, create_model, model_config
+from vitrail.models.folder import load
+from vitrail.preprocessing import Preprocessing
+from vitrail.tasks.classify import Classify
+
+OF_RECIPE = ("drop_path", "token_keep")  # options of a recipe that are the model's to follow
+
+
+class Classifying:
+    """Satisfies `jobs.trades.Trade`."""
+
+    def __init__(self, data: DataSet, model: Any, options: TrainOptions, bad: BadFiles) -> None:
+        self.data, self.model, self.options, self.bad = data, model, options, bad
+        self.name = data.name
+
+    @classmethod
+    def prepare(cls, options: TrainOptions, bar: ProgressBar, *, begun: Path | None) -> "Classifying":
+        """Data without its bad files, a model for it, and options without `auto`."""
+        loaded = None if options.weights is None else load(options.weights)
+        known = None if begun is None else read_bad_files(begun / BAD_FILES)
+        data, bad = open_clean(
+            options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, bar=bar, known=known
+        )
+        options = settle(options, data, loaded=loaded)
+        torch.manual_seed(options.seed)
+        return cls(data, prepare_model(options, data, loaded), options, bad)
+
+    def find_rate(self, folder: Path, bar: ProgressBar) -> float:
+        unlimited = BadFiles(pictures=1, limit=1.0)
+        return find_rate(
+            self.options,
+            self.model,
+            begin=RECIPES[self.options.recipe].lr,
+            plan=lambda options: plan_for(options, self.model, device=options.device),
+            task=lambda trial: make_task(self.options, self.data, trial, self.options.device, World()),
+            batches=make_loaders(self.options, self.data, self.model.preprocessing, unlimited, World())[0],
+            folder=folder,
+            bar=bar,
+        )
+
+    def describe(self, folder: Path, bar: ProgressBar) -> None:
+        describe(bar, self.data, self.options, self.model, folder)
+
+    def keep(self, folder: Path, bar: ProgressBar) -> None:
+        list_bad(self.bad, folder, bar)
+
+    def make_plan(self, *, device: str) -> Plan:
+        return plan_for(self.options, self.model, device=device)
+
+    def make_task(self, *, device: str, world: World) -> Classify:
+        return make_task(self.options, self.data, self.model, device, world)
+
+    def make_loaders(self, world: World) -> tuple[Loader, Loader]:
+        return make_loaders(self.options, self.data, self.model.preprocessing, self.bad, world)
+
+    def finish(self, folder: Path, progress: Progress, bar: ProgressBar, world: World) -> tuple[dict[str, float], Any]:
+        return finish(folder, self.data, self.options, progress, bar, self.bad, world)
+
+    evaluate = staticmethod(evaluate_classifier)
+
+
+def plan_for(options: TrainOptions, model: Any, *, device: str) -> Plan:
+    return make_plan(options, device=device, progressive=real(options.progressive), multiple=model.size_multiple)
+
+
+def make_task(options: TrainOptions, data: DataSet, model: Any, device: str, world: World) -> Classify:
+    return Classify(
+        model,
+        smoothing=real(options.smoothing),
+        weights=balancing_weights(options, data),
+        multi_label=data.multi_label,
+        device=device,
+        compiled=options.compile,
+        world=world,
+    )
+
+
+def make_loaders(
+    options: TrainOptions, data: DataSet, preprocessing: Preprocessing, bad: BadFiles, world: World
+) -> tuple[Loader, Loader]:
+    """Training pictures, shuffled and moved about, and validation pictures as they are; decoded ones are kept for next time."""
+    shape, budget = (*preprocessing.size, preprocessing.channels), int(real(options.cache_gb) * 2**30)
+    mixing = Mixing(mixup=real(options.mixup), cutmix=real(options.cutmix))
+    numbers = {field.name: getattr(options, field.name) for field in fields(Augmentation)}
+    found: list[Loader] = []
+    for name in ("train", "val"):
+        split, training = data[name], name == "train"
+        cache = None
+        if options.cache in ("memory", "disk"):
+            cache = Cache(len(split), shape, kind=options.cache, budget=budget)
+            budget -= cache.size
+        found.append(
+            Loader(
+                split,
+                preprocessing,
+                batch=whole(options.batch),
+                shuffle=training,
+                balanced=training and options.balance == "sampling",
+                how=Augmentation(**numbers) if training else None,
+                seed=options.seed,
+                workers=whole(options.workers),
+                cache=cache,
+                on_bad=partial(note_bad, bad, name),
+                mixing=mixing if training and (mixing.mixup or mixing.cutmix) else None,
+                classes=len(data.classes),
+                repeats=whole(options.repeats) if training else 1,
+                rank=world.rank,
+                world=world.size,
+            )
+        )
+    return found[0], found[1]
+
+
+def note_bad(bad: BadFiles, split: str, error: PictureError) -> None:
+    bad.add(BadFile(error.name, split, error.reason, "during"))
+
+
+def balancing_weights(options: TrainOptions, data: DataSet) -> Tensor | None:
+    if options.balance != "weights":
+        return None
+    weights = class_weights(data["train"].labels, len(data.classes))
+    return torch.from_numpy(weights)
+
+
+def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
+    """A new model with preprocessing measured on the training pictures, or the loaded one with a head that fits."""
+    device = "cpu" if options.shard else options.device  # whole, it may not fit
+    if loaded is not None:
+        # Rebuilt, because stochastic depth belongs to the recipe, not to the weights.
+        model = build_model(loaded.architecture, replace(loaded.config, **known_options(options, loaded.config, OF_RECIPE)))
+        model.load_state_dict(loaded.state_dict())
+        model.preprocessing, model.labels = loaded.preprocessing, loaded.labels
+        if model.labels != data.classes:
+            model.reset_classifier(len(data.classes), labels=data.classes)
+        model.multi_label = data.multi_label
+        set_checkpointing(model, options)
+        return model.to(device)
+    assert options.image_size is not None
+    model = create_model(
+        options.model,
+        num_classes=len(data.classes),
+        image_size=options.image_size,
+        in_channels=options.in_channels,
+        **known_options(options, model_config(options.model)[1], (*PARTS, *OF_RECIPE)),
+    )
+    set_checkpointing(model, options)
+    model.labels, model.multi_label = data.classes, data.multi_label
+    plain: Preprocessing = model.preprocessing
+    some = spread(len(data["train"]), 1000)
+    mean, std = measure(np.stack([read_fitted(data["train"], index, plain) for index in some]))
+    model.preprocessing = replace(plain, mean=mean, std=std)
+    return model.to(device)
+
+
+def known_options(options: TrainOptions, config: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Of the options, those that this kind of model has: a convolutional net has no tokens to leave out."""
+    found = {name: getattr(options, name) for name in names if hasattr(config, name)}
+    recipes = (RECIPES[options.recipe], recipe_for(options.recipe, size=config.image_size, channels=config.in_channels))
+    for name in set(OF_RECIPE) - found.keys():  # parts were looked at when the options were settled
+        if getattr(options, name) not in [getattr(recipe, name) for recipe in recipes]:
+            raise VitrailError(f"--{name.replace('_', '-')} {getattr(options, name)}: this model has no such option")
+    return found
+
+
+def set_checkpointing(model: Any, options: TrainOptions) -> None:
+    if hasattr(model, "encoder"):
+        model.encoder.checkpointing = options.checkpointing
+    elif options.checkpointing:
+        raise VitrailError(f"--checkpointing: a model of the kind {model.architecture} has no blocks to compute twice")
+
+
+def describe(bar: ProgressBar, data: DataSet, options: TrainOptions, model: Any, folder: Path) -> None:
+    counts = ", ".join(f"{len(split):,} {name}" for name, split in data.splits.items())
+    height, width = model.image_size
+    bar.say(f"{data.name}: {len(data.classes)} classes, {counts}")
+    for note in data.notes:
+        bar.say(f"  {note}")
+    name = options.model if options.weights is None else f"weights of {options.weights}"
+    bar.say(f"{name}: {count_parameters(model):,} parameters, pictures {height}x{width}x{model.config.in_channels}")
+    bar.say(
+        f"recipe {options.recipe}: {describe_length(options)}, batch {options.batch}, lr {options.lr:g} on {options.device}"
+    )
+    bar.say(f"writing to {folder}")
