@@ -3,6 +3,8 @@
 b batch, n tokens, m tokens of the memory
 """
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
@@ -11,7 +13,7 @@ from vitrail.errors import VitrailError
 from vitrail.nn.attention.cache import Cache
 from vitrail.nn.functional.attention import segment_mask
 from vitrail.nn.positions.position import Position
-from vitrail.scope import Scope
+from vitrail.scope import AttentionCache, Scope
 from vitrail.tokens import Places, Tokens
 
 
@@ -71,25 +73,19 @@ def prepare(position: Position | None, queries: Places, keys: Places, device: to
     return position.prepare(queries, keys, device)
 
 
-def scope_at(scope: Scope, layer: int, position: Position | None, cache: Cache | None) -> Scope:
-    """As block `layer` sees it."""
+def scope_at(scope: Scope, layer: int, position: Position | None, caches: Sequence[AttentionCache] | None) -> Scope:
+    """As block `layer` sees it; `caches` has one for each."""
     here = scope if position is None else position.at(scope, layer)
-    return here if cache is None else here._replace(cache=cache.own[layer])
+    return here if caches is None else here._replace(cache=caches[layer])
 
 
 def memory_scope(tokens: Tokens, memory: Tokens, position: Position | None) -> Scope:
     """Of cross-attention: everyone may look at every real token of the memory."""
     places, keys = tokens.places, memory.places
-    acting = position if position is not None and position.attends else None
     return Scope(
         queries=places,
         keys=keys,
         mask=None if memory.mask is None else memory.mask[:, None, None, :],
-        position=acting,
-        prepared=prepare(acting, places, keys, tokens.x.device),
+        position=position,
+        prepared=prepare(position, places, keys, tokens.x.device),
     )
-
-
-def memory_scope_at(scope: Scope, layer: int, position: Position | None, cache: Cache | None) -> Scope:
-    here = scope if position is None else position.at(scope, layer)
-    return here if cache is None else here._replace(cache=cache.memory[layer])

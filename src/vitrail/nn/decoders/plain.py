@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from vitrail.nn.attention.cache import Cache
-from vitrail.nn.blocks.scoping import memory_scope, memory_scope_at, own_scope, scope_at
+from vitrail.nn.blocks.scoping import memory_scope, own_scope, scope_at
 from vitrail.nn.positions.position import Position
 from vitrail.tokens import Tokens
 
@@ -42,14 +42,17 @@ class PlainDecoder(nn.Module):
         With a cache the tokens are those behind the ones it has seen, and the memory is that of the first call.
         """
         scope = own_scope(tokens, position, causal=self.causal, cache=cache)
+        if memory_position is not None and not memory_position.attends:  # it has nothing to say between two sequences
+            memory_position = None
         outer = memory_scope(tokens, memory, memory_position)
+        own, held = (None, None) if cache is None else (cache.own, cache.memory)
         x = tokens.x
         again = self.checkpointing and self.training and torch.is_grad_enabled()
         for number, block in enumerate(self.blocks):
-            here = scope_at(scope, number, position, cache)
+            here = scope_at(scope, number, position, own)
             if position is not None and position.enters:
                 x = position.enter(x, number, here)
-            there = memory_scope_at(outer, number, memory_position, cache)
+            there = scope_at(outer, number, memory_position, held)
             given = (x, here, memory.x, there)
             x = checkpoint(block, *given, use_reentrant=False) if again else block(*given)
         if cache is not None:

@@ -52,7 +52,7 @@ class PlainEncoder(nn.Module):
         x, kept = tokens.x, []
         again = self.checkpointing and self.training and torch.is_grad_enabled()
         for number, block in enumerate(self.blocks):
-            here = scope_at(scope, number, position, cache)
+            here = scope_at(scope, number, position, None if cache is None else cache.own)
             if position is not None and position.enters:
                 x = position.enter(x, number, here)
             x = checkpoint(block, x, here, use_reentrant=False) if again else block(x, here)
