@@ -53,8 +53,8 @@ def longest(words: Sequence[str]) -> int:
 
 
 def end_of_scale(weights: Float[Tensor, "*some n m"]) -> float:
-    """The largest share that is drawn, a whole number of percent, never less than that share."""
-    return max(1, math.ceil(round(100 * float(weights.max()), 6))) / 100 if weights.numel() else 1.0
+    """The largest share that is drawn, a whole number of percent, but for rounding never less than that share."""
+    return max(1, math.ceil(round(100 * float(weights.max()), 4))) / 100 if weights.numel() else 1.0
 
 
 def scale_words(limit: float) -> tuple[str, str]:
