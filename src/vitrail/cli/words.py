@@ -21,7 +21,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "models": ("json",),
 }
 SWITCHES = frozenset(
-    {"checkpointing", "compile", "flip", "json", "open", "resume", "shard", "tensorboard"}
+    {"checkpointing", "compile", "flip", "json", "lower", "masked", "open", "resume", "shard", "tensorboard"}
 )  # options without a value
 ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)
 

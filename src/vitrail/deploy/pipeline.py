@@ -1,4 +1,4 @@
-"""A trained model as a function from pictures to answers, in Hugging Face's shapes."""
+"""A trained model as a function from pictures, or sentences, to answers, in Hugging Face's shapes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -11,11 +11,12 @@ from PIL import Image, ImageOps
 
 from vitrail.data.images import read_picture, to_gray_or_color
 from vitrail.data.transforms import prepare
+from vitrail.deploy.translation import Translation
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models.classifier import to_probabilities
 from vitrail.models.folder import load
 
-TASKS = ("image-classification",)
+TASKS = ("image-classification", "translation")
 Picture = str | Path | Image.Image | np.ndarray
 Answer = list[dict[str, Any]]
 
@@ -28,6 +29,8 @@ class ImageClassification:
     """
 
     def __init__(self, model: Any) -> None:
+        if not hasattr(model, "num_classes"):
+            raise VitrailError(f"this model is no classifier: it is of the kind {model.architecture}")
         if not model.num_classes:
             raise VitrailError("this model has no classifier: it was made with num_classes=0")
         self.model = model.eval()
@@ -67,7 +70,8 @@ def open_picture(picture: Picture, target: tuple[int, int]) -> Image.Image:
     return read_picture(Path(picture).expanduser(), target=target)
 
 
-def pipeline(task: str, model: Any) -> ImageClassification:
+def pipeline(task: str, model: Any) -> Any:
     """`model`: one from `vt.load` or `vt.create_model`, or whatever `vt.load` takes."""
     check_choice("pipeline", task, TASKS)
-    return ImageClassification(load(model) if isinstance(model, str | Path) else model)
+    loaded = load(model) if isinstance(model, str | Path) else model
+    return ImageClassification(loaded) if task == "image-classification" else Translation(loaded)

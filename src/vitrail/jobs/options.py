@@ -8,6 +8,7 @@ from cyclopts import CoercionError, Group, Parameter, Token, convert
 
 Auto = Literal["auto"]
 RECIPE = Group("Recipe", help="Each is the recipe's unless given.", sort_key=2)
+TEXT = Group("Text", help="With --task translate and --task language.", sort_key=3)
 
 
 def whole(kind: Any, tokens: Sequence[Token]) -> Any:
@@ -24,11 +25,15 @@ class TrainOptions:
     """What `vitrail train` and `vt.train` take. `auto` is replaced by what it chose, and config.yaml says by what."""
 
     data: Annotated[
-        str, Parameter(help="A folder of pictures, a list or other file (see the docs), or a built-in set: digits, shapes.")
+        str,
+        Parameter(
+            help="A folder of pictures, a list or other file (see the docs), or a built-in set: digits, shapes; for text a folder "
+            "or a file, or copy, reverse, sort."
+        ),
     ]
-    task: Annotated[Literal["classify"], Parameter(help="What to learn.")] = "classify"
-    model: Annotated[str, Parameter(help="A name from `vitrail models`; auto: by picture size and count.")] = "auto"
-    epochs: Annotated[int | Auto, Parameter(converter=whole, help="Passes over the training pictures.")] = "auto"
+    task: Annotated[Literal["classify", "translate", "language"], Parameter(help="What to learn.")] = "classify"
+    model: Annotated[str, Parameter(help="A name from `vitrail models`; auto: by the size and count of the data.")] = "auto"
+    epochs: Annotated[int | Auto, Parameter(converter=whole, help="Passes over the training data.")] = "auto"
     minutes: Annotated[float | None, Parameter(help="A time budget instead of epochs; the schedule fits itself to it.")] = None
     batch: Annotated[int | Auto, Parameter(converter=whole, help="Pictures a step.")] = "auto"
     lr: Annotated[
@@ -60,7 +65,7 @@ class TrainOptions:
     attention: Annotated[str | None, Parameter(help="The attention kernel: softmax.")] = None
     recipe: Annotated[
         Literal["auto", "tiny", "small", "medium", "large", "finetune", "plain"],
-        Parameter(help="How to learn; auto: by the number of pictures, finetune with --weights."),
+        Parameter(help="How to learn; auto: by the number of pictures or sentences, finetune with --weights."),
     ] = "auto"
     workers: Annotated[int | Auto, Parameter(converter=whole, help="Processes that read pictures.")] = "auto"
     balance: Annotated[
@@ -97,6 +102,10 @@ class TrainOptions:
     warmup: Annotated[float | Auto, Parameter(group=RECIPE, help="Share of the run in which the rate rises, in [0, 1).")] = (
         "auto"
     )
+    schedule: Annotated[
+        Literal["auto", "cosine", "inverse_sqrt", "constant"],
+        Parameter(group=RECIPE, help="How the rate falls after the warmup."),
+    ] = "auto"
     smoothing: Annotated[float | Auto, Parameter(group=RECIPE, help="Label smoothing, in [0, 1).")] = "auto"
     clip: Annotated[float | Auto, Parameter(group=RECIPE, help="Largest norm of the gradient.")] = "auto"
     drop_path: Annotated[float | Auto, Parameter(group=RECIPE, help="Stochastic depth of the last block, in [0, 1).")] = "auto"
@@ -138,6 +147,35 @@ class TrainOptions:
         "auto"
     )
     sam: Annotated[float | Auto, Parameter(group=RECIPE, help="Radius of sharpness-aware minimization; 0: none.")] = "auto"
+    source: Annotated[
+        str | None, Parameter(group=TEXT, help="Language to translate from, as the files end: de for train.de.")
+    ] = None
+    target: Annotated[str | None, Parameter(group=TEXT, help="Language to translate to.")] = None
+    vocabulary: Annotated[
+        int | Auto, Parameter(converter=whole, group=TEXT, help="Pieces of words to tell apart; auto: by the size of the data.")
+    ] = "auto"
+    lower: Annotated[bool, Parameter(group=TEXT, help="Write everything in lower case.", negative="")] = False
+    longest: Annotated[
+        int | Auto, Parameter(converter=whole, group=TEXT, help="Tokens of a sentence, at most; longer ones are left out.")
+    ] = "auto"
+    batch_tokens: Annotated[
+        int | Auto, Parameter(converter=whole, group=TEXT, help="Tokens a step, padding included; the recipe's unless given.")
+    ] = "auto"
+    dropout: Annotated[
+        float | Auto, Parameter(group=TEXT, help="Share of the numbers set to 0 in training; the recipe's unless given.")
+    ] = "auto"
+    merge_dropout: Annotated[
+        float | Auto,
+        Parameter(
+            group=TEXT, help="Share of merges left out, so that words are cut now so, now so; the recipe's unless given."
+        ),
+    ] = "auto"
+    beams: Annotated[
+        int, Parameter(converter=whole, group=TEXT, help="Beams of the search that writes the test's answers.")
+    ] = 5
+    masked: Annotated[bool, Parameter(group=TEXT, help="Language: fill in hidden words instead of going on.", negative="")] = (
+        False
+    )
 
 
 @Parameter(name="*")
@@ -147,7 +185,8 @@ class EvalOptions:
 
     data: Annotated[str | None, Parameter(help="Other data than the run's own.")] = None
     split: Annotated[Literal["train", "val", "test"], Parameter(help="Which part of it.")] = "test"
-    batch: Annotated[int, Parameter(converter=whole, help="Pictures at a time.")] = 64
+    batch: Annotated[int, Parameter(converter=whole, help="Pictures, or sentences, at a time.")] = 64
+    beams: Annotated[int | None, Parameter(converter=whole, help="Of text: beams of the search; by default the run's.")] = None
     workers: Annotated[int | Auto, Parameter(converter=whole, help="Processes that read pictures.")] = "auto"
     bad_files: Annotated[float, Parameter(help="Stop if more than this share of the pictures cannot be read.")] = 0.05
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"

@@ -22,12 +22,14 @@ from vitrail.learn.training.world import World
 def make_plan(options: TrainOptions, *, device: str, progressive: float = 1.0, multiple: int = 1) -> Plan:
     """`progressive` and `multiple` are about pictures (see `learn.training.resolution`)."""
     assert options.optimizer != "auto"
+    assert options.schedule != "auto"
     return Plan(
         epochs=whole(options.epochs),
         minutes=options.minutes,
         lr=real(options.lr),
         weight_decay=real(options.weight_decay),
         warmup=real(options.warmup),
+        schedule=options.schedule,
         clip=real(options.clip),
         optimizer=options.optimizer,
         layer_decay=real(options.layer_decay),

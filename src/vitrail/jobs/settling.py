@@ -15,7 +15,7 @@ from vitrail.errors import VitrailError, check_choice
 from vitrail.jobs.machine import check_precision, choose_device, spare_memory
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.recipes import SMALL, choose_recipe, recipe_for
-from vitrail.models.catalogue import model_config
+from vitrail.models.catalogue import ARCHITECTURES, model_config
 from vitrail.models.parts import KERNELS, position_name, position_where
 
 AT_LEAST: dict[str, float] = {
@@ -35,13 +35,17 @@ AT_LEAST: dict[str, float] = {
     "cutmix": 0,
     "sam": 0,
     "erase": 0,
+    "vocabulary": 16,
+    "longest": 2,
+    "batch_tokens": 16,
+    "beams": 1,
 }
 ABOVE: dict[str, float] = {"minutes": 0, "lr": 0, "clip": 0, "cache_gb": 0, "token_keep": 0, "layer_decay": 0, "progressive": 0}
 AT_MOST: dict[str, float] = {"bad_files": 1, "magnitude": 10, "erase": 1, "token_keep": 1, "layer_decay": 1, "progressive": 1}
 LARGEST_SEED = 2**63 - 1  # torch's generators take no more
 LARGEST = 224  # the side that is chosen for large pictures
 PARTS = ("position", "position_where", "attention")  # of a model, chosen by name
-SHARES = ("warmup", "smoothing", "drop_path", "shift", "zoom", "cutout", "ema")
+SHARES = ("warmup", "smoothing", "drop_path", "shift", "zoom", "cutout", "ema", "dropout", "merge_dropout")
 
 
 def check_numbers(options: TrainOptions) -> None:
@@ -66,7 +70,7 @@ def check_numbers(options: TrainOptions) -> None:
                 raise VitrailError(f"{spelled} must be 1 (gray) or 3 (color), got {number}")
     if options.seed > LARGEST_SEED:
         raise VitrailError(f"--seed must be at most {LARGEST_SEED}, got {options.seed}")
-    for name in ("data", "out", "weights", "model"):
+    for name in ("data", "out", "weights", "model", "source", "target"):
         if getattr(options, name) == "":
             raise VitrailError(f"--{name} is empty")
     if options.image_size is not None and len(options.image_size) not in (1, 2):
@@ -74,8 +78,8 @@ def check_numbers(options: TrainOptions) -> None:
     if options.minutes is not None and options.epochs != "auto":
         raise VitrailError("--minutes and --epochs are two ways to say how long: give one of them")
     if options.weights is not None:
-        for name in ("model", *PARTS, "image_size", "in_channels"):
-            if getattr(options, name) not in (None, "auto"):
+        for name in ("model", *PARTS, "image_size", "in_channels", "vocabulary", "lower", "longest"):
+            if getattr(options, name) not in (None, "auto", False):
                 raise VitrailError(f"--weights brings its own model: --{name.replace('_', '-')} cannot be given beside it")
     check_shard(options)
     if options.position is not None:
@@ -132,16 +136,10 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
             (3 if any(p.mode != "L" for p in first) else 1) if options.in_channels == "auto" else options.in_channels
         )
         choices["model"] = choose_model(choices["image_size"], len(train)) if options.model == "auto" else options.model
-        config = model_config(choices["model"])[1]
-        for name in PARTS:
-            asked = getattr(options, name) not in (None, "auto")
-            choices[name] = getattr(options, name) if asked else getattr(config, name, getattr(options, name))
-            if asked and not hasattr(config, name):
-                spelled = name.replace("_", "-")
-                raise VitrailError(f"--{spelled} {getattr(options, name)}: {choices['model']} has no {name} to choose")
-        if choices["position"]:
-            choices["position"] = position_name(choices["position"])
-            choices["position_where"] = position_where(choices["position"], choices["position_where"])
+        architecture, config = model_config(choices["model"])
+        if ARCHITECTURES[architecture].takes != "pictures":
+            raise VitrailError(f"--model {choices['model']} is no classifier of pictures, which --task {options.task} needs")
+        choices |= choose_parts(options, choices["model"], config)
         size, channels = choices["image_size"], choices["in_channels"]
     else:
         size, channels = loaded.image_size, loaded.config.in_channels
@@ -168,6 +166,20 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
     settled = replace(options, **choices)
     check_shard(settled)  # a recipe has wishes too
     return settled
+
+
+def choose_parts(options: TrainOptions, model: str, config: Any) -> dict[str, Any]:
+    """The parts of a new model that can be chosen by name: the user's, or those of the config of this name."""
+    choices: dict[str, Any] = {}
+    for name in PARTS:
+        asked = getattr(options, name) not in (None, "auto")
+        choices[name] = getattr(options, name) if asked else getattr(config, name, getattr(options, name))
+        if asked and not hasattr(config, name):
+            raise VitrailError(f"--{name.replace('_', '-')} {getattr(options, name)}: {model} has no {name} to choose")
+    if choices["position"]:
+        choices["position"] = position_name(choices["position"])
+        choices["position_where"] = position_where(choices["position"], choices["position_where"])
+    return choices
 
 
 def choose_size(options: TrainOptions, pictures: list[Image.Image]) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from vitrail.jobs.options import TrainOptions
+from vitrail.jobs.trades import foreign_options
 from vitrail.records import from_record, to_record
 from vitrail.run_files import read_table
 
@@ -11,8 +12,9 @@ NOT_STORED = ("out", "resume")  # where and how a run is started, not what it is
 
 
 def to_store(options: TrainOptions) -> dict[str, Any]:
-    """What config.yaml says."""
-    return {name: value for name, value in to_record(options).items() if name not in NOT_STORED}
+    """What config.yaml says: nothing about options that the task does not have."""
+    left_out = {*NOT_STORED, *foreign_options(options.task)}
+    return {name: value for name, value in to_record(options).items() if name not in left_out}
 
 
 def read_options(path: Path) -> TrainOptions:

@@ -86,7 +86,11 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
                 "progressive",
             }
         ),
-        "text": frozenset(),
+        "text": frozenset(
+            {
+                "source", "target", "vocabulary", "lower", "longest", "batch_tokens", "dropout", "merge_dropout", "beams", "masked",
+            }
+        ),
     }
 )  # fmt: skip
 

@@ -4,9 +4,8 @@ Nothing in it tells when, where or on which machine it was written.
 """
 
 import math
-import unicodedata
 from collections.abc import Iterable, Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -14,12 +13,16 @@ import yaml
 from vitrail.errors import check_choice
 from vitrail.files import write_whole
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.markdown import block, last_name, literal, plain
+from vitrail.models.purpose import PIPELINES, purpose_of
+from vitrail.models.word_card import describe_use, describe_words, title_of, word_limits
 from vitrail.preprocessing import Preprocessing
 
 CARD = "README.md"
-FACTS = ("data", "pictures", "recipe", "split", "metrics", "interval", "limits")
+FACTS = (
+    "data", "pictures", "sentences", "languages", "recipe", "split", "metrics", "signature", "interval", "limits",
+)  # fmt: skip
 MOST_LABELS = 100
-MOST_LETTERS = 200
 DETAILS = (  # those that a config has
     "width", "depth", "heads", "tokenizer", "patch", "position", "attention", "pool",
     "widths", "depths", "channel_attention", "spatial_attention",
@@ -27,8 +30,12 @@ DETAILS = (  # those that a config has
 METRIC_NAMES = {
     "accuracy": "Accuracy", "top5": "Top-5 accuracy", "macro_f1": "Macro F1", "balanced_accuracy": "Balanced accuracy",
     "ece": "Expected calibration error", "map": "Mean average precision", "f1_micro": "Micro F1", "f1_macro": "Macro F1",
-    "exact_match": "All labels right", "loss": "Loss",
+    "exact_match": "All labels right", "loss": "Loss", "bleu": "BLEU", "perplexity": "Perplexity",
+    "likelihood": "Mean probability of a token",
 }  # fmt: skip
+
+
+HEADLINES = ("map", "accuracy", "bleu", "perplexity")  # of these the first that was measured
 
 
 def write_card(folder: str | Path, model: Any, facts: Mapping[str, Any] | None = None) -> None:
@@ -38,16 +45,18 @@ def write_card(folder: str | Path, model: Any, facts: Mapping[str, Any] | None =
 
 def card(model: Any, facts: Mapping[str, Any] | None = None) -> str:
     """The whole page. Facts, each optional: `data` (a name), `pictures` (how many in each split), `recipe` (words or options),
-    `split` and `metrics` (what was measured on it), `interval` (of the headline metric, 95 %), `limits` (sentences)."""
+    `split` and `metrics` (what was measured on it), `interval` (of the headline metric, 95 %), `limits` (sentences); of text
+    `sentences` (how many in each split), `languages` (source and target), `signature` (how BLEU was computed)."""
     known = dict(facts or {})
     for name in known:
         check_choice("fact of a model card", name, FACTS)
-    metrics = {plain(name): float(value) for name, value in known.get("metrics", {}).items() if math.isfinite(value)}
+    given = known.get("metrics", {}).items()
+    metrics = {plain(name): float(value) * (100 if name == "bleu" else 1) for name, value in given if math.isfinite(value)}
     header = yaml.safe_dump(front_matter(model, known, metrics), sort_keys=False, allow_unicode=True, width=math.inf)
     parts = [
         f"# {_kind(model).capitalize()} ({model.architecture})",
-        *_what(model),
-        *_use(model),
+        *(_what(model) if hasattr(model, "num_classes") else describe_words(model, known)),
+        *(_use(model) if hasattr(model, "num_classes") else describe_use(model)),
         *_training(known),
         *_scores(known, metrics),
         *_limits(model, known),
@@ -57,22 +66,28 @@ def card(model: Any, facts: Mapping[str, Any] | None = None) -> str:
 
 def front_matter(model: Any, facts: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[str, Any]:
     """What hubs index: library, task, tags, and the scores as Hugging Face's model-index."""
-    task = "image-classification" if model.num_classes else "image-feature-extraction"
+    task = PIPELINES[purpose_of(model)]
     multi_label = ["multi-label"] if model.multi_label else []
     header: dict[str, Any] = {
         "library_name": "vitrail",
         "pipeline_tag": task,
-        "tags": ["vision", model.architecture, *multi_label],
+        "tags": ["text" if model.preprocessing is None else "vision", model.architecture, *multi_label],
     }
+    if "languages" in facts:
+        header["language"] = [plain(name) for name in facts["languages"]]
     if metrics and "data" in facts:
-        dataset = {"name": _name(facts["data"]), "type": _name(facts["data"]), "split": plain(facts.get("split", "test"))}
+        dataset = {
+            "name": last_name(facts["data"]),
+            "type": last_name(facts["data"]),
+            "split": plain(facts.get("split", "test")),
+        }
         values = [
             {"type": name, "value": round(value, 6), "name": METRIC_NAMES.get(name, name)} for name, value in metrics.items()
         ]
         header["metrics"] = [name for name in metrics if name != "loss"]
         header["model-index"] = [
             {
-                "name": f"{model.architecture} on {_name(facts['data'])}",
+                "name": f"{model.architecture} on {last_name(facts['data'])}",
                 "results": [{"task": {"type": task}, "dataset": dataset, "metrics": values}],
             }
         ]
@@ -80,6 +95,8 @@ def front_matter(model: Any, facts: Mapping[str, Any], metrics: Mapping[str, flo
 
 
 def _kind(model: Any) -> str:
+    if not hasattr(model, "num_classes"):
+        return title_of(model)
     if not model.num_classes:
         return "image features"
     return "multi-label image classifier" if model.multi_label else "image classifier"
@@ -133,13 +150,14 @@ def _use(model: Any) -> Iterable[str]:
 def _training(facts: Mapping[str, Any]) -> Iterable[str]:
     lines = []
     if "data" in facts:
-        lines.append(f"- Data: {literal(_name(facts['data']))}")
-    if "pictures" in facts:
-        counts = ", ".join(f"{count:,} {plain(split)}" for split, count in facts["pictures"].items())
-        lines.append(f"- Pictures: {counts}")
+        lines.append(f"- Data: {literal(last_name(facts['data']))}")
+    for kind in ("pictures", "sentences"):
+        if kind in facts:
+            counts = ", ".join(f"{count:,} {plain(split)}" for split, count in facts[kind].items())
+            lines.append(f"- {kind.capitalize()}: {counts}")
     recipe = facts.get("recipe")
     if isinstance(recipe, Mapping):
-        lines.append(f"- Recipe: {literal(', '.join(f'{key} {_name(value)}' for key, value in recipe.items()))}")
+        lines.append(f"- Recipe: {literal(', '.join(f'{key} {last_name(value)}' for key, value in recipe.items()))}")
     elif recipe:
         lines.append(f"- Recipe: {literal(recipe)}")
     return ["## Training", "\n".join(lines)] if lines else []
@@ -149,9 +167,14 @@ def _scores(facts: Mapping[str, Any], metrics: Mapping[str, float]) -> Iterable[
     if not metrics:
         return
     low, high = facts.get("interval", (math.nan, math.nan))
-    headline = "map" if "map" in metrics else "accuracy"
+    headline = next((name for name in HEADLINES if name in metrics), None)
     yield "## Scores"
-    if headline in metrics:
+    if headline in ("bleu", "perplexity"):
+        words = plain(facts.get("split", "test"))
+        yield f"{METRIC_NAMES[headline]} on {words}: **{metrics[headline]:.2f}**."
+        if "signature" in facts:
+            yield f"By sacrebleu: {literal(facts['signature'])}."
+    elif headline is not None:
         # The bootstrap of a score without a mistake has no width, which says nothing about other pictures.
         interval = (
             f" (95 % interval {100 * low:.2f} to {100 * high:.2f} %, by bootstrap over the pictures)" if low < high else ""
@@ -164,47 +187,14 @@ def _scores(facts: Mapping[str, Any], metrics: Mapping[str, float]) -> Iterable[
 def _limits(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
     yield "## Limits"
     lines = []
-    if model.num_classes and model.multi_label:
+    if not hasattr(model, "num_classes"):
+        lines += word_limits(model)
+    elif model.num_classes and model.multi_label:
         lines.append(f"It knows {model.num_classes} labels and nothing else; each has a score of its own, from 0 to 1.")
     elif model.num_classes:
         lines.append(f"It answers with one of its {model.num_classes} classes even for a picture of something else.")
-    lines.append("Scores hold for pictures of the kind it was trained on; check it on yours before you rely on it.")
+    what = "text" if model.preprocessing is None else "pictures"
+    lines.append(f"Scores hold for {what} of the kind it was trained on; check it on yours before you rely on it.")
     given = facts.get("limits", ())
     lines += [plain(line) for line in ((given,) if isinstance(given, str) else given)]
     yield "\n".join(f"- {line}" for line in lines)
-
-
-def plain(text: Any) -> str:
-    """One line of text that can be shown: no line breaks, no control or text-direction characters, no lone surrogates."""
-    line = " ".join(str(text).split())
-    shown = "".join(c for c in line if unicodedata.category(c) not in ("Cc", "Cs") and not _turns(c))
-    return shown if len(shown) <= MOST_LETTERS else shown[: MOST_LETTERS - 1] + "…"
-
-
-def _turns(letter: str) -> bool:
-    return "\u202a" <= letter <= "\u202e" or "\u2066" <= letter <= "\u2069"
-
-
-def _name(text: Any) -> str:
-    """The last part of what may be a path: where a user keeps data is nobody's business."""
-    return plain(PurePosixPath(str(text).replace("\\", "/")).name) or "data"
-
-
-def literal(text: Any) -> str:
-    """Markdown that shows the text as it is: code between more backticks than it has in a row."""
-    shown = plain(text)
-    fence = "`" * (_longest_run(shown) + 1)
-    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
-    return f"{fence}{pad}{shown}{pad}{fence}"
-
-
-def block(lines: Iterable[str], language: str) -> str:
-    """A block of code whose fence no line of it can close."""
-    text = "\n".join(lines)
-    fence = "`" * max(3, _longest_run(text) + 1)
-    return f"{fence}{language}\n{text}\n{fence}"
-
-
-def _longest_run(text: str) -> int:
-    """How many backticks stand in a row at most."""
-    return max(map(len, "".join(c if c == "`" else " " for c in text).split()), default=0)

@@ -1,5 +1,6 @@
-"""A model folder: config.json, model.safetensors, README.md. Every later version reads what an earlier one wrote."""
+"""A model folder: config.json, model.safetensors, README.md, and tokenizer.json if the model reads text. Every later version reads what an earlier one wrote."""
 
+import importlib
 import json
 import platform
 from collections.abc import Mapping
@@ -18,7 +19,8 @@ from vitrail.records import from_record, to_record
 from vitrail.version import __version__
 
 FORMAT = 1
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
+TOKENIZER_HOME = "vitrail.data.text.byte_pairs"  # imported only for a model that has one
 PICKLES = frozenset({".pth", ".pt", ".bin", ".ckpt", ".pkl"})
 
 
@@ -43,6 +45,8 @@ def save(
     own = model.state_dict() if weights is None else weights
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(own.items())}
     write_whole(folder / WEIGHTS, safetensors.torch.save(tensors))
+    if model_tokenizer(model) is not None:
+        write_whole(folder / TOKENIZER, model.tokenizer.to_json() + "\n")
     config = json.dumps(describe(model), indent=2, ensure_ascii=False) + "\n"
     # A class named by a folder whose name is not UTF-8 has lone surrogates; the escape of Python for them is that of JSON.
     write_whole(folder / CONFIG, config.encode(errors="backslashreplace"))
@@ -59,9 +63,15 @@ def describe(model: Any) -> dict[str, Any]:
         "config": to_record(model.config),
         "labels": None if model.labels is None else list(model.labels),
         **({"multi_label": True} if model.multi_label else {}),
-        "preprocessing": to_record(model.preprocessing),
+        "preprocessing": None if model.preprocessing is None else to_record(model.preprocessing),
+        **({} if model_tokenizer(model) is None else {"tokenizer": TOKENIZER}),
         "versions": {"vitrail": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
     }
+
+
+def model_tokenizer(model: Any) -> Any:
+    """What makes numbers of text for a model; None for one that reads none, or has not got any yet."""
+    return getattr(model, "tokenizer", None)
 
 
 def load(source: str | Path) -> Any:
@@ -78,9 +88,20 @@ def load(source: str | Path) -> Any:
             model = build_model(config["architecture"], settings)
     except Exception as error:  # sizes that no layer can have: torch raises whatever it likes
         raise VitrailError(f"{what}: config: no such model can be built ({error})") from None
-    model.preprocessing = from_record(Preprocessing, config["preprocessing"], what=f"{what}: preprocessing")
-    model.labels = None if config["labels"] is None else tuple(config["labels"])
-    model.multi_label = config.get("multi_label", False)  # the key came after the first folders of this format
+    if (model.preprocessing is None) != (config["preprocessing"] is None):
+        rule = (
+            "no pictures: preprocessing must be null" if model.preprocessing is None else "pictures: preprocessing is missing"
+        )
+        raise VitrailError(f"{what}: a model of the kind {model.architecture} reads {rule}")
+    if config["preprocessing"] is not None:
+        model.preprocessing = from_record(Preprocessing, config["preprocessing"], what=f"{what}: preprocessing")
+    if config["labels"] is not None or config.get("multi_label", False):
+        if not hasattr(model, "num_classes"):
+            raise VitrailError(f"{what}: a model of the kind {model.architecture} has no classes to label")
+        model.labels = None if config["labels"] is None else tuple(config["labels"])
+        model.multi_label = config.get("multi_label", False)  # the key came after the first folders of this format
+    if config.get("tokenizer") is not None:
+        model.tokenizer = read_tokenizer(folder / TOKENIZER)
     check_fit(model, what=what)
     fill(model, tensors, what=str(folder / WEIGHTS))
     return model.eval()
@@ -90,10 +111,13 @@ def check_fit(model: Any, *, what: str) -> None:
     """What is told of a model beside its weights must be about that model."""
     if model.labels is not None and len(model.labels) != model.num_classes:
         raise VitrailError(f"{what}: {len(model.labels)} labels for {model.num_classes} classes")
-    if model.preprocessing.channels != model.config.in_channels:
+    if model.preprocessing is not None and model.preprocessing.channels != model.config.in_channels:
         raise VitrailError(
             f"{what}: preprocessing gives {model.preprocessing.channels} channels, the model expects {model.config.in_channels}"
         )
+    tokenizer = model_tokenizer(model)
+    if tokenizer is not None and len(tokenizer) > model.vocabulary:
+        raise VitrailError(f"{what}: the tokenizer has {len(tokenizer)} pieces, the model knows {model.vocabulary}")
 
 
 def find(source: str | Path) -> Path:
@@ -124,7 +148,7 @@ def download(repository: str) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
     try:
-        return Path(snapshot_download(repository, allow_patterns=[CONFIG, WEIGHTS, CARD]))
+        return Path(snapshot_download(repository, allow_patterns=[CONFIG, WEIGHTS, TOKENIZER, CARD]))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise VitrailError(
@@ -141,7 +165,7 @@ def read_config(path: Path) -> dict[str, Any]:
         raise VitrailError(f"{path}: not readable as JSON ({error})") from None
     if not isinstance(config, dict) or config.get("library") != "vitrail":
         raise VitrailError(f'{path}: not a config of this library (no "library": "vitrail" in it)')
-    expected = {"format": int, "architecture": str, "config": dict, "labels": list | None, "preprocessing": dict}
+    expected = {"format": int, "architecture": str, "config": dict, "labels": list | None, "preprocessing": dict | None}
     for key, kind in expected.items():
         if key not in config:
             raise VitrailError(f'{path}: the key "{key}" is missing')
@@ -151,11 +175,24 @@ def read_config(path: Path) -> dict[str, Any]:
             raise VitrailError(f"{path}: format {config[key]} is newer than this version reads ({FORMAT}); update vitrail")
     if not isinstance(config.get("multi_label", False), bool):
         raise VitrailError(f'{path}: the key "multi_label" must be bool, got {config["multi_label"]!r}')
+    if config.get("tokenizer") not in (None, TOKENIZER):
+        raise VitrailError(f'{path}: the key "tokenizer" must be "{TOKENIZER}", got {config["tokenizer"]!r}')
     if config["labels"] is not None and not all(isinstance(label, str) for label in config["labels"]):
         raise VitrailError(f"{path}: labels must be a list of texts")
     if config["architecture"] not in ARCHITECTURES:
         raise VitrailError(f"{path}: unknown architecture {config['architecture']!r}: expected {', '.join(ARCHITECTURES)}")
     return config
+
+
+def read_tokenizer(path: Path) -> Any:
+    """Plain data: a vocabulary and its merges."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise VitrailError(f"{path}: missing") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise VitrailError(f"{path}: not readable as text ({error})") from None
+    return importlib.import_module(TOKENIZER_HOME).BytePairs.from_json(text, where=str(path))
 
 
 def read_weights(path: Path) -> dict[str, torch.Tensor]:

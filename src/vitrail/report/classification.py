@@ -1,6 +1,6 @@
 """report.html of a classification run, in the order people ask: the score, what goes wrong, why, the data, the options."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +14,11 @@ from vitrail.report.classes import show_classes
 from vitrail.report.confusions import show_confusions, show_pairs
 from vitrail.report.contents import ClassificationReport
 from vitrail.report.data_summary import show_data
-from vitrail.report.figures import draw_curves, to_svg
 from vitrail.report.interior import show_interior
-from vitrail.report.page import Markup, contents, definitions, drawing, element, page, percent, section
+from vitrail.report.page import Markup, contents, page, percent, section
 from vitrail.report.positions import show_positions
 from vitrail.report.reliability import show_calibration
+from vitrail.report.run_parts import show_commands, show_curves, show_header, show_options
 from vitrail.report.samples import show_best, show_unsure, show_worst
 
 __all__ = ["ClassificationReport", "write_report"]
@@ -39,26 +39,18 @@ def write_report(report: ClassificationReport, path: Path) -> None:
 
 def _header(report: ClassificationReport) -> Markup:
     numbers = {words: percent(report.metrics[name]) for name, words in WORDS.items() if name in report.metrics}
-    parts = [element("p", report.headline, class_="headline")]
+    interval = ""
     if report.interval is not None and np.isfinite(report.interval).all():
         low, high = report.interval
-        words = f"95 % interval {100 * low:.1f}–{100 * high:.1f} %, by bootstrap over {report.count:,} pictures"
+        interval = f"95 % interval {100 * low:.1f}–{100 * high:.1f} %, by bootstrap over {report.count:,} pictures"
         if low == high:  # it knows only what happened: a width of 0 would promise too much
-            words = f"no interval by bootstrap: all {report.count:,} pictures came out alike"
-        parts.append(element("p", words, class_="interval"))
-    return element(
-        "header",
-        element("div", *(element("span") for _ in range(4)), class_="mark"),
-        element("h1", report.title),
-        *parts,
-        *([definitions(numbers, kind="numbers")] if numbers else []),
-        *([definitions(report.facts, kind="facts")] if report.facts else []),
-    )
+            interval = f"no interval by bootstrap: all {report.count:,} pictures came out alike"
+    return show_header(report.title, report.headline, interval=interval, numbers=numbers, facts=report.facts)
 
 
 def _sections(report: ClassificationReport) -> Iterator[Markup]:
     if report.history:
-        yield _show_curves(report.history)
+        yield show_curves(report.history)
     if not report.count:
         yield section("Score", note="There were no pictures to score.")
     elif report.multi_label:
@@ -74,13 +66,9 @@ def _sections(report: ClassificationReport) -> Iterator[Markup]:
     if report.data is not None:
         yield show_data(report.data, report.labels)
     if report.commands:
-        blocks = (
-            element("div", element("p", what), element("pre", element("code", command)))
-            for what, command in report.commands.items()
-        )
-        yield section("What next", element("div", *blocks, class_="commands"))
+        yield show_commands(report.commands)
     if report.configuration:
-        yield section("Options", definitions(dict(_spell("", report.configuration)), kind="options"))
+        yield show_options(report.configuration)
 
 
 def _one_label(report: ClassificationReport) -> Iterator[Markup]:
@@ -102,25 +90,3 @@ def _several_labels(report: ClassificationReport) -> Iterator[Markup]:
     yield show_unsure(report)
     yield show_best(report)
     yield show_calibration(binary_calibration(report.probabilities, report.truth), several=True)
-
-
-def _show_curves(history: Sequence[Mapping[str, float | int]]) -> Markup:
-    panels = (
-        drawing(to_svg(draw_curves(history, panels=("loss",))), "training and validation loss over the epochs"),
-        drawing(to_svg(draw_curves(history, panels=("score",))), "validation score over the epochs"),
-        drawing(to_svg(draw_curves(history, panels=("rate",))), "learning rate over the epochs"),
-    )
-    return section("Training", element("div", *panels, class_="curves"))
-
-
-def _spell(prefix: str, options: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Options as words: nested ones under dotted names, no value as a dash."""
-    for key, value in options.items():
-        if isinstance(value, Mapping):
-            yield from _spell(f"{prefix}{key}.", value)
-        elif isinstance(value, list | tuple):
-            yield f"{prefix}{key}", ", ".join(map(str, value)) or "–"
-        elif isinstance(value, bool):
-            yield f"{prefix}{key}", "true" if value else "false"
-        else:
-            yield f"{prefix}{key}", "–" if value is None or value == "" else str(value)

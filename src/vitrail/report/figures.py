@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -19,6 +19,25 @@ __all__ = ["History", "Panel", "draw_confusion", "draw_curves", "to_png", "to_sv
 History = Sequence[Mapping[str, float | int]]  # the rows of results.csv
 Panel = Literal["loss", "score", "rate"]
 WIDTHS: Mapping[Panel, float] = MappingProxyType({"loss": 4.2, "score": 4.2, "rate": 2.8})  # inches
+
+
+class Score(NamedTuple):
+    """How a task's score is told: 0.9861 as 98.61 %, or as it is."""
+
+    title: str
+    factor: float = 100.0
+    unit: str = " %"
+    lowest: bool = False  # is the best
+
+
+SCORES: Mapping[str, Score] = MappingProxyType(  # columns of results.csv behind val_, the first that there is
+    {
+        "map": Score("mean average precision"),
+        "accuracy": Score("accuracy"),
+        "bleu": Score("BLEU", unit=""),
+        "perplexity": Score("perplexity", factor=1.0, unit="", lowest=True),
+    }
+)
 STEPS = (1, 2, 5, 10)  # ticks at round numbers
 
 
@@ -51,17 +70,21 @@ def _draw_loss(axes: Axes, history: History) -> None:
 
 
 def _draw_score(axes: Axes, history: History) -> None:
-    """The accuracy, or the mean average precision where pictures have several labels."""
-    several = any("val_map" in row for row in history)
-    axes.set_title("Validation mean average precision" if several else "Validation accuracy", loc="left")
-    epochs, values = _draw_line(axes, history, "val_map" if several else "val_accuracy", color=BLUE)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
+    """What the task is judged by, with its best epoch."""
+    name = next((name for name in SCORES if any(f"val_{name}" in row for row in history)), "accuracy")
+    score = SCORES[name]
+    axes.set_title(f"Validation {score.title}", loc="left")
+    epochs, values = _draw_line(axes, history, f"val_{name}", color=BLUE)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{score.factor * value:.4g}{score.unit}"))
     if np.isfinite(values).any():
-        best = int(np.nanargmax(values))
+        best = int(np.nanargmin(values) if score.lowest else np.nanargmax(values))
         axes.plot(epochs[best], values[best], "o", color=BLUE, markersize=6)
-        axes.set_ylim(top=min(axes.get_ylim()[1], 1.02))
-        words = f"highest {100 * values[best]:.2f} %, epoch {epochs[best]:g}"
-        axes.text(0.98, 0.04, words, color=BLUE, ha="right", va="bottom", transform=axes.transAxes)
+        if not score.lowest:
+            axes.set_ylim(top=min(axes.get_ylim()[1], 1.02))
+        which = "lowest" if score.lowest else "highest"
+        words = f"{which} {score.factor * values[best]:.2f}{score.unit}, epoch {epochs[best]:g}"
+        place = {"y": 0.96, "va": "top"} if score.lowest else {"y": 0.04, "va": "bottom"}
+        axes.text(0.98, s=words, color=BLUE, ha="right", transform=axes.transAxes, **place)
 
 
 def _draw_rate(axes: Axes, history: History) -> None:

@@ -7,10 +7,12 @@ letter for letter, unless a letter was never seen in training: that is UNKNOWN, 
 The merges are learned by `tokenizers`, and applied here: each word once, then from a table.
 """
 
+import itertools
 import json
 import string
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from vitrail.errors import VitrailError
@@ -59,7 +61,7 @@ class BytePairs:
         model.train_from_iterator(split, trainer=trainer)
         learned = json.loads(model.to_str())["model"]
         pieces = sorted(learned["vocab"], key=learned["vocab"].__getitem__)
-        merges = [tuple(merge.split(" ")) if isinstance(merge, str) else tuple(merge) for merge in learned["merges"]]
+        merges = [(first, second) for first, second in learned["merges"]]
         return cls(pieces, merges, lower=lower, bytes=bytes)
 
     @classmethod
@@ -72,7 +74,9 @@ class BytePairs:
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise VitrailError(f'{where}: not a tokenizer of ours: its "format" must be "{FORMAT}"')
         if set(found) != {"format", "lower", "bytes", "pieces", "merges"}:
-            raise VitrailError(f"{where}: must have format, lower, bytes, pieces and merges, got {', '.join(sorted(map(str, found)))}")
+            raise VitrailError(
+                f"{where}: must have format, lower, bytes, pieces and merges, got {', '.join(sorted(map(str, found)))}"
+            )
         pieces, merges, lower, spelled = found["pieces"], found["merges"], found["lower"], found["bytes"]
         if not isinstance(lower, bool) or not isinstance(spelled, bool):
             raise VitrailError(f"{where}: lower and bytes must be true or false")
@@ -115,18 +119,15 @@ class BytePairs:
         """The pieces of a word between spaces, remembered."""
         if len(self.table) >= TABLE:
             self.table.clear()
-        found = self.table[word] = self.segment(word, best_pair)
+        found = self.table[word] = self.segment(word)
         return found
 
-    def segment(self, word: str, choose: "Callable[[list[str], dict[Pair, int]], int | None]") -> list[int]:
-        """The pieces of a word; `choose` says which of its neighbors to merge next."""
+    def segment(self, word: str, dropped: Callable[[], bool] | None = None) -> list[int]:
+        """The pieces of a word; a merge for which `dropped()` is true is passed over."""
         ids = list[int]()
         for part in split_word(word):
             for start in range(0, len(part), LONGEST_WORD):
-                letters = list(part[start : start + LONGEST_WORD])
-                while (where := choose(letters, self.ranks)) is not None:
-                    letters[where : where + 2] = [letters[where] + letters[where + 1]]
-                for piece in letters:
+                for piece in merge(part[start : start + LONGEST_WORD], self.ranks, dropped):
                     ids += self.spell(piece)
         return ids
 
@@ -164,8 +165,9 @@ def normalize(text: str, *, lower: bool = False) -> str:
     return " ".join(text.replace(SPACE, " ").split())
 
 
-def split_word(word: str) -> list[str]:
-    """▁ and the word, cut so that each punctuation mark stands alone: `end.` → ["▁end", "."], `"so` → ["▁", '"', "so"]."""
+@lru_cache(maxsize=1 << 17)
+def split_word(word: str) -> tuple[str, ...]:
+    """▁ and the word, cut so that each punctuation mark stands alone: `end.` → ▁end and ., `"so` → ▁ and " and so."""
     parts, run = list[str](), SPACE
     for letter in word:
         if letter in string.punctuation or unicodedata.category(letter).startswith("P"):
@@ -173,14 +175,29 @@ def split_word(word: str) -> list[str]:
             run = ""
         else:
             run += letter
-    return [*parts, run] if run else parts
+    return (*parts, run) if run else tuple(parts)
 
 
-def best_pair(letters: list[str], ranks: dict[Pair, int]) -> int | None:
-    """Where the neighbors stand that were merged earliest in training, the leftmost of equals; None: nothing to merge."""
-    best, where = len(ranks), None
-    for index in range(len(letters) - 1):
-        rank = ranks.get((letters[index], letters[index + 1]), best)
-        if rank < best:
-            best, where = rank, index
-    return where
+def merge(word: str, ranks: dict[Pair, int], dropped: Callable[[], bool] | None = None) -> list[str]:
+    """Letters put together: always the neighbors that were merged earliest in training, the leftmost of equals.
+
+    With `dropped` each possible merge is passed over where it says so, at every step anew; where all are, that is the end. It is
+    asked from the best on until one stays, which comes to the same as asking for all.
+    """
+    letters, never = list(word), len(ranks)
+    order = [ranks.get(pair, never) for pair in itertools.pairwise(letters)]
+    while order and (best := min(order)) < never:
+        where: int | None = order.index(best)
+        if dropped is not None and dropped():
+            others = sorted((rank, index) for index, rank in enumerate(order) if rank < never and index != where)
+            where = next((index for _, index in others if not dropped()), None)
+            if where is None:
+                break
+        assert where is not None
+        letters[where : where + 2] = [letters[where] + letters[where + 1]]
+        del order[where]
+        if where > 0:
+            order[where - 1] = ranks.get((letters[where - 1], letters[where]), never)
+        if where < len(order):
+            order[where] = ranks.get((letters[where], letters[where + 1]), never)
+    return letters

@@ -10,10 +10,10 @@ import random
 import numpy as np
 
 from vitrail.data.randomness import uniforms
-from vitrail.data.text.byte_pairs import BytePairs, Pair
+from vitrail.data.text.byte_pairs import BytePairs
 from vitrail.errors import VitrailError
 
-VARIANTS = 64  # of each word: enough that few sentences repeat, few enough that a table holds them
+VARIANTS = 16  # of each word: enough that few sentences repeat, few enough that a table holds them
 
 
 class Dropout:
@@ -25,25 +25,20 @@ class Dropout:
         self.tokenizer, self.rate, self.seed = tokenizer, rate, seed
         self.table: dict[tuple[str, int], list[int]] = {}
 
-    def encode(self, words: list[str], *, epoch: int, index: int) -> list[int]:
-        """The pieces of a text's words, `tokenizer.normalize(text).split()`."""
-        draws = uniforms(self.seed, epoch, np.array([index]), count=len(words))[0]
-        ids = list[int]()
-        for key in zip(words, (draws * VARIANTS).astype(np.int64).tolist(), strict=True):
-            ids += self.table.get(key) or self.look_up(*key)
-        return ids
-
-    def look_up(self, word: str, variant: int) -> list[int]:
-        generator = random.Random(f"{self.seed} {variant} {word}")  # of a text: by SHA-512, the same on every machine
-        found = self.table[word, variant] = self.tokenizer.segment(word, lambda *args: some_pair(*args, self.rate, generator))
+    def encode(self, texts: list[list[str]], *, epoch: int, indices: np.ndarray) -> list[list[int]]:
+        """The pieces of each text, given as words, `tokenizer.normalize(text).split()`; and by its number, which is all that a
+        text's draws depend on beside the seed and the epoch."""
+        most = max(map(len, texts), default=0)
+        draws = (uniforms(self.seed, epoch, indices, count=most) * VARIANTS).astype(np.int64).tolist()
+        found = list[list[int]]()
+        for words, variants in zip(texts, draws, strict=True):
+            ids = list[int]()
+            for key in zip(words, variants, strict=False):  # a short text leaves some over
+                ids += self.table.get(key) or self.look_up(*key)
+            found.append(ids)
         return found
 
-
-def some_pair(letters: list[str], ranks: dict[Pair, int], rate: float, generator: random.Random) -> int | None:
-    """As `best_pair`, but each candidate is passed over with probability `rate`; None where all are."""
-    best, where = len(ranks), None
-    for index in range(len(letters) - 1):
-        rank = ranks.get((letters[index], letters[index + 1]))
-        if rank is not None and rank < best and generator.random() >= rate:
-            best, where = rank, index
-    return where
+    def look_up(self, word: str, variant: int) -> list[int]:
+        draw = random.Random(f"{self.seed} {variant} {word}").random  # seeded by SHA-512 of the text: the same on every machine
+        found = self.table[word, variant] = self.tokenizer.segment(word, lambda: draw() < self.rate)
+        return found

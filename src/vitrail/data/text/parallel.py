@@ -16,7 +16,7 @@ from vitrail.data.text.skipped import Skipped
 from vitrail.data.text.toys import TOYS, make_toy
 from vitrail.errors import VitrailError, check_choice, suggestion
 
-NAMES = {**SYNONYMS, "dev": "val"}
+NAMES: dict[str, SplitName] = {**SYNONYMS, "dev": "val"}
 SHARE, MOST = 0.1, 1000  # of train, where val or test is missing
 FILE = re.compile(r"(?P<stem>.+?)\.(?P<language>[A-Za-z][A-Za-z_-]{1,9})(\.txt)?(\.gz)?")
 NO_LANGUAGES = {"txt", "gz", "md", "tsv", "csv", "json", "jsonl", "zip", "tar"}
@@ -58,8 +58,8 @@ class ParallelData:
 def open_parallel(data: str, source: str | None = None, target: str | None = None, *, seed: int = 0) -> ParallelData:
     """A built-in set or a folder; what it lacks of val and test is taken from train, 10 %, at most 1,000 pairs."""
     if data in TOYS:
-        splits = {name: Pairs(*make_toy(data, name)) for name in SPLITS}
-        return ParallelData(name=data, source="words", target=f"{data}_words", splits=splits)
+        made = {name: Pairs(*make_toy(data, name)) for name in SPLITS}
+        return ParallelData(name=data, source="words", target=f"{data}_words", splits=made)
     folder = Path(data).expanduser()
     if not folder.is_dir():
         raise VitrailError(
@@ -84,7 +84,7 @@ def open_parallel(data: str, source: str | None = None, target: str | None = Non
 def split_of(stem: str) -> SplitName | None:
     """Which split a file's first name means: train, training, val, valid, validation, dev, …, and all that begins with test."""
     stem = stem.lower()
-    return NAMES.get(stem) or ("test" if stem.startswith("test") else None)  # type: ignore[return-value]
+    return NAMES.get(stem) or ("test" if stem.startswith("test") else None)
 
 
 def find_files(folder: Path) -> dict[str, dict[str, Path]]:
@@ -129,7 +129,9 @@ def choose_stem(
     """Of several files for one split the one with the shortest name, then the first in the alphabet; none: None."""
     stems = [stem for stem, paths in files.items() if split_of(stem) == split and {source, target} <= paths.keys()]
     if not stems and split == "train":
-        raise VitrailError(f"the training text in {source} and in {target} must have the same name, such as train.{source} and train.{target}")
+        raise VitrailError(
+            f"the training text in {source} and in {target} must have the same name, such as train.{source} and train.{target}"
+        )
     stems.sort(key=lambda stem: (len(stem), stem))
     if len(stems) > 1:
         notes.append(f"{split} is {stems[0]}; not used: {', '.join(stems[1:])}")
@@ -140,7 +142,9 @@ def read_pairs(source: Path, target: Path, skipped: Skipped) -> Pairs:
     """Line by line; a pair with an empty line is left out and counted."""
     sources, targets = read_lines(source), read_lines(target)
     if len(sources) != len(targets):
-        raise VitrailError(f"{source} has {len(sources):,} lines, {target.name} has {len(targets):,}: they must translate each other line by line")
+        raise VitrailError(
+            f"{source} has {len(sources):,} lines, {target.name} has {len(targets):,}: they must translate each other line by line"
+        )
     kept = [(first, second) for first, second in zip(sources, targets, strict=True) if first and second]
     skipped.add("with an empty line", len(sources) - len(kept))
     return Pairs([first for first, _ in kept], [second for _, second in kept])

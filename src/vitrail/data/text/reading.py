@@ -22,6 +22,8 @@ def read_lines(path: Path) -> list[str]:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         number = content.count(b"\n", 0, error.start) + 1
-        raise VitrailError(f"{path}: line {number:,} is not UTF-8 text (byte 0x{content[error.start]:02x}); save it as UTF-8") from None
+        raise VitrailError(
+            f"{path}: line {number:,} is not UTF-8 text (byte 0x{content[error.start]:02x}); save it as UTF-8"
+        ) from None
     lines = [line.strip() for line in text.split("\n")]
     return lines[:-1] if lines[-1] == "" else lines  # what follows the last line feed is no line

@@ -26,7 +26,11 @@ def word_cross_entropy(
     any it is 0. The reduction "none" gives every position's loss, 0 where the target is `ignore`.
     """
     each = F.cross_entropy(
-        logits.flatten(0, -2).float(), targets.flatten().long(), ignore_index=ignore, label_smoothing=smoothing, reduction="none"
+        logits.flatten(0, -2).float(),
+        targets.flatten().long(),
+        ignore_index=ignore,
+        label_smoothing=smoothing,
+        reduction="none",
     )
     if reduction == "none":
         return each.view(targets.shape)

@@ -12,7 +12,7 @@ import torch
 
 from vitrail.data.randomness import uniforms
 from vitrail.errors import VitrailError
-from vitrail.learn.optim.schedule import warmup_cosine
+from vitrail.learn.optim.schedule import inverse_square_root, warmup_cosine
 from vitrail.learn.training.checkpoint import Found, find_checkpoint, list_shards
 from vitrail.learn.training.interruption import Interrupted, Interruption
 from vitrail.learn.training.plan import Plan as Plan
@@ -88,7 +88,7 @@ def fit(
                 task.model.train()
                 for batch in train.batches(progress.epoch, progress.batch):
                     middle = share_done(progress, plan, total) + (0.5 / total if plan.minutes is None else 0.0)
-                    progress.rate = progress.factor * plan.lr * warmup_cosine(middle, warmup=plan.warmup)
+                    progress.rate = progress.factor * plan.lr * rate_factor(plan, middle)
                     if world.size > 1:  # else all would drop the same units; and so nobody's generator need be saved
                         torch.manual_seed(_seed_of_step(plan.seed, progress.step, world.rank))
                     if plan.progressive < 1.0:
@@ -187,6 +187,15 @@ def _end_epoch(task: Task, validation: Batches, plan: Plan, progress: Progress, 
         f"val {score} {100 * metrics[score]:.2f} %{'  *' if better else ''}"
     )
     progress.epoch, progress.batch, progress.loss_sum = progress.epoch + 1, 0, 0.0
+
+
+def rate_factor(plan: Plan, done: float) -> float:
+    """Of the peak rate, at a share `done` of the run, as the plan's schedule has it."""
+    if plan.schedule == "cosine":
+        return warmup_cosine(done, warmup=plan.warmup)
+    if plan.schedule == "inverse_sqrt":
+        return inverse_square_root(done, warmup=plan.warmup)
+    return min(1.0, done / plan.warmup) if plan.warmup else 1.0
 
 
 def share_done(progress: Progress, plan: Plan, total: int) -> float:

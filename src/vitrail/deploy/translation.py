@@ -1,0 +1,93 @@
+"""A trained model as a function from sentences to their translations.
+
+b sentences, m tokens of the longest
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import torch
+
+from vitrail.data.text.batching import pad
+from vitrail.errors import VitrailError
+from vitrail.models.decoding.beam import beam_search
+from vitrail.models.purpose import purpose_of
+from vitrail.special_tokens import END, UNKNOWN
+
+LONGER = 50  # tokens that a translation may have more than its source  [Vaswani+ 2017, section 6.1]
+LONGEST = 256  # tokens, of a model that does not say
+
+
+class Translated(NamedTuple):
+    """A translation, and what a person should know of it."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+class Translation:
+    """`translate(sentence)` gives [{"translation_text": ...}], as Hugging Face's pipeline does; a list of sentences gives a list
+    of such rows. Words never seen in training are guessed from their letters, and a sentence that is too long is cut: `stream` says
+    where that happened."""
+
+    def __init__(self, model: Any) -> None:
+        if purpose_of(model) != "translate":
+            raise VitrailError(f"this model does not translate: it is of the kind {model.architecture}")
+        if model.tokenizer is None:
+            raise VitrailError("this model has no tokenizer: it cannot read text")
+        self.model, self.tokenizer = model.eval(), model.tokenizer
+        self.longest = int(getattr(model.config, "longest", LONGEST))
+
+    def __call__(self, sentences: str | Sequence[str], *, beams: int = 5, batch: int = 32) -> list[dict[str, str]]:
+        given = [sentences] if isinstance(sentences, str) else sentences
+        return [{"translation_text": answer.text} for answer in self.stream(given, beams=beams, batch=batch)]
+
+    def stream(self, sentences: Iterable[str], *, beams: int = 5, batch: int = 32) -> Iterator[Translated]:
+        """Answers one by one, in the order of the sentences, of which `batch` are read at a time. Nothing gives nothing."""
+        if beams < 1 or batch < 1:
+            raise VitrailError(f"beams and batch must be at least 1, got {beams} and {batch}")
+        source = iter(sentences)
+        while group := list(islice(source, batch)):
+            yield from self.translate(group, beams=beams)
+
+    def translate(self, sentences: Sequence[str], *, beams: int) -> list[Translated]:
+        """All of them in one batch."""
+        rows = [self.read(sentence) for sentence in sentences]
+        full = [number for number, (ids, _) in enumerate(rows) if len(ids) > 1]  # more than END
+        answers = [Translated("", notes) for _, notes in rows]
+        if full:
+            for number, text in zip(full, self.write([rows[number][0] for number in full], beams=beams), strict=True):
+                answers[number] = Translated(text, rows[number][1])
+        return answers
+
+    def read(self, sentence: str) -> tuple[list[int], tuple[str, ...]]:
+        """The model's source, its words and END, and what was done to it."""
+        ids = self.tokenizer.encode(sentence)
+        notes = []
+        if unknown := ids.count(UNKNOWN):
+            notes.append(f"{unknown} of {len(ids)} tokens were never seen in training")
+        if len(ids) >= self.longest:
+            notes.append(f"cut: {len(ids)} tokens, the model reads {self.longest - 1}")
+        return [*ids[: self.longest - 1], END], tuple(notes)
+
+    def write(self, sources: list[list[int]], *, beams: int) -> list[str]:
+        """Beam search over a batch of sources."""
+        device = next(self.model.parameters()).device
+        ids = pad(sources).to(device)  # b m
+        longest = min(self.longest, ids.shape[1] + LONGER)
+        with torch.inference_mode():
+            found = beam_search(self.model, ids, beams=beams, longest=longest).ids
+        return [self.tokenizer.decode(row) for row in found.tolist()]
+
+    def translate_all(self, sentences: Sequence[str], *, beams: int, batch: int) -> list[str]:
+        """Many sentences, those of about the same length together; the answers in the order of the sentences."""
+        rows = [self.read(sentence)[0] for sentence in sentences]
+        order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
+        answers = [""] * len(rows)
+        for start in range(0, len(order), batch):
+            some = [number for number in order[start : start + batch] if len(rows[number]) > 1]
+            if some:
+                for number, text in zip(some, self.write([rows[number] for number in some], beams=beams), strict=True):
+                    answers[number] = text
+        return answers

@@ -1,0 +1,138 @@
+"""Options without `auto` for tasks about text, and their model and tokenizer: what translating and language modeling share."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.errors import VitrailError, check_choice
+from vitrail.files import write_whole
+from vitrail.jobs.machine import check_precision, choose_device
+from vitrail.jobs.options import TrainOptions
+from vitrail.jobs.planning import describe_length, real, whole
+from vitrail.jobs.recipes import TEXT_RECIPES, choose_text_recipe
+from vitrail.jobs.settling import PARTS, check_shard, choose_parts, spread
+from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.models.catalogue import build_model, count_parameters, create_model, model_config
+from vitrail.models.folder import TOKENIZER, load, read_tokenizer
+from vitrail.models.purpose import Purpose, purpose_of
+
+VOCABULARIES = {2_000: 500, 20_000: 2_000, 1_000_000: 8_000}  # sentences, at most -> pieces
+LARGEST_VOCABULARY = 32_000
+LONGEST = 256  # tokens of a sentence
+STEPS = 8  # an epoch has at least so many, where the text is long enough
+
+
+def load_trained(options: TrainOptions, *, purposes: Sequence[Purpose]) -> Any:
+    """The model of --weights, which must be of the task's kind and have its tokenizer; None without --weights."""
+    if options.weights is None:
+        return None
+    loaded = load(options.weights)
+    if purpose_of(loaded) not in purposes:
+        raise VitrailError(f"{options.weights}: a model of the kind {loaded.architecture} does not fit --task {options.task}")
+    if loaded.tokenizer is None:
+        raise VitrailError(f"{options.weights}: has no {TOKENIZER}, without which its words mean nothing")
+    return loaded
+
+
+def settle_text(
+    options: TrainOptions, *, sentences: int, model: str, purposes: Sequence[Purpose], loaded: Any = None
+) -> TrainOptions:
+    """The same options with every `auto` of them replaced, but for `batch_tokens`. `model` is what `auto` chooses; `sentences`
+    are those to learn from; `loaded` is what --weights brought."""
+    choices: dict[str, Any] = {"device": choose_device(options.device)}
+    check_precision(options.precision, choices["device"])
+    if options.shard:
+        raise VitrailError(f"--shard is for models of pictures: --task {options.task} cannot divide its model")
+    if loaded is None:
+        choices["model"] = model if options.model == "auto" else options.model
+        config = model_config(choices["model"])[1]
+        with torch.device("meta"):
+            if purpose_of(create_model(choices["model"])) not in purposes:
+                raise VitrailError(f"--model {choices['model']} does not fit --task {options.task}; {model} does")
+        choices |= choose_parts(options, choices["model"], config)
+        if options.vocabulary == "auto":
+            choices["vocabulary"] = next((n for most, n in VOCABULARIES.items() if sentences <= most), LARGEST_VOCABULARY)
+        if options.longest == "auto":
+            choices["longest"] = LONGEST
+    else:
+        choices |= {"vocabulary": loaded.vocabulary, "lower": loaded.tokenizer.lower}
+        choices["longest"] = getattr(loaded.config, "longest", LONGEST)
+    name = choices["recipe"] = (
+        choose_text_recipe(sentences, trained=loaded is not None) if options.recipe == "auto" else options.recipe
+    )
+    recipe = TEXT_RECIPES[check_choice("recipe for text", name, TEXT_RECIPES)]
+    for field in fields(recipe):
+        if field.name not in ("lr", "batch_tokens") and getattr(options, field.name) == "auto":
+            choices[field.name] = getattr(recipe, field.name)
+    if options.task == "language" and options.smoothing == "auto":
+        choices["smoothing"] = 0.0  # perplexity is about the probabilities themselves
+    if options.lr is None:
+        choices["lr"] = recipe.lr
+    settled = replace(options, **choices)
+    check_shard(settled)
+    return settled
+
+
+def settle_batch(options: TrainOptions, tokenizer: BytePairs, texts: Sequence[str]) -> TrainOptions:
+    """`batch_tokens` too: the recipe's, but at least eight steps an epoch, and room for one sentence. `texts` are learned from."""
+    if options.batch_tokens != "auto":
+        return options
+    some = [len(tokenizer.encode(texts[number])) + 1 for number in spread(len(texts), 1000)]
+    total = sum(some) / len(some) * len(texts)
+    fitting = max(int(total / STEPS), *(2 * length for length in some), 16)
+    return replace(options, batch_tokens=min(TEXT_RECIPES[options.recipe].batch_tokens, fitting))
+
+
+def make_tokenizer(lines: Iterable[str], options: TrainOptions, *, loaded: Any, begun: Path | None) -> BytePairs:
+    """The run's own if it has begun, that of --weights, or a new one learned from `lines`."""
+    if begun is not None:
+        found: BytePairs = read_tokenizer(begun / TOKENIZER)
+        return found
+    if loaded is not None:
+        known: BytePairs = loaded.tokenizer
+        return known
+    return BytePairs.train(lines, whole(options.vocabulary), options.lower)
+
+
+def keep_tokenizer(tokenizer: BytePairs, folder: Path) -> None:
+    write_whole(folder / TOKENIZER, tokenizer.to_json() + "\n")
+
+
+def prepare_words(options: TrainOptions, tokenizer: BytePairs, loaded: Any, **more: Any) -> Any:
+    """A new model for the tokenizer's vocabulary, or the loaded one with the recipe's dropout. `more` are fields of its config."""
+    torch.manual_seed(options.seed)
+    if loaded is not None:
+        model = build_model(loaded.architecture, replace(loaded.config, dropout=real(options.dropout)))
+        model.load_state_dict(loaded.state_dict())
+        model.preprocessing = loaded.preprocessing
+    else:
+        config = model_config(options.model)[1]
+        chosen = {name: getattr(options, name) for name in (*PARTS, "dropout", "longest") if hasattr(config, name)}
+        model = create_model(options.model, vocabulary=len(tokenizer), **chosen, **more)
+    model.tokenizer = tokenizer
+    if options.checkpointing:
+        set_checkpointing(model)
+    return model.to(options.device)
+
+
+def set_checkpointing(model: Any) -> None:
+    parts = [part for part in model.children() if hasattr(part, "checkpointing")]
+    if not parts:
+        raise VitrailError(f"--checkpointing: a model of the kind {model.architecture} has no blocks to compute twice")
+    for part in parts:
+        part.checkpointing = True
+
+
+def describe_words(options: TrainOptions, model: Any, folder: Path, bar: ProgressBar) -> None:
+    """The lines about the model and how it learns."""
+    name = options.model if options.weights is None else f"weights of {options.weights}"
+    cased = ", lower case" if model.tokenizer.lower else ""
+    bar.say(f"{name}: {count_parameters(model):,} parameters, a vocabulary of {len(model.tokenizer):,}{cased}")
+    rate = real(options.lr)
+    long = describe_length(options)
+    bar.say(f"recipe {options.recipe}: {long}, batches of {options.batch_tokens:,} tokens, lr {rate:g} on {options.device}")
+    bar.say(f"writing to {folder}")

@@ -1,0 +1,36 @@
+"""What a model is for: what it reads and what it answers with decide which task scores it and what its card says."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal
+
+from vitrail.models.catalogue import ARCHITECTURES
+
+Purpose = Literal["classify", "features", "translate", "language", "fill", "caption", "igpt"]
+
+# Hugging Face's names of these.
+PIPELINES: Mapping[Purpose, str] = MappingProxyType(
+    {
+        "classify": "image-classification",
+        "features": "image-feature-extraction",
+        "translate": "translation",
+        "language": "text-generation",
+        "fill": "fill-mask",
+        "caption": "image-to-text",
+        "igpt": "unconditional-image-generation",
+    }
+)
+
+
+def purpose_of(model: Any) -> Purpose:
+    """By what it takes (see the catalogue); of text, whether it reads one sentence before it writes another."""
+    takes = ARCHITECTURES[model.architecture].takes
+    if takes == "pictures":
+        return "classify" if model.num_classes else "features"
+    if takes == "captions":
+        return "caption"
+    if takes == "pixels":
+        return "igpt"
+    if hasattr(model, "encode"):
+        return "translate"
+    return "language" if model.config.causal else "fill"
