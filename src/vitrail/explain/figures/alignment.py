@@ -18,10 +18,12 @@ LONGEST = 16  # letters of a word that are shown
 SLANT = 55  # degrees, of the words above
 
 
-def draw_alignment(weights: Float[Tensor, "n m"], source: Sequence[str], target: Sequence[str]) -> Figure:
+def draw_alignment(
+    weights: Float[Tensor, "n m"], source: Sequence[str], target: Sequence[str], *, highest: float | None = None
+) -> Figure:
     """The source's words above, the words written at the left; the bluer a cell, the more of the source's word was read.
 
-    The scale begins at 0 and ends at the largest share there is.
+    The scale begins at 0 and ends at the largest share there is, or at `highest`, which several figures may share.
     """
     numbers = weights.double().cpu().numpy()
     above, beside = ([shorten(word, LONGEST) for word in words] for words in (source, target))
@@ -32,7 +34,7 @@ def draw_alignment(weights: Float[Tensor, "n m"], source: Sequence[str], target:
     climb, lean = math.sin(math.radians(SLANT)), math.cos(math.radians(SLANT))
     top = 0.62 + letter * longest(above) * climb
     across, down = side * len(above), side * len(beside)
-    limit = end_of_scale(weights)
+    limit = end_of_scale(weights) if highest is None else highest
     with house_style():
         sheet = Sheet(max(left + across + letter * longest(above) * lean + 0.1, 3.4), top + down + 0.1)
         sheet.ramp(0.1, 0.2, 1.8, (0.0, limit), "share of attention, each row sums to 1", labels=scale_words(limit))
