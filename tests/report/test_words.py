@@ -56,10 +56,11 @@ def test_sentences_to_show_can_be_read():
 
 
 def test_a_pronoun_needs_words_before_it():
-    assert find_pronoun("It was the animal".split()) is None
-    assert find_pronoun("The animal did not cross because It was tired".split()) == 6
-    assert find_query("a dog sleeps".split()) == 2
-    assert find_query("She saw a dog".split()) == 0  # the longest, not the pronoun
+    assert find_pronoun(["It", "was", "the", "animal"]) is None
+    assert find_pronoun(["The", "animal", "did", "not", "cross", "because", "It", "was", "tired"]) == 6
+    assert find_query(["a", "dog", "sleeps"]) == 2
+    assert find_query(["She", "saw", "a", "dog"]) == 0  # the longest, not the pronoun
+    assert find_query(["<begin>", "a", "dog", "<end>"]) == 2
     assert find_query([]) == 0
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from vitrail.special_tokens import SPECIAL_TOKENS
+
 # Of the third person, in a few languages; those that are articles too ("die", "la") are left out.
 PRONOUNS = frozenset(
     {
@@ -20,6 +22,8 @@ def find_pronoun(words: Sequence[str]) -> int | None:
 
 
 def find_query(words: Sequence[str]) -> int:
-    """A word to begin with: that pronoun, or else the longest word, the first of equals."""
+    """A word to begin with: that pronoun, or else the longest word, the first of equals; <begin> and <end> are none."""
     pronoun = find_pronoun(words)
-    return max(range(len(words)), key=lambda place: len(words[place]), default=0) if pronoun is None else pronoun
+    if pronoun is not None:
+        return pronoun
+    return max(range(len(words)), key=lambda place: len(words[place]) if words[place] not in SPECIAL_TOKENS else 0, default=0)

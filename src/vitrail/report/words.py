@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
 from vitrail.errors import VitrailError
 from vitrail.explain.alignment import aligning_layer, alignment
 from vitrail.explain.figures.alignment import draw_alignment, end_of_scale
+from vitrail.explain.figures.similarity import spread
 from vitrail.explain.figures.words import draw_reading, draw_word_heads, draw_words
 from vitrail.explain.pronouns import find_pronoun, find_query
 from vitrail.explain.words import NAMES, to_words, word_look
@@ -109,7 +109,7 @@ def choose_pairs(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Three of those with a source that is neither short nor long, evenly chosen; else the shortest."""
     fit = [pair for pair in pairs if SHORTEST <= len(pair[0].split()) <= LONGEST]
     fit = fit or sorted(pairs, key=lambda pair: len(pair[0].split()))[:SHOWN]
-    return [fit[place] for place in np.unique(np.linspace(0, len(fit) - 1, min(SHOWN, len(fit))).astype(int)).tolist()]
+    return [fit[place] for place in spread(len(fit), SHOWN).tolist()]
 
 
 def choose_with_pronoun(pairs: Sequence[tuple[str, str]]) -> tuple[str, str]:
