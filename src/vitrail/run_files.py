@@ -17,7 +17,7 @@ from vitrail.errors import VitrailError
 T = TypeVar("T")
 State = Literal["finished", "interrupted", "running?", "broken"]
 TRACES = ("machine.yaml", "results.csv", "state", "last", "best")  # one of them beside config.yaml makes a folder a run
-SCORES = ("map", "accuracy")  # what chooses the best epoch, the first that a run has
+SCORES = ("map", "accuracy", "bleu", "likelihood")  # what chooses the best epoch, the first that a run has
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")  # tensors of a model that are no parameters
 SIGN_OF_LIFE = 300.0  # seconds: a run writes something every two minutes, or at the end of a validation
 
@@ -180,8 +180,14 @@ def best_of(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def score_words(split: str, metric: str, value: float) -> str:
-    """`test accuracy 98.61 %`: the line that training ends with."""
-    return f"{split} {'mAP' if metric == 'map' else metric} {100 * value:.2f} %"
+    """`test accuracy 98.61 %`: the line that training ends with. BLEU is told as from 0 to 100, a perplexity as it is."""
+    if metric == "perplexity":
+        return f"{split} perplexity {value:.2f}"
+    return (
+        f"{split} BLEU {100 * value:.2f}"
+        if metric == "bleu"
+        else f"{split} {'mAP' if metric == 'map' else metric} {100 * value:.2f} %"
+    )
 
 
 def read_table(path: Path) -> dict[Any, Any]:

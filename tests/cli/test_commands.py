@@ -13,7 +13,7 @@ import yaml
 from PIL import Image
 
 import vitrail as vt
-from vitrail.cli.words import translate
+from vitrail.cli.words import spell_words
 from vitrail.data.digits import open_digits
 
 pytestmark = pytest.mark.usefixtures("digits_run", "quick_report")  # in this order: one whole report is enough
@@ -126,22 +126,22 @@ def test_options_in_every_spelling(command, arrays, tmp_path):
     ],
 )
 def test_words_become_options(words, plain):
-    assert translate(["train", *words]) == ["train", *plain]
+    assert spell_words(["train", *words]) == ["train", *plain]
 
 
 def test_a_file_with_an_equals_sign_is_a_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "seed=1.png").touch()
-    assert translate(["predict", "run", "seed=1.png"]) == ["predict", "run", "seed=1.png"]
+    assert spell_words(["predict", "run", "seed=1.png"]) == ["predict", "run", "seed=1.png"]
 
 
 def test_options_win_over_config(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text("data: digits\nminutes: 3\nlr: 1e-3\nimage-size: [8, 8]\nflip: false\ncompile: false\nweights: null\n")
-    assert translate(["train", "--config", str(path), "lr=2"]) == [
+    assert spell_words(["train", "--config", str(path), "lr=2"]) == [
         "train", "--lr=2", "--data=digits", "--minutes=3", "--image-size", "8", "8", "--no-flip",
     ]  # fmt: skip
-    assert "--minutes=3" not in translate(["train", f"--config={path}", "--epochs", "2"]), "another way to say how long"
+    assert "--minutes=3" not in spell_words(["train", f"--config={path}", "--epochs", "2"]), "another way to say how long"
 
 
 def test_config_repeats_a_run_bit_for_bit(command, arrays, tmp_path):

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from vitrail.cli.app import app
-from vitrail.cli.words import OPTIONS, SWITCHES, translate
+from vitrail.cli.words import OPTIONS, SWITCHES, spell_words
 from vitrail.version import __version__
 
 NO_TORCH = (
@@ -59,7 +59,7 @@ def test_every_verb_has_help_with_examples_that_parse(verb, command):
         words = shlex.split(example)[1:]
         assert words[0] == verb
         if "--config" not in words:  # that file does not exist here
-            app.parse_args(translate(words), exit_on_error=False, print_error=False)
+            app.parse_args(spell_words(words), exit_on_error=False, print_error=False)
 
 
 def test_the_parser_of_words_knows_every_verb_option_and_switch():

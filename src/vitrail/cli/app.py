@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from vitrail.cli import check, evaluate, explain, models, predict, runs, studio, train
-from vitrail.cli.words import given_options, one_line, translate
+from vitrail.cli import check, evaluate, explain, models, predict, runs, studio, train, translate
+from vitrail.cli.words import given_options, one_line, spell_words
 from vitrail.errors import VitrailError
 from vitrail.version import __version__
 
@@ -19,6 +19,8 @@ EPILOGUE = """Examples:
   vitrail train --data pictures/ --minutes 10     train on a folder, one subfolder a class
   vitrail predict runs/classify/digits a.png      what is it?
   vitrail explain runs/classify/digits a.png --out look/     and why? a page of maps and figures
+  vitrail train --task translate --data pairs/    train.de and train.en: learn to translate
+  vitrail translate runs/translate/pairs "..."    and do it
   vitrail models "vit*"                           what can be built
 """
 
@@ -34,6 +36,7 @@ app = App(
 app.command(train.train, name="train", help_epilogue=train.EXAMPLES)
 app.command(evaluate.evaluate, name="eval", help_epilogue=evaluate.EXAMPLES)
 app.command(predict.predict, name="predict", help_epilogue=predict.EXAMPLES)
+app.command(translate.translate, name="translate", help_epilogue=translate.EXAMPLES)
 app.command(explain.explain, name="explain", help_epilogue=explain.EXAMPLES)
 app.command(check.check, name="check", help_epilogue=check.EXAMPLES)
 app.command(runs.runs, name="runs", help_epilogue=runs.EXAMPLES)
@@ -51,7 +54,7 @@ def run(words: list[str]) -> int:
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
-        plain = translate(words)
+        plain = spell_words(words)
         command, bound, unparsed = app.parse_args(plain, exit_on_error=False, print_error=False)
         extra = {"given": given_options(plain)} if "given" in unparsed else {}
         found = command(*bound.args, **bound.kwargs, **extra)

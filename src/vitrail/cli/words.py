@@ -14,6 +14,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "train": (*(field.name for field in fields(TrainOptions)), "config"),
     "eval": tuple(field.name for field in fields(EvalOptions)),
     "predict": ("json", "top_k"),
+    "translate": ("beams", "batch", "json"),
     "explain": tuple(field.name for field in fields(ExplainOptions)),
     "check": ("fix", "out", "json", "workers", "seed"),
     "runs": ("sort", "best", "json"),
@@ -23,10 +24,11 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 SWITCHES = frozenset(
     {"checkpointing", "compile", "flip", "json", "lower", "masked", "open", "resume", "shard", "tensorboard"}
 )  # options without a value
+SENTENCES = frozenset({"translate"})  # verbs whose words may be any text, E=mc² too
 ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)
 
 
-def translate(words: list[str]) -> list[str]:
+def spell_words(words: list[str]) -> list[str]:
     """Plain `--option value` words. Left alone: the value of an option, and words with = that name an existing file."""
     if not words or words[0] not in OPTIONS:
         return words
@@ -39,6 +41,9 @@ def translate(words: list[str]) -> list[str]:
             out.append(word)
             continue
         name = plain_name(match[1])
+        if name not in known and verb in SENTENCES:
+            out.append(word)
+            continue
         if name not in known:
             raise VitrailError(f'unknown option "{match[1]}" of {verb}{suggestion(name, known)}')
         out += spell(name, match[2])

@@ -4,7 +4,6 @@ b sentences, m tokens of the longest
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
@@ -47,9 +46,17 @@ class Translation:
         """Answers one by one, in the order of the sentences, of which `batch` are read at a time. Nothing gives nothing."""
         if beams < 1 or batch < 1:
             raise VitrailError(f"beams and batch must be at least 1, got {beams} and {batch}")
-        source = iter(sentences)
-        while group := list(islice(source, batch)):
+        group = list[str]()
+        try:
+            for sentence in sentences:
+                group.append(sentence)
+                if len(group) == batch:
+                    yield from self.translate(group, beams=beams)
+                    group = []
+        except VitrailError:  # of who reads them: what was read before is answered
             yield from self.translate(group, beams=beams)
+            raise
+        yield from self.translate(group, beams=beams)
 
     def translate(self, sentences: Sequence[str], *, beams: int) -> list[Translated]:
         """All of them in one batch."""
@@ -79,15 +86,3 @@ class Translation:
         with torch.inference_mode():
             found = beam_search(self.model, ids, beams=beams, longest=longest).ids
         return [self.tokenizer.decode(row) for row in found.tolist()]
-
-    def translate_all(self, sentences: Sequence[str], *, beams: int, batch: int) -> list[str]:
-        """Many sentences, those of about the same length together; the answers in the order of the sentences."""
-        rows = [self.read(sentence)[0] for sentence in sentences]
-        order = sorted(range(len(rows)), key=lambda number: len(rows[number]))
-        answers = [""] * len(rows)
-        for start in range(0, len(order), batch):
-            some = [number for number in order[start : start + batch] if len(rows[number]) > 1]
-            if some:
-                for number, text in zip(some, self.write([rows[number] for number in some], beams=beams), strict=True):
-                    answers[number] = text
-        return answers

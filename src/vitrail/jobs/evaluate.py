@@ -12,11 +12,14 @@ from vitrail.jobs.trades import find_trade
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.run_folder import CONFIG
 from vitrail.models.folder import find, load
+from vitrail.models.purpose import Purpose, purpose_of
 from vitrail.records import from_record
 from vitrail.run_files import score_words
 
 METRICS, PREDICTIONS, REPORT = "metrics.json", "predictions.csv", "report.html"
-HEADLINES = ("map", "accuracy")  # the metric to end with, the first that there is
+HEADLINES = ("map", "accuracy", "bleu", "perplexity")  # the metric to end with, the first that there is
+
+TASKS: Mapping[Purpose, str] = {"translate": "translate", "language": "language", "fill": "language"}  # what scores them
 
 
 def headline(split: str, metrics: Mapping[str, float]) -> str:
@@ -41,7 +44,7 @@ def run_evaluation(run: str, options: EvalOptions, *, quiet: bool = False) -> di
     if not 0 <= options.bad_files <= 1:
         raise VitrailError(f"--bad-files must be a share from 0 to 1, got {options.bad_files}")
     model, trained = load(run), training_options(run)
-    task = "classify" if trained is None else trained.task
+    task = TASKS.get(purpose_of(model), "classify") if trained is None else trained.task
     return find_trade(task).evaluate(run, model, trained, options, ProgressBar(quiet=quiet))
 
 

@@ -39,11 +39,11 @@ def load_trained(options: TrainOptions, *, purposes: Sequence[Purpose]) -> Any:
 
 
 def settle_text(
-    options: TrainOptions, *, sentences: int, model: str, purposes: Sequence[Purpose], loaded: Any = None
+    options: TrainOptions, *, sentences: int, model: str, purposes: Sequence[Purpose], loaded: Any = None, **known: Any
 ) -> TrainOptions:
     """The same options with every `auto` of them replaced, but for `batch_tokens`. `model` is what `auto` chooses; `sentences`
-    are those to learn from; `loaded` is what --weights brought."""
-    choices: dict[str, Any] = {"device": choose_device(options.device)}
+    are those to learn from; `loaded` is what --weights brought; `known` are options that the data has decided."""
+    choices: dict[str, Any] = {"device": choose_device(options.device), **known}
     check_precision(options.precision, choices["device"])
     if options.shard:
         raise VitrailError(f"--shard is for models of pictures: --task {options.task} cannot divide its model")
@@ -127,7 +127,7 @@ def set_checkpointing(model: Any) -> None:
         part.checkpointing = True
 
 
-def describe_words(options: TrainOptions, model: Any, folder: Path, bar: ProgressBar) -> None:
+def describe_model(options: TrainOptions, model: Any, folder: Path, bar: ProgressBar) -> None:
     """The lines about the model and how it learns."""
     name = options.model if options.weights is None else f"weights of {options.weights}"
     cased = ", lower case" if model.tokenizer.lower else ""
@@ -136,3 +136,4 @@ def describe_words(options: TrainOptions, model: Any, folder: Path, bar: Progres
     long = describe_length(options)
     bar.say(f"recipe {options.recipe}: {long}, batches of {options.batch_tokens:,} tokens, lr {rate:g} on {options.device}")
     bar.say(f"writing to {folder}")
+    bar.unit = "sentences"

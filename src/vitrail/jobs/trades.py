@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vitrail.learn.training.task import Batches, Task
     from vitrail.learn.training.world import World
 
-Topic = Literal["pictures", "text"]
+Topic = Literal["pictures", "text", "translation", "language models"]
 
 
 class Trade(Protocol):
@@ -73,6 +73,8 @@ class Entry(NamedTuple):
 TRADES: Mapping[str, Entry] = MappingProxyType(
     {
         "classify": Entry("vitrail.jobs.classifying:Classifying", ("pictures",)),
+        "translate": Entry("vitrail.jobs.translating:Translating", ("text", "translation")),
+        "language": Entry("vitrail.jobs.language_modeling:ModelingLanguage", ("text", "language models")),
     }
 )
 
@@ -86,11 +88,9 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
                 "progressive",
             }
         ),
-        "text": frozenset(
-            {
-                "source", "target", "vocabulary", "lower", "longest", "batch_tokens", "dropout", "merge_dropout", "beams", "masked",
-            }
-        ),
+        "text": frozenset({"vocabulary", "lower", "longest", "batch_tokens", "dropout", "merge_dropout"}),
+        "translation": frozenset({"source", "target", "beams"}),
+        "language models": frozenset({"masked"}),
     }
 )  # fmt: skip
 

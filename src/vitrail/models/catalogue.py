@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from vitrail.errors import VitrailError, suggestion
-from vitrail.models import gcnn, gsa, language, resnet, transformer, vit
+from vitrail.models import gcnn, gsa, language, mask_predict, resnet, transformer, vit
 from vitrail.models.features import FeatureMaps
 from vitrail.records import from_record, to_record
 
@@ -33,6 +33,7 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
         "gcnn": Architecture(gcnn.GCNNConfig, gcnn.build_gcnn),
         "transformer": Architecture(transformer.TransformerConfig, transformer.build_transformer, "text"),
         "language": Architecture(language.LanguageConfig, language.build_language, "text"),
+        "mask_predict": Architecture(mask_predict.MaskPredictConfig, mask_predict.build_mask_predict, "text"),
     }
 )
 
@@ -44,6 +45,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "gcnn": gcnn.PRESETS,
         "transformer": transformer.PRESETS,
         "language": language.PRESETS,
+        "mask_predict": mask_predict.PRESETS,
     }
 )
 MODELS: Mapping[str, tuple[str, Any]] = MappingProxyType(

@@ -71,7 +71,8 @@ def describe(model: Any) -> dict[str, Any]:
 
 def model_tokenizer(model: Any) -> Any:
     """What makes numbers of text for a model; None for one that reads none, or has not got any yet."""
-    return getattr(model, "tokenizer", None)
+    found = getattr(model, "tokenizer", None)
+    return found if hasattr(found, "to_json") else None  # a picture's is a layer
 
 
 def load(source: str | Path) -> Any:
@@ -101,6 +102,8 @@ def load(source: str | Path) -> Any:
         model.labels = None if config["labels"] is None else tuple(config["labels"])
         model.multi_label = config.get("multi_label", False)  # the key came after the first folders of this format
     if config.get("tokenizer") is not None:
+        if not hasattr(model, "vocabulary"):
+            raise VitrailError(f"{what}: a model of the kind {model.architecture} reads no text: it has no tokenizer")
         model.tokenizer = read_tokenizer(folder / TOKENIZER)
     check_fit(model, what=what)
     fill(model, tensors, what=str(folder / WEIGHTS))

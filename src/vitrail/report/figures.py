@@ -83,8 +83,8 @@ def _draw_score(axes: Axes, history: History) -> None:
             axes.set_ylim(top=min(axes.get_ylim()[1], 1.02))
         which = "lowest" if score.lowest else "highest"
         words = f"{which} {score.factor * values[best]:.2f}{score.unit}, epoch {epochs[best]:g}"
-        place = {"y": 0.96, "va": "top"} if score.lowest else {"y": 0.04, "va": "bottom"}
-        axes.text(0.98, s=words, color=BLUE, ha="right", transform=axes.transAxes, **place)
+        height, side = (0.96, "top") if score.lowest else (0.04, "bottom")
+        axes.text(0.98, height, words, color=BLUE, ha="right", va=side, transform=axes.transAxes)
 
 
 def _draw_rate(axes: Axes, history: History) -> None:

@@ -12,22 +12,13 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from vitrail.files import write_whole
+from vitrail.learn.metrics.bleu import LengthGroup
 from vitrail.rendering import BLUE, INK, house_style, to_svg
 from vitrail.report.page import Markup, contents, drawing, element, page, section
 from vitrail.report.run_parts import show_commands, show_curves, show_header, show_options
 
 EACH = 7  # best and worst sentences; the rest of TWENTY is drawn evenly from all
 TWENTY = 20
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LengthScore:
-    """BLEU of the sentences of some lengths."""
-
-    shortest: int  # words of the source
-    longest: int
-    count: int
-    bleu: float  # in [0, 1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +34,7 @@ class TranslationReport:
     references: Sequence[str]
     hypotheses: Sequence[str]
     scores: Sequence[float]
-    lengths: Sequence[LengthScore] = ()
+    lengths: Sequence[LengthGroup] = ()
     skipped: str = ""
     commands: Mapping[str, str] = field(default_factory=dict)
     configuration: Mapping[str, object] = field(default_factory=dict)
@@ -119,14 +110,14 @@ SECTIONS: tuple[Callable[[TranslationReport], list[Markup]], ...] = (
 )  # fmt: skip
 
 
-def draw_lengths(lengths: Sequence[LengthScore]) -> Figure:
+def draw_lengths(lengths: Sequence[LengthGroup]) -> Figure:
     """A bar for each range of lengths."""
     with house_style():
         figure = Figure(figsize=(6.4, 2.9), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
         axes = figure.subplots()
         names = [str(one.shortest) if one.shortest == one.longest else f"{one.shortest}–{one.longest}" for one in lengths]
-        bars = axes.bar(names, [100 * one.bleu for one in lengths], color=BLUE)
-        axes.bar_label(bars, [f"{one.count:,}" for one in lengths], color=INK, padding=2)
+        bars = axes.bar(names, [one.score for one in lengths], color=BLUE)
+        axes.bar_label(bars, [f"{one.sentences:,}" for one in lengths], color=INK, padding=2)
         axes.set_xlabel("words of the source")
         axes.set_ylabel("BLEU")
         axes.margins(y=0.15)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from vitrail.models.decoding import beam_search, greedy
-from vitrail.models.decoding.largest import largest
+from vitrail.models.decoding.largest import first_largest, largest
 from vitrail.special_tokens import BEGIN, END, MASK, PAD
 
 A, B, C = 5, 6, 7
@@ -125,7 +125,7 @@ def test_a_prompt_and_allowed_tokens(make_chain):
     allow[[A, B]] = True
     found = beam_search(chain, ONE, beams=2, longest=3, prompt=prompt, allow=allow)
     assert found.ids.tolist() == [[B, A, B]]
-    assert_close(found.scores, torch.tensor([math.log(0.2 * 0.6 * 0.2) / 3]))  # the model's own probabilities, not shared out
+    assert_close(found.scores, torch.tensor([0.0]))  # nothing else may come
     assert found.hypothesis_scores[0, 1].isneginf()
 
 
@@ -147,3 +147,10 @@ def test_largest_is_topk(seed, v, k):
     finite = values.isfinite()
     assert torch.equal(places[finite], expected.indices[finite])
     assert torch.equal(x.gather(1, places), values)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10**6), v=st.sampled_from([3, 127, 128, 200, 640]))
+def test_first_largest_is_argmax_the_first_of_equal_ones(seed, v):
+    x = torch.randint(0, 9, (5, v), generator=torch.Generator().manual_seed(seed)).float()
+    assert first_largest(x).tolist() == [row.tolist().index(row.max()) for row in x]

@@ -13,6 +13,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 class ProgressBar:
     """One bar an epoch with pictures a second and the time left; a line an epoch is printed for good."""
 
+    unit = "pictures"  # what a batch is of
+
     def __init__(self, *, stream: TextIO | None = None, quiet: bool = False) -> None:
         self.console = Console(file=stream or sys.stdout, highlight=False, soft_wrap=True, quiet=quiet)
         self.bar: Progress | None = None
@@ -32,8 +34,8 @@ class ProgressBar:
             self.bar.stop()
 
     def update(self, done: float, *, epoch: str, loss: float, rate: float, left: float) -> None:
-        """`done` of the epoch in [0, 1], `rate` in pictures a second, `left` in seconds."""
-        facts = f"loss {loss:.4f}  {rate:,.0f} pictures/s  {clock(left)} left"
+        """`done` of the epoch in [0, 1], `rate` in units a second, `left` in seconds."""
+        facts = f"loss {loss:.4f}  {rate:,.0f} {self.unit}/s  {clock(left)} left"
         if self.bar is not None:
             self.bar.update(self.task, completed=done, description=f"epoch {epoch}", facts=facts)
         elif time.monotonic() - self.spoken > 30:  # a log file wants a sign of life, not a thousand lines

@@ -3,7 +3,10 @@
 from vitrail.models.decoding.beam import Beams, beam_search
 from vitrail.models.decoding.filters import keep_top_k, keep_top_p
 from vitrail.models.decoding.greedy import greedy
+from vitrail.models.decoding.mask_predict import Filled, Filling, mask_predict
 from vitrail.models.decoding.sampling import sample
 from vitrail.models.decoding.stepping import State, Stepping
 
-__all__ = ["Beams", "State", "Stepping", "beam_search", "greedy", "keep_top_k", "keep_top_p", "sample"]
+__all__ = [
+    "Beams", "Filled", "Filling", "State", "Stepping", "beam_search", "greedy", "keep_top_k", "keep_top_p", "mask_predict", "sample",
+]  # fmt: skip

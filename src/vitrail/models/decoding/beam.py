@@ -68,7 +68,7 @@ def beam_search(
     and the best live beam, normalized at its present length, does not beat the worst of them. With length_penalty=0 that is
     exact, because log-probabilities only fall: longer searching would keep the same. With another it is the usual approximation
     (a long beam may rise), and the one under which a beam of one is greedy decoding. What is live after `longest` tokens is cut
-    and competes with the rest. p is the model's own: tokens that may not come (see `greedy`) are left out, not shared out.
+    and competes with the rest. p is given that only tokens come that may (see `greedy`), as it is in sampling.
     """
     if longest < 1 or beams < 1 or length_penalty < 0:
         raise ValueError(
@@ -118,8 +118,10 @@ def candidates(logits: Float[Tensor, "r v"], live: Float[Tensor, "s w"], banned:
 
     Ranked by logit within a beam, so that adding log-probabilities of a long beginning cannot round an order away.
     """
-    values, tokens = largest(logits.index_fill(1, banned, -torch.inf), min(beams + 1, logits.shape[1]))
-    scores = (live.reshape(-1, 1) + values - logits.logsumexp(dim=1, keepdim=True)).reshape(live.shape[0], -1)
+    values, tokens = largest(logits.index_fill_(1, banned, -torch.inf), min(beams + 1, logits.shape[1]))
+    top = values[:, :1].clamp(min=torch.finfo(values.dtype).min)  # finite even where nothing may come
+    sums = logits.sub_(top).exp_().sum(dim=1, keepdim=True).clamp(min=1)  # in place: the largest are known, and memory is slow
+    scores = (live.reshape(-1, 1) + (values - top - sums.log())).reshape(live.shape[0], -1)
     scores, order = scores.sort(dim=1, descending=True, stable=True)
     scores, order = scores[:, : 2 * beams], order[:, : 2 * beams]
     return Candidates(scores, order // values.shape[1], tokens.reshape(live.shape[0], -1).gather(1, order))

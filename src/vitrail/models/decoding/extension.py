@@ -49,7 +49,7 @@ def extend(
             rows = torch.arange(ids.shape[0], device=ids.device).repeat_interleave(count)
             state.reorder(rows)
             ids, logits = ids[rows], logits[rows]
-        chosen = choose(logits.index_fill(1, banned, -torch.inf), alive)
+        chosen = choose(logits.index_fill_(1, banned, -torch.inf), alive)
         written[alive, length - 1] = chosen
         ids = torch.cat([ids, chosen[:, None]], dim=1)
         if end is None:

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from vitrail.models.decoding.extension import extend
+from vitrail.models.decoding.largest import first_largest
 from vitrail.models.decoding.stepping import Stepping
 from vitrail.special_tokens import BEGIN, END
 
@@ -30,6 +31,6 @@ def greedy(
     never do; with end=None every row has `longest` tokens.
     """
     return extend(
-        model, source, lambda logits, _: logits.argmax(dim=-1),
+        model, source, lambda logits, _: first_largest(logits),
         longest=longest, cached=cached, prompt=prompt, allow=allow, begin=begin, end=end,
     )[:, 0]  # fmt: skip

@@ -6,11 +6,13 @@ b sources, c samples of each, r rows still being written, p prompt, n new tokens
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from vitrail.models.decoding.extension import extend
 from vitrail.models.decoding.filters import keep_top_k, keep_top_p
+from vitrail.models.decoding.largest import BLOCK, first_largest
 from vitrail.models.decoding.stepping import Stepping
 from vitrail.special_tokens import BEGIN, END
 
@@ -44,8 +46,9 @@ def sample(
         nonlocal rows
         rows = rows or alive.shape[0]  # in the first step every row is alive
         if temperature == 0:
-            return logits.argmax(dim=-1)
-        logits = (logits - logits.amax(dim=-1, keepdim=True)) / temperature  # so that a tiny temperature cannot overflow
+            return first_largest(logits)
+        if temperature != 1:
+            logits = (logits - logits.amax(dim=-1, keepdim=True)) / temperature  # so that a tiny one cannot overflow
         if top_k is not None:
             logits = keep_top_k(logits, top_k)
         if top_p is not None:
@@ -60,7 +63,22 @@ def sample(
 
 
 def draw(logits: Float[Tensor, "r v"], numbers: Float[Tensor, "r"]) -> Int[Tensor, "r"]:
-    """The first token at which the cumulative softmax exceeds a number of [0, 1): its own probability, never one of 0."""
-    cumulative = logits.softmax(dim=-1, dtype=torch.float64).cumsum(dim=-1)
-    cumulative = cumulative / cumulative[:, -1:]  # ends at exactly 1, so that a token is found whatever the rounding
-    return torch.searchsorted(cumulative, numbers[:, None], right=True)[:, 0]
+    """The first token at which the cumulative softmax exceeds a number of [0, 1): its own probability, never one of 0.
+
+    In two steps, the block and then the token in it, because summing up a whole vocabulary exactly enough takes long.
+    """
+    weights = (logits - logits.amax(dim=1, keepdim=True)).exp()
+    weights = F.pad(weights, (0, -weights.shape[1] % BLOCK)).reshape(weights.shape[0], -1, BLOCK)
+    masses = shares(weights.sum(dim=2))
+    block = torch.searchsorted(masses, numbers[:, None], right=True)  # r 1
+    before = F.pad(masses, (1, 0)).gather(1, block)
+    inside = (numbers[:, None] - before) / (masses.gather(1, block) - before)
+    within = shares(weights.take_along_dim(block[..., None], dim=1)[:, 0])
+    token = torch.searchsorted(within, inside.clamp(max=1 - 2.0**-53), right=True)
+    return (block * BLOCK + token)[:, 0]
+
+
+def shares(weights: Float[Tensor, "r x"]) -> Float[Tensor, "r x"]:
+    """Cumulative, and ending at exactly 1, so that every number below is reached whatever the rounding."""
+    cumulative = weights.double().cumsum(dim=1)
+    return cumulative / cumulative[:, -1:]

@@ -32,6 +32,6 @@ class Stepping(Protocol):
         ...
 
     def step(self, ids: Int[Tensor, "b t"], state: State) -> Float[Tensor, "b v"]:
-        """Logits of the token that follows. `ids` are all tokens so far, of equal length and never PAD; with a cache only
+        """Logits of the token that follows, in a tensor that the caller may write to. `ids` are all tokens so far, of equal length and never PAD; with a cache only
         those are computed that the state has not seen: the whole prompt in the first step, one token in every other."""
         ...

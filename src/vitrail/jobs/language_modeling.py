@@ -1,0 +1,189 @@
+"""Language modeling as a job: lines of text, a tokenizer and a model for them, and options settled by both."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+from vitrail.data.dataset import SplitName
+from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.data.text.line_batches import LineBatches
+from vitrail.data.text.plain import LineData, open_lines
+from vitrail.errors import VitrailError
+from vitrail.files import write_whole
+from vitrail.jobs.evaluate import METRICS, REPORT, headline, same_source
+from vitrail.jobs.machine import choose_device
+from vitrail.jobs.options import EvalOptions, TrainOptions
+from vitrail.jobs.planning import find_rate, make_plan, real, whole
+from vitrail.jobs.recipes import TEXT_RECIPES
+from vitrail.jobs.stored import to_store
+from vitrail.jobs.text_settling import (
+    describe_model,
+    keep_tokenizer,
+    load_trained,
+    make_tokenizer,
+    prepare_words,
+    settle_batch,
+    settle_text,
+)
+from vitrail.learn.training.plan import Plan
+from vitrail.learn.training.progress_bar import ProgressBar, clock
+from vitrail.learn.training.run_folder import CONFIG
+from vitrail.learn.training.state import Progress
+from vitrail.learn.training.world import World
+from vitrail.models.card import write_card
+from vitrail.models.catalogue import count_parameters
+from vitrail.models.folder import load
+from vitrail.models.purpose import Purpose
+from vitrail.tasks.language import LanguageModeling, Surprise
+
+TINY = 100_000  # lines, at most
+LONGEST = 256  # tokens of a block, of a model that does not say
+
+
+def choose_model(lines: int, *, masked: bool) -> str:
+    return f"{'bert' if masked else 'gpt'}_{'tiny' if lines <= TINY else 'small'}"
+
+
+class ModelingLanguage:
+    """Satisfies `jobs.trades.Trade`."""
+
+    def __init__(self, data: LineData, tokenizer: BytePairs, model: Any, options: TrainOptions) -> None:
+        self.data, self.tokenizer, self.model, self.options = data, tokenizer, model, options
+        self.name = data.name.partition(".")[0] or data.name
+
+    @classmethod
+    def prepare(cls, options: TrainOptions, bar: ProgressBar, *, begun: Path | None) -> "ModelingLanguage":
+        """Lines of text, byte pairs learned from those of train, and a model that writes on or fills in."""
+        purposes: tuple[Purpose] = ("fill",) if options.masked else ("language",)
+        loaded = load_trained(options, purposes=purposes)
+        data = open_lines(options.data)
+        lines = data["train"]
+        named = choose_model(len(lines), masked=options.masked)
+        options = settle_text(options, sentences=len(lines), model=named, purposes=purposes, loaded=loaded)
+        tokenizer = make_tokenizer(lines, options, loaded=loaded, begun=begun)
+        options = settle_batch(options, tokenizer, lines)
+        return cls(data, tokenizer, prepare_words(options, tokenizer, loaded), options)
+
+    def find_rate(self, folder: Path, bar: ProgressBar) -> float:
+        return find_rate(
+            self.options,
+            self.model,
+            begin=TEXT_RECIPES[self.options.recipe].lr,
+            plan=lambda options: make_plan(options, device=options.device),
+            task=lambda trial: make_task(self.options, trial, self.options.device, World()),
+            batches=self.make_loaders(World())[0],
+            folder=folder,
+            bar=bar,
+        )
+
+    def describe(self, folder: Path, bar: ProgressBar) -> None:
+        counts = ", ".join(f"{len(lines):,} {name}" for name, lines in self.data.splits.items())
+        bar.say(f"{self.data.name}: lines of text: {counts}")
+        for note in (*self.data.notes, str(self.data.skipped)):
+            if note:
+                bar.say(f"  {note}")
+        describe_model(self.options, self.model, folder, bar)
+
+    def keep(self, folder: Path, bar: ProgressBar) -> None:
+        keep_tokenizer(self.tokenizer, folder)
+
+    def make_plan(self, *, device: str) -> Plan:
+        return make_plan(self.options, device=device)
+
+    def make_task(self, *, device: str, world: World) -> LanguageModeling:
+        return make_task(self.options, self.model, device, world)
+
+    def make_loaders(self, world: World) -> tuple[LineBatches, LineBatches]:
+        """Blocks of the running text, shuffled, and those of the validation text."""
+        options, tokens = self.options, whole(self.options.batch_tokens)
+        share: dict[str, Any] = {"masked": options.masked, "seed": options.seed, "rank": world.rank, "world": world.size}
+        longest = min(whole(options.longest), tokens)
+        return (
+            LineBatches(self.data["train"], self.tokenizer, tokens=tokens, shuffle=True, longest=longest, **share),
+            LineBatches(self.data["val"], self.tokenizer, tokens=tokens, longest=longest, **share),
+        )
+
+    def finish(self, folder: Path, progress: Progress, bar: ProgressBar, world: World) -> tuple[dict[str, float], Any]:
+        """Read test once, with the best model; write the report and the metrics."""
+        options, model = self.options, load(folder / "best")
+        device = world.device if world.size > 1 else options.device
+        found = score(model, self.data, "test", masked=options.masked, seed=options.seed, device=device, world=world)
+        if not world.first:
+            return found.metrics, model
+        counts = {name: len(lines) for name, lines in self.data.splits.items()}
+        facts = {
+            "Model": f"{options.model if options.weights is None else options.weights}, {count_parameters(model):,} parameters",
+            "Lines": ", ".join(f"{count:,} {name}" for name, count in counts.items()),
+            "Training": f"{progress.epoch} epochs in {clock(progress.elapsed)} on {options.device}; best: epoch {progress.best['epoch']:.0f}"
+            if progress.best
+            else "",
+        }
+        write_report(folder / REPORT, found, "test", title=self.name, facts=facts, rows=progress.rows,
+                     configuration=to_store(options), commands=commands_for_run(folder))  # fmt: skip
+        told = {"data": self.name, "sentences": counts, "split": "test", "metrics": found.metrics, "recipe": options.recipe}
+        write_card(folder / "best", model, told)
+        write_whole(folder / METRICS, json.dumps({"split": "test", **found.metrics}, indent=2) + "\n")
+        bar.say(f"report: {folder / REPORT}")
+        return found.metrics, model
+
+    @staticmethod
+    def evaluate(
+        run: str, model: Any, trained: TrainOptions | None, options: EvalOptions, bar: ProgressBar
+    ) -> dict[str, float]:
+        """Of a model on a split: its metrics and, with --out, a report."""
+        if model.tokenizer is None:
+            raise VitrailError(f"{run}: has no tokenizer: it cannot read text")
+        source = options.data if options.data is not None or trained is None else trained.data
+        if source is None:
+            raise VitrailError(f"{run}: a model folder does not say what it was trained on; give --data")
+        if trained is not None and same_source(source, trained.data):
+            source = trained.data
+        data = open_lines(source)
+        seed = 0 if trained is None else trained.seed
+        device = choose_device(options.device)
+        found = score(model, data, options.split, masked=not model.config.causal, seed=seed, device=device, batch=options.batch)
+        if options.out is not None:
+            folder = Path(options.out).expanduser()
+            folder.mkdir(parents=True, exist_ok=True)
+            facts = {"Model": f"{run}, {count_parameters(model):,} parameters", "Data": f"{source}, {options.split}"}
+            write_report(folder / REPORT, found, options.split, title=f"{data.name}: {options.split}", facts=facts,
+                         commands={"Score it again": f"vitrail eval {shlex.quote(run)}"})  # fmt: skip
+        return found.metrics
+
+
+def make_task(options: TrainOptions, model: Any, device: str, world: World) -> LanguageModeling:
+    return LanguageModeling(
+        model, model.tokenizer, masked=options.masked, smoothing=real(options.smoothing), device=device,
+        compiled=options.compile, world=world,
+    )  # fmt: skip
+
+
+def score(
+    model: Any, data: LineData, split: SplitName, *, masked: bool, seed: int, device: str, batch: int = 64,
+    world: World | None = None,
+) -> Surprise:  # fmt: skip
+    """How surprising a split is, in blocks as long as the model reads."""
+    world = world or World()
+    longest = int(getattr(model.config, "longest", LONGEST))
+    lines = LineBatches(data[split], model.tokenizer, masked=masked, tokens=batch * longest, longest=longest, seed=seed,
+                        rank=world.rank, world=world.size)  # fmt: skip
+    task = LanguageModeling(model.to(device), model.tokenizer, masked=masked, device=device, world=world)
+    return task.evaluate(lines.batches(), bytes=lines.bytes)
+
+
+def write_report(path: Path, found: Surprise, split: str, **shown: Any) -> None:
+    from vitrail.report.language import LanguageReport, write_language_report  # here: it imports matplotlib
+
+    write_language_report(LanguageReport(headline=headline(split, found.metrics), metrics=found.metrics, **shown), path)
+
+
+def commands_for_run(folder: Path) -> dict[str, str]:
+    """What to do with a finished run: what it does -> a line for the shell."""
+    run = shlex.quote(str(folder))
+    return {
+        "Score it again": f"vitrail eval {run}",
+        "Score it on another text": f"vitrail eval {run} --data TEXT --split train",
+        "Go on, if it was interrupted": f"vitrail train --out {run} --resume",
+        "Repeat it": f"vitrail train --config {shlex.quote(str(folder / CONFIG))}",
+    }

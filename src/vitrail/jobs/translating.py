@@ -1,0 +1,112 @@
+"""Translation as a job: sentences in two languages, a tokenizer and a model for them, and options settled by both."""
+
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from vitrail.data.text.batching import PairBatches
+from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.data.text.parallel import ParallelData, open_parallel
+from vitrail.jobs.options import TrainOptions
+from vitrail.jobs.planning import find_rate, make_plan, real, whole
+from vitrail.jobs.recipes import TEXT_RECIPES
+from vitrail.jobs.text_settling import (
+    describe_model,
+    keep_tokenizer,
+    load_trained,
+    make_tokenizer,
+    prepare_words,
+    settle_batch,
+    settle_text,
+)
+from vitrail.jobs.translation_scores import evaluate_translation, finish
+from vitrail.learn.training.plan import Plan
+from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.learn.training.state import Progress
+from vitrail.learn.training.world import World
+from vitrail.tasks.translate import Translate
+
+TINY, SMALL = 100_000, 1_000_000  # pairs, at most
+
+
+def choose_model(pairs: int) -> str:
+    if pairs <= TINY:
+        return "transformer_tiny"
+    return "transformer_small" if pairs <= SMALL else "transformer_base"
+
+
+class Translating:
+    """Satisfies `jobs.trades.Trade`."""
+
+    def __init__(self, data: ParallelData, tokenizer: BytePairs, model: Any, options: TrainOptions) -> None:
+        self.data, self.tokenizer, self.model, self.options = data, tokenizer, model, options
+        self.name = data.name
+
+    @classmethod
+    def prepare(cls, options: TrainOptions, bar: ProgressBar, *, begun: Path | None) -> "Translating":
+        """Pairs of sentences, byte pairs learned from those of train, both languages together, and a model for them."""
+        loaded = load_trained(options, purposes=("translate",))
+        data = open_parallel(options.data, options.source, options.target, seed=options.seed)
+        pairs = data["train"]
+        options = settle_text(
+            options, sentences=len(pairs), model=choose_model(len(pairs)), purposes=("translate",), loaded=loaded,
+            source=data.source, target=data.target,
+        )  # fmt: skip
+        tokenizer = make_tokenizer(chain(pairs.sources, pairs.targets), options, loaded=loaded, begun=begun)
+        options = settle_batch(options, tokenizer, max(pairs.sources, pairs.targets, key=lambda lines: sum(map(len, lines))))
+        return cls(data, tokenizer, prepare_words(options, tokenizer, loaded), options)
+
+    def find_rate(self, folder: Path, bar: ProgressBar) -> float:
+        return find_rate(
+            self.options,
+            self.model,
+            begin=TEXT_RECIPES[self.options.recipe].lr,
+            plan=lambda options: make_plan(options, device=options.device),
+            task=lambda trial: make_task(self.options, trial, self.options.device, World()),
+            batches=self.make_loaders(World())[0],
+            folder=folder,
+            bar=bar,
+        )
+
+    def describe(self, folder: Path, bar: ProgressBar) -> None:
+        counts = ", ".join(f"{len(pairs):,} {name}" for name, pairs in self.data.splits.items())
+        bar.say(f"{self.data.name}: {self.data.source} to {self.data.target}, pairs of sentences: {counts}")
+        for note in (*self.data.notes, str(self.data.skipped)):
+            if note:
+                bar.say(f"  {note}")
+        describe_model(self.options, self.model, folder, bar)
+
+    def keep(self, folder: Path, bar: ProgressBar) -> None:
+        keep_tokenizer(self.tokenizer, folder)
+
+    def make_plan(self, *, device: str) -> Plan:
+        return make_plan(self.options, device=device)
+
+    def make_task(self, *, device: str, world: World) -> Translate:
+        return make_task(self.options, self.model, device, world)
+
+    def make_loaders(self, world: World) -> tuple[PairBatches, PairBatches]:
+        """Training pairs, shuffled, and validation pairs; a batch has so many tokens."""
+        options = self.options
+        share: dict[str, Any] = {
+            "longest": whole(options.longest),
+            "seed": options.seed,
+            "rank": world.rank,
+            "world": world.size,
+        }
+        tokens, dropout = whole(options.batch_tokens), real(options.merge_dropout)
+        return (
+            PairBatches(self.data["train"], self.tokenizer, tokens=tokens, shuffle=True, dropout=dropout, **share),
+            PairBatches(self.data["val"], self.tokenizer, tokens=max(tokens, whole(options.longest)), **share),
+        )
+
+    def finish(self, folder: Path, progress: Progress, bar: ProgressBar, world: World) -> tuple[dict[str, float], Any]:
+        return finish(folder, self.data, self.options, progress, bar, world)
+
+    evaluate = staticmethod(evaluate_translation)
+
+
+def make_task(options: TrainOptions, model: Any, device: str, world: World) -> Translate:
+    return Translate(
+        model, model.tokenizer, smoothing=real(options.smoothing), device=device, compiled=options.compile, world=world
+    )

@@ -1,0 +1,190 @@
+"""Translation: model + cross-entropy of the next word + BLEU.
+
+b pairs, m words of the source, t words of the target, n words written, k real words
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from vitrail.data.text.batching import PairBatch, PairBatches
+from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.learn.metrics.bleu import Bleu, LengthGroup, bleu_by_length, corpus_bleu
+from vitrail.learn.metrics.perplexity import perplexity
+from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
+from vitrail.learn.training.world import World
+from vitrail.models.decoding import beam_search, greedy
+from vitrail.tasks.words import AskedWords, OwnLoss, asked_places, refuse_shards
+
+VALIDATED = 500  # sentences that a validation translates: as many as tell 30 BLEU from 32
+BEAMS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Translations:
+    """What a model makes of a split, in the split's order; of a part of it, where only that was translated."""
+
+    sources: Sequence[str]
+    references: Sequence[str]
+    hypotheses: Sequence[str]
+    loss: float  # mean over all the split's words, each given those before it
+    lower: bool = False
+    indices: Sequence[int] = field(default_factory=list)
+
+    @cached_property
+    def bleu(self) -> Bleu:
+        return corpus_bleu(self.hypotheses, self.references, lower=self.lower)
+
+    @cached_property
+    def metrics(self) -> dict[str, float]:
+        """All between 0 and 1 but the loss and the perplexity: bleu is a hundredth of what sacrebleu prints."""
+        exact = sum(ours == theirs for ours, theirs in zip(self.hypotheses, self.references, strict=True))
+        return {
+            "loss": self.loss,
+            "bleu": self.bleu.score / 100.0,
+            "perplexity": perplexity(self.loss),
+            "exact_match": exact / max(1, len(self.references)),
+        }
+
+    @property
+    def signature(self) -> str:
+        """How the score was computed, for others to compare with."""
+        return self.bleu.signature
+
+    @property
+    def error(self) -> float:
+        """Standard error of the score, over the sentences that were translated; see `Bleu.error`."""
+        return self.bleu.error / 100.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % bootstrap interval of the score."""
+        low, high = self.bleu.interval
+        return low / 100.0, high / 100.0
+
+    def by_length(self, edges: Sequence[int] = (10, 15, 20, 30)) -> list[LengthGroup]:
+        """BLEU, in points, by the number of words of the source."""
+        return bleu_by_length(self.bleu, [len(source.split()) for source in self.sources], edges=edges)
+
+
+class Translate:
+    """Satisfies the training loop's Task protocol.
+
+    The model is one that gives `model(source, target)`, scores of the word behind each word of the target, and writes by `begin`
+    and `step`. One that offers `loss(source, target, generator)` is trained by that instead, and one that offers
+    `translate(source, longest)` writes by that. With several processes the loss is each one's mean over its own words: their shares
+    of a batch are of about the same length.
+    """
+
+    name = "translate"
+    score = "bleu"
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: BytePairs,
+        *,
+        smoothing: float = 0.0,
+        device: str = "cpu",
+        compiled: bool = False,
+        world: World | None = None,
+        validated: int = VALIDATED,
+    ) -> None:
+        refuse_shards(model)
+        self.model, self.tokenizer, self.smoothing = model, tokenizer, smoothing
+        self.device, self.world, self.validated = torch.device(device), world or World(), validated
+        asked: nn.Module = OwnLoss(model) if hasattr(model, "loss") else AskedWords(model)
+        self.forward: Callable[..., Tensor] = torch.compile(asked, dynamic=True) if compiled else asked
+
+    @cached_property
+    def train_forward(self) -> Callable[..., Tensor]:
+        """With several processes, the model whose backward pass averages their gradients."""
+        return self.world.wrap(self.forward) if isinstance(self.forward, nn.Module) else self.forward
+
+    def loss(self, batch: PairBatch) -> Float[Tensor, ""]:
+        """Mean over the real words of -log p(word | source, words before it), smoothed."""
+        if hasattr(self.model, "loss"):
+            return self.train_forward(batch.source, batch.target)
+        targets = batch.target[:, 1:]
+        places = asked_places(targets)
+        logits = self.train_forward(places, batch.source, batch.target[:, :-1])
+        surrogate_loss = getattr(self.model, "surrogate_loss", None)
+        if surrogate_loss is None:
+            return word_cross_entropy(logits, targets.flatten()[places], smoothing=self.smoothing)
+        each = word_cross_entropy(logits, targets.flatten()[places], smoothing=self.smoothing, reduction="none")
+        losses = each.new_zeros(len(targets)).index_add(0, places // targets.shape[1], each) * (len(targets) / len(places))
+        return losses.mean() + surrogate_loss(losses.detach())  # each sentence's, so scaled that their mean is the batch's
+
+    def evaluate(self, batches: Iterable[PairBatch]) -> Translations:
+        """The loss over all pairs; greedy translations of the first `validated` of them, scored as the tokenizer spells the truth."""
+        return self.run(batches, write=lambda source: self.write(source), most=self.validated)
+
+    def test(self, loader: PairBatches, *, beams: int = BEAMS) -> Translations:
+        """All pairs by beam search, against the references as they stand in the file."""
+        return self.run(loader.batches(), write=lambda source: self.write(source, beams=beams), pairs=loader.pairs)
+
+    def run(
+        self,
+        batches: Iterable[PairBatch],
+        *,
+        write: Callable[[Tensor], Tensor],
+        most: int | None = None,
+        pairs: Any = None,
+    ) -> Translations:
+        was_training = self.model.training
+        self.model.eval()
+        total, words, rows = 0.0, 0, list[tuple[int, str, str, str]]()
+        with torch.no_grad():
+            for batch in batches:
+                source, target = batch.source.to(self.device), batch.target.to(self.device)
+                loss, count = self.surprise(source, target)
+                total, words = total + loss, words + count
+                chosen = (batch.indices < most).nonzero()[:, 0] if most is not None else torch.arange(len(batch.indices))
+                if not len(chosen):
+                    continue
+                written = write(source[chosen.to(self.device)]).tolist()
+                for row, ids in zip(chosen.tolist(), written, strict=True):
+                    index = int(batch.indices[row])
+                    if pairs is None:
+                        truth = (
+                            self.tokenizer.decode(batch.source[row].tolist()),
+                            self.tokenizer.decode(batch.target[row].tolist()),
+                        )
+                    else:
+                        truth = pairs.sources[index], pairs.targets[index]
+                    rows.append((index, *truth, self.tokenizer.decode(ids)))
+        self.model.train(was_training)
+        parts = self.world.gather([total, words, rows])
+        rows = sorted(tuple(row) for _, _, part in parts for row in part)
+        return Translations(
+            indices=[row[0] for row in rows],
+            sources=[row[1] for row in rows],
+            references=[row[2] for row in rows],
+            hypotheses=[row[3] for row in rows],
+            loss=sum(part[0] for part in parts) / max(1, sum(part[1] for part in parts)),
+            lower=self.tokenizer.lower,
+        )
+
+    def surprise(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b t"]) -> tuple[float, int]:
+        """The loss without smoothing, summed over the real words, and their number."""
+        targets = target[:, 1:]
+        places = asked_places(targets)
+        if hasattr(self.model, "loss"):
+            return len(places) * self.forward(source, target).item(), len(places)
+        logits = self.forward(places, source, target[:, :-1])
+        return word_cross_entropy(logits, targets.flatten()[places], reduction="sum").item(), len(places)
+
+    def write(self, source: Int[Tensor, "b m"], *, beams: int = 1) -> Int[Tensor, "b n"]:
+        """Translations as numbers, END at the end of each; at most twice as long as the source and ten words."""
+        model: Any = self.model
+        longest = min(model.config.longest, 2 * source.shape[1] + 10)
+        if hasattr(model, "translate"):
+            return model.translate(source, longest=longest)
+        if beams == 1:
+            return greedy(model, source, longest=longest)
+        return beam_search(model, source, beams=beams, longest=longest).ids
