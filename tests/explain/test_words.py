@@ -75,7 +75,7 @@ def test_without_a_target_it_is_the_models_own_translation(translator):
     look = word_look(translator, "Ein Hund", beams=1)
     again = word_look(translator, "Ein Hund", beams=2)
     translator.eval()
-    found = greedy(translator, torch.tensor([[*translator.tokenizer.encode("Ein Hund"), END]]), longest=63)
+    found = greedy(translator, torch.tensor([[*translator.tokenizer.encode("Ein Hund"), END]]), longest=len(translator.tokenizer.encode("Ein Hund")) + 50)
     expected = [number for number in found[0].tolist() if number != END]
     assert look.written.pieces == (*translator.tokenizer.pieces(expected), "<end>")
     assert again.weights["cross"].shape[2] == len(again.written.pieces)

@@ -17,6 +17,7 @@ from vitrail.explain.record import choose, record
 from vitrail.explain.sentences import Sentence, read_sentence
 from vitrail.models.decoding.beam import beam_search
 from vitrail.models.decoding.greedy import greedy
+from vitrail.models.decoding.sampling import sample
 from vitrail.special_tokens import BEGIN, END, PAD
 
 Kind = Literal["encoder", "decoder", "cross"]
@@ -26,6 +27,8 @@ NAMES: Mapping[Kind, str] = {
     "decoder": "self-attention of the decoder",
     "cross": "attention of the decoder to the source",
 }
+LONGER = 50  # tokens that a translation may have more than its source  [Vaswani+ 2017, section 6.1]
+TEMPERATURE, NUCLEUS = 0.8, 0.95  # of what is drawn
 CONTINUATION = 24  # tokens that a language model adds where none are given
 EMPTY = Sentence((), (), ())
 
@@ -91,13 +94,9 @@ def translation_look(
 ) -> WordLook:
     if not ids:
         raise VitrailError("there is no word in the sentence")
-    longest = model.config.longest
     source = as_row([*ids, END], device)
     if target is None:
-        found = beam_search(model, source, beams=beams, longest=longest - 1).ids if beams > 1 else greedy(
-            model, source, longest=longest - 1
-        )  # fmt: skip
-        target = until_end(found[0].tolist())
+        target = translate_ids(model, ids, beams=beams)
     read, written = [BEGIN, *target], [*target, END]
     if hasattr(model, "attention_maps"):  # recurrent: one look at the source a word
         weights: dict[Kind, Tensor] = {"cross": model.attention_maps(source, as_row(read, device))[:, None].float()}
@@ -116,9 +115,7 @@ def translation_look(
 def causal_look(model: Any, ids: list[int], follow: list[int] | None, tokenizer: Any, *, device: torch.device) -> WordLook:
     given = [BEGIN, *ids]
     if follow is None:
-        room = min(CONTINUATION, model.config.longest - len(given))
-        prompt = as_row(given, device)
-        follow = until_end(greedy(model, None, longest=room, prompt=prompt)[0].tolist()) if room > 0 else []
+        follow = continue_ids(model, ids)
     sentence = read_sentence([*given, *follow], tokenizer)
     return WordLook(read=sentence, weights=recorded(model, as_row([*given, *follow], device)), given=len(given))
 
@@ -128,6 +125,30 @@ def masked_look(model: Any, ids: list[int], tokenizer: Any, *, device: torch.dev
         raise VitrailError("there is no word in the sentence")
     sentence = read_sentence([*ids, END], tokenizer)
     return WordLook(source=sentence, weights=recorded(model, as_row([*ids, END], device)), given=len(ids))
+
+
+def translate_ids(model: Any, ids: Sequence[int], *, beams: int = 5) -> list[int]:
+    """The translation that beam search finds; greedy with one beam. At most 50 tokens longer than the source."""
+    source = as_row([*ids, END], next(model.parameters()).device)
+    longest = min(model.config.longest - 1, len(ids) + LONGER)
+    with evaluating(model), torch.no_grad():
+        if beams == 1:
+            return until_end(greedy(model, source, longest=longest)[0].tolist())
+        return until_end(beam_search(model, source, beams=beams, longest=longest).ids[0].tolist())
+
+
+def continue_ids(model: Any, ids: Sequence[int], *, seed: int | None = None) -> list[int]:
+    """What a causal language model adds: the likeliest word each time, or with a seed one drawn from the likely ones."""
+    prompt = as_row([BEGIN, *ids], next(model.parameters()).device)
+    room = min(CONTINUATION, model.config.longest - prompt.shape[1])
+    if room < 1:
+        return []
+    with evaluating(model), torch.no_grad():
+        if seed is None:
+            return until_end(greedy(model, None, longest=room, prompt=prompt)[0].tolist())
+        generator = torch.Generator(device=prompt.device).manual_seed(seed)
+        drawn = sample(model, None, longest=room, prompt=prompt, generator=generator, temperature=TEMPERATURE, top_p=NUCLEUS)
+        return until_end(drawn[0, 0].tolist())
 
 
 def recorded(model: Any, *inputs: Int[Tensor, "1 _"]) -> dict[Kind, Float[Tensor, "l h n m"]]:
