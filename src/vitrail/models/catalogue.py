@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from vitrail.errors import VitrailError, suggestion
-from vitrail.models import gcnn, gsa, language, mask_predict, resnet, transformer, vit
+from vitrail.models import gcnn, gsa, language, mask_predict, resnet, seq2seq, show_attend_tell, transformer, vit
 from vitrail.models.features import FeatureMaps
 from vitrail.records import from_record, to_record
 
@@ -34,6 +34,10 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
         "transformer": Architecture(transformer.TransformerConfig, transformer.build_transformer, "text"),
         "language": Architecture(language.LanguageConfig, language.build_language, "text"),
         "mask_predict": Architecture(mask_predict.MaskPredictConfig, mask_predict.build_mask_predict, "text"),
+        "seq2seq": Architecture(seq2seq.Seq2SeqConfig, seq2seq.build_seq2seq, "text"),
+        "show_attend_tell": Architecture(
+            show_attend_tell.ShowAttendTellConfig, show_attend_tell.build_show_attend_tell, "captions"
+        ),
     }
 )
 
@@ -46,6 +50,8 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "transformer": transformer.PRESETS,
         "language": language.PRESETS,
         "mask_predict": mask_predict.PRESETS,
+        "seq2seq": seq2seq.PRESETS,
+        "show_attend_tell": show_attend_tell.PRESETS,
     }
 )
 MODELS: Mapping[str, tuple[str, Any]] = MappingProxyType(

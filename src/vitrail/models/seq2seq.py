@@ -6,15 +6,16 @@ b batch, m words of the source, n words of the target, v vocabulary, w width
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import Literal
 
-import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitrail.errors import VitrailError
-from vitrail.models.classifier import MOST_BLOCKS
 from vitrail.models.decoding.stepping import State
+from vitrail.models.word_model import WordModel, check_word_config
+from vitrail.nn.heads.words import WordHead
+from vitrail.nn.initialization import initialize_by_width
 from vitrail.nn.recurrent.carried import Carried, RecurrentState
 from vitrail.nn.recurrent.cell import Cell, make_layers
 from vitrail.nn.recurrent.decoder import Decoded, RecurrentDecoder
@@ -22,7 +23,9 @@ from vitrail.nn.recurrent.encoder import Encoded, RecurrentEncoder
 from vitrail.nn.recurrent.global_attention import GlobalAttention, Score, make_score
 from vitrail.nn.recurrent.local_attention import Center, LocalAttention
 from vitrail.nn.recurrent.memory import Memory
-from vitrail.special_tokens import PAD, SPECIAL_TOKENS
+from vitrail.nn.tokenizers.words import Words
+from vitrail.special_tokens import PAD
+from vitrail.tokens import Tokens
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -41,7 +44,7 @@ class Seq2SeqConfig:
     feeding: bool = False  # what was attended to goes into the next step; with attention only
     dropout: float = 0.0
     tied: bool = True  # one table for source, target and output
-    longest: int = 256  # words of a sentence, in training and decoding; the model itself has no limit
+    longest: int = 256  # words of a sentence, BEGIN and END counted
 
     @property
     def vector_size(self) -> int:
@@ -49,41 +52,31 @@ class Seq2SeqConfig:
         return self.depth * self.width * (2 if self.cell == "lstm" else 1)
 
 
-class Seq2Seq(nn.Module):
+class Seq2Seq(WordModel):
     """source -> encoder -> last state -> decoder -> words  [Sutskever+ 2014, Cho+ 2014]; with attention [Luong+ 2015]. Handed its parts.
 
     Without attention all that the decoder gets of the source is ONE vector of fixed size, the encoder's last state: h of all layers, and with
     an LSTM c too, which count as one (`config.vector_size` numbers together).
     """
 
-    architecture: ClassVar[str] = "seq2seq"
+    architecture = "seq2seq"
 
     def __init__(
         self,
         *,
-        words: nn.Embedding,
-        target_words: nn.Embedding | None,
+        words: Words,
+        target_words: Words | None,
         encoder: RecurrentEncoder,
         decoder: RecurrentDecoder,
-        output: nn.Linear | None,
+        head: WordHead,
         config: Seq2SeqConfig,
     ) -> None:
-        """Without `target_words` and `output` the source's table is used for them too."""
-        super().__init__()
-        self.words, self.target_words, self.output = words, target_words, output
-        self.encoder, self.decoder = encoder, decoder
-        self.dropout = nn.Dropout(config.dropout)
-        self.config = config
-        self.labels: tuple[str, ...] | None = None
-        self.multi_label, self.preprocessing = False, None
-        self.tokenizer: object | None = None
-
-    @property
-    def vocabulary(self) -> int:
-        return self.config.vocabulary
+        super().__init__(config)
+        self.words, self.target_words = words, target_words  # None: the same
+        self.encoder, self.decoder, self.head = encoder, decoder, head
 
     def encode(self, source: Int[Tensor, "b m"]) -> Encoded:
-        return self.encoder(self.dropout(self.words(source)), real_words(source))
+        return self.encoder(self.words.drop(self.words(source)).x, real_words(source))
 
     def start(self, encoded: Encoded) -> tuple[Carried, Memory | None]:
         """What the decoder gets of the source: the last state, and with attention the others."""
@@ -91,34 +84,38 @@ class Seq2Seq(nn.Module):
         memory = None if attention is None else attention.prepare(encoded.states, encoded.mask)  # type: ignore[operator]
         return Carried(encoded.last), memory
 
-    def decode(self, target: Int[Tensor, "b n"], carried: Carried, memory: Memory | None) -> Decoded:
-        table = self.words if self.target_words is None else self.target_words
-        return self.decoder(self.dropout(table(target)), carried, memory)
+    def decode(self, target: Int[Tensor, "b n"], carried: Carried, memory: Memory | None) -> tuple[Tokens, Decoded]:
+        """What the head reads, and what comes with it. `target` are the words behind those that were read before."""
+        words = self.words if self.target_words is None else self.target_words
+        tokens = words.drop(words(target, start=carried.words))
+        decoded = self.decoder(tokens.x, carried, memory)
+        return tokens._replace(x=decoded.x), decoded
 
-    def head(self, x: Float[Tensor, "b n w"]) -> Float[Tensor, "b n v"]:
-        return F.linear(x, self.words.weight) if self.output is None else self.output(x)
+    def forward_features(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b n"]) -> Tokens:
+        """What the head reads, of each word of the target."""
+        return self.decode(target, *self.start(self.encode(source)))[0]
 
     def forward(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b n"]) -> Float[Tensor, "b n v"]:
-        """Logits of the word behind each of the target's, which begins with BEGIN."""
-        return self.head(self.decode(target, *self.start(self.encode(source))).x)
+        """Scores of the word behind each word of the target, which begins with BEGIN."""
+        return self.head(self.forward_features(source, target))
 
     def attention_maps(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b n"]) -> Float[Tensor, "b n m"]:
         """Attention's weights over the source: row t is of the word behind target word t, and sums to 1."""
-        weights = self.decode(target, *self.start(self.encode(source))).weights
-        if weights is None:
+        _, decoded = self.decode(target, *self.start(self.encode(source)))
+        if decoded.weights is None:
             raise VitrailError('this model has no attention over the source: attention is "none"')
-        return weights
+        return decoded.weights
 
     def begin(self, source: Int[Tensor, "b m"], *, cached: bool = True) -> RecurrentState:
         """The source, encoded once."""
         return RecurrentState(*self.start(self.encode(source)), cached=cached)
 
     def step(self, ids: Int[Tensor, "b t"], state: State) -> Float[Tensor, "b v"]:
-        """Logits of the next word. `ids` are all words so far; those that the state has read already are not read again."""
+        """Scores of the next word. `ids` are all words so far; those that the state has read already are not read again."""
         assert isinstance(state, RecurrentState)
-        decoded = self.decode(ids[:, state.carried.words :], state.carried, state.memory)
+        tokens, decoded = self.decode(ids[:, state.carried.words :], state.carried, state.memory)
         state.advance(decoded.carried)
-        return self.head(decoded.x[:, -1:]).squeeze(1)
+        return self.head.last(tokens)
 
 
 def real_words(ids: Int[Tensor, "b m"]) -> Bool[Tensor, "b m"]:
@@ -139,34 +136,26 @@ def build_seq2seq(config: Seq2SeqConfig) -> Seq2Seq:
         if config.attention == "local":
             attention = LocalAttention(width, score=score, reach=config.reach, center=config.center)
     layers = make_layers(config.cell, width * (1 + config.feeding), width, depth=config.depth, dropout=config.dropout)
-    return Seq2Seq(
-        words=make_table(config),
-        target_words=None if config.tied else make_table(config),
+    words = make_words(config)
+    model = Seq2Seq(
+        words=words,
+        target_words=None if config.tied else make_words(config),
         encoder=RecurrentEncoder(
             width, width, depth=config.depth, cell=config.cell, bidirectional=config.bidirectional, dropout=config.dropout
         ),
         decoder=RecurrentDecoder(width, layers=layers, attention=attention, feeding=config.feeding, dropout=config.dropout),
-        output=None if config.tied else nn.Linear(width, config.vocabulary, bias=False),
+        head=WordHead(width, config.vocabulary, tied=words.table if config.tied else None),
         config=config,
     )
+    return model.apply(initialize_by_width)
 
 
-def make_table(config: Seq2SeqConfig) -> nn.Embedding:
-    table = nn.Embedding(config.vocabulary, config.width)
-    nn.init.uniform_(table.weight, -0.1, 0.1)  # [Luong+ 2015, section 4.1]
-    return table
+def make_words(config: Seq2SeqConfig) -> Words:
+    return Words(config.vocabulary, config.width, grid=(config.longest,), dropout=config.dropout)
 
 
 def check(config: Seq2SeqConfig) -> None:
-    if config.vocabulary <= len(SPECIAL_TOKENS):
-        raise VitrailError(f"vocabulary must be larger than its {len(SPECIAL_TOKENS)} special tokens, got {config.vocabulary}")
-    for name in ("width", "depth", "longest"):
-        if getattr(config, name) < 1:
-            raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
-    if config.depth > MOST_BLOCKS:
-        raise VitrailError(f"depth must be at most {MOST_BLOCKS}, got {config.depth}")
-    if not 0.0 <= config.dropout < 1.0:
-        raise VitrailError(f"dropout must be at least 0 and less than 1, got {config.dropout}")
+    check_word_config(config)
     if config.feeding and config.attention == "none":
         raise VitrailError('feeding feeds what attention gave: it needs attention "global" or "local"')
 

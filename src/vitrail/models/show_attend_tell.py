@@ -6,21 +6,24 @@ b batch, ch channels, h w picture, t words, v vocabulary, m places of the pictur
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.decoding.stepping import State
+from vitrail.models.word_model import WordModel, check_word_config
 from vitrail.nn.convolution.hard_attention import log_chance
 from vitrail.nn.convolution.score_function import RunningBaseline, score_function_loss
 from vitrail.nn.decoders.glimpses import GlimpseDecoder, Glimpses
+from vitrail.nn.heads.words import WordHead
 from vitrail.nn.recurrent.carried import Carried, RecurrentState
 from vitrail.nn.recurrent.memory import Memory
 from vitrail.nn.tokenizers.convolutional import ConvTokenizer
+from vitrail.nn.tokenizers.words import Words
 from vitrail.preprocessing import Preprocessing, neutral
-from vitrail.special_tokens import PAD, SPECIAL_TOKENS
+from vitrail.special_tokens import PAD
 from vitrail.tokens import Tokens
 
 
@@ -37,9 +40,9 @@ class ShowAttendTellConfig:
     in_channels: int = 3
     attention: Literal["soft", "hard"] = "soft"
     doubly_stochastic: float = 0.0  # soft attention: weight of the wish that every place is looked at as much as any other
-    entropy_bonus: float = 0.01  # hard attention: what keeps it from settling on a place too early
+    entropy_bonus: float = 0.03  # hard attention: what keeps it from settling on a place too early
     dropout: float = 0.0
-    longest: int = 64  # words of a caption
+    longest: int = 64  # words of a caption, BEGIN and END counted
 
 
 class Looked(NamedTuple):
@@ -50,41 +53,32 @@ class Looked(NamedTuple):
     real: Bool[Tensor, "b t"]  # False: behind the caption's end
 
 
-class ShowAttendTell(nn.Module):
+class ShowAttendTell(WordModel):
     """encoder -> features of places -> LSTM with attention -> words  [Xu+ 2015]. Handed its parts.
 
     `encoder` gives Tokens on a grid of two axes, whatever it is made of; prefix tokens are not looked at. A pass in training must be followed by
     `surrogate_loss`, where there is one: the task adds it to its loss.
     """
 
-    architecture: ClassVar[str] = "show_attend_tell"
+    architecture = "show_attend_tell"
 
     def __init__(
         self,
         *,
         encoder: nn.Module,
-        words: nn.Embedding,
+        words: Words,
         decoder: GlimpseDecoder,
-        output: nn.Linear,
+        head: WordHead,
         config: ShowAttendTellConfig,
         preprocessing: Preprocessing,
     ) -> None:
-        super().__init__()
-        self.encoder, self.words, self.decoder, self.output = encoder, words, decoder, output
-        self.dropout = nn.Dropout(config.dropout)
+        super().__init__(config, preprocessing)
+        self.encoder, self.words, self.decoder, self.head = encoder, words, decoder, head
         self.baseline = RunningBaseline() if decoder.hard else None
-        self.config, self.preprocessing = config, preprocessing
-        self.labels: tuple[str, ...] | None = None
-        self.multi_label = False
-        self.tokenizer: object | None = None
         self.looked: Looked | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "looked": None}  # a copy of the module has looked at nothing yet
-
-    @property
-    def vocabulary(self) -> int:
-        return self.config.vocabulary
 
     @property
     def image_size(self) -> tuple[int, int]:
@@ -95,33 +89,40 @@ class ShowAttendTell(nn.Module):
             raise VitrailError(f"expected pictures of shape (b, {self.config.in_channels}, h, w), got {tuple(images.shape)}")
         return self.encoder(images)
 
-    def decode(self, words: Int[Tensor, "b t"], carried: Carried, memory: Memory) -> Glimpses:
-        return self.decoder(self.dropout(self.words(words)), carried, memory)
+    def decode(self, words: Int[Tensor, "b t"], carried: Carried, memory: Memory) -> tuple[Tokens, Glimpses]:
+        """What the head reads, and what comes with it. `words` are those behind the ones that were read before."""
+        tokens = self.words.drop(self.words(words, start=carried.words))
+        seen = self.decoder(tokens.x, carried, memory)
+        return tokens._replace(x=seen.x), seen
 
-    def forward(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b t"]) -> Float[Tensor, "b t v"]:
-        """Logits of the word behind each of `words`, which begin with BEGIN."""
-        seen = self.decode(words, *self.decoder.start(self.encode(images).cells))
+    def forward_features(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b t"]) -> Tokens:
+        """What the head reads, of each word; in training it is noted where the decoder looked."""
+        tokens, seen = self.decode(words, *self.decoder.start(self.encode(images).cells))
         if self.training and self.surrogate_loss is not None:
             self.looked = Looked(seen.scores, seen.places, words != PAD)
-        return self.output(seen.x)
+        return tokens
+
+    def forward(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b t"]) -> Float[Tensor, "b t v"]:
+        """Scores of the word behind each of `words`, which begin with BEGIN."""
+        return self.head(self.forward_features(images, words))
 
     def attention_maps(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b t"]) -> Float[Tensor, "b t gh gw"]:
         """Weights over the picture: map t is of the word behind word t, and sums to 1; of hard attention the chance of each place."""
-        tokens = self.encode(images)
-        seen = self.decode(words, *self.decoder.start(tokens.cells))
-        return seen.scores.softmax(-1).reshape(*words.shape, *tokens.grid)
+        picture = self.encode(images)
+        _, seen = self.decode(words, *self.decoder.start(picture.cells))
+        return seen.scores.softmax(-1).reshape(*words.shape, *picture.grid)
 
     def begin(self, source: Float[Tensor, "b ch h w"], *, cached: bool = True) -> RecurrentState:
         """The pictures, encoded once."""
         return RecurrentState(*self.decoder.start(self.encode(source).cells), cached=cached)
 
     def step(self, ids: Int[Tensor, "b t"], state: State) -> Float[Tensor, "b v"]:
-        """Logits of the next word. `ids` are all words so far; those that the state has read already are not read again."""
+        """Scores of the next word. `ids` are all words so far; those that the state has read already are not read again."""
         assert isinstance(state, RecurrentState)
         assert state.memory is not None
-        seen = self.decode(ids[:, state.carried.words :], state.carried, state.memory)
+        tokens, seen = self.decode(ids[:, state.carried.words :], state.carried, state.memory)
         state.advance(seen.carried)
-        return self.output(seen.x[:, -1])
+        return self.head.last(tokens)
 
     @property
     def surrogate_loss(self) -> Callable[[Tensor], Tensor] | None:
@@ -166,22 +167,19 @@ def zero_valued(term: Float[Tensor, ""]) -> Float[Tensor, ""]:
 def build_show_attend_tell(config: ShowAttendTellConfig) -> ShowAttendTell:
     """The parts that a config names, put together: the encoder is one of small convolutions."""
     check(config)
-    words = nn.Embedding(config.vocabulary, config.width)
-    nn.init.uniform_(words.weight, -0.1, 0.1)
     return ShowAttendTell(
         encoder=ConvTokenizer(config.in_channels, config.features, stride=config.stride, layers=config.layers, pooling="early"),
-        words=words,
+        words=Words(config.vocabulary, config.width, grid=(config.longest,), dropout=config.dropout),
         decoder=GlimpseDecoder(config.width, config.features, hard=config.attention == "hard", dropout=config.dropout),
-        output=nn.Linear(config.width, config.vocabulary),
+        head=WordHead(config.width, config.vocabulary),
         config=config,
         preprocessing=neutral(config.image_size, config.in_channels),
     )
 
 
 def check(config: ShowAttendTellConfig) -> None:
-    if config.vocabulary <= len(SPECIAL_TOKENS):
-        raise VitrailError(f"vocabulary must be larger than its {len(SPECIAL_TOKENS)} special tokens, got {config.vocabulary}")
-    for name in ("width", "features", "layers", "longest", "in_channels"):
+    check_word_config(config)
+    for name in ("features", "layers", "in_channels"):
         if getattr(config, name) < 1:
             raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
     if min(config.image_size) < config.stride:
@@ -189,8 +187,6 @@ def check(config: ShowAttendTellConfig) -> None:
     for name in ("doubly_stochastic", "entropy_bonus"):
         if getattr(config, name) < 0:
             raise VitrailError(f"{name} cannot be negative, got {getattr(config, name)}")
-    if not 0.0 <= config.dropout < 1.0:
-        raise VitrailError(f"dropout must be at least 0 and less than 1, got {config.dropout}")
 
 
 SOFT = ShowAttendTellConfig()

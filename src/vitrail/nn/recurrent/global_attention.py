@@ -8,12 +8,10 @@ from typing import Literal
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from vitrail.errors import check_choice
 from vitrail.nn.recurrent.additive import AdditiveScore
 from vitrail.nn.recurrent.memory import Memory, Read, read
 
 Score = Literal["dot", "general", "concat"]
-SCORES: tuple[Score, ...] = ("dot", "general", "concat")
 
 
 class ProductScore(nn.Module):
@@ -32,7 +30,6 @@ class ProductScore(nn.Module):
 
 def make_score(kind: Score, width: int) -> ProductScore | AdditiveScore:
     """The three scores of [Luong+ 2015, eq. 8] by name, for queries and states of one width."""
-    check_choice("score", kind, SCORES)
     if kind == "concat":
         return AdditiveScore(width, width, hidden=width)
     return ProductScore(nn.Identity() if kind == "dot" else nn.Linear(width, width, bias=False))

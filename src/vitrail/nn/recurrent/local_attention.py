@@ -9,11 +9,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from vitrail.errors import VitrailError, check_choice
+from vitrail.errors import VitrailError
 from vitrail.nn.recurrent.memory import Memory, Read, read
 
 Center = Literal["predicted", "monotonic"]
-CENTERS: tuple[Center, ...] = ("predicted", "monotonic")
 
 
 def gaussian_window(centers: Float[Tensor, "b n"], places: int, *, reach: int, gaussian: bool = True) -> Float[Tensor, "b n m"]:
@@ -37,7 +36,6 @@ class LocalAttention(nn.Module):
 
     def __init__(self, width: int, *, score: nn.Module, reach: int = 10, center: Center = "predicted") -> None:
         super().__init__()
-        check_choice("center", center, CENTERS)
         if reach < 1:
             raise VitrailError(f"local attention reaches one place at least, got {reach}")
         self.score, self.reach, self.center = score, reach, center
