@@ -75,7 +75,11 @@ def test_without_a_target_it_is_the_models_own_translation(translator):
     look = word_look(translator, "Ein Hund", beams=1)
     again = word_look(translator, "Ein Hund", beams=2)
     translator.eval()
-    found = greedy(translator, torch.tensor([[*translator.tokenizer.encode("Ein Hund"), END]]), longest=len(translator.tokenizer.encode("Ein Hund")) + 50)
+    found = greedy(
+        translator,
+        torch.tensor([[*translator.tokenizer.encode("Ein Hund"), END]]),
+        longest=len(translator.tokenizer.encode("Ein Hund")) + 50,
+    )
     expected = [number for number in found[0].tolist() if number != END]
     assert look.written.pieces == (*translator.tokenizer.pieces(expected), "<end>")
     assert again.weights["cross"].shape[2] == len(again.written.pieces)
@@ -116,6 +120,19 @@ def test_a_recurrent_model_gives_its_one_look_at_the_source():
     assert look.source.words == ("5", "6", "7", "8", "<end>")
     with pytest.raises(VitrailError, match="no attention over the source"):
         word_look(build_seq2seq(Seq2SeqConfig(vocabulary=20, width=6, depth=1)), [5], [6])
+
+
+def test_a_model_that_writes_all_at_once_reads_each_word_at_its_place(tokenizer):
+    torch.manual_seed(3)
+    model = vt.create_model(
+        "cmlm_tiny", vocabulary=len(tokenizer), width=8, heads=2, depth=1, decoder_depth=2, hidden=9, longest=20
+    )
+    model.tokenizer = tokenizer
+    look = word_look(model, "Ein Hund", "Er steht")
+    assert look.read == look.written
+    assert {kind: weights.shape[0] for kind, weights in look.weights.items()} == {"encoder": 1, "decoder": 2, "cross": 2}
+    assert look.weights["decoder"].triu(1).max() > 0  # all see each other
+    assert to_words(word_look(model, "Ein Hund")).weights["cross"].shape[3] == 3
 
 
 def test_bad_sentences_in_one_line(translator):

@@ -17,6 +17,7 @@ from vitrail.explain.record import choose, record
 from vitrail.explain.sentences import Sentence, read_sentence
 from vitrail.models.decoding.beam import beam_search
 from vitrail.models.decoding.greedy import greedy
+from vitrail.models.decoding.mask_predict import mask_predict
 from vitrail.models.decoding.sampling import sample
 from vitrail.special_tokens import BEGIN, END, PAD
 
@@ -97,7 +98,8 @@ def translation_look(
     source = as_row([*ids, END], device)
     if target is None:
         target = translate_ids(model, ids, beams=beams)
-    read, written = [BEGIN, *target], [*target, END]
+    at_once = hasattr(model, "fill")  # mask-predict: there is no next word, and each is read at its own place
+    read, written = (target, target) if at_once else ([BEGIN, *target], [*target, END])
     if hasattr(model, "attention_maps"):  # recurrent: one look at the source a word
         weights: dict[Kind, Tensor] = {"cross": model.attention_maps(source, as_row(read, device))[:, None].float()}
         check_finite(weights["cross"])
@@ -108,7 +110,7 @@ def translation_look(
         read=read_sentence(read, tokenizer),
         written=read_sentence(written, tokenizer),
         weights=weights,
-        given=1,
+        given=0 if at_once else 1,
     )
 
 
@@ -132,6 +134,8 @@ def translate_ids(model: Any, ids: Sequence[int], *, beams: int = 5) -> list[int
     source = as_row([*ids, END], next(model.parameters()).device)
     longest = min(model.config.longest - 1, len(ids) + LONGER)
     with evaluating(model), torch.no_grad():
+        if hasattr(model, "fill"):
+            return until_end(mask_predict(model, source).ids[0].tolist())
         if beams == 1:
             return until_end(greedy(model, source, longest=longest)[0].tolist())
         return until_end(beam_search(model, source, beams=beams, longest=longest).ids[0].tolist())
@@ -154,7 +158,8 @@ def continue_ids(model: Any, ids: Sequence[int], *, seed: int | None = None) -> 
 def recorded(model: Any, *inputs: Int[Tensor, "1 _"]) -> dict[Kind, Float[Tensor, "l h n m"]]:
     """The attention of one pass, by kind."""
     with record(model) as seen:
-        check_finite(model(*inputs))
+        answer = model(*inputs)
+    check_finite(answer if isinstance(answer, Tensor) else answer[0])
     found: dict[Kind, list[Tensor]] = {}
     for name, weights in zip(seen.names, seen.layers, strict=True):
         found.setdefault(kind_of(name, model), []).append(weights[0].float().cpu())
@@ -165,7 +170,7 @@ def kind_of(name: str, model: Any) -> Kind:
     """By the layer's name; a causal model without a decoder is one."""
     if name.endswith("cross_attention"):
         return "cross"
-    return "decoder" if name.startswith("decoder.") or (not hasattr(model, "encode") and model.config.causal) else "encoder"
+    return "decoder" if ".decoder." in f".{name}" or (not hasattr(model, "encode") and model.config.causal) else "encoder"
 
 
 def to_words(look: WordLook) -> WordLook:
