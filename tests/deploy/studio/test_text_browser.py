@@ -164,6 +164,14 @@ def test_a_language_model_goes_on(visit, site):
     assert tab.locator(".word.new").count() == len(look.read.words) - look.given
     point(tab, "target", 1, "“red” looks at")
     assert weights(tab, "target") == pytest.approx(look.of("decoder", -1)[1].tolist(), rel=1e-3, abs=1e-6)
+    tab.hover(
+        f'.word[data-line=target][data-place="{len(look.read.words) - 1}"]'
+    )  # long, since nobody taught it where words end
+    tab.wait_for_function("() => !document.querySelector('#looking h2').textContent.includes('red')")
+    assert (
+        tab.evaluate("Math.max(...[...document.querySelectorAll('#looking *')].map(e => e.getBoundingClientRect().right))")
+        <= 1280
+    )
     before = words(tab, "target")
     tab.click("#another")
     tab.wait_for_function(
