@@ -221,4 +221,6 @@ class ExplainOptions:
         int | None,
         Parameter(converter=whole, help="Of text: number of a word, from 0; by default a pronoun, or the longest word."),
     ] = None
-    limit: Annotated[int, Parameter(converter=whole, help="Of more pictures, or sentences, than this, so many are shown, evenly chosen.")] = 24
+    limit: Annotated[
+        int, Parameter(converter=whole, help="Of more pictures, or sentences, than this, so many are shown, evenly chosen.")
+    ] = 24
