@@ -3,6 +3,7 @@
 b batch, h heads, n queries, m keys, w u widths of what they are made from, d key width, e value width, x of either made longer
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Bool, Float, Int
@@ -53,10 +54,12 @@ class AttentionCache(Protocol):
 
 
 @runtime_checkable
-class InputCache(Protocol):
-    """A cache that also keeps what went into its block, for positions that read it."""
+class PositionCache(Protocol):
+    """A cache that also keeps what a position scheme wants kept."""
 
     def enter(self, x: Float[Tensor, "b n w"]) -> Float[Tensor, "b m w"]: ...
+
+    def once(self, make: Callable[[], Tensor]) -> Tensor: ...
 
 
 class Scope(NamedTuple):

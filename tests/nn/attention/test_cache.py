@@ -51,6 +51,13 @@ def test_rows_move_together():
         assert held.extend(None, None)[1][:, 0, 1, 0].tolist() == [20, 0, 0, 10]
 
 
+def test_what_depends_on_weights_alone_is_made_once():
+    own, made = Cache(1).own[0], []
+    for _ in range(3):
+        assert own.once(lambda: made.append(1) or torch.ones(2)).sum() == 2
+    assert len(made) == 1
+
+
 def test_a_memory_may_stay():
     cache = Cache(1)
     cache.memory[0].extend(torch.zeros(2, 1, 1, 1), torch.zeros(2, 1, 1, 1))

@@ -95,3 +95,15 @@ def test_dropout_of_the_hidden_layer_acts_in_training_only():
     layer, x = FeedForward(WIDTH, hidden=HIDDEN, dropout=0.5), torch.randn(2, N, WIDTH)
     assert not torch.equal(layer(x), layer(x))
     assert torch.equal(layer.eval()(x), layer(x))
+
+
+def test_dropout_is_on_both_branches_in_training_alone():
+    block, x = make_block(dropout=0.999999), torch.randn(2, N, WIDTH)
+    assert torch.equal(block(x), x)
+    assert_close(block.eval()(x), twin(block)(x))
+
+
+def twin(block):
+    plain = make_block()
+    plain.load_state_dict(block.state_dict())
+    return plain

@@ -76,3 +76,22 @@ def test_it_stands_in_front_of_one_block_or_of_all():
     assert not torch.equal(Conditional(WIDTH, axes=2).enter(x, 5, scope), x)
     with pytest.raises(VitrailError, match="built for 2 axes"):
         once.prepare(Places((7,)), Places((7,)))
+
+
+@pytest.mark.parametrize("grid", [(7,), (3, 5), (2, 3, 4)])
+def test_causal_is_the_convolution_without_the_offsets_that_come_later(grid):
+    """On a picture that is written pixel by pixel, as on a line; also where the last cells are not written yet."""
+    axes, cells = len(grid), math.prod(grid)
+    causal, both = Conditional(WIDTH, axes=axes, causal=True), Conditional(WIDTH, axes=axes)
+    assert len(causal.table) == 3**axes // 2 + 1
+    with torch.no_grad():
+        both.table.zero_()[: len(causal.table)] = causal.table
+    x = torch.randn(2, cells, WIDTH, requires_grad=True)
+    out = causal.enter(x, 0, Scope(queries=Places(grid), causal=True))
+    assert_close(out, both.enter(x, 0, Scope(queries=Places(grid))))
+    some = cells - 3
+    first = causal.enter(x[:, :some], 0, Scope(queries=Places(grid, index=torch.arange(some)[None]), causal=True))
+    assert_close(first, out[:, :some])
+    [gradient] = torch.autograd.grad(out[:, some - 1].sum(), x)
+    assert (gradient[:, some:] == 0).all()
+    assert (gradient[:, some - 1] != 0).all()

@@ -5,6 +5,8 @@ b batch, h heads, n new tokens, m tokens so far, w width of anything, d key widt
 Without it, token t costs t steps' work again; with it, one token's work and one look at t keys  [Shazeer 2019, section 2.3].
 """
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -36,16 +38,19 @@ class Grown:
 
     def reorder(self, rows: Int[Tensor, "r"]) -> None:
         if self.buffer is not None:
-            self.buffer = self.buffer.index_select(0, rows)
+            old, self.buffer = self.buffer, self.buffer.new_empty(len(rows), *self.buffer.shape[1:])
+            filled = self.buffer.narrow(-2, 0, self.length)
+            torch.index_select(old.narrow(-2, 0, self.length), 0, rows, out=filled)  # the room behind stays as it is
 
 
 class SelfCache:
-    """Of one layer of self-attention: keys (turned already, where a position turns them), values, and what stood before the block."""
+    """Of one layer of self-attention: keys (turned already, where a position turns them) and values; and what positions ask for."""
 
     complete = False
 
     def __init__(self) -> None:
-        self.keys, self.values, self.entered = Grown(), Grown(), Grown()  # entered: used by conditional positions alone
+        self.keys, self.values, self.entered = Grown(), Grown(), Grown()
+        self.made: Tensor | None = None
 
     def extend(
         self, k: Float[Tensor, "b h n d"] | None, v: Float[Tensor, "b h n e"] | None
@@ -57,6 +62,12 @@ class SelfCache:
     def enter(self, x: Float[Tensor, "b n w"]) -> Float[Tensor, "b m w"]:
         """What went into the block so far, the new ones last."""
         return self.entered.extend(x)
+
+    def once(self, make: Callable[[], Tensor]) -> Tensor:
+        """What depends on weights alone and not on tokens, made at the first step."""
+        if self.made is None:
+            self.made = make()
+        return self.made
 
     def reorder(self, rows: Int[Tensor, "r"]) -> None:
         for grown in (self.keys, self.values, self.entered):

@@ -34,14 +34,16 @@ class EncoderBlock(nn.Module):
     ) -> None:
         super().__init__()
         self.order: NormOrder = norm
+        self.dropout = dropout
         self.attention_norm, self.attention = nn.LayerNorm(width, eps=eps), attention
         self.mlp_norm, self.mlp = nn.LayerNorm(width, eps=eps), mlp
-        self.attention_branch = residual_branch(width, drop_path=drop_path, layer_scale=layer_scale, dropout=dropout)
-        self.mlp_branch = residual_branch(width, drop_path=drop_path, layer_scale=layer_scale, dropout=dropout)
+        self.attention_branch = residual_branch(width, drop_path=drop_path, layer_scale=layer_scale)
+        self.mlp_branch = residual_branch(width, drop_path=drop_path, layer_scale=layer_scale)
 
     def forward(self, x: Float[Tensor, "b n d"], scope: Scope = OPEN) -> Float[Tensor, "b n d"]:
+        dropout = self.dropout if self.training else 0.0
         if self.order == "pre":
-            x = x + through(self.attention_branch, self.attention(self.attention_norm(x), scope))
-            return x + through(self.mlp_branch, self.mlp(self.mlp_norm(x)))
-        x = self.attention_norm(x + through(self.attention_branch, self.attention(x, scope)))
-        return self.mlp_norm(x + through(self.mlp_branch, self.mlp(x)))
+            x = x + through(self.attention_branch, self.attention(self.attention_norm(x), scope), dropout=dropout)
+            return x + through(self.mlp_branch, self.mlp(self.mlp_norm(x)), dropout=dropout)
+        x = self.attention_norm(x + through(self.attention_branch, self.attention(x, scope), dropout=dropout))
+        return self.mlp_norm(x + through(self.mlp_branch, self.mlp(x), dropout=dropout))

@@ -4,6 +4,7 @@ b batch, n tokens, d width
 """
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -40,14 +41,17 @@ class DropPath(nn.Module):
         return x * x.new_empty(x.shape[0], *(1 for _ in x.shape[1:])).bernoulli_(keep).div_(keep)
 
 
-def through(branch: nn.Module | None, y: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
-    """What a residual branch makes of y; most have nothing on them, and an empty module costs time too."""
-    return y if branch is None else branch(y)
+def through(branch: nn.Module | None, y: Float[Tensor, "b n d"], *, dropout: float = 0.0) -> Float[Tensor, "b n d"]:
+    """What a residual branch makes of y; most have nothing on them, and an empty module costs time too.
+
+    `dropout` is that of [Vaswani+ 2017, section 5.4], on what is added; 0 in evaluation.
+    """
+    y = y if branch is None else branch(y)
+    return F.dropout(y, dropout) if dropout else y
 
 
-def residual_branch(width: int, *, drop_path: float, layer_scale: float | None, dropout: float) -> nn.Sequential | None:
-    """The parts that are asked for; `dropout` is that of [Vaswani+ 2017, section 5.4], on what is added."""
+def residual_branch(width: int, *, drop_path: float, layer_scale: float | None) -> nn.Sequential | None:
+    """The parts that are asked for."""
     parts: list[nn.Module] = [] if layer_scale is None else [LayerScale(width, start=layer_scale)]
-    parts += [nn.Dropout(dropout)] if dropout else []
     parts += [DropPath(drop_path)] if drop_path else []
     return nn.Sequential(*parts) if parts else None

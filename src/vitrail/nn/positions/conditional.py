@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from vitrail.errors import VitrailError
 from vitrail.nn.functional.neighbors import find_neighbors
 from vitrail.nn.positions.position import Position, check_axes
-from vitrail.scope import InputCache, Scope
+from vitrail.scope import PositionCache, Scope
 from vitrail.tokens import Places
 
 CONVOLVE = {1: F.conv1d, 2: F.conv2d, 3: F.conv3d}
@@ -49,7 +49,7 @@ class Conditional(Position):
             raise VitrailError(
                 "this conditional position reads neighbors on both sides: in causal attention it would tell the future"
             )
-        if isinstance(scope.cache, InputCache):  # earlier inputs are neighbors too
+        if isinstance(scope.cache, PositionCache):  # earlier inputs are neighbors too
             seen = scope.cache.enter(x)
             assert scope.keys is not None
             return x + self.match(seen, scope.keys, None, None)[:, -x.shape[1] :]

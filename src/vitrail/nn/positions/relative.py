@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from vitrail.nn.functional.offsets import PREFIX_ROWS, Lines, axis_lines, collect, look_up, put_back, spread
 from vitrail.nn.positions.position import Position, check_axes
-from vitrail.scope import Scope
+from vitrail.scope import PositionCache, Scope
 from vitrail.tokens import Grid, Places
 
 SHAW_REACH = 16  # [Shaw+ 2018, section 4.1]
@@ -105,7 +105,11 @@ class RelativeProjected(RelativeRows):
         self.table = self.new_table(width, prefix)
 
     def project(self, key: nn.Linear, scope: Scope) -> Scope:
-        return scope._replace(prepared=(scope.prepared, F.linear(self.padded(self.table), key.weight)))  # r (h d)
+        def projected() -> Float[Tensor, "r w"]:
+            return F.linear(self.padded(self.table), key.weight)  # r (h d)
+
+        table = scope.cache.once(projected) if isinstance(scope.cache, PositionCache) else projected()
+        return scope._replace(prepared=(scope.prepared, table))
 
     def bias(self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: Scope) -> Float[Tensor, "#b #h n m"]:
         lines, table = scope.prepared
