@@ -63,8 +63,8 @@ def train(model: torch.nn.Module, steps: int) -> list[float]:
 
 def test_the_loss_falls():
     torch.manual_seed(0)
-    losses = train(vt.create_model("cmlm_tiny", **SMALL), 20)
-    assert losses[-1] < 0.8 * losses[0]
+    losses = train(vt.create_model("cmlm_tiny", **SMALL), 12)
+    assert losses[-1] < 0.9 * losses[0]
 
 
 @pytest.mark.slow
@@ -73,7 +73,7 @@ def test_copying_is_learned_and_written_at_once(iterations):
     torch.manual_seed(0)
     model = vt.create_model("cmlm_tiny", **SMALL)
     train(model, 600)
-    source, target = copying(seeded(99))
+    source, _ = copying(seeded(99))
     found = mask_predict(model.eval(), source, iterations=iterations, lengths=1)
     ids = F.pad(found.ids, (0, 6 - found.ids.shape[1]), value=PAD)[:, :6]
     assert (ids == source).all(1).float().mean() > 0.9

@@ -20,7 +20,7 @@ def sharp(model: torch.nn.Module, scale: float = 3.0) -> torch.nn.Module:
 
 @pytest.fixture(scope="module")
 def translator() -> torch.nn.Module:
-    torch.manual_seed(3)
+    torch.manual_seed(8)
     return sharp(vt.create_model("transformer_tiny", **SMALL, decoder_depth=2, tied=False), 2.0)
 
 

@@ -39,7 +39,7 @@ class Kept(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """The likeliest continuations of the beams of a sentence, best first: enough to hold w' that end and w' that do not."""
+    """The likeliest continuations of the beams of a sentence, best first: enough for k that end and k that do not."""
 
     scores: Float[Tensor, "s c"]  # log p of all tokens
     parents: Int[Tensor, "s c"]  # which beam is continued
@@ -60,7 +60,7 @@ def beam_search(
     begin: int = BEGIN,
     end: int | None = END,
 ) -> Beams:
-    """Looks for the y of greatest log p(y | source) / |y|^length_penalty  [Cho+ 2014, section 4.2, with a power of 1].
+    """Looks for the y of greatest log p(y | source) / |y|^length_penalty  [Cho+ 2014, with a power of 1].
 
     |y| counts the new tokens, `end` among them. (The other usual normalization, ((5 + |y|) / 6)^alpha  [Wu+ 2016, eq. 14],
     differs by how much it favors length at the start; one is enough.) A continuation by `end` is kept when it is among the
@@ -93,7 +93,7 @@ def beam_search(
                 written = torch.cat([ids[rows[:, :beams], given:], best.tokens[:, :beams, None]], dim=2)
                 kept = kept.add(written, finishing / length**length_penalty)
             best = best._replace(scores=best.scores.masked_fill(ended, -torch.inf))
-        live, order = best.scores.topk(min(beams, best.scores.shape[1]))
+        live, order = (part[:, :beams] for part in best.scores.sort(dim=1, descending=True, stable=True))
         rows, tokens = rows.gather(1, order), best.tokens.gather(1, order)
         ids = torch.cat([ids[rows.flatten()], tokens.reshape(-1, 1)], dim=1)
         if length == longest:
@@ -118,6 +118,7 @@ def candidates(logits: Float[Tensor, "r v"], live: Float[Tensor, "s w"], banned:
 
     Ranked by logit within a beam, so that adding log-probabilities of a long beginning cannot round an order away.
     """
+    logits = logits.float()
     values, tokens = largest(logits.index_fill_(1, banned, -torch.inf), min(beams + 1, logits.shape[1]))
     top = values[:, :1].clamp(min=torch.finfo(values.dtype).min)  # finite even where nothing may come
     sums = logits.sub_(top).exp_().sum(dim=1, keepdim=True).clamp(min=1)  # in place: the largest are known, and memory is slow

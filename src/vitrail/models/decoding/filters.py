@@ -10,14 +10,14 @@ from torch import Tensor
 
 
 def keep_top_k(logits: Float[Tensor, "... v"], k: int) -> Float[Tensor, "... v"]:
-    """-inf for all but the k largest  [Fan+ 2018, section 5.4]; what equals the least of them stays as well."""
+    """-inf for all but the k largest  [Fan+ 2018]; what equals the least of them stays as well."""
     if k < 1:
         raise ValueError(f"top_k must be at least 1, got {k}")
     return keep_from(logits, rising(logits)[..., -min(k, logits.shape[-1]), None])
 
 
 def keep_top_p(logits: Float[Tensor, "... v"], p: float) -> Float[Tensor, "... v"]:
-    """-inf for all but the nucleus: the fewest tokens whose probabilities sum to at least p  [Holtzman+ 2020, eq. 2]; what
+    """-inf for all but the nucleus: the fewest tokens whose probabilities sum to at least p  [Holtzman+ 2020, section 3.1]; what
     equals the least of them stays as well."""
     if not 0 < p <= 1:
         raise ValueError(f"top_p must lie above 0 and at most at 1, got {p}")

@@ -25,7 +25,9 @@ def largest(x: Float[Tensor, "r v"], k: int) -> tuple[Float[Tensor, "r k"], Int[
     chosen = maxima.topk(k).indices  # r k
     first = count * torch.arange(x.shape[0], device=x.device)[:, None]
     contenders = blocks.index_select(0, (first + chosen).flatten()).reshape(-1, k * BLOCK)
-    values, order = torch.cat([contenders, x[:, count * BLOCK :]], dim=1).topk(k)
+    if count * BLOCK < x.shape[1]:
+        contenders = torch.cat([contenders, x[:, count * BLOCK :]], dim=1)
+    values, order = contenders.topk(k)
     origin = torch.cat([chosen, torch.full_like(chosen[:, :1], count)], dim=1)
     return values, origin.gather(1, order // BLOCK) * BLOCK + order % BLOCK
 
