@@ -19,9 +19,11 @@ from vitrail.learn.metrics.perplexity import perplexity
 from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
 from vitrail.learn.training.world import World
 from vitrail.models.decoding import beam_search, greedy
-from vitrail.tasks.words import AskedWords, OwnLoss, asked_places, refuse_shards
+from vitrail.models.decoding.mask_predict import mask_predict
+from vitrail.models.mask_predict import MaskPredict
+from vitrail.tasks.words import AskedWords, HiddenWords, asked_places, refuse_shards
 
-VALIDATED = 500  # sentences that a validation translates: as many as tell 30 BLEU from 32
+VALIDATED = 500  # sentences that a validation translates, so that it stays short beside an epoch
 BEAMS = 5
 
 
@@ -76,9 +78,8 @@ class Translate:
     """Satisfies the training loop's Task protocol.
 
     The model is one that gives `model(source, target)`, scores of the word behind each word of the target, and writes by `begin`
-    and `step`. One that offers `loss(source, target, generator)` is trained by that instead, and one that offers
-    `translate(source, longest)` writes by that. With several processes the loss is each one's mean over its own words: their shares
-    of a batch are of about the same length.
+    and `step`; or a `MaskPredict`, which learns and writes in its own way, its loss being that of hidden words and of the length.
+    With several processes the loss is each one's mean over its own words: their shares of a batch are of about the same length.
     """
 
     name = "translate"
@@ -98,7 +99,8 @@ class Translate:
         refuse_shards(model)
         self.model, self.tokenizer, self.smoothing = model, tokenizer, smoothing
         self.device, self.world, self.validated = torch.device(device), world or World(), validated
-        asked: nn.Module = OwnLoss(model) if hasattr(model, "loss") else AskedWords(model)
+        self.at_once = isinstance(model, MaskPredict)
+        asked = HiddenWords(model) if isinstance(model, MaskPredict) else AskedWords(model)
         self.forward: Callable[..., Tensor] = torch.compile(asked, dynamic=True) if compiled else asked
 
     @cached_property
@@ -108,8 +110,10 @@ class Translate:
 
     def loss(self, batch: PairBatch) -> Float[Tensor, ""]:
         """Mean over the real words of -log p(word | source, words before it), smoothed."""
-        if hasattr(self.model, "loss"):
-            return self.train_forward(batch.source, batch.target)
+        if (
+            self.at_once
+        ):  # seeded by torch's generator, whose state is kept: a run that goes on after a stop hides the same words
+            return self.train_forward(batch.source, batch.target, int(torch.randint(2**62, ()).item()), self.smoothing)
         targets = batch.target[:, 1:]
         places = asked_places(targets)
         logits = self.train_forward(places, batch.source, batch.target[:, :-1])
@@ -174,8 +178,8 @@ class Translate:
         """The loss without smoothing, summed over the real words, and their number."""
         targets = target[:, 1:]
         places = asked_places(targets)
-        if hasattr(self.model, "loss"):
-            return len(places) * self.forward(source, target).item(), len(places)
+        if self.at_once:
+            return len(places) * self.forward(source, target, 0, 0.0).item(), len(places)
         logits = self.forward(places, source, target[:, :-1])
         return word_cross_entropy(logits, targets.flatten()[places], reduction="sum").item(), len(places)
 
@@ -183,8 +187,8 @@ class Translate:
         """Translations as numbers, END at the end of each; at most twice as long as the source and ten words."""
         model: Any = self.model
         longest = min(model.config.longest, 2 * source.shape[1] + 10)
-        if hasattr(model, "translate"):
-            return model.translate(source, longest=longest)
+        if self.at_once:
+            return mask_predict(model, source, lengths=beams).ids
         if beams == 1:
             return greedy(model, source, longest=longest)
         return beam_search(model, source, beams=beams, longest=longest).ids

@@ -13,7 +13,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
+from vitrail.learn.objectives.mask_predict_loss import nat_loss
 from vitrail.learn.training.sharding import is_sharded
+from vitrail.models.mask_predict import MaskPredict
 from vitrail.models.transformer import Transformer
 from vitrail.special_tokens import PAD
 from vitrail.tokens import Tokens
@@ -36,17 +38,16 @@ class AskedWords(nn.Module):
         return head(Tokens(tokens.x.flatten(0, 1)[places][None], grid=(len(places),)))[0]
 
 
-class OwnLoss(nn.Module):
-    """A model that says itself what it is to minimize, as one module: its draws follow from torch's own generator."""
+class HiddenWords(nn.Module):
+    """The loss of a model that fills in hidden words, as one module; which ones are hidden follows from a seed."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: MaskPredict) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b n"]) -> Float[Tensor, ""]:
-        generator = torch.Generator(device=source.device)
-        generator.manual_seed(int(torch.randint(2**62, ()).item()))  # so that a run that goes on after a stop draws the same
-        return self.model.loss(source, target, generator)  # type: ignore[operator]
+    def forward(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b n"], seed: int, smoothing: float) -> Float[Tensor, ""]:
+        generator = torch.Generator(device=source.device).manual_seed(seed)
+        return nat_loss(self.model, source, target, generator=generator, smoothing=smoothing)
 
 
 def find_features(model: Any) -> Callable[..., Tokens] | None:

@@ -14,9 +14,16 @@ SHORTEST, LONGEST = 3, 10  # words
 
 
 def make_toy(
-    task: str, split: SplitName, *, count: int | None = None, shortest: int = SHORTEST, longest: int = LONGEST, seed: int = 0
+    task: str,
+    split: SplitName,
+    *,
+    count: int | None = None,
+    shortest: int = SHORTEST,
+    longest: int = LONGEST,
+    words: int = len(WORDS),
+    seed: int = 0,
 ) -> tuple[list[str], list[str]]:
-    """(sources, targets): numbers written as words, drawn alike; the target is their copy, reverse or sorted order.
+    """(sources, targets): numbers below `words`, written out, drawn alike; the target is their copy, reverse or sorted order.
 
     A function of the seed and the split. No sentence of one split stands in another: the sum of its numbers says where it
     belongs, to val if it ends in 9, to test if it ends in 8.
@@ -26,7 +33,7 @@ def make_toy(
     wanted = COUNTS[split] if count is None else count
     while len(sources) < wanted:  # some hundred at a time, most of which belong elsewhere
         sizes = generator.integers(shortest, longest + 1, size=500).tolist()
-        for row, size in zip(generator.integers(len(WORDS), size=(500, longest)).tolist(), sizes, strict=True):
+        for row, size in zip(generator.integers(words, size=(500, longest)).tolist(), sizes, strict=True):
             numbers = row[:size]
             if {9: "val", 8: "test"}.get(sum(numbers) % 10, "train") == split:
                 ruled = {"copy": numbers, "reverse": numbers[::-1], "sort": sorted(numbers)}[task]
