@@ -5,6 +5,7 @@ import io
 import json
 import shutil
 import signal
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,17 +13,35 @@ import pytest
 import yaml
 
 import vitrail as vt
+from vitrail.cli.app import app
+from vitrail.cli.words import spell_words
 from vitrail.data.text.batching import PairBatches
 from vitrail.errors import VitrailError
-from vitrail.jobs import translating
+from vitrail.jobs import planning, translating
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.recipes import RECIPES, TEXT_RECIPES, choose_text_recipe
 from vitrail.jobs.stored import read_options, to_store
 from vitrail.jobs.trades import ABOUT, TRADES, find_trade, foreign_options
 from vitrail.special_tokens import PAD
 
-SMALL = {"task": "translate", "epochs": 2, "batch_tokens": 48, "seed": 5, "vocabulary": 40, "longest": 16, "beams": 2, "ema": 0.9}
-SAME = ("best/model.safetensors", "last/model.safetensors", "metrics.jsonl", "hypotheses.txt", "predictions.csv", "metrics.json")
+SMALL = {
+    "task": "translate",
+    "epochs": 2,
+    "batch_tokens": 48,
+    "seed": 5,
+    "vocabulary": 40,
+    "longest": 16,
+    "beams": 2,
+    "ema": 0.9,
+}
+SAME = (
+    "best/model.safetensors",
+    "last/model.safetensors",
+    "metrics.jsonl",
+    "hypotheses.txt",
+    "predictions.csv",
+    "metrics.json",
+)
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +157,12 @@ def test_eval_gives_the_numbers_of_the_run(run, pairs, command, tmp_path):
     assert command("eval", tmp_path / "alone", "--data", pairs).code == 0, "a model folder knows what it is for"
 
 
+def test_the_options_of_a_run_can_be_read_as_words(run):
+    words = spell_words(["train", "--config", str(run / "config.yaml")])
+    _, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    assert bound.args[0] == read_options(run / "config.yaml")
+
+
 def test_runs_lists_it(run, command):
     answer = command("runs", run)
     assert "finished" in answer.out
@@ -216,8 +241,9 @@ def test_weights_bring_their_tokenizer(run, pairs, tmp_path, command, no_page):
         vt.pipeline("translation", vt.create_model("gpt_tiny", width=8, depth=1, heads=1, hidden=8, vocabulary=9))
 
 
-def test_a_learning_rate_can_be_found(pairs, tmp_path):
+def test_a_learning_rate_can_be_found(pairs, tmp_path, monkeypatch):
     """Before the first step, with model and generators as before."""
+    monkeypatch.setattr(planning, "run_range_test", partial(planning.run_range_test, steps=12))
     trade = find_trade("translate").prepare(TrainOptions(data=str(pairs), **{**SMALL, "lr": "auto"}), _bar(), begun=None)
     before = [parameter.clone() for parameter in trade.model.parameters()]
     rate = trade.find_rate(tmp_path, _bar())
@@ -247,6 +273,12 @@ def _world():
 
 
 def test_recipes_of_text_are_chosen_by_size():
-    assert [choose_text_recipe(n) for n in (1, 100_000, 100_001, 10**6, 10**6 + 1)] == ["tiny", "tiny", "small", "small", "medium"]
+    assert [choose_text_recipe(n) for n in (1, 100_000, 100_001, 10**6, 10**6 + 1)] == [
+        "tiny",
+        "tiny",
+        "small",
+        "small",
+        "medium",
+    ]
     assert choose_text_recipe(1, trained=True) == "finetune"
     assert set(TEXT_RECIPES) <= set(RECIPES)

@@ -18,10 +18,12 @@ from vitrail.errors import VitrailError
 from vitrail.jobs import classification_scores as evaluation
 from vitrail.jobs import classifying as job
 from vitrail.learn.training import loop
-from vitrail.learn.training.loop import Plan, fit
+from vitrail.learn.training.loop import Plan, fit, rate_factor
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.run_folder import RunFolder
+from vitrail.learn.training.step import Stepper
 from vitrail.learn.training.task import Batches, Evaluation, Task
+from vitrail.learn.training.world import World
 
 
 class Points(NamedTuple):
@@ -288,6 +290,50 @@ def test_a_batch_in_parts_is_the_same_step(tmp_path):
     for parts in (2, 3, 7, 50):
         assert weights_after(tmp_path / f"b{parts}", accumulate=parts).item() == pytest.approx(whole.item(), abs=1e-5)
     assert weights_after(tmp_path / "c", accumulate=1).equal(whole)
+
+
+class Words(NamedTuple):
+    """Rows of different length: each batch says how many real numbers it has, and so does each part of it."""
+
+    x: Tensor
+    real: Tensor
+
+    @property
+    def weight(self) -> int:
+        return int(self.real.sum())
+
+
+def test_parts_of_unequal_weight_count_as_they_say():
+    """The mean over real numbers of a batch is that of its parts, weighed by how many each has."""
+
+    class Mean(Line):
+        def loss(self, batch: Words) -> Tensor:
+            return ((self.model(batch.x) - 1).square() * batch.real).sum() / batch.real.sum()
+
+    real = torch.tensor([1.0, 0, 1, 1, 1, 0, 1])[:, None]
+    batch = Words(torch.arange(7.0)[:, None], real)
+    found = []
+    for parts in (1, 2, 3):
+        task = Mean()
+        taken = Stepper(task, plan_of(accumulate=parts, clip=1e9), World()).gradient(batch)
+        found.append([taken.loss, task.model.weight.grad.item(), task.model.bias.grad.item()])
+    assert found[1] == pytest.approx(found[0], rel=1e-5)
+    assert found[2] == pytest.approx(found[0], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [("cosine", [0.5, 1.0, 0.5, 0.0]), ("inverse_sqrt", [0.5, 1.0, 0.6, 0.447213]), ("constant", [0.5, 1.0, 1.0, 1.0])],
+)
+def test_the_plan_says_how_the_rate_falls(schedule, expected):
+    """In the middle of the warmup, at its end, later (where the square root is 0.6, or half of the cosine is done), at the end."""
+    plan = plan_of(schedule=schedule, warmup=0.2)
+    middle = 0.2 / 0.6**2 if schedule == "inverse_sqrt" else 0.6
+    assert [rate_factor(plan, done) for done in (0.1, 0.2, middle, 1.0)] == pytest.approx(expected, abs=1e-6)
+
+
+def plan_of(**changes) -> Plan:
+    return Plan(**({"epochs": 1, "lr": 0.1, "weight_decay": 0.0, "warmup": 0.1, "clip": 1.0} | changes))
 
 
 def test_sharpness_of_radius_zero_is_the_plain_optimizer(tmp_path):

@@ -20,7 +20,8 @@ from torch import nn
 import vitrail as vt
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
-from vitrail.models.folder import CARD, CONFIG, FORMAT, WEIGHTS, load, save
+from vitrail.models.catalogue import ARCHITECTURES
+from vitrail.models.folder import CARD, CONFIG, FORMAT, TOKENIZER, WEIGHTS, load, save
 from vitrail.preprocessing import Preprocessing
 
 TINY = {"width": 12, "depth": 2, "heads": 3}
@@ -293,7 +294,7 @@ def test_a_hub_id_is_downloaded(saved, monkeypatch, tmp_path):
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     assert load("owner/name").labels == tuple("abcdefg")
-    assert asked == [("owner/name", [CONFIG, WEIGHTS, CARD])], "no file that could hold code"
+    assert asked == [("owner/name", [CONFIG, WEIGHTS, TOKENIZER, CARD])], "no file that could hold code"
 
 
 @pytest.mark.parametrize("error", [LocalEntryNotFoundError("no net\nand no cache"), OSError("no disk"), ConnectionError()])
@@ -374,7 +375,7 @@ def test_weights_of_another_name_or_shape_or_kind(folder):
         ({"format": "1"}, "the key \"format\" must be int, got '1'"),
         ({"format": 2, "labels": 7}, "format 2 is newer than this version reads (1); update vitrail"),
         ({"architecture": None}, 'the key "architecture" is missing'),
-        ({"architecture": "swine"}, "unknown architecture 'swine': expected vit, resnet, gsa, gcnn"),
+        ({"architecture": "swine"}, f"unknown architecture 'swine': expected {', '.join(ARCHITECTURES)}"),
         ({"architecture": 7}, 'the key "architecture" must be str, got 7'),
         ({"config": [1]}, 'the key "config" must be dict, got [1]'),
         ({"preprocessing": None}, 'the key "preprocessing" is missing'),

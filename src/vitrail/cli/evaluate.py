@@ -11,6 +11,7 @@ EXAMPLES = """Examples:
 
   vitrail eval runs/classify/digits
   vitrail eval runs/classify/digits --split val --json
+  vitrail eval runs/translate/multi30k --beams 1
   vitrail eval some/model/folder --data pictures/ --out scores/
 """
 

@@ -14,6 +14,8 @@ EXAMPLES = """Examples:
   vitrail train --data pictures/ --model vit_micro_conv --epochs 20 --image-size 64
   vitrail train --data arrays.npz --minutes 5 lr=5e-4
   vitrail train --data digits --out runs/mine --resume
+  vitrail train --task translate --data pairs/ --source de --target en --lower
+  vitrail train --task language --data book.txt --minutes 10
   vitrail train --config runs/classify/digits/config.yaml --seed 1
 """
 
@@ -26,9 +28,10 @@ def train(
     ] = None,
     given: Annotated[Set[str], Parameter(parse=False)],
 ) -> int:
-    """Train a model on pictures, evaluate it, save it, and write a report.
+    """Train a model on pictures or text, evaluate it, save it, and write a report.
 
-    A folder has one subfolder a class, or train/, val/ and test/ with those in them.
+    A folder of pictures has one subfolder a class, or train/, val/ and test/ with those in them; one of sentences to translate has
+    train.de and train.en, say, with val and test alike, whose lines translate each other.
     """
     from vitrail.jobs.evaluate import headline
     from vitrail.jobs.train import run_training

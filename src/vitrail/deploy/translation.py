@@ -10,12 +10,9 @@ import torch
 
 from vitrail.data.text.batching import pad
 from vitrail.errors import VitrailError
-from vitrail.models.decoding.beam import beam_search
 from vitrail.models.purpose import purpose_of
 from vitrail.special_tokens import END, UNKNOWN
-
-LONGER = 50  # tokens that a translation may have more than its source  [Vaswani+ 2017, section 6.1]
-LONGEST = 256  # tokens, of a model that does not say
+from vitrail.tasks.translate import Translate
 
 
 class Translated(NamedTuple):
@@ -36,7 +33,7 @@ class Translation:
         if model.tokenizer is None:
             raise VitrailError("this model has no tokenizer: it cannot read text")
         self.model, self.tokenizer = model.eval(), model.tokenizer
-        self.longest = int(getattr(model.config, "longest", LONGEST))
+        self.longest = int(model.config.longest)
 
     def __call__(self, sentences: str | Sequence[str], *, beams: int = 5, batch: int = 32) -> list[dict[str, str]]:
         given = [sentences] if isinstance(sentences, str) else sentences
@@ -79,10 +76,8 @@ class Translation:
         return [*ids[: self.longest - 1], END], tuple(notes)
 
     def write(self, sources: list[list[int]], *, beams: int) -> list[str]:
-        """Beam search over a batch of sources."""
+        """A batch of sources as the task writes them: beam search, or a model's own way."""
         device = next(self.model.parameters()).device
-        ids = pad(sources).to(device)  # b m
-        longest = min(self.longest, ids.shape[1] + LONGER)
         with torch.inference_mode():
-            found = beam_search(self.model, ids, beams=beams, longest=longest).ids
+            found = Translate(self.model, self.tokenizer).write(pad(sources).to(device), beams=beams)
         return [self.tokenizer.decode(row) for row in found.tolist()]

@@ -71,6 +71,10 @@ def explain_files(
         raise VitrailError("--word is about text, and this run reads pictures: it has --query")
     paths = expand(words)
     model = load(run).eval()
+    if not hasattr(model, "num_classes"):
+        raise VitrailError(
+            f"{run}: a model of the kind {model.architecture} does not classify pictures: there is no answer to explain"
+        )
     choice = choose_what(model, options)
     chosen = [paths[number] for number in spread(len(paths), options.limit)]
     errors: list[str] = []

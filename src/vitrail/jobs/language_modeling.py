@@ -38,7 +38,6 @@ from vitrail.models.purpose import Purpose
 from vitrail.tasks.language import LanguageModeling, Surprise
 
 TINY = 100_000  # lines, at most
-LONGEST = 256  # tokens of a block, of a model that does not say
 
 
 def choose_model(lines: int, *, masked: bool) -> str:
@@ -165,7 +164,7 @@ def score(
 ) -> Surprise:  # fmt: skip
     """How surprising a split is, in blocks as long as the model reads."""
     world = world or World()
-    longest = int(getattr(model.config, "longest", LONGEST))
+    longest = int(model.config.longest)
     lines = LineBatches(data[split], model.tokenizer, masked=masked, tokens=batch * longest, longest=longest, seed=seed,
                         rank=world.rank, world=world.size)  # fmt: skip
     task = LanguageModeling(model.to(device), model.tokenizer, masked=masked, device=device, world=world)

@@ -1,7 +1,6 @@
 """Translating sentences: `vitrail translate`."""
 
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
 
 from vitrail.deploy.translation import Translated, Translation
 from vitrail.errors import VitrailError
@@ -15,7 +14,7 @@ def translate(run: str, sentences: Iterable[str], *, beams: int = 5, batch: int 
     return Translation(load(run)).stream(sentences, beams=beams, batch=batch)
 
 
-def read_standard_input(stream: BinaryIO) -> Iterator[str]:
+def read_standard_input(stream: Iterable[bytes]) -> Iterator[str]:
     """Its lines. One that is not UTF-8 ends the reading, and is named."""
     for number, line in enumerate(stream, start=1):
         try:

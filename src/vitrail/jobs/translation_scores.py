@@ -31,7 +31,6 @@ from vitrail.tasks.translate import Translate, Translations
 HYPOTHESES = "hypotheses.txt"
 SENTENCES = 64  # translated at a time
 EDGES = (5, 10, 15, 20, 30, 40)  # words of a source, where a range of lengths ends
-LONGEST = 256  # tokens, of a model that does not say
 
 
 def score(
@@ -39,7 +38,7 @@ def score(
 ) -> tuple[Translations, str]:
     """The model's translations of a split, those of about the same length together, and what was cut, in words."""
     world = world or World()
-    longest = int(getattr(model.config, "longest", LONGEST))
+    longest = int(model.config.longest)
     pairs = PairBatches(
         data[split], model.tokenizer, tokens=batch * longest, longest=longest, rank=world.rank, world=world.size
     )

@@ -56,7 +56,7 @@ def show_lengths(report: TranslationReport) -> list[Markup]:
     if not report.lengths:
         return []
     note = "BLEU of the sentences of each length, counted in words of the source; above each bar, how many sentences."
-    figure = drawing(to_svg(draw_lengths(report.lengths)), "BLEU by the length of the source")
+    figure = drawing(to_svg(draw_lengths(report.lengths)), "BLEU by the length of the source", kind="lengths")
     return [section("Length", figure, note=note)]
 
 
@@ -89,7 +89,7 @@ def _sentence(report: TranslationReport, index: int) -> Markup:
         f"model, {100 * report.scores[index]:.0f}": report.hypotheses[index] or "–",
     }
     return element(
-        "dl", *(element("div", element("dt", k), element("dd", element("bdi", v))) for k, v in rows.items()), class_="options"
+        "dl", *(element("div", element("dt", k), element("dd", element("bdi", v))) for k, v in rows.items()), class_="sentence"
     )
 
 
