@@ -133,13 +133,14 @@ def test_pictures_and_words_do_not_mix(client, names):
         assert "reads text" in answer.json()["error"]
 
 
-def test_sessions_do_not_see_each_others_sentences(client, browse, text_app, names):
+def test_sessions_do_not_see_each_others_sentences(client, browse, text_app, names, monkeypatch):
+    monkeypatch.setattr("vitrail.deploy.studio.text_studio.MOST_SENTENCES", 2)
     found = client.post("/api/sentences", json={"model": names["gpt"]["id"], "text": "hund"}).json()
     other = browse(app=text_app[0])
     answer = other.get(f"/api/sentences/{found['id']}/attention?kind=decoder")
     assert answer.status_code == 404
     assert answer.json()["error"] == "There is no such sentence in this session."
-    for number in range(60):
+    for number in range(2):
         client.post("/api/sentences", json={"model": names["gpt"]["id"], "text": "hund", "seed": number})
     answer = client.get(f"/api/sentences/{found['id']}/attention?kind=decoder")
     assert (answer.status_code, "no longer kept" in answer.json()["error"]) == (410, True)
