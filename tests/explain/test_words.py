@@ -133,6 +133,14 @@ def test_a_model_that_writes_all_at_once_reads_each_word_at_its_place(tokenizer)
     assert {kind: weights.shape[0] for kind, weights in look.weights.items()} == {"encoder": 1, "decoder": 2, "cross": 2}
     assert look.weights["decoder"].triu(1).max() > 0  # all see each other
     assert to_words(word_look(model, "Ein Hund")).weights["cross"].shape[3] == 3
+    with pytest.raises(VitrailError, match="no word in the translation"):
+        word_look(model, "Ein Hund", "")
+
+
+def test_an_empty_translation_is_its_end_alone(translator):
+    look = to_words(word_look(translator, "Ein Hund", ""))
+    assert look.written.words == ("<end>",)
+    assert_close(alignment(look).sum(-1), torch.ones(1))
 
 
 def test_bad_sentences_in_one_line(translator):

@@ -99,6 +99,8 @@ def translation_look(
     if target is None:
         target = translate_ids(model, ids, beams=beams)
     at_once = hasattr(model, "fill")  # mask-predict: there is no next word, and each is read at its own place
+    if at_once and not target:
+        raise VitrailError("there is no word in the translation")
     read, written = (target, target) if at_once else ([BEGIN, *target], [*target, END])
     if hasattr(model, "attention_maps"):  # recurrent: one look at the source a word
         weights: dict[Kind, Tensor] = {"cross": model.attention_maps(source, as_row(read, device))[:, None].float()}
@@ -203,4 +205,4 @@ def until_end(ids: list[int]) -> list[int]:
 
 
 def as_row(ids: Sequence[int], device: torch.device) -> Int[Tensor, "1 n"]:
-    return torch.tensor([ids], device=device)
+    return torch.tensor([ids], dtype=torch.long, device=device)
