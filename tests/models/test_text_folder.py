@@ -110,7 +110,7 @@ def test_a_missing_or_too_large_tokenizer_is_named(folder):
         load(folder)
     model = build("transformer_tiny")
     model.tokenizer = BytePairs.train([*LINES, "xylophon quatsch wörter"], 60)
-    with pytest.raises(VitrailError, match="the tokenizer has .* pieces, the model knows 40"):
+    with pytest.raises(VitrailError, match=r"the tokenizer has .* pieces, the model knows 40"):
         save(model, folder)
 
 
