@@ -13,27 +13,31 @@ EXAMPLES = """Examples:
   vitrail explain runs/classify/digits folder/ "more/*.jpg" --out look/ --limit 50
   vitrail explain runs/classify/digits picture.png --out look/ --method occlusion --target 7
   vitrail explain runs/classify/digits picture.png --out look/ --layer -1 --query 2 3
+  vitrail explain runs/translate/multi30k "Ein Hund läuft, weil er will." --out look/ --word 4
 """
 
 
 def explain(
     run: Annotated[str, Parameter(help="A run folder, a model folder or a hub id.")],
-    images: Annotated[list[str], Parameter(help="Pictures, folders of pictures, or globs.")],
+    images: Annotated[list[str], Parameter(help="Pictures, folders of pictures, or globs; for a model of text, sentences.")],
     /,
     options: ExplainOptions,
 ) -> int:
-    """Show what a model makes of pictures, and why.
+    """Show what a model makes of pictures, or of sentences, and why.
 
     Writes one page, index.html, and its figures as files: what the answer rests on, laid over each picture, the attention of
-    every layer, the answer layer by layer, and how the model's heads, positions and filters are made.
+    every layer, the answer layer by layer, and how the model's heads, positions and filters are made. Of sentences: which words each word attends to, and the alignment of
+    a translation with its source.
     """
     from vitrail.jobs.explain import explain_files
+    from vitrail.jobs.explain_sentences import explain_sentences, reads_text
     from vitrail.learn.training.progress_bar import ProgressBar
 
-    with ProgressBar().counting("explaining pictures") as progress:
-        done = explain_files(run, images, options, progress=progress)
+    text = reads_text(run)
+    with ProgressBar().counting(f"explaining {'sentences' if text else 'pictures'}") as progress:
+        done = (explain_sentences if text else explain_files)(run, images, options, progress=progress)
     for error in done.errors:
         print(f"vitrail: {error}", file=sys.stderr)
-    print(f"{done.pictures} of {done.found} pictures, explained by {done.method}")
+    print(f"{done.pictures} of {done.found} {done.what}, explained by {done.method}")
     print(f"page: {done.page}")
     return 2 if done.errors else 0

@@ -1,5 +1,6 @@
 """Seeing inside a model. `vitrail.explain.figures` draws what these functions return."""
 
+from vitrail.explain.alignment import aligning_layer, alignment
 from vitrail.explain.colors import token_colors
 from vitrail.explain.distances import attention_distance, distances, even_distance
 from vitrail.explain.faithfulness import Curve, deletion_curve, insertion_curve
@@ -18,6 +19,7 @@ from vitrail.explain.record import Seen, record
 from vitrail.explain.relevance import relevance
 from vitrail.explain.rollout import rollout, rollout_matrix
 from vitrail.explain.steps import Steps, six_steps, steps_table
+from vitrail.explain.words import WordLook, to_words, word_look
 
 __all__ = [
     "DEFAULT",
@@ -33,6 +35,9 @@ __all__ = [
     "Seen",
     "Similarity",
     "Steps",
+    "WordLook",
+    "aligning_layer",
+    "alignment",
     "attention_distance",
     "attention_map",
     "deletion_curve",
@@ -62,5 +67,7 @@ __all__ = [
     "six_steps",
     "steps_table",
     "to_cells",
+    "to_words",
     "token_colors",
+    "word_look",
 ]

@@ -44,6 +44,7 @@ class Done:
     found: int
     method: str
     errors: tuple[str, ...]  # pictures that could not be read, a line each
+    what: str = "pictures"
 
 
 @dataclass(kw_only=True)
@@ -66,6 +67,8 @@ def explain_files(
     out = check_out(options.out)
     if options.limit < 1:
         raise VitrailError(f"--limit must be at least 1, got {options.limit}")
+    if options.word is not None:
+        raise VitrailError("--word is about text, and this run reads pictures: it has --query")
     paths = expand(words)
     model = load(run).eval()
     if not hasattr(model, "num_classes"):

@@ -206,7 +206,7 @@ class EvalOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ExplainOptions:
-    """What `vitrail explain` takes beside RUN and pictures."""
+    """What `vitrail explain` takes beside RUN and pictures, or sentences."""
 
     out: Annotated[str, Parameter(help="A new or empty folder for index.html and the figures.")]
     method: Annotated[
@@ -226,7 +226,13 @@ class ExplainOptions:
         Parameter(converter=whole, negative="", help="ROW COL of a patch: what it reads, and how, in six steps."),
     ] = None
     target: Annotated[str | None, Parameter(help="The class to explain; by default each picture's most likely one.")] = None
-    limit: Annotated[int, Parameter(converter=whole, help="Of more pictures than this, so many are shown, evenly chosen.")] = 24
+    word: Annotated[
+        int | None,
+        Parameter(converter=whole, help="Of text: number of a word, from 0; by default a pronoun, or the longest word."),
+    ] = None
+    limit: Annotated[
+        int, Parameter(converter=whole, help="Of more pictures, or sentences, than this, so many are shown, evenly chosen.")
+    ] = 24
 
 
 @Parameter(name="*")

@@ -67,6 +67,7 @@ def finish(
         folder,
         found,
         "test",
+        model=model,
         title=data.name,
         facts=facts,
         rows=progress.rows,
@@ -116,6 +117,7 @@ def evaluate_translation(
             folder,
             found,
             options.split,
+            model=model,
             title=f"{data.name}: {options.split}",
             facts={
                 "Model": f"{run}, {count_parameters(model):,} parameters",
@@ -145,6 +147,7 @@ def write_scores(
     found: Translations,
     split: str,
     *,
+    model: Any,
     title: str,
     facts: Mapping[str, str],
     rows: list[Row],
@@ -154,6 +157,7 @@ def write_scores(
 ) -> None:
     """hypotheses.txt, a line a sentence, predictions.csv and report.html."""
     from vitrail.report.translation import TranslationReport, write_translation_report  # here: it imports matplotlib
+    from vitrail.report.words import word_sections
 
     lines = [" ".join(text.split()) for text in found.hypotheses]
     write_whole(folder / HYPOTHESES, "".join(f"{line}\n" for line in lines))
@@ -172,6 +176,7 @@ def write_scores(
         skipped=skipped,
         commands=commands,
         configuration=configuration,
+        more=word_sections(model, found.sources, found.hypotheses),
     )
     write_translation_report(report, folder / REPORT)
 

@@ -81,3 +81,15 @@ def test_the_score_is_the_line_that_training_ends_with(tmp_path):
     for metrics in ({"accuracy": 0.98611, "loss": 1.0}, {"map": 0.5, "f1_micro": 0.1}):
         (tmp_path / "metrics.json").write_text(json.dumps(metrics))
         assert runs_module.describe_score(tmp_path) == headline("test", metrics)
+
+
+@pytest.mark.parametrize("column", ["val_bleu", "val_likelihood"])
+def test_curves_of_text_have_their_score(training, column):
+    run, client = training
+    (run / "results.csv").write_text(
+        f"epoch,train_loss,val_loss,{column},val_perplexity,lr,seconds\n1,2.0,1.5,0.25,4.5,0.001,30\n"
+    )
+    [entry] = client.get("/api/runs").json()["runs"]
+    [row] = client.get(f"/api/runs/{entry['id']}/curve").json()["rows"]
+    assert row[column] == 0.25
+    assert "val_perplexity" not in row

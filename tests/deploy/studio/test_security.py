@@ -10,6 +10,7 @@ PORT = 8471
 ADDRESS = f"http://127.0.0.1:{PORT}"
 PAGES = (
     "/",
+    "/text",
     "/static/index.html",
     "/static/none.js",
     "/api/models",
@@ -17,6 +18,8 @@ PAGES = (
     "/none",
     "/api/pictures/x",
     "/api/looks/x/attention",
+    "/api/sentences",
+    "/api/sentences/x/attention",
 )
 
 

@@ -44,6 +44,13 @@ class LookOrder(BaseModel):
     order: Annotated[list[StrictInt], Field(max_length=100_000)] | None = None
 
 
+class TextOrder(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    model: StrictStr
+    text: StrictStr
+    seed: Annotated[StrictInt, Field(ge=0, le=2**31)] = 0
+
+
 def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
     """The whole application, its door included."""
     app = FastAPI(title="Vitrail studio", docs_url=None, redoc_url=None, openapi_url=None, telemetry=SILENCE)
@@ -58,6 +65,10 @@ def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
     @app.get("/")
     async def page() -> Response:
         return FileResponse(web / "index.html", media_type="text/html")
+
+    @app.get("/text")
+    async def text_page() -> Response:
+        return FileResponse(web / "text.html", media_type="text/html")
 
     @app.get("/api/models")
     async def models() -> Response:
@@ -125,6 +136,15 @@ def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
     @app.get("/api/models/{name}/similarity")
     async def similarity(name: str, cell: int) -> Response:
         return await run(heavy, lambda: studio.similarity(name, cell=cell))
+
+    @app.post("/api/sentences")
+    async def sentence(request: Request) -> Response:
+        asked = read(TextOrder, await receive_body(request))
+        return await run(heavy, lambda: studio.texts.look(session(request), asked.model, asked.text, seed=asked.seed))
+
+    @app.get("/api/sentences/{name}/attention")
+    async def text_attention(name: str, request: Request, kind: str, layer: int = -1, head: str = "mean") -> Response:
+        return await run(light, lambda: studio.texts.attention(session(request), name, kind=kind, layer=layer, head=head))
 
     @app.get("/api/runs")
     async def runs() -> Response:

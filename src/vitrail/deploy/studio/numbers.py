@@ -1,5 +1,6 @@
 """Numbers as they travel to the page: five significant digits, and finite without exception."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -44,3 +45,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [plain(part) for part in value]
     return value
+
+
+def pack(value: Any) -> bytes:
+    """JSON, numbers rounded and finite."""
+    return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")

@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "vitrail_session"
+PAGES = ("/", "/text")
 SESSION = re.compile(r"[0-9a-f]{32}")  # 128 bits
 LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 POLICY = (
@@ -53,7 +54,7 @@ class Guard:
         private = scope["path"].startswith("/api")
         session, fresh = find_session(headers)
         refusal = self.refuse(headers, private=private)
-        gives = fresh and refusal is None and (private or scope["path"] == "/") and not is_foreign(headers)
+        gives = fresh and refusal is None and (private or scope["path"] in PAGES) and not is_foreign(headers)
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -64,7 +64,7 @@ class Store:
 
     def get(self, session: str, name: str, kind: type[T]) -> T:
         """The item of this session, as the one used last; 410 if it had to go, 404 if this session never had it."""
-        what = kind.__name__.lower()
+        what = getattr(kind, "told", kind.__name__.lower())
         with self._lock:
             kept = self._kept.get(name)
             if kept is not None and kept.session == session and isinstance(kept.item, kind):

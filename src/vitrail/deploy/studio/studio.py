@@ -1,7 +1,6 @@
 """What the studio does, without a word of HTTP: pictures, looks and their views, for sessions that do not see each other."""
 
 import hashlib
-import json
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
@@ -12,15 +11,16 @@ from typing import Any
 from vitrail.data.transforms import center_box
 from vitrail.deploy.studio import runs
 from vitrail.deploy.studio.flights import Flights
-from vitrail.deploy.studio.numbers import plain
+from vitrail.deploy.studio.numbers import pack, plain
 from vitrail.deploy.studio.passes import GENEROUS, Look, all_rows, arrange, attention_row, prepare_pixels, run_pass
 from vitrail.deploy.studio.samples import NONE, Samples, find_samples
 from vitrail.deploy.studio.sessions import MOST_PICTURES, Store
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.studio_model import Facts, Models, StudioModel, identify
+from vitrail.deploy.studio.text_studio import TextStudio
 from vitrail.deploy.studio.uploads import Picture, encode_pixels, read_upload
 from vitrail.deploy.studio.views import show_colors, show_lens, show_map, show_similarity, show_steps, show_token
-from vitrail.errors import VitrailError
+from vitrail.deploy.studio.working import work
 
 MOST_PREDICTIONS = 20
 MOST_LOOKS = 1_000  # remembered by what was asked for, so that the same is not computed again
@@ -31,6 +31,7 @@ class Studio:
 
     def __init__(self, models: Models, *, budget: int) -> None:
         self.models, self.store, self.flights = models, Store(budget), Flights()
+        self.texts = TextStudio(models, self.store)
         self._samples: dict[str, Samples] = {}
         self._looks: dict[Hashable, str] = {}  # the look of a model, picture, erased cells and order, where it was made before
         self._decoding = threading.BoundedSemaphore(2)  # a decoded picture may take 150 MB
@@ -51,7 +52,7 @@ class Studio:
             if name in self._samples:
                 return self._samples[name]
             model = self.models.find(name)
-            found = find_samples(model.run, model.facts().image_size)
+            found = find_samples(model.run, picture_facts(model).image_size)
             if found is not NONE:  # what is not there may come: a disk is mounted, data is downloaded
                 self._samples[name] = found
             return found
@@ -93,7 +94,7 @@ class Studio:
     def _look(
         self, key: Hashable, session: str, entry: StudioModel, picture: str, erased: Sequence[int], order: Sequence[int] | None
     ) -> bytes:
-        kept, facts = self.store.get(session, picture, Picture), entry.facts()
+        kept, facts = self.store.get(session, picture, Picture), picture_facts(entry)
         name = self._looks.get(key)
         if name is not None:
             try:
@@ -144,7 +145,7 @@ class Studio:
         return self._view(session, name, show_colors, layer=layer)
 
     def lens(self, session: str, name: str) -> bytes:
-        labels = self.models.find(self._use(session, name).model).facts().labels
+        labels = picture_facts(self.models.find(self._use(session, name).model)).labels
         return self._view(session, name, show_lens, labels=labels)
 
     def steps(self, session: str, name: str, *, layer: int, head: int, query: str) -> bytes:
@@ -154,6 +155,7 @@ class Studio:
         return self._view(session, name, show_token, query=query)
 
     def similarity(self, name: str, *, cell: int) -> bytes:
+        picture_facts(self.models.find(name))
         return pack(show_similarity(work(self.models.get(name).similarity), cell))
 
     def _view(self, session: str, name: str, show: Callable[..., dict[str, Any]], **options: Any) -> bytes:
@@ -231,18 +233,9 @@ def describe_look(name: str, look: Look, facts: Facts, picture: Picture) -> byte
     )
 
 
-def work(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Something done with a model; whatever goes wrong in there is the model's trouble, told in one line."""
-    try:
-        return make(*arguments, **options)
-    except StudioError:
-        raise
-    except VitrailError as error:
-        raise StudioError(f"This model cannot show that: {error}.".replace("..", ".")) from None
-    except Exception as error:  # torch raises whatever it likes on weights that do not go together
-        raise StudioError(f"This model could not be run ({type(error).__name__}: {error})") from None
-
-
-def pack(value: Any) -> bytes:
-    """JSON, numbers rounded and finite."""
-    return json.dumps(plain(value), allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
+def picture_facts(entry: StudioModel) -> Facts:
+    """Of a model that looks at pictures; one of words has a page of its own."""
+    facts = entry.facts()
+    if not isinstance(facts, Facts):
+        raise StudioError("This model reads text: it cannot look at a picture.")
+    return facts

@@ -12,6 +12,7 @@ import torch
 
 from vitrail.deploy.studio.runs import describe_score, find_run_folders
 from vitrail.deploy.studio.studio_error import StudioError
+from vitrail.deploy.studio.text_facts import TextFacts, read_text_facts
 from vitrail.errors import VitrailError
 from vitrail.explain.cells import features_grid
 from vitrail.explain.lens import has_lens
@@ -98,12 +99,12 @@ class StudioModel:
         self.folder, self.run = folder, run  # the model folder, and the run it belongs to or itself
         self.id, self.name = identify(run), run.name or str(run)
         self.lock = threading.RLock()
-        self._facts: Facts | None = None
+        self._facts: Facts | TextFacts | None = None
         self._model: Any = None
         self._stamp: object = None
         self._similarity: Similarity | str | None = None
 
-    def facts(self) -> Facts:
+    def facts(self) -> Facts | TextFacts:
         """Weights are not read; a model that is still training has the same config all along."""
         if self._facts is not None:  # without the lock: it is held through whole passes
             return self._facts
@@ -247,13 +248,16 @@ def stamp_of(path: Path) -> object:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def read_facts(folder: Path) -> Facts:
+def read_facts(folder: Path) -> Facts | TextFacts:
     """From config.json alone: the model is built without memory (on torch's meta device) and counted."""
     path = folder / CONFIG
     found = read_config(path)
     name = found["architecture"]
     config = from_record(ARCHITECTURES[name].config, found["config"], what=f"{path}: config")
-    if not config.num_classes:
+    takes = ARCHITECTURES[name].takes
+    if takes not in ("pictures", "text"):
+        raise VitrailError(f"{folder}: the studio has no page for models of the kind {name}")
+    if takes == "pictures" and not config.num_classes:
         raise VitrailError(f"{folder}: this model has no classifier: it was made with num_classes=0")
     try:
         with torch.device("meta"):
@@ -262,6 +266,8 @@ def read_facts(folder: Path) -> Facts:
         raise
     except Exception as error:  # sizes that no layer can have: torch raises whatever it likes
         raise VitrailError(f"{path}: config: no such model can be built ({error})") from None
+    if takes == "text":
+        return read_text_facts(model)
     attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
     grid, elements, tokens = find_grid(model)
     prefix = int(getattr(config, "prefix", 0))

@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from vitrail.explain.figures.alignment import draw_alignment as draw_alignment
     from vitrail.explain.figures.colors import draw_colors as draw_colors
     from vitrail.explain.figures.curves import draw_faithfulness as draw_faithfulness
     from vitrail.explain.figures.distance import draw_distance as draw_distance
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
     from vitrail.explain.figures.probe import draw_probe as draw_probe
     from vitrail.explain.figures.similarity import draw_similarity as draw_similarity
     from vitrail.explain.figures.steps import draw_steps as draw_steps
+    from vitrail.explain.figures.words import draw_reading as draw_reading
+    from vitrail.explain.figures.words import draw_word_heads as draw_word_heads
+    from vitrail.explain.figures.words import draw_words as draw_words
 
 _HOMES = {
+    "draw_alignment": "alignment",
     "draw_colors": "colors",
     "draw_distance": "distance",
     "draw_divergence": "heads",
@@ -31,8 +36,11 @@ _HOMES = {
     "draw_maps": "maps",
     "draw_overlay": "overlay",
     "draw_probe": "probe",
+    "draw_reading": "words",
     "draw_similarity": "similarity",
     "draw_steps": "steps",
+    "draw_word_heads": "words",
+    "draw_words": "words",
 }
 __all__ = [*_HOMES]
 

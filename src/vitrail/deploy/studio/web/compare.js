@@ -9,10 +9,12 @@ import { count } from "./words.js";
 
 const stages = [];
 
-export function makeChoosers() {
+/** `texts` are models of words: choosing one opens their page. */
+export function makeChoosers(texts) {
   const [first, second, button] = [find("#model"), find("#other"), find("#compare")];
   for (const select of [first, second]) select.append(...state.models.map(({ id, name }) => make("option", { value: id, text: name })));
-  first.addEventListener("change", () => useModel(first.value));
+  if (texts.length) first.append(make("optgroup", { label: "Text" }, texts.map(({ id, name }) => make("option", { value: id, text: name }))));
+  first.addEventListener("change", () => (modelOf(first.value) ? useModel(first.value) : (location.href = `/text#${first.value}`)));
   second.addEventListener("change", () => compare(second.value));
   button.addEventListener("click", toggleCompare);
   button.disabled = state.models.length < 2;

@@ -76,17 +76,18 @@ function paint() {
   if (history.length) {
     const last = history.at(-1);
     if (Number.isFinite(last.val_loss)) told.push(`validation loss ${number(last.val_loss)}`);
-    const [key, name] = metric(history);
+    const [key, name, spell] = metric(history);
     const best = history.reduce((top, row) => ((row[key] ?? -1) > (top[key] ?? -1) ? row : top), history[0]);
-    if (Number.isFinite(best[key])) told.push(`best validation ${name} ${percent(best[key])}, epoch ${best.epoch}`);
+    if (Number.isFinite(best[key])) told.push(`best validation ${name} ${spell(best[key])}, epoch ${best.epoch}`);
   }
   if (run.score) told.push(run.score);
   own.words.textContent = told.join(" · ");
   own.charts.replaceChildren(...charts(history, run));
 }
 
-/** What is told of a run: of one with several labels a picture the mean average precision. */
-const metric = (history) => (history.some(({ val_map: map }) => Number.isFinite(map)) ? ["val_map", "mAP"] : ["val_accuracy", "accuracy"]);
+/** What is told of a run, the first that it has; BLEU is a number from 0 to 100 without a unit. */
+const METRICS = [["val_map", "mAP", percent], ["val_bleu", "BLEU", (value) => number(100 * value)], ["val_likelihood", "likelihood", percent], ["val_accuracy", "accuracy", percent]];
+const metric = (history) => METRICS.find(([key]) => history.some((row) => Number.isFinite(row[key]))) ?? METRICS.at(-1);
 
 function runRow(run) {
   const done = run.of ? Math.min(1, run.epochs / run.of) : run.state === "finished" ? 1 : 0;
@@ -113,9 +114,10 @@ function charts(history, run) {
   const last = Math.max(run.of || 0, history.at(-1).epoch, 2);
   const line = (name, key, color) => ({ name, color, points: history.map((row) => [row.epoch, row[key] ?? NaN]) });
   const [key, name] = metric(history);
+  const unit = key === "val_bleu" ? "" : " %";
   const specs = [
     ["Loss", [line("training", "train_loss", LINES[1]), line("validation", "val_loss", LINES[0])], (value) => number(value), true],
-    [`Validation ${name}`, [line("", key, LINES[0])], (value) => `${number(100 * value)} %`, false],
+    [`Validation ${name}`, [line("", key, LINES[0])], (value) => `${number(100 * value)}${unit}`, false],
     ["Learning rate", [line("", "lr", LINES[5])], (value) => number(value), true],
   ];
   const columns = getComputedStyle(own.charts).gridTemplateColumns.split(" ").length;

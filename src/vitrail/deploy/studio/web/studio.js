@@ -20,14 +20,17 @@ async function wake() {
   makeKeys();
   const found = await models();
   if (!found.length) throw new Error("There is no model to look into yet. Train one with: vitrail train --data digits");
-  change({ models: found });
-  makeChoosers();
+  const [pictures, texts] = [found.filter(({ task }) => task === "classify"), found.filter(({ task }) => task !== "classify")];
+  const wished = location.hash.slice(1);
+  if (!pictures.length || (!wished && found[0] === texts[0])) return location.replace("/text"); // a model of words has a page of its own
+  change({ models: pictures });
+  makeChoosers(texts);
   makeTools();
   makePictures();
   makePredictions();
   makeViews();
   makeTour();
-  await useModel(found[0].id);
+  await useModel((pictures.find(({ id }) => id === wished) ?? pictures[0]).id);
   if (!find(".sample") && !state.picture) {
     const hint = make("p", { class: "soft empty", text: "Choose, drop or paste a picture to begin." });
     find("#stages").prepend(hint);

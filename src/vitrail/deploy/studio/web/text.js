@@ -1,0 +1,146 @@
+// The page of models of words wakes up: models, a sentence to type, what is written, and where each word looks.
+
+import { get, models, post } from "./api.js";
+import { find, make } from "./dom.js";
+import { makeLines } from "./lines.js";
+import { makeLooking } from "./looking.js";
+import { makeRuns } from "./runs.js";
+import { complain, toast } from "./said.js";
+import { makeTheme } from "./theme.js";
+import { count } from "./words.js";
+
+const PAUSE = 600; // milliseconds without a key after which a sentence counts as typed
+const TASKS = {
+  translate: { label: "Sentence", go: "Translate", hint: "Type a sentence in the language the model reads" },
+  language: { label: "Beginning", go: "Go on", hint: "Type how a text begins" },
+  fill: { label: "Sentence", go: "Read", hint: "Type a sentence" },
+};
+const own = { models: [], model: null, look: null, matrices: new Map(), seed: 0, asked: "", flight: null, timer: 0 };
+
+async function wake() {
+  makeTheme();
+  makeRuns();
+  own.models = await models();
+  const texts = own.models.filter(({ task }) => task !== "classify");
+  if (!texts.length) throw new Error("There is no model of words to look into yet. Train one with: vitrail train --task translate --data reverse");
+  own.looking = makeLooking(find("#looking"), { react: light });
+  own.lines = makeLines(find("#sentences"), { react: light });
+  makeChooser(texts);
+  makeForm();
+  useModel(texts.find(({ id }) => id === location.hash.slice(1)) ?? texts[0]);
+  document.body.dataset.ready = "yes";
+}
+
+function makeChooser(texts) {
+  const select = find("#model");
+  const option = ({ id, name }) => make("option", { value: id, text: name });
+  const pictures = own.models.filter(({ task }) => task === "classify");
+  select.append(...texts.map(option));
+  if (pictures.length) select.append(make("optgroup", { label: "Pictures" }, pictures.map(option)));
+  select.addEventListener("change", () => {
+    const model = own.models.find(({ id }) => id === select.value);
+    if (model.task === "classify") location.href = `/#${model.id}`;
+    else useModel(model);
+  });
+}
+
+function makeForm() {
+  const text = find("#text");
+  find("#asking").addEventListener("submit", (event) => {
+    event.preventDefault();
+    ask();
+  });
+  text.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    ask();
+  });
+  text.addEventListener("input", () => {
+    clearTimeout(own.timer);
+    own.timer = setTimeout(() => text.value.trim() && text.value !== own.asked && ask(), PAUSE);
+  });
+  find("#another").addEventListener("click", () => ask(own.seed + 1));
+}
+
+function useModel(model) {
+  own.model = model;
+  find("#model").value = model.id;
+  history.replaceState(null, "", `#${model.id}`);
+  const { label, go, hint } = TASKS[model.task];
+  find("#text-label").textContent = label;
+  find("#text").placeholder = hint;
+  find("#go").textContent = go;
+  find("#another").hidden = model.task !== "language";
+  find("#facts").replaceChildren(...facts(model).map((text) => make("span", { text })));
+  for (const id of ["#sentences", "#looking"]) find(id).hidden = true;
+  own.look = null;
+  own.looking.use(model);
+  if (find("#text").value.trim()) ask();
+}
+
+function facts(model) {
+  const told = Object.entries(model.kinds).map(([kind, [layers, heads]]) => `${kind === "cross" ? "decoder to source" : kind}: ${count(layers, "layer")} × ${count(heads, "head")}`);
+  told.push(`${count(model.vocabulary, "piece")} of words`, `${model.parameters.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 3 })} parameters`);
+  if (!model.attention) told.push("its attention cannot be shown");
+  if (model.score) told.push(model.score);
+  return told;
+}
+
+/** One sentence through the model; while it runs, a newer wish takes its place. */
+async function ask(seed = 0) {
+  clearTimeout(own.timer);
+  if (!find("#text").value.trim() && own.model.task !== "language") return toast("Type a sentence first.");
+  own.flight?.abort();
+  const flight = (own.flight = new AbortController());
+  const [model, text] = [own.model, find("#text").value];
+  Object.assign(own, { asked: text, seed });
+  find("#sentences").setAttribute("aria-busy", "true");
+  try {
+    const look = await post("/api/sentences", { model: model.id, text, seed }, flight.signal);
+    if (flight !== own.flight) return;
+    Object.assign(own, { look, matrices: new Map() });
+    find("#took").textContent = `${look.ms < 10 ? look.ms.toFixed(1) : Math.round(look.ms)} ms`;
+    find("#notes").textContent = look.notes.join(" ");
+    find("#notes").hidden = !look.notes.length;
+    find("#sentences").hidden = false;
+    find("#looking").hidden = !Object.keys(look.kinds).length;
+    own.looking.show(look);
+    own.lines.show(look, model.task);
+    await light();
+  } catch (error) {
+    if (flight === own.flight) complain(error);
+  } finally {
+    if (flight === own.flight) find("#sentences").removeAttribute("aria-busy");
+  }
+}
+
+/** Lights the words that the chosen one looks at, by the kind, layer and head that are chosen beside them. */
+async function light() {
+  const { look } = own;
+  if (!look) return;
+  const asked = own.lines.question(own.looking.targetKind());
+  own.looking.follow(asked);
+  if (!asked) {
+    own.lines.dark();
+    return;
+  }
+  const { layer, head } = own.looking.choice(asked.kind);
+  const key = `${asked.kind}|${layer}|${head}`;
+  if (!own.matrices.has(key)) own.matrices.set(key, get(`/api/sentences/${encodeURIComponent(look.id)}/attention?kind=${asked.kind}&layer=${layer}&head=${head}`));
+  try {
+    const { weights } = await own.matrices.get(key);
+    const now = own.lines.question(own.looking.targetKind());
+    if (look !== own.look || now?.kind !== asked.kind || now.query !== asked.query) return; // another word has been chosen meanwhile
+    own.lines.light(asked, weights[asked.query]);
+    own.looking.tell(asked, weights[asked.query], layer, head);
+  } catch (error) {
+    own.matrices.delete(key);
+    if (error.status === 410 && look === own.look) return ask(own.seed); // the server forgot the sentence
+    complain(error);
+  }
+}
+
+wake().catch((error) => {
+  complain(error);
+  find("#facts").textContent = error.message;
+});

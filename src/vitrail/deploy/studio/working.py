@@ -1,0 +1,19 @@
+"""Computing with a model of somebody's: whatever goes wrong is told in one sentence."""
+
+from collections.abc import Callable
+from typing import Any
+
+from vitrail.deploy.studio.studio_error import StudioError
+from vitrail.errors import VitrailError
+
+
+def work(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Something done with a model; whatever goes wrong in there is the model's trouble, told in one line."""
+    try:
+        return make(*arguments, **options)
+    except StudioError:
+        raise
+    except VitrailError as error:
+        raise StudioError(f"This model cannot show that: {error}.".replace("..", ".")) from None
+    except Exception as error:  # torch raises whatever it likes on weights that do not go together
+        raise StudioError(f"This model could not be run ({type(error).__name__}: {error})") from None
