@@ -4,32 +4,43 @@
 
 The claim: a causal language model learns it without positions, because each word sees another number of words; a masked language model and
 an encoder-decoder do not, because an encoder without positions sees a bag of words. Each is trained by `vitrail train` with positions and
-without (--position none). The language models are then asked about other sentences as they are and with their words shuffled: whoever
-knows no order is surprised by both alike. The encoder-decoder has to write the words of the built-in `reverse` backwards.
+without (--position none). The language models are then asked for every token of other sentences, as they are and with their words
+shuffled (a masked one is asked for every seventh token at a time): whoever knows no order is surprised by both alike. The encoder-decoder has to
+write the words of the built-in `reverse` backwards.
 
---out gets order.csv (a row a model). What is there already is not run again; a run that was interrupted goes on.
+--out gets means.csv (nats a token, of the files beside it) and results.csv (sentences written backwards without a mistake), as
+benchmarks/recompute.py reads them. A run that was interrupted goes on.
 """
 
 import argparse
 import csv
-import json
+import gzip
 import random
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import torch
+import torch.nn.functional as F
+from records import keep, write_rows
+
+import vitrail as vt
 from vitrail.data.text.plain import open_lines
+from vitrail.special_tokens import BEGIN, END, MASK
 
 LANGUAGE = {"causal": ("gpt_tiny", "learned_1d"), "masked": ("bert_tiny", "learned_1d")}
-COLUMNS = ("model", "position", "perplexity", "shuffled", "exact")
+EVERY = 7  # of the tokens, one is hidden
 
 
 def vitrail(*words: object) -> None:
     subprocess.run([sys.executable, "-m", "vitrail", *map(str, words)], check=True, stdout=subprocess.DEVNULL)
 
 
-def train_language(kind: str, position: str, options: argparse.Namespace) -> dict[str, object]:
-    """Perplexity on the test sentences, and on the same with their words shuffled."""
+def train_language(
+    kind: str, position: str, texts: dict[str, list[str]], options: argparse.Namespace
+) -> list[dict[str, object]]:
+    """How surprising the test sentences are, and the same with their words shuffled."""
     folder = options.out / "runs" / f"{kind}-{position}"
     words = ["--data", options.text, "--model", LANGUAGE[kind][0], "--position", position, "--epochs", options.epochs]
     words += [
@@ -47,19 +58,30 @@ def train_language(kind: str, position: str, options: argparse.Namespace) -> dic
     ]
     words += ["--masked"] if kind == "masked" else []
     vitrail("train", "--task", "language", *words, "--out", folder, "--resume")
-    found = {}
-    for name in ("ordered", "shuffled"):
-        vitrail("eval", folder, "--data", options.out / f"{name}.txt", "--out", folder / name)
-        found[name] = json.loads((folder / name / "metrics.json").read_text())["perplexity"]
-    return {
-        "model": kind,
-        "position": position,
-        "perplexity": f"{found['ordered']:.2f}",
-        "shuffled": f"{found['shuffled']:.2f}",
-    }
+    model, rows = vt.load(folder), []
+    for name, sentences in texts.items():
+        losses = [loss for text in sentences for loss in surprise(model, model.tokenizer.encode(text))]
+        file = f"{kind}-{position}-{name}.csv.gz"
+        text = "\n".join(["nats", *(f"{loss:.3f}" for loss in losses)]) + "\n"
+        (options.out / file).write_bytes(gzip.compress(text.encode(), mtime=0))
+        mean = sum(round(loss, 3) for loss in losses) / len(losses)
+        rows.append({"table": name, "row": f"{kind}, {position}", "column": "nats", "files": file, "mean": f"{mean:.3f}"})
+    return rows
 
 
-def train_translator(position: str, options: argparse.Namespace) -> dict[str, object]:
+@torch.inference_mode()
+def surprise(model: Any, words: list[int]) -> list[float]:
+    """-log p of each token of a sentence, in nats: given those before it, or all others but those that are hidden with it."""
+    if model.config.causal:
+        ids = torch.tensor([[BEGIN, *words, END]])
+        return F.cross_entropy(model(ids[:, :-1])[0], ids[0, 1:], reduction="none").tolist()
+    truth = torch.tensor([*words, END])
+    hidden = torch.arange(len(truth))[None] % EVERY == torch.arange(min(EVERY, len(truth)))[:, None]  # sets of places
+    logits = model(torch.where(hidden, MASK, truth[None]))
+    return F.cross_entropy(logits[hidden], truth.expand_as(hidden)[hidden], reduction="none").tolist()
+
+
+def train_translator(position: str, options: argparse.Namespace) -> None:
     """Share of sentences that are written backwards without a mistake."""
     folder = options.out / "runs" / f"encoder-decoder-{position}"
     words = ["--data", "reverse", "--model", "transformer_tiny", "--position", position, "--epochs", options.toy_epochs]
@@ -67,16 +89,17 @@ def train_translator(position: str, options: argparse.Namespace) -> dict[str, ob
     vitrail("train", "--task", "translate", *words, "--out", folder, "--resume")
     with (folder / "predictions.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    exact = sum(row["reference"] == row["hypothesis"] for row in rows) / len(rows)
-    return {"model": "encoder-decoder", "position": position, "exact": f"{100 * exact:.2f}"}
+    references = sorted({row["reference"] for row in rows})
+    number = {text: place for place, text in enumerate(references)}
+    truth, predicted = ([number.get(row[side], -1) for row in rows] for side in ("reference", "hypothesis"))
+    keep(options.out, f"encoder-decoder {position}", 0, truth, predicted, position=position)
 
 
-def write_sentences(options: argparse.Namespace) -> None:
-    """The test sentences, and the same with their words in any order."""
-    draw, lines = random.Random(0), open_lines(str(options.text))["test"]
+def read_sentences(options: argparse.Namespace) -> dict[str, list[str]]:
+    """Some test sentences, and the same with their words in any order."""
+    draw, lines = random.Random(0), open_lines(str(options.text))["test"][: options.sentences]
     shuffled = [" ".join(draw.sample(words, len(words))) for line in lines for words in [line.split()]]
-    for name, texts in (("ordered", lines), ("shuffled", shuffled)):
-        (options.out / f"{name}.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    return {"ordered": lines, "shuffled": shuffled}
 
 
 def main() -> None:
@@ -86,18 +109,20 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=3, help="of the language models")
     parser.add_argument("--toy-epochs", type=int, default=8, help="of the encoder-decoder")
     parser.add_argument("--vocabulary", type=int, default=2000)
+    parser.add_argument("--sentences", type=int, default=500, help="of the test")
     parser.add_argument("--lr", type=float, default=4e-3)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    write_sentences(options)
-    rows = [train_language(kind, where, options) for kind, (_, with_) in LANGUAGE.items() for where in (with_, "none")]
-    rows += [train_translator(position, options) for position in ("sinusoidal_1d", "none")]
-    with (options.out / "order.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        writer.writerows(rows)
+    texts = read_sentences(options)
+    pairs = [(kind, where) for kind, (_, with_) in LANGUAGE.items() for where in (with_, "none")]
+    rows = [row for kind, position in pairs for row in train_language(kind, position, texts, options)]
+    write_rows(options.out / "means.csv", rows)
+    (options.out / "results.csv").unlink(missing_ok=True)
+    for position in ("sinusoidal_1d", "none"):
+        train_translator(position, options)
     for row in rows:
-        print("  ".join(f"{row.get(column, ''):<16}" for column in COLUMNS))
+        print(f"{row['row']:<24} {row['table']:<10} {row['mean']} nats a token")
+    print((options.out / "results.csv").read_text())
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 A folder of docs/results/ has config.yaml (the command and its options), results.csv (a row a run: what was published; with several
 models, a column says which) and the test predictions of each run. Where it has means.csv, a row there is a published mean: of a column
 over all rows of some files of its own; a line of a table in a document must have both its row's name and the number. Nothing here trains or
-loads a model; only the standard library is needed.
+loads a model; only the standard library is needed, and sacrebleu for translations.
 """
 
 import csv
@@ -25,15 +25,27 @@ def accuracy(path: Path) -> float:
     return 100 * sum(row["truth"] == row["predicted"] for row in rows) / len(rows)
 
 
-def recompute(folder: Path) -> tuple[dict[str, list[float]], list[str]]:
-    """The accuracies of a folder's runs by model, and what is wrong with what it published."""
+def bleu(path: Path) -> float:
+    """Of the hypotheses against the references, in lower case."""
+    from sacrebleu import corpus_bleu
+
+    rows = _rows(path)
+    return corpus_bleu([row["hypothesis"] for row in rows], [[row["reference"] for row in rows]], lowercase=True).score
+
+
+SCORES = {"test_accuracy": (accuracy, "%"), "test_bleu": (bleu, "BLEU")}  # columns of results.csv, and how a document says them
+
+
+def recompute(folder: Path) -> tuple[dict[tuple[str, str], list[float]], list[str]]:
+    """The scores of a folder's runs by model and column, and what is wrong with what it published."""
     wrong: list[str] = []
-    found: dict[str, list[float]] = {}
+    found: dict[tuple[str, str], list[float]] = {}
     for row in _rows(folder / "results.csv"):
-        value = accuracy(folder / row["predictions"])
-        found.setdefault(row.get("model", ""), []).append(value)
-        if f"{value:.2f}" != row["test_accuracy"]:
-            wrong.append(f"{folder.name}: {row['predictions']} gives {value:.2f}, results.csv says {row['test_accuracy']}")
+        (column,) = SCORES.keys() & row.keys()
+        value = SCORES[column][0](folder / row["predictions"])
+        found.setdefault((row.get("model", ""), column), []).append(value)
+        if f"{value:.2f}" != row[column]:
+            wrong.append(f"{folder.name}: {row['predictions']} gives {value:.2f}, results.csv says {row[column]}")
     if not (folder / "config.yaml").is_file():
         wrong.append(f"{folder.name}: config.yaml is missing")
     return found, wrong
@@ -72,13 +84,12 @@ def main() -> int:
         problems += wrong
         if published:
             print(f"{folder.name:<32} {published} means")
-        for model, values in found.items():
-            mean, name = f"{statistics.mean(values):.2f}", f"{folder.name} {model}".strip()
-            print(
-                f"{name:<32} test accuracy {mean} %  (mean of {len(values)}: {', '.join(f'{value:.2f}' for value in values)})"
-            )
-            if f"{mean} %" not in documents:
-                problems.append(f"{name}: no document says {mean} %")
+        for (model, column), values in found.items():
+            mean, name = f"{statistics.mean(values):.2f} {SCORES[column][1]}", f"{folder.name} {model}".strip()
+            listed = ", ".join(f"{value:.2f}" for value in values)
+            print(f"{name:<32} {column.replace('_', ' ')} {mean}  (mean of {len(values)}: {listed})")
+            if mean not in documents:
+                problems.append(f"{name}: no document says {mean}")
     for problem in problems:
         print(f"WRONG  {problem}")
     return 1 if problems else 0
