@@ -65,7 +65,7 @@ def test_features_of_a_model_of_pixels_and_of_one_of_pictures():
 
 
 def test_ties_and_refusals():
-    assert Probe(test=(0.1, 0.2, 0.3), validation=(0.5, 0.9, 0.9), penalties=(1.0,) * 3, chance=0.1).best == 1
+    assert Probe(test=(0.1, 0.2, 0.3), validation=(0.5, 0.9, 0.9), penalties=(1.0,) * 3, chance=0.1, answers=()).best == 1
     empty = Labelled(torch.empty(1, 0, 2, dtype=torch.float64), torch.empty(0, dtype=torch.int64))
     with pytest.raises(VitrailError, match="there is none"):
         probe_layers({"train": empty, "val": empty, "test": empty}, 2)

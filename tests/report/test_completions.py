@@ -31,7 +31,7 @@ def test_a_sheet_has_a_picture_for_every_sample():
 
 
 def test_a_report_says_what_there_is(tmp_path):
-    probe = Probe(test=(0.5, 0.75), validation=(0.4, 0.8), penalties=(1.0, 0.1), chance=0.1)
+    probe = Probe(test=(0.5, 0.75), validation=(0.4, 0.8), penalties=(1.0, 0.1), chance=0.1, answers=())
     rows = [{"epoch": 1, "train_loss": 2.0, "val_loss": 1.5, "lr": 0.1}]
     full = PixelReport(title="<b>", headline="test 1.5 bits a pixel", history=rows, completions=[some_completion(name="<i>")],
                        probe=probe, commands={"x": "y"}, configuration={"seed": 0})  # fmt: skip

@@ -33,6 +33,7 @@ class Probe:
     validation: tuple[float, ...]
     penalties: tuple[float, ...]
     chance: float  # the share of the largest class: what one gets without looking
+    answers: tuple[tuple[int, ...], ...]  # the label that is read of each test picture
 
     @property
     def best(self) -> int:
@@ -66,16 +67,22 @@ def probe_layers(splits: Mapping[Literal["train", "val", "test"], Labelled], cla
         scale = torch.where(std > 1e-12, 1 / std.clamp(min=1e-12), 0.0)  # a feature that never changes tells nothing
         x, x_validation, x_test = ((part.features[layer] - mean) * scale for part in (train, validation, test))
         weights = x.new_zeros(classes, x.shape[1] + 1)
-        best: tuple[float, float, float] | None = None
+        best: tuple[float, float, Tensor] | None = None
         for penalty in PENALTIES:
             weights = fit_logistic(x, train.labels, penalty=penalty, start=weights)
-            found = (share_right(weights, x_validation, validation.labels), share_right(weights, x_test, test.labels), penalty)
-            best = found if best is None or found[0] > best[0] else best
+            right = (scores(weights, x_validation).argmax(1) == validation.labels).double().mean().item()
+            if best is None or right > best[0]:
+                best = (right, penalty, scores(weights, x_test).argmax(1))
         assert best is not None
         chosen.append(best)
-    on_validation, on_test, penalties = zip(*chosen, strict=True)
-    chance = torch.bincount(test.labels, minlength=classes).max().item() / max(1, len(test.labels))
-    return Probe(test=on_test, validation=on_validation, penalties=penalties, chance=chance)
+    on_validation, penalties, answers = zip(*chosen, strict=True)
+    return Probe(
+        test=tuple((answer == test.labels).double().mean().item() for answer in answers),
+        validation=on_validation,
+        penalties=penalties,
+        chance=torch.bincount(test.labels, minlength=classes).max().item() / max(1, len(test.labels)),
+        answers=tuple(tuple(answer.tolist()) for answer in answers),
+    )
 
 
 def fit_logistic(
@@ -105,7 +112,3 @@ def fit_logistic(
 
 def scores(weights: Float[Tensor, "k e"], x: Float[Tensor, "p d"]) -> Float[Tensor, "p k"]:
     return x @ weights[:, :-1].T + weights[:, -1]
-
-
-def share_right(weights: Float[Tensor, "k e"], x: Float[Tensor, "p d"], labels: Int[Tensor, "p"]) -> float:
-    return (scores(weights, x).argmax(1) == labels).double().mean().item()
