@@ -8,7 +8,7 @@ search; its last weights are tested, once. What it tells: BLEU, BLEU of the shor
 does not fit), and how the time of a training step and of a decoding step grows with length: a recurrent net takes one step after
 the other, a transformer all at once in training.
 
---out gets results.csv (a row a model: BLEU, by length too), the test translations of every model (hypotheses-MODEL.txt, and source.txt, reference.txt), times.csv
+--out gets results.csv (a row a model: BLEU, by length too), the test translations of every model (predictions-MODEL.csv), times.csv
 (milliseconds by model and length) and predecessors.png. What is there already is not run again.
 """
 
@@ -24,13 +24,13 @@ import numpy as np
 from records import append, read_rows, write_rows
 
 MODELS = (
-    "transformer_tiny",
+    "transformer_tiny", "cmlm_tiny",
     "lstm_seq2seq_tiny", "gru_seq2seq_tiny", "bilstm_seq2seq_tiny",
     "lstm_seq2seq_tiny_global", "gru_seq2seq_tiny_global", "bilstm_seq2seq_tiny_global",
     "lstm_seq2seq_tiny_local", "gru_seq2seq_tiny_local", "bilstm_seq2seq_tiny_local",
 )  # fmt: skip
 LENGTHS = (16, 32, 64, 128)  # at which time is measured
-KINDS = {"transformer": "#333333", "lstm": "#cc671d", "gru": "#3a7ca5", "bilstm": "#5b8e4d"}  # colors
+KINDS = {"transformer": "#333333", "cmlm": "#8a5fa8", "lstm": "#cc671d", "gru": "#3a7ca5", "bilstm": "#5b8e4d"}  # colors
 STYLES = {"global": "-", "local": "--", "none": ":"}  # of lines, by attention
 
 
@@ -48,7 +48,14 @@ def train(task: Any, loader: Any, options: argparse.Namespace) -> dict[str, Any]
     from vitrail.learn.training.step import Stepper
     from vitrail.learn.training.world import World
 
-    plan = Plan(epochs=options.epochs, lr=options.lr, weight_decay=options.weight_decay, warmup=0.05, clip=1.0)
+    plan = Plan(
+        epochs=options.epochs,
+        lr=options.lr,
+        weight_decay=options.weight_decay,
+        warmup=0.05,
+        clip=1.0,
+        optimizer=options.optimizer,
+    )
     stepper, total = Stepper(task, plan, World()), options.epochs * len(loader)
     task.model.train()
     start, losses = time.perf_counter(), list[float]()
@@ -93,17 +100,21 @@ def run(name: str, data: Any, tokenizer: Any, options: argparse.Namespace) -> No
     task = Translate(model, tokenizer, smoothing=options.smoothing)
     facts = train(task, PairBatches(data["train"], tokenizer, shuffle=True, **limits), options)
     found = task.test(PairBatches(data["test"], tokenizer, **limits), beams=options.beams)
-    write_lines(options.out / f"hypotheses-{name}.txt", found.hypotheses)
-    row = {"model": name, "seed": options.seed, "parameters": count_parameters(model), "bleu": f"{found.bleu.score:.2f}"}
+    predictions = f"predictions-{name}.csv"
+    kept = zip(found.references, found.hypotheses, strict=True)
+    write_rows(options.out / predictions, [{"reference": reference, "hypothesis": text} for reference, text in kept])
+    row = {"model": name, "seed": options.seed, "parameters": count_parameters(model), "test_bleu": f"{found.bleu.score:.2f}"}
     for group, rows in length_groups(found.sources, options.edges).items():
         row[f"bleu_{group}"] = f"{found.bleu.of(rows):.2f}" if len(rows) else ""
-    row |= {"test_loss": f"{found.loss:.4f}", **facts, "beams": options.beams, "signature": found.signature}
+    row |= {
+        "predictions": predictions,
+        "test_loss": f"{found.loss:.4f}",
+        **facts,
+        "beams": options.beams,
+        "signature": found.signature,
+    }
     append(options.out / "results.csv", row)
-    print(f"  BLEU {row['bleu']} after {facts['steps']} steps, {facts['seconds']:.0f} s", flush=True)
-
-
-def write_lines(path: Path, lines: Sequence[str]) -> None:
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    print(f"  BLEU {row['test_bleu']} after {facts['steps']} steps, {facts['seconds']:.0f} s", flush=True)
 
 
 # Time by length
@@ -169,7 +180,7 @@ def print_tables(rows: list[dict[str, str]], times: list[dict[str, str]]) -> Non
         + f"{'parameters':>12}{'steps':>8}{'ms a step':>11}"
     )
     for row in rows:
-        cells = f"{row['model']:<28}{row['bleu']:>7}" + "".join(f"{row[name] or '-':>9}" for name in groups)
+        cells = f"{row['model']:<28}{row['test_bleu']:>7}" + "".join(f"{row[name] or '-':>9}" for name in groups)
         print(f"{cells}{int(row['parameters']):>12,}{row['steps']:>8}{row['train_ms']:>11}")
     lengths = list(dict.fromkeys(row["length"] for row in times))
     for title, column in (("ms a training step", "train_ms"), ("ms a decoding step", "decode_ms")):
@@ -234,6 +245,7 @@ def prepare(options: argparse.Namespace) -> tuple[Any, Any]:
         "minutes",
         "tokens",
         "lr",
+        "optimizer",
         "weight_decay",
         "smoothing",
     )
@@ -247,8 +259,6 @@ def prepare(options: argparse.Namespace) -> tuple[Any, Any]:
         lines = [*data["train"].sources, *data["train"].targets]
         path.write_text(BytePairs.train(lines, options.vocabulary, options.lower).to_json(), encoding="utf-8")
     tokenizer = BytePairs.from_json(path.read_text(encoding="utf-8"))
-    for name, lines in (("source", data["test"].sources), ("reference", data["test"].targets)):
-        write_lines(options.out / f"{name}.txt", lines)
     return data, tokenizer
 
 
@@ -264,6 +274,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, help="the same time for every model, instead of --epochs")
     parser.add_argument("--tokens", type=int, default=4096, help="of a batch, padding included")
     parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument(
+        "--optimizer", default="adamw", choices=("adamw", "muon"), help="muon: for matrices of blocks, else AdamW"
+    )
     parser.add_argument("--weight-decay", type=float, default=0.01)
     parser.add_argument("--smoothing", type=float, default=0.1)
     parser.add_argument("--beams", type=int, default=5)
@@ -282,7 +295,8 @@ def main() -> None:
         if name not in done:
             run(name, data, tokenizer, options)
     rows = read_rows(options.out / "results.csv")
-    names, measured = [row["model"] for row in rows], {row["model"] for row in read_rows(options.out / "times.csv")}
+    names = [row["model"] for row in rows if not row["model"].startswith("cmlm")]  # which takes no step a word
+    measured = {row["model"] for row in read_rows(options.out / "times.csv")}
     if set(names) != measured:  # all anew: only what was measured side by side compares
         write_rows(options.out / "times.csv", measure(names, options))
     times = read_rows(options.out / "times.csv")
