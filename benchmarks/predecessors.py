@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from records import append, read_rows, write_rows
+from records import keep_translations, read_rows, write_rows
 
 MODELS = (
     "transformer_tiny", "cmlm_tiny",
@@ -100,21 +100,12 @@ def run(name: str, data: Any, tokenizer: Any, options: argparse.Namespace) -> No
     task = Translate(model, tokenizer, smoothing=options.smoothing)
     facts = train(task, PairBatches(data["train"], tokenizer, shuffle=True, **limits), options)
     found = task.test(PairBatches(data["test"], tokenizer, **limits), beams=options.beams)
-    predictions = f"predictions-{name}.csv"
-    kept = zip(found.references, found.hypotheses, strict=True)
-    write_rows(options.out / predictions, [{"reference": reference, "hypothesis": text} for reference, text in kept])
-    row = {"model": name, "seed": options.seed, "parameters": count_parameters(model), "test_bleu": f"{found.bleu.score:.2f}"}
+    row: dict[str, Any] = {"parameters": count_parameters(model)}
     for group, rows in length_groups(found.sources, options.edges).items():
         row[f"bleu_{group}"] = f"{found.bleu.of(rows):.2f}" if len(rows) else ""
-    row |= {
-        "predictions": predictions,
-        "test_loss": f"{found.loss:.4f}",
-        **facts,
-        "beams": options.beams,
-        "signature": found.signature,
-    }
-    append(options.out / "results.csv", row)
-    print(f"  BLEU {row['test_bleu']} after {facts['steps']} steps, {facts['seconds']:.0f} s", flush=True)
+    row |= {"test_loss": f"{found.loss:.4f}", **facts, "beams": options.beams}
+    keep_translations(options.out, name, options.seed, found.bleu, found.hypotheses, **row)
+    print(f"  BLEU {found.bleu.score:.2f} after {facts['steps']} steps, {facts['seconds']:.0f} s", flush=True)
 
 
 # Time by length

@@ -5,11 +5,12 @@
 A folder of docs/results/ has config.yaml (the command and its options), results.csv (a row a run: what was published; with several
 models, a column says which) and the test predictions of each run. Where it has means.csv, a row there is a published mean: of a column
 over all rows of some files of its own; a line of a table in a document must have both its row's name and the number. Nothing here trains or
-loads a model; only the standard library is needed, and sacrebleu for translations.
+loads a model; only the standard library is needed.
 """
 
 import csv
 import gzip
+import math
 import statistics
 import sys
 from functools import cache
@@ -26,11 +27,12 @@ def accuracy(path: Path) -> float:
 
 
 def bleu(path: Path) -> float:
-    """Of the hypotheses against the references, in lower case."""
-    from sacrebleu import corpus_bleu
-
+    """100 min(1, e^(1 - r/c)) exp(mean_n log p_n) of what each translation adds to it  [Papineni+ 2002, section 2.3]."""
     rows = _rows(path)
-    return corpus_bleu([row["hypothesis"] for row in rows], [[row["reference"] for row in rows]], lowercase=True).score
+    total = {name: sum(int(row[name]) for row in rows) for name in rows[0] if name != "hypothesis"}
+    shares = [total[f"right_{n}"] / total[f"runs_{n}"] for n in range(1, 5)]
+    brevity = min(1.0, math.exp(1 - total["reference_words"] / total["words"]))
+    return 100 * brevity * math.exp(statistics.fmean(map(math.log, shares)))
 
 
 SCORES = {"test_accuracy": (accuracy, "%"), "test_bleu": (bleu, "BLEU")}  # columns of results.csv, and how a document says them

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+# Of a translation: runs of one to four words that stand in the reference, all such runs, words written, words of the reference.
+COUNTS = (*(f"right_{n}" for n in range(1, 5)), *(f"runs_{n}" for n in range(1, 5)), "words", "reference_words")
 MANY = 10_000  # predictions; a file of more is compressed
 
 
@@ -63,3 +65,12 @@ def keep(folder: Path, model: str, seed: int, truth: Sequence[int], predicted: S
     append(folder / "results.csv", {**row, "predictions": name})
     print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
     return accuracy
+
+
+def keep_translations(folder: Path, model: str, seed: int, bleu: Any, hypotheses: Sequence[str], **facts: Any) -> None:
+    """Translations with what each adds to BLEU, and a row of the table: the references, which may not be ours to give, are not needed."""
+    name = f"predictions-{model}-seed{seed}.csv"
+    counts = [dict(zip(COUNTS, row, strict=True)) for row in bleu.counts.tolist()]
+    write_rows(folder / name, [{"hypothesis": text, **row} for text, row in zip(hypotheses, counts, strict=True)])
+    row = {"model": model, "seed": seed, "test_bleu": f"{bleu.score:.2f}", "predictions": name}
+    append(folder / "results.csv", {**row, **facts, "signature": bleu.signature})
