@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import vitrail as vt
-from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.byte_pairs import BytePairs
 from vitrail.errors import VitrailError
 from vitrail.models.card import card
 from vitrail.models.folder import CARD, CONFIG, TOKENIZER, WEIGHTS, load, save

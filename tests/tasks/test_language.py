@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.text.line_batches import LineBatches
 from vitrail.errors import VitrailError
 from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy

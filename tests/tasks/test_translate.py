@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.text.batching import PairBatch, PairBatches
-from vitrail.data.text.byte_pairs import BytePairs
 from vitrail.data.text.parallel import Pairs
 from vitrail.data.text.toys import make_toy
 from vitrail.learn.metrics.bleu import bleu_by_length, corpus_bleu

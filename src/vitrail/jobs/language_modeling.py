@@ -5,8 +5,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.dataset import SplitName
-from vitrail.data.text.byte_pairs import BytePairs
 from vitrail.data.text.line_batches import LineBatches
 from vitrail.data.text.plain import LineData, open_lines
 from vitrail.errors import VitrailError

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.byte_pairs import BytePairs
 from vitrail.errors import VitrailError, check_choice
 from vitrail.files import write_whole
 from vitrail.jobs.machine import check_precision, choose_device

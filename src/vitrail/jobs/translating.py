@@ -4,8 +4,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.text.batching import PairBatches
-from vitrail.data.text.byte_pairs import BytePairs
 from vitrail.data.text.parallel import ParallelData, open_parallel
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import find_rate, make_plan, real, whole

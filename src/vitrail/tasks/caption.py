@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.caption_batches import CaptionBatch
-from vitrail.data.text.byte_pairs import BytePairs
 from vitrail.learn.metrics.bleu import Bleu, corpus_bleu
 from vitrail.learn.metrics.bootstrap import bootstrap_interval
 from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy

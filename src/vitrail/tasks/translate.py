@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.text.batching import PairBatch, PairBatches
-from vitrail.data.text.byte_pairs import BytePairs
 from vitrail.learn.metrics.bleu import Bleu, LengthGroup, bleu_by_length, corpus_bleu
 from vitrail.learn.metrics.perplexity import perplexity
 from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy

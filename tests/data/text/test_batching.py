@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.text.batching import PairBatches, source_ids
 from vitrail.data.text.buckets import choose_buckets, deal_all, make_buckets
-from vitrail.data.text.byte_pairs import BytePairs
 from vitrail.data.text.line_batches import LineBatches
 from vitrail.data.text.masking import mask_words
 from vitrail.data.text.parallel import Pairs

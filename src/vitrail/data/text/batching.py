@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.text.buckets import choose_buckets, deal_all
-from vitrail.data.text.byte_pairs import BytePairs
 from vitrail.data.text.dropout import Dropout
 from vitrail.data.text.parallel import Pairs
 from vitrail.data.text.skipped import Skipped

@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.text.batching import cut, pad
 from vitrail.data.text.buckets import choose_buckets, deal_all
-from vitrail.data.text.byte_pairs import BytePairs
 from vitrail.data.text.masking import mask_words
 from vitrail.data.text.skipped import Skipped
 from vitrail.errors import VitrailError

@@ -8,7 +8,7 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vitrail.data.text.byte_pairs import BYTES, BytePairs, merge, normalize, split_word
+from vitrail.byte_pairs import BYTES, BytePairs, merge, normalize, split_word
 from vitrail.data.text.dropout import Dropout
 from vitrail.errors import VitrailError
 from vitrail.special_tokens import BEGIN, END, MASK, PAD, SPECIAL_TOKENS, UNKNOWN
