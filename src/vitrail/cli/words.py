@@ -15,7 +15,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "pretrain": (*(field.name for field in fields(TrainOptions)), "method", "config"),
     "eval": tuple(field.name for field in fields(EvalOptions)),
     "predict": ("json", "top_k"),
-    "translate": ("beams", "batch", "json"),
+    "translate": ("beams", "batch", "device", "json"),
     "caption": ("beams", "json", "out"),
     "explain": tuple(field.name for field in fields(ExplainOptions)),
     "complete": tuple(field.name for field in fields(CompleteOptions)),

@@ -116,16 +116,20 @@ def complete_pictures(
     generator = torch.Generator().manual_seed(seed)
     ids = torch.from_numpy(palette.encode(pictures)).to(device)
     made, step = list[Completion](), max(1, AT_ONCE // samples)
+    how: dict[str, Any] = {"generator": generator, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     for start in range(0, len(ids), step):
         some = ids[start : start + step]
-        drawn = complete(
-            model, some[:, :given], count=samples, generator=generator, temperature=temperature, top_k=top_k, top_p=top_p
-        ).cpu()
+        drawn = torch.cat([complete(model, some[:, :given], count=count, **how).cpu() for count in shares(samples)], dim=1)
         originals = palette.decode(some.cpu().numpy(), (height, width))
         for number, original in enumerate(originals):
             shown = palette.decode(drawn[number].numpy(), (height, width))
             made.append(Completion(names[start + number], original, given, shown))
     return made
+
+
+def shares(samples: int) -> list[int]:
+    """So many, at most `AT_ONCE` at a time."""
+    return [min(AT_ONCE, samples - start) for start in range(0, samples, AT_ONCE)]
 
 
 def write_completions(folder: Path, made: "Sequence[Completion]") -> Path:

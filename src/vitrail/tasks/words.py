@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.learn.objectives.mask_predict_loss import nat_loss
+from vitrail.learn.objectives.mask_predict_loss import FillingLoss, nat_parts
 from vitrail.learn.training.sharding import is_sharded
 from vitrail.models.mask_predict import MaskPredict
 from vitrail.models.transformer import Transformer
@@ -39,15 +39,16 @@ class AskedWords(nn.Module):
 
 
 class HiddenWords(nn.Module):
-    """The loss of a model that fills in hidden words, as one module; which ones are hidden follows from a seed."""
+    """The loss of a model that fills in hidden words, in its parts, as one module; which ones are hidden follows from `numbers`."""
 
     def __init__(self, model: MaskPredict) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b n"], seed: int, smoothing: float) -> Float[Tensor, ""]:
-        generator = torch.Generator(device=source.device).manual_seed(seed)
-        return nat_loss(self.model, source, target, generator=generator, smoothing=smoothing)
+    def forward(
+        self, source: Int[Tensor, "b m"], target: Int[Tensor, "b n"], numbers: Float[Tensor, "b n-1"], smoothing: float
+    ) -> FillingLoss:
+        return nat_parts(self.model, source, target, numbers=numbers, smoothing=smoothing)
 
 
 def find_features(model: Any) -> Callable[..., Tokens] | None:
