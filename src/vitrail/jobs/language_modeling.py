@@ -63,7 +63,9 @@ class ModelingLanguage:
         wished = options
         options = settle_text(options, sentences=len(lines), model=named, purposes=purposes, loaded=loaded)
         tokenizer = make_tokenizer(lines, options, loaded=loaded, begun=begun)
-        options = settle_blocks(wished, settle_batch(options, tokenizer, lines), loaded=loaded)
+        options = settle_blocks(
+            wished, settle_batch(options, tokenizer, lines), fixed=loaded is not None or begun is not None
+        )
         return cls(data, tokenizer, prepare_words(options, tokenizer, loaded), options, bar)
 
     def find_rate(self, folder: Path, bar: ProgressBar) -> float:
@@ -185,12 +187,17 @@ def block_length(options: TrainOptions) -> int:
     return min(whole(options.longest), whole(options.batch_tokens))
 
 
-def settle_blocks(wished: TrainOptions, options: TrainOptions, *, loaded: Any) -> TrainOptions:
-    """A length that was asked for enlarges batches that the text would make smaller; otherwise a new model reads no more than a
-    batch holds, for it would never learn the rest."""
+def settle_blocks(wished: TrainOptions, options: TrainOptions, *, fixed: bool) -> TrainOptions:
+    """A length that was asked for enlarges batches that would be smaller; otherwise a new model reads no more than a batch holds,
+    for it would never learn the rest. `fixed`: what it reads is decided already, by --weights or by a run that has begun."""
+    length, tokens = whole(options.longest), whole(options.batch_tokens)
+    if length <= tokens:
+        return options
     if wished.longest != "auto" and wished.batch_tokens == "auto":
-        options = replace(options, batch_tokens=max(whole(options.batch_tokens), whole(options.longest)))
-    return options if loaded is not None else replace(options, longest=block_length(options))
+        return replace(options, batch_tokens=length)
+    if wished.longest != "auto" and not fixed:
+        raise VitrailError(f"--batch-tokens {tokens} cannot hold a block of --longest {length} tokens")
+    return options if fixed else replace(options, longest=tokens)
 
 
 def score(
