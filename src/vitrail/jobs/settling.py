@@ -1,8 +1,9 @@
 """From the options that a user gave to options without `auto`: what the data, the model and the machine decide."""
 
+from collections.abc import Collection
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from PIL import Image
@@ -79,14 +80,20 @@ def check_numbers(options: TrainOptions) -> None:
     if options.minutes is not None and options.epochs != "auto":
         raise VitrailError("--minutes and --epochs are two ways to say how long: give one of them")
     if options.weights is not None:
-        for name in ("model", *PARTS, "image_size", "in_channels", "vocabulary", "lower", "longest"):
-            if getattr(options, name) not in (None, "auto", False):
+        for name in ("model", *PARTS, "image_size", "in_channels"):
+            if getattr(options, name) not in (None, "auto"):
                 raise VitrailError(f"--weights brings its own model: --{name.replace('_', '-')} cannot be given beside it")
     check_shard(options)
     if options.position is not None:
         position_where(options.position, options.position_where)  # and that there is such a position
     if options.attention is not None:
-        check_choice("attention", options.attention, KERNELS)
+        check_choice("attention", options.attention, attention_choices(options.model))
+
+
+def attention_choices(model: str) -> Collection[str]:
+    """The kernels, or what the config of a model of this name has for choices: a recurrent one's are others."""
+    kinds = {} if model == "auto" else {field.name: field.type for field in fields(model_config(model)[1])}
+    return get_args(kinds.get("attention")) or KERNELS
 
 
 def check_shard(options: TrainOptions) -> None:

@@ -27,6 +27,11 @@ class PairBatch(NamedTuple):
     target: Int[Tensor, "b t"]  # BEGIN words END
     indices: Int[Tensor, "b"]
 
+    @property
+    def weight(self) -> int:
+        """Words to be predicted: what a loss is the mean over, and a part of a batch counts by."""
+        return int((self.target[:, 1:] != PAD).sum())
+
 
 class PairBatches:
     """Passes over sentence pairs. A batch has at most `tokens` tokens on either side, padding included; or, for `sentences`
@@ -125,8 +130,3 @@ def pad(rows: Sequence[Sequence[int]], size: int | None = None) -> Int[Tensor, "
     for row, ids in zip(padded, rows, strict=True):
         row[: len(ids)] = ids
     return torch.from_numpy(padded)
-
-
-def source_ids(tokenizer: BytePairs, text: str, *, longest: int) -> list[int]:
-    """A sentence as a model that translates reads it: its words and END, cut at `longest` tokens."""
-    return cut([*tokenizer.encode(text), END], longest)

@@ -68,7 +68,7 @@ def name_splits(path: Path, notes: list[str], *, divide: bool) -> list[tuple[Pat
         )
     elif others:
         role: SplitName = "train" if len(others) < len(files) else whole
-        splits.update({file: role for file in others})
+        splits.update(dict.fromkeys(others, role))
     return [(file, split) for file, split in splits.items() if split is not None]
 
 
