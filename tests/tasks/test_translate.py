@@ -283,6 +283,7 @@ def test_a_test_writes_some_sentences_at_a_time(monkeypatch):
 
 def test_numbers_that_are_no_pieces_are_never_written():
     task = Translate(tiny(vocabulary=len(TOKENIZER) + 300).eval(), TOKENIZER)
+    task.model.tokenizer = TOKENIZER
     source = next(iter(LOADER.batches())).source
     assert task.write(source).max() < len(TOKENIZER)
     assert task.write(source, beams=2).max() < len(TOKENIZER)

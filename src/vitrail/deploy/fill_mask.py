@@ -11,8 +11,8 @@ import torch
 from vitrail.byte_pairs import SPACE
 from vitrail.errors import VitrailError
 from vitrail.models.purpose import purpose_of
-from vitrail.special_tokens import END, MASK, SPECIAL_TOKENS, UNKNOWN
-from vitrail.tasks.limited import spelled
+from vitrail.special_tokens import END, MASK, SPECIAL_TOKENS
+from vitrail.tasks.words import spelled_words
 
 HIDDEN = SPECIAL_TOKENS[MASK]  # as it is written in a text
 
@@ -41,8 +41,7 @@ class FillMask:
         with torch.inference_mode():
             read = torch.tensor([ids], device=next(self.model.parameters()).device)
             scores = self.model(read)[0, places].float().softmax(dim=-1).cpu()  # k v
-        allow = spelled(self.model.vocabulary, len(self.tokenizer))
-        allow[torch.tensor([END, UNKNOWN])] = False
+        allow = spelled_words(self.model)
         best = scores.masked_fill(~allow, -1.0).topk(min(top_k, int(allow.sum())))
         answers = [
             [

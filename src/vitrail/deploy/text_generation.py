@@ -11,8 +11,8 @@ import torch
 from vitrail.errors import VitrailError
 from vitrail.models.decoding import sample
 from vitrail.models.purpose import purpose_of
-from vitrail.special_tokens import BEGIN, UNKNOWN
-from vitrail.tasks.limited import spelled
+from vitrail.special_tokens import BEGIN, END
+from vitrail.tasks.words import spelled_words
 
 AT_ONCE = 64  # samples that are drawn side by side
 
@@ -62,8 +62,8 @@ class TextGeneration:
         if room < 1:
             raise VitrailError(f"a text of {len(ids)} tokens leaves no room to go on: the model reads {self.longest}")
         generator = torch.Generator().manual_seed(seed)
-        allow = spelled(self.model.vocabulary, len(self.tokenizer))
-        allow[UNKNOWN] = False
+        allow = spelled_words(self.model)
+        allow[END] = True
         prompt = torch.tensor([[BEGIN, *ids]], device=next(self.model.parameters()).device)
         rows = list[list[int]]()
         for start in range(0, samples, AT_ONCE):

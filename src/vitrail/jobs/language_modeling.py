@@ -15,11 +15,11 @@ from vitrail.files import write_whole
 from vitrail.jobs.evaluate import METRICS, REPORT, headline, same_source
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
-from vitrail.jobs.planning import find_rate, make_plan, real, whole
-from vitrail.jobs.recipes import TEXT_RECIPES
+from vitrail.jobs.planning import make_plan, real, whole
 from vitrail.jobs.stored import to_store
 from vitrail.jobs.text_settling import (
     describe_model,
+    find_text_rate,
     keep_tokenizer,
     load_trained,
     make_tokenizer,
@@ -48,8 +48,8 @@ def choose_model(lines: int, *, masked: bool) -> str:
 class ModelingLanguage:
     """Satisfies `jobs.trades.Trade`."""
 
-    def __init__(self, data: LineData, tokenizer: BytePairs, model: Any, options: TrainOptions, bar: ProgressBar) -> None:
-        self.data, self.tokenizer, self.model, self.options, self.bar = data, tokenizer, model, options, bar
+    def __init__(self, data: LineData, tokenizer: BytePairs, model: Any, options: TrainOptions) -> None:
+        self.data, self.tokenizer, self.model, self.options = data, tokenizer, model, options
         self.name = data.name.partition(".")[0] or data.name
 
     @classmethod
@@ -63,22 +63,12 @@ class ModelingLanguage:
         wished = options
         options = settle_text(options, sentences=len(lines), model=named, purposes=purposes, loaded=loaded)
         tokenizer = make_tokenizer(lines, options, loaded=loaded, begun=begun)
-        options = settle_blocks(
-            wished, settle_batch(options, tokenizer, lines), fixed=loaded is not None or begun is not None
-        )
-        return cls(data, tokenizer, prepare_words(options, tokenizer, loaded), options, bar)
+        options = settle_blocks(wished, settle_batch(options, tokenizer, lines), fixed=loaded is not None or begun is not None)
+        return cls(data, tokenizer, prepare_words(options, tokenizer, loaded), options)
 
     def find_rate(self, folder: Path, bar: ProgressBar) -> float:
-        return find_rate(
-            self.options,
-            self.model,
-            begin=TEXT_RECIPES[self.options.recipe].lr,
-            plan=lambda options: make_plan(options, device=options.device),
-            task=lambda trial: make_task(self.options, trial, self.options.device, World()),
-            batches=self.make_training(World()),
-            folder=folder,
-            bar=bar,
-        )
+        batches = self.make_training(World())
+        return find_text_rate(self.options, self.model, task=make_task, batches=batches, folder=folder, bar=bar)
 
     def describe(self, folder: Path, bar: ProgressBar) -> None:
         counts = ", ".join(f"{len(lines):,} {name}" for name, lines in self.data.splits.items())
@@ -98,11 +88,8 @@ class ModelingLanguage:
         return make_task(self.options, self.model, device, world)
 
     def make_loaders(self, world: World) -> tuple[LineBatches, LineBatches]:
-        """Blocks of the running text, shuffled, and those of the validation text. Lines that are not learned from are told."""
-        training = self.make_training(world)
-        if training.skipped and world.first:
-            self.bar.say(f"  of the training text {training.skipped}")
-        return training, LineBatches(self.data["val"], self.tokenizer, **self.share(world))
+        """Blocks of the running text, shuffled, and those of the validation text."""
+        return self.make_training(world), LineBatches(self.data["val"], self.tokenizer, **self.share(world))
 
     def make_training(self, world: World) -> LineBatches:
         return LineBatches(self.data["train"], self.tokenizer, shuffle=True, **self.share(world))

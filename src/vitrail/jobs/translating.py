@@ -8,10 +8,10 @@ from vitrail.byte_pairs import BytePairs
 from vitrail.data.text.batching import PairBatches
 from vitrail.data.text.parallel import ParallelData, open_parallel
 from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.planning import find_rate, make_plan, real, whole
-from vitrail.jobs.recipes import TEXT_RECIPES
+from vitrail.jobs.planning import make_plan, real, whole
 from vitrail.jobs.text_settling import (
     describe_model,
+    find_text_rate,
     keep_tokenizer,
     load_trained,
     make_tokenizer,
@@ -57,16 +57,8 @@ class Translating:
         return cls(data, tokenizer, prepare_words(options, tokenizer, loaded), options, bar)
 
     def find_rate(self, folder: Path, bar: ProgressBar) -> float:
-        return find_rate(
-            self.options,
-            self.model,
-            begin=TEXT_RECIPES[self.options.recipe].lr,
-            plan=lambda options: make_plan(options, device=options.device),
-            task=lambda trial: make_task(self.options, trial, self.options.device, World()),
-            batches=self.make_training(World()),
-            folder=folder,
-            bar=bar,
-        )
+        batches = self.make_training(World())
+        return find_text_rate(self.options, self.model, task=make_task, batches=batches, folder=folder, bar=bar)
 
     def describe(self, folder: Path, bar: ProgressBar) -> None:
         counts = ", ".join(f"{len(pairs):,} {name}" for name, pairs in self.data.splits.items())

@@ -20,7 +20,6 @@ from vitrail.learn.metrics.bootstrap import bootstrap_interval
 from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
 from vitrail.learn.training.world import World
 from vitrail.models.decoding import beam_search, greedy
-from vitrail.tasks.limited import spelled
 from vitrail.tasks.words import AskedWords, asked_places, refuse_shards
 
 Score = Literal["exact", "bleu"]
@@ -155,8 +154,6 @@ class Caption:
 def write_words(model: Any, images: Float[Tensor, "b ch h w"], *, beams: int = 1) -> Int[Tensor, "b n"]:
     """What a model says of pictures, without BEGIN: by beam search, or greedily with one beam, which is the same and faster."""
     longest = model.config.longest - 1  # BEGIN is one of them
-    tokenizer = getattr(model, "tokenizer", None)
-    allow = None if tokenizer is None else spelled(model.vocabulary, len(tokenizer))
-    if beams == 1:
-        return greedy(model, images, longest=longest, allow=allow)
-    return beam_search(model, images, beams=beams, longest=longest, allow=allow).ids
+    return (
+        greedy(model, images, longest=longest) if beams == 1 else beam_search(model, images, beams=beams, longest=longest).ids
+    )

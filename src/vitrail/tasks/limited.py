@@ -6,11 +6,12 @@ b batch, t tokens so far, v vocabulary, r rows after a change of the batch
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from vitrail.models.decoding.extension import spelled_tokens
 from vitrail.models.decoding.stepping import State, Stepping
-from vitrail.special_tokens import BEGIN, END, MASK, PAD
+from vitrail.special_tokens import END
 
 
 class LimitedState:
@@ -34,6 +35,10 @@ class Limited:
     def vocabulary(self) -> int:
         return self.model.vocabulary
 
+    @property
+    def spelled(self) -> int:
+        return spelled_tokens(self.model)
+
     def begin(self, source: Any, *, cached: bool = True) -> LimitedState:
         return LimitedState(self.model.begin(source, cached=cached), self.limits)
 
@@ -44,10 +49,3 @@ class Limited:
             logits[over] = -torch.inf
             logits[over, END] = 0.0
         return logits
-
-
-def spelled(vocabulary: int, pieces: int) -> Bool[Tensor, "v"]:
-    """True for tokens that a text may have: END, UNKNOWN and the tokenizer's `pieces`. A model may know more numbers than those."""
-    allow = torch.arange(vocabulary) < pieces
-    allow[torch.tensor([PAD, BEGIN, MASK])] = False
-    return allow

@@ -16,14 +16,14 @@ from vitrail.byte_pairs import BytePairs, normalize
 from vitrail.data.text.batching import PairBatch, PairBatches
 from vitrail.learn.metrics.bleu import Bleu, LengthGroup, bleu_by_length, corpus_bleu
 from vitrail.learn.metrics.perplexity import perplexity
+from vitrail.learn.objectives.mask_predict_loss import draw_numbers, together
 from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
 from vitrail.learn.training.world import World
 from vitrail.models.decoding import beam_search, greedy
 from vitrail.models.decoding.mask_predict import mask_predict
-from vitrail.learn.objectives.mask_predict_loss import draw_numbers, together
 from vitrail.models.mask_predict import MaskPredict
 from vitrail.special_tokens import PAD
-from vitrail.tasks.limited import Limited, spelled
+from vitrail.tasks.limited import Limited
 from vitrail.tasks.words import AskedWords, HiddenWords, asked_places, refuse_shards
 
 VALIDATED = 500  # sentences that a validation translates, so that it stays short beside an epoch
@@ -85,7 +85,7 @@ class Translate:
 
     The model is one that gives `model(source, target)`, scores of the word behind each word of the target, and writes by `begin`
     and `step`; or a `MaskPredict`, which learns and writes in its own way: it is taught hidden words and the length, and scored by the former.
-    With several processes the loss is each one's mean over its own words: their shares of a batch are of about the same length.
+    With several processes the loss is each one's mean over its own words, which the training step weighs by their number.
     """
 
     name = "translate"
@@ -181,9 +181,7 @@ class Translate:
             lower=self.tokenizer.lower,
         )
 
-    def surprise(
-        self, source: Int[Tensor, "b m"], target: Int[Tensor, "b t"], indices: Int[Tensor, "b"]
-    ) -> tuple[float, int]:
+    def surprise(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b t"], indices: Int[Tensor, "b"]) -> tuple[float, int]:
         """The loss without smoothing, summed over the real words, and their number; over the hidden words alone of a model that
         fills in, the same of a pair every time, whatever the batch it comes in."""
         if self.at_once:
@@ -201,10 +199,9 @@ class Translate:
             return mask_predict(model, source, lengths=beams).ids
         limits = (2 * (source != PAD).sum(dim=1) + 10).clamp(max=model.config.longest)
         limited, longest = Limited(model, limits), int(limits.max())
-        allow = spelled(model.vocabulary, len(self.tokenizer))
         if beams == 1:
-            return greedy(limited, source, longest=longest, allow=allow)
-        return beam_search(limited, source, beams=beams, longest=longest, allow=allow).ids
+            return greedy(limited, source, longest=longest)
+        return beam_search(limited, source, beams=beams, longest=longest).ids
 
 
 def in_parts(batch: PairBatch, sentences: int) -> Iterator[PairBatch]:
