@@ -1,6 +1,6 @@
 """A trained model as a function from pictures, or text, to answers, in Hugging Face's shapes."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -80,5 +80,9 @@ def pipeline(task: str, model: Any) -> Any:
         from vitrail.deploy.captions import ImageToText  # here: it opens pictures as this module does
 
         return ImageToText(loaded)
-    made = {"translation": Translation, "text-generation": TextGeneration, "fill-mask": FillMask}
+    made: dict[str, Callable[[Any], Any]] = {
+        "translation": Translation,
+        "text-generation": TextGeneration,
+        "fill-mask": FillMask,
+    }
     return made.get(task, ImageClassification)(loaded)

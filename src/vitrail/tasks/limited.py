@@ -42,7 +42,7 @@ class Limited:
     def begin(self, source: Any, *, cached: bool = True) -> LimitedState:
         return LimitedState(self.model.begin(source, cached=cached), self.limits)
 
-    def step(self, ids: Int[Tensor, "b t"], state: LimitedState) -> Float[Tensor, "b v"]:
+    def step(self, ids: Int[Tensor, "b t"], state: Any) -> Float[Tensor, "b v"]:
         logits = self.model.step(ids, state.inner)
         over = state.limits <= ids.shape[1]
         if bool(over.any()):
