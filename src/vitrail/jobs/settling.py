@@ -43,7 +43,9 @@ AT_LEAST: dict[str, float] = {
     "colors": 2,
 }
 ABOVE: dict[str, float] = {"minutes": 0, "lr": 0, "clip": 0, "cache_gb": 0, "token_keep": 0, "layer_decay": 0, "progressive": 0}
-AT_MOST: dict[str, float] = {"bad_files": 1, "magnitude": 10, "erase": 1, "token_keep": 1, "layer_decay": 1, "progressive": 1}
+AT_MOST: dict[str, float] = {
+    "bad_files": 1, "magnitude": 10, "erase": 1, "token_keep": 1, "layer_decay": 1, "progressive": 1, "colors": 2**16,
+}  # fmt: skip
 LARGEST_SEED = 2**63 - 1  # torch's generators take no more
 LARGEST = 224  # the side that is chosen for large pictures
 PARTS = ("position", "position_where", "attention")  # of a model, chosen by name

@@ -49,6 +49,7 @@ def own_options(loaded: Any) -> dict[str, Any]:
     return {
         "vocabulary": loaded.vocabulary,
         "lower": loaded.tokenizer.lower,
+        "bytes": loaded.tokenizer.bytes,
         "longest": getattr(loaded.config, "longest", LONGEST),
     }
 
@@ -109,7 +110,7 @@ def make_tokenizer(lines: Iterable[str], options: TrainOptions, *, loaded: Any, 
     if loaded is not None:
         known: BytePairs = loaded.tokenizer
         return known
-    return BytePairs.train(lines, whole(options.vocabulary), options.lower)
+    return BytePairs.train(lines, whole(options.vocabulary), options.lower, bytes=options.bytes)
 
 
 def keep_tokenizer(tokenizer: BytePairs, folder: Path) -> None:

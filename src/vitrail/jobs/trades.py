@@ -90,7 +90,7 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
                 "progressive",
             }
         ),
-        "text": frozenset({"vocabulary", "lower", "longest", "batch_tokens", "dropout"}),
+        "text": frozenset({"vocabulary", "lower", "bytes", "longest", "batch_tokens", "dropout"}),
         "captions": frozenset({"beams"}),
         "translation": frozenset({"source", "target", "beams", "merge_dropout"}),
         "language models": frozenset({"masked"}),
