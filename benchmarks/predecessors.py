@@ -222,7 +222,7 @@ def prepare(options: argparse.Namespace) -> tuple[Any, Any]:
     """The data and its byte pairs, which are learned once and kept; and that a folder holds one experiment."""
     import yaml
 
-    from vitrail.data.text.byte_pairs import BytePairs
+    from vitrail.byte_pairs import BytePairs
     from vitrail.data.text.parallel import open_parallel
 
     options.out.mkdir(parents=True, exist_ok=True)

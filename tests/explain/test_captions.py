@@ -3,7 +3,7 @@
 import torch
 from torch.testing import assert_close
 
-from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.byte_pairs import BytePairs
 from vitrail.explain.captions import look_at_words, told
 from vitrail.models.captioner import CaptionerConfig, build_captioner
 from vitrail.special_tokens import BEGIN, END, PAD

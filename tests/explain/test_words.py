@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 import vitrail as vt
-from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.byte_pairs import BytePairs
 from vitrail.errors import VitrailError
 from vitrail.explain.alignment import aligning_layer, alignment, information
 from vitrail.explain.sentences import Sentence, read_sentence, whole

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import vitrail as vt
-from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.byte_pairs import BytePairs
 from vitrail.errors import VitrailError
 from vitrail.jobs.explain_sentences import explain_sentences, reads_text
 from vitrail.jobs.options import ExplainOptions

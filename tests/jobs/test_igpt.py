@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 
 import numpy as np
 import pytest
@@ -10,8 +11,16 @@ import yaml
 from PIL import Image
 
 import vitrail as vt
+from vitrail.cli.app import app
+from vitrail.cli.words import spell_words
+from vitrail.data.loading import Loader
+from vitrail.jobs import completing
 from vitrail.jobs.completing import unique_names
+from vitrail.jobs.igpt import Pretraining
+from vitrail.jobs.settling import check_numbers, spell_out
+from vitrail.jobs.stored import to_store
 from vitrail.jobs.train import train
+from vitrail.learn.training.progress_bar import ProgressBar
 
 GRAYS = (0, 60, 130, 200, 255)
 
@@ -58,6 +67,7 @@ def test_a_run_from_data_to_report(run):
         assert words in page
     card = (run.path / "best" / "README.md").read_text()
     assert "image GPT" in card or "Image gpt" in card
+    assert "vitrail complete" in card
 
 
 def test_the_model_folder_has_its_palette_and_scores_the_same(run, stripes):
@@ -75,6 +85,70 @@ def test_a_finished_run_is_finished_and_weights_begin_another(run, stripes, tmp_
     other = train(data=stripes, task="igpt", weights=run.path, epochs=1, batch=16, device="cpu", out=tmp_path / "b", quiet=True)
     assert other.metrics["bits_per_pixel"] < run.metrics["bits_per_pixel"] + 0.2
     assert torch.equal(other.model.palette, run.model.palette)
+
+
+@pytest.mark.usefixtures("no_probe")
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_stopped_run_goes_on_bit_for_bit(stripes, tmp_path, monkeypatch, masked):
+    monkeypatch.setattr("vitrail.report.completions.write_pixel_report", lambda report, path: None)
+    how = {
+        "data": stripes,
+        "task": "igpt",
+        "epochs": 2,
+        "batch": 16,
+        "device": "cpu",
+        "workers": 0,
+        "masked": masked,
+        "quiet": True,
+    }
+    train(out=tmp_path / "whole", **how)
+    fetched = 0
+
+    class Stopping(Loader):
+        def batches(self, epoch=0, start=0):
+            nonlocal fetched
+            for batch in super().batches(epoch, start):
+                fetched += self.shuffle
+                if self.shuffle and fetched == 6:
+                    signal.raise_signal(signal.SIGINT)
+                yield batch
+
+    with monkeypatch.context() as patch:
+        patch.setattr("vitrail.jobs.classifying.Loader", Stopping)
+        with pytest.raises(BaseException, match="SIGINT"):
+            train(out=tmp_path / "run", **how)
+    assert not (tmp_path / "run" / "metrics.json").exists()
+    train(data=stripes, out=tmp_path / "run", resume=True, quiet=True)
+    for name in ("best/model.safetensors", "last/model.safetensors", "metrics.jsonl", "metrics.json"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
+
+
+def test_a_run_can_be_repeated_from_its_config(run):
+    words = spell_words(["train", "--config", str(run.path / "config.yaml")])
+    _, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    check_numbers(bound.args[0])
+    again = Pretraining.prepare(spell_out(bound.args[0]), ProgressBar(quiet=True), begun=None)
+    assert to_store(again.options) == yaml.safe_load((run.path / "config.yaml").read_text())
+
+
+def test_many_samples_of_a_picture_are_drawn_some_at_a_time(run, monkeypatch):
+    counts = list[int]()
+    plain = completing.complete
+    monkeypatch.setattr(completing, "AT_ONCE", 4)
+    monkeypatch.setattr(
+        completing, "complete", lambda *given, count, **how: counts.append(count) or plain(*given, count=count, **how)
+    )
+    pictures = np.full((2, 4, 4, 1), 60, dtype=np.uint8)
+    made = completing.complete_pictures(run.model.cpu(), pictures, names=["a", "b"], samples=10)
+    assert counts == [4, 4, 2] * 2
+    assert [len(one.samples) for one in made] == [10, 10]
+
+
+def test_what_eval_and_complete_cannot_use_is_refused(run, command, tmp_path):
+    answer = command("eval", run.path, "--beams", 2)
+    assert answer.err == "vitrail: --beams is about translation: a model of --task igpt has none\n"
+    assert "--out is missing" in command("complete", run.path, tmp_path).err
+    assert "--longest is about text" in command("complete", run.path, tmp_path, "--out", tmp_path, "--longest", 3).err
 
 
 def test_completions(run, stripes, tmp_path, command):

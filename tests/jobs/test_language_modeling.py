@@ -9,8 +9,16 @@ import pytest
 import yaml
 
 import vitrail as vt
+from vitrail.cli.app import app
+from vitrail.cli.words import spell_words
 from vitrail.data.text.line_batches import LineBatches
 from vitrail.jobs import language_modeling
+from vitrail.jobs.options import TrainOptions
+from vitrail.jobs.settling import check_numbers, spell_out
+from vitrail.jobs.stored import to_store
+from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.learn.training.world import World
+from vitrail.tasks.language import LanguageModeling
 
 SMALL = {"task": "language", "epochs": 2, "batch_tokens": 64, "longest": 16, "vocabulary": 40, "seed": 3}
 
@@ -82,6 +90,64 @@ def test_a_stopped_run_goes_on_bit_for_bit(run, text, tmp_path, monkeypatch):
     vt.train(data=text, out=tmp_path / "run", resume=True, quiet=True)
     for name in ("best/model.safetensors", "last/model.safetensors", "metrics.jsonl", "metrics.json"):
         assert (tmp_path / "run" / name).read_bytes() == (run / name).read_bytes(), name
+
+
+def test_eval_of_another_text_reads_all_of_it(run, text, tmp_path, command):
+    lines = text.read_text().splitlines()[:9]
+    other = tmp_path / "other.txt"
+    other.write_text("".join(f"{line}\n" for line in lines))
+    model, masked = vt.load(run), yaml.safe_load((run / "config.yaml").read_text())["masked"]
+    every = LineBatches(lines, model.tokenizer, masked=masked, tokens=64, longest=16, seed=SMALL["seed"])
+    task = LanguageModeling(model, model.tokenizer, masked=masked)
+    assert vt.evaluate(run, data=other)["loss"] == pytest.approx(task.evaluate(every.batches()).metrics["loss"], abs=1e-5)
+    answer = command("eval", run, "--beams", 2)
+    assert (answer.code, answer.err) == (2, "vitrail: --beams is about translation: a model of --task language has none\n")
+
+
+@pytest.mark.parametrize(
+    ("wishes", "longest", "tokens"),
+    [({"batch_tokens": 20}, 20, 20), ({"longest": 300}, 300, 300), ({"batch_tokens": 300}, 256, 300)],
+    ids=str,
+)
+def test_a_model_reads_what_it_learns_from(text, wishes, longest, tokens):
+    options = TrainOptions(data=str(text), task="language", vocabulary=40, **wishes)
+    trade = language_modeling.ModelingLanguage.prepare(options, ProgressBar(quiet=True), begun=None)
+    assert (trade.options.longest, trade.options.batch_tokens, trade.model.config.longest) == (longest, tokens, longest)
+    assert {batches.longest for batches in trade.make_loaders(World())} == {longest}
+
+
+def test_a_block_that_no_batch_can_hold_is_refused(text, command):
+    answer = command("train", "--task", "language", "--data", text, "--longest", 64, "--batch-tokens", 32)
+    assert answer.err == "vitrail: --batch-tokens 32 cannot hold a block of --longest 64 tokens\n"
+
+
+def test_a_run_can_be_repeated_from_its_config(run):
+    words = spell_words(["train", "--config", str(run / "config.yaml")])
+    _, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    check_numbers(bound.args[0])
+    again = language_modeling.ModelingLanguage.prepare(spell_out(bound.args[0]), ProgressBar(quiet=True), begun=None)
+    assert to_store(again.options) == yaml.safe_load((run / "config.yaml").read_text())
+
+
+def test_complete_writes_on(run, command):
+    words = ("complete", run, "ab cd", "a=b", "--samples", 3, "--longest", 4)
+    answer = command(*words)
+    if yaml.safe_load((run / "config.yaml").read_text())["masked"]:
+        assert answer.code == 2
+        assert "for fill completes neither pictures nor text" in answer.err
+        assert len(vt.pipeline("fill-mask", run)("ab <mask> ef", top_k=2)) == 2
+        return
+    assert answer.code == 0, answer.err
+    lines = answer.out.splitlines()
+    assert len(lines) == 6
+    assert all(line.startswith("ab cd") for line in lines[:3])
+    assert command(*words).out == answer.out
+    assert command(*words, "--seed", 1).out != answer.out
+    assert [row["generated_text"] for row in vt.pipeline("text-generation", run)("ab cd", samples=3, longest=4)] == lines[:3]
+    assert "--keep is about pictures" in command(*words, "--keep", 0.25).err
+    assert "--out is about pictures" in command(*words, "--out", "x").err
+    assert "--longest must be at least 1" in command("complete", run, "ab", "--longest", 0).err
+    assert "leaves no room to go on: the model reads 16" in command("complete", run, " ".join(["ab"] * 40)).err
 
 
 def test_a_model_of_the_other_kind_is_refused(text, command):

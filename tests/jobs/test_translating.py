@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 import yaml
 
 import vitrail as vt
@@ -20,8 +21,10 @@ from vitrail.errors import VitrailError
 from vitrail.jobs import planning, translating
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.recipes import RECIPES, TEXT_RECIPES, choose_text_recipe
+from vitrail.jobs.settling import check_numbers, spell_out
 from vitrail.jobs.stored import read_options, to_store
 from vitrail.jobs.trades import ABOUT, TRADES, find_trade, foreign_options
+from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.special_tokens import PAD
 
 SMALL = {
@@ -163,6 +166,68 @@ def test_the_options_of_a_run_can_be_read_as_words(run):
     assert bound.args[0] == read_options(run / "config.yaml")
 
 
+@pytest.mark.parametrize(
+    "wishes", [{}, {"model": "gru_seq2seq_tiny"}, {"model": "cmlm_tiny"}, {"weights": "the run's"}], ids=str
+)
+def test_a_run_can_be_repeated_from_its_config(run, pairs, tmp_path, wishes):
+    """As the command line reads it, with every check, and with the same weights to begin with."""
+    asked = {**SMALL, **wishes}
+    if "weights" in wishes:
+        asked = {"task": "translate", "epochs": 1, "batch_tokens": 48, "weights": str(run)}
+    first = find_trade("translate").prepare(TrainOptions(data=str(pairs), **asked), _bar(), begun=None)
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(to_store(first.options)))
+    words = spell_words(["train", "--config", str(tmp_path / "config.yaml")])
+    _, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    check_numbers(bound.args[0])
+    again = find_trade("translate").prepare(spell_out(bound.args[0]), _bar(), begun=None)
+    assert to_store(again.options) == to_store(first.options)
+    for ours, theirs in zip(again.model.parameters(), first.model.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_pairs_that_are_not_learned_from_are_told_once(pairs):
+    stream = io.StringIO()
+    options = TrainOptions(data=str(pairs), **{**SMALL, "longest": 4})
+    trade = find_trade("translate").prepare(options, ProgressBar(stream=stream), begun=None)
+    training, _ = trade.make_loaders(_world())
+    assert training.skipped.total > 0
+    assert stream.getvalue().count("left out") == 1
+    assert (
+        f"of the training pairs {training.skipped.total} left out: {training.skipped.total} longer than 4 tokens"
+        in stream.getvalue()
+    )
+
+
+def test_eval_of_other_text_reads_what_is_there(run, pairs, tmp_path, command):
+    for name in ("test.lo", "test.up"):
+        shutil.copy(pairs / name, tmp_path / name)
+    assert vt.evaluate(run, data=tmp_path) == pytest.approx(vt.evaluate(run), abs=1e-5)
+    answer = command("eval", run, "--data", tmp_path, "--split", "val")
+    assert (answer.code, answer.err) == (2, f"vitrail: {tmp_path.name}: has no val split, only test\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--beams", "-1"], "--beams must be at least 1, got -1"),
+        (["--beams", "0"], "--beams must be at least 1, got 0"),
+        (["--workers", "2"], "--workers is about pictures: a model of --task translate has none"),
+        (["--bad-files", "0.5"], "--bad-files is about pictures: a model of --task translate has none"),
+    ],
+)
+def test_what_eval_cannot_use_is_refused(run, command, words, message):
+    answer = command("eval", run, *words)
+    assert (answer.code, answer.err) == (2, f"vitrail: {message}\n")
+
+
+def test_evaluate_takes_beams_and_bad_files(run):
+    assert vt.evaluate(run, beams=2)["bleu"] == json.loads((run / "metrics.json").read_text())["bleu"]
+    with pytest.raises(VitrailError, match="--beams must be at least 1, got 0"):
+        vt.evaluate(run, beams=0)
+    with pytest.raises(VitrailError, match="--bad-files must be a share"):
+        vt.evaluate(run, bad_files=2)
+
+
 def test_runs_lists_it(run, command):
     answer = command("runs", run)
     assert "finished" in answer.out
@@ -199,6 +264,13 @@ def test_translate_names_what_it_could_not_read(run, command, monkeypatch):
     assert answer.err == "vitrail: standard input: line 2 is not UTF-8 text (byte 0xff)\n"
     assert len(answer.out.split("\n")) == 2, "the line before is answered"
     assert "--beams and --batch must be at least 1" in command("translate", run, "ab", "--beams", 0).err
+
+
+def test_translate_on_a_device(run, command):
+    assert command("translate", run, "ab", "--device", "cpu").out == command("translate", run, "ab").out
+    answer = command("translate", run, "ab", "--device", "abacus")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert 'unknown device "abacus"' in answer.err
 
 
 @pytest.mark.parametrize(
@@ -252,8 +324,6 @@ def test_a_learning_rate_can_be_found(pairs, tmp_path, monkeypatch):
 
 
 def _bar():
-    from vitrail.learn.training.progress_bar import ProgressBar
-
     return ProgressBar(quiet=True)
 
 

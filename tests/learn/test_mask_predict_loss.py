@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 import vitrail as vt
-from vitrail.learn.objectives.mask_predict_loss import hide_words, nat_loss, words_alone
+from vitrail.learn.objectives.mask_predict_loss import draw_numbers, hide_words, nat_loss, words_alone
 from vitrail.models.decoding.mask_predict import mask_predict
 from vitrail.special_tokens import BEGIN, END, MASK, PAD
 
@@ -22,7 +22,7 @@ def test_words_alone():
 
 def test_every_number_of_words_is_hidden_as_often_and_every_word():
     words = torch.tensor([[7, 8, 9, 10, PAD, PAD]]).expand(4000, 6)
-    given = hide_words(words, generator=seeded())
+    given = hide_words(words, torch.rand(4000, 7, generator=seeded()))
     counts = given.hidden.sum(1).bincount(minlength=5)
     assert counts[0] == 0
     assert ((counts[1:] - 1000) ** 2 / 1000).sum() < 16.3  # chi-square of three degrees, one in a thousand
@@ -32,16 +32,30 @@ def test_every_number_of_words_is_hidden_as_often_and_every_word():
     assert torch.equal(given.ids[~given.hidden], words[~given.hidden])
 
 
+def test_what_is_hidden_follows_from_the_seed_and_the_number_of_a_sentence():
+    target = torch.tensor([[BEGIN, 7, 8, 9, END], [BEGIN, 7, 8, END, PAD], [BEGIN, 7, END, PAD, PAD]])
+    indices = torch.tensor([4, 9, 2])
+
+    def hidden(target: torch.Tensor, indices: torch.Tensor, seed: int = 3) -> list[list[bool]]:
+        return hide_words(words_alone(target), draw_numbers(target, indices, seed=seed)).hidden[:, :3].tolist()
+
+    first, order = hidden(target, indices), torch.tensor([2, 0, 1])
+    assert hidden(F.pad(target, (0, 4), value=PAD), indices) == first
+    assert hidden(target[order], indices[order]) == [first[i] for i in order.tolist()]
+    assert len({str(hidden(target, indices, seed)) for seed in range(20)}) > 5
+
+
 def test_the_loss_is_that_of_hidden_words_and_of_the_length():
     torch.manual_seed(0)
     model = vt.create_model("cmlm_tiny", **SMALL).eval()
     source, target = torch.randint(5, 23, (3, 5)), torch.tensor([[BEGIN, 7, 8, END], [BEGIN, 9, END, PAD], [BEGIN, 5, 6, END]])
-    given = hide_words(words_alone(target), generator=seeded(4))
+    numbers = torch.rand(3, 3, generator=seeded(4))
+    given = hide_words(words_alone(target), numbers)
     words, lengths = model(source, given.ids)
     hidden = F.cross_entropy(words[given.hidden], words_alone(target)[given.hidden])
     length = F.cross_entropy(lengths, torch.tensor([1, 0, 1]))
-    assert_close(nat_loss(model, source, target, generator=seeded(4)), hidden + 0.1 * length)
-    assert_close(nat_loss(model, source, target, generator=seeded(4), length_weight=0.0), hidden)
+    assert_close(nat_loss(model, source, target, numbers=numbers), hidden + 0.1 * length)
+    assert_close(nat_loss(model, source, target, numbers=numbers, length_weight=0.0), hidden)
 
 
 def copying(generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
@@ -53,7 +67,8 @@ def copying(generator: torch.Generator) -> tuple[torch.Tensor, torch.Tensor]:
 def train(model: torch.nn.Module, steps: int) -> list[float]:
     optimizer, generator, losses = torch.optim.AdamW(model.train().parameters(), lr=3e-3), seeded(), []
     for _ in range(steps):
-        loss = nat_loss(model, *copying(generator), generator=generator, length_weight=1.0)
+        numbers = torch.rand(32, 7, generator=generator)
+        loss = nat_loss(model, *copying(generator), numbers=numbers, length_weight=1.0)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

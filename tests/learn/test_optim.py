@@ -119,6 +119,35 @@ def test_a_layer_decay_outside_its_range_is_refused(layer_decay):
         layer_groups(nn.Linear(2, 3), 0.1, layer_decay=layer_decay)
 
 
+SIZES = {"width": 8, "heads": 2, "hidden": 8}
+WORDS = {**SIZES, "vocabulary": 9, "longest": 6}
+
+
+@pytest.mark.parametrize("model, first, last", [
+    (("igpt_nano", {**SIZES, "depth": 2}), ["colors.weight", "position.table"], ["head.output.weight"]),
+    (("gpt_tiny", {**WORDS, "depth": 2, "tied": False}), ["words.table.weight"], ["head.output.weight"]),
+    (("gpt_tiny", {**WORDS, "depth": 2}), [], ["words.table.weight"]),
+    (("transformer_tiny", {**WORDS, "depth": 2, "decoder_depth": 1, "tied": False}),
+     ["words.table.weight"], ["target_words.table.weight", "decoder.norm.weight"]),
+    (("cmlm_tiny", {**WORDS, "depth": 2, "decoder_depth": 1, "tied": False, "position": "learned_1d"}),
+     ["transformer.words.table.weight", "transformer.position.table"], ["lengths.weight", "transformer.target_words.table.weight"]),
+    (("captioner_micro", {**WORDS, "decoder_depth": 1, "encoder": "vit_nano_conv", "tied": False}), [], ["words.table.weight"]),
+])  # fmt: skip
+def test_a_table_that_the_first_block_alone_reads_is_the_first_layer(model, first, last):
+    name, overrides = model
+    made = vt.create_model(name, **overrides)
+    names = {id(p): n for n, p in made.named_parameters()}
+    groups = layer_groups(made, 0.1, layer_decay=0.5)
+    scales = {names[id(p)]: g["scale"] for g in groups for p in g["params"]}
+    hidden = {names[id(p)] for g in groups if g["hidden"] for p in g["params"]}
+    smallest = min(scales.values())
+    assert smallest <= 0.5**3
+    assert {scales[n] for n in first} <= {smallest}
+    assert {scales[n] for n in last} == {1.0}
+    assert not hidden & {*first, *last}
+    assert any("decoder.blocks" in n or "encoder.blocks" in n for n in hidden)
+
+
 def test_layer_rates_need_blocks():
     with pytest.raises(VitrailError, match=r"without encoder\.blocks or stages, got 0\.5"):
         layer_groups(nn.Linear(2, 3), 0.1, layer_decay=0.5)

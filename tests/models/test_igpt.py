@@ -95,7 +95,10 @@ def test_published_sizes(name, millions):
 @pytest.mark.parametrize(
     "options, words",
     [
-        ({"colors": 1}, "at least 2 colors, got 1"),
+        ({"colors": 1}, "from 2 to 65536 colors, got 1"),
+        ({"colors": 10**9}, "from 2 to 65536 colors, got 1000000000"),
+        ({"in_channels": 10**9}, "in_channels must be from 1 to 1000"),
+        ({"image_size": (10**6, 10**6)}, "at most 1000000 pixels"),
         ({"dropout": 1.0}, r"dropout must be in \[0, 1\)"),
         ({"image_size": (0, 4)}, "image_size must be positive"),
         ({"depth": 1001}, "depth must be at most 1000"),

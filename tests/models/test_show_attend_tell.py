@@ -251,6 +251,7 @@ def test_presets_caption_pictures_of_64_pixels(kind):
     [
         ({"image_size": 3}, "image_size must be at least the stride 4"),
         ({"features": 0}, "features must be at least 1"),
+        ({"layers": 10**9}, "layers must be at most 1000"),
         ({"entropy_bonus": -1.0}, "entropy_bonus cannot be negative"),
         ({"dropout": 1.0}, "dropout must be"),
         ({"attention": "firm"}, "'soft', 'hard'"),

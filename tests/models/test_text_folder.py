@@ -9,7 +9,8 @@ import pytest
 import torch
 
 import vitrail as vt
-from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.byte_pairs import BytePairs
+from vitrail.deploy.pipeline import TASKS
 from vitrail.errors import VitrailError
 from vitrail.models.card import card
 from vitrail.models.folder import CARD, CONFIG, TOKENIZER, WEIGHTS, load, save
@@ -149,4 +150,7 @@ def test_the_card_says_what_it_is_for(name, purpose):
     ):
         assert words in page
     assert ("vitrail translate" in page) is (purpose == "translate")
+    assert ("vitrail complete" in page) is (purpose == "language")
+    assert f'vt.pipeline("{PIPELINES[purpose]}", ' in page
+    assert PIPELINES[purpose] in TASKS, "what the card announces can be had"
     assert "lower-cased" in page

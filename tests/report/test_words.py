@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import vitrail as vt
-from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.byte_pairs import BytePairs
 from vitrail.explain.pronouns import find_pronoun, find_query
 from vitrail.models.seq2seq import Seq2SeqConfig, build_seq2seq
 from vitrail.report.words import choose_pairs, choose_with_pronoun, clearest_head, word_sections

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.caption_batches import CaptionBatch, CaptionBatches
 from vitrail.data.dataset import ArraySplit
 from vitrail.data.loading import Loader
-from vitrail.data.text.byte_pairs import BytePairs
 from vitrail.learn.training.task import Task
 from vitrail.models.captioner import CaptionerConfig, build_captioner
 from vitrail.models.show_attend_tell import PRESETS as SHOW_ATTEND_TELL

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.text.line_batches import LineBatches
 from vitrail.errors import VitrailError
 from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
@@ -28,7 +28,7 @@ def tiny(*, causal: bool):
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_the_loss_is_over_what_is_asked(masked):
-    model, loader = tiny(causal=not masked), LineBatches(LINES, TOKENIZER, masked=masked, how="lines", tokens=200, longest=16)
+    model, loader = tiny(causal=not masked), LineBatches(LINES, TOKENIZER, masked=masked, tokens=200, longest=16)
     task, batch = LanguageModeling(model, TOKENIZER, masked=masked), next(iter(loader.batches()))
     assert isinstance(task, Task)
     assert_close(task.loss(batch), word_cross_entropy(model(batch.inputs), batch.targets))
@@ -60,7 +60,7 @@ def test_a_model_sees_what_the_task_asks_for():
 def test_a_text_with_a_rule_is_learned(masked):
     model = tiny(causal=not masked)
     task = LanguageModeling(model, TOKENIZER, masked=masked)
-    loader = LineBatches(LINES, TOKENIZER, masked=masked, how="lines", tokens=300, shuffle=True, longest=16)
+    loader = LineBatches(LINES, TOKENIZER, masked=masked, tokens=300, shuffle=True, longest=16)
     before = task.evaluate(loader.batches())
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     for epoch in range(15 if masked else 6):
@@ -81,7 +81,7 @@ def test_the_error_is_that_of_resampled_lines():
     scores = []
     for _ in range(40):
         drawn = [LINES[i] for i in torch.randint(len(LINES), (40,), generator=generator).tolist()]
-        found = task.evaluate(LineBatches(drawn, TOKENIZER, masked=False, how="lines", tokens=600, longest=16).batches())
+        found = task.evaluate(LineBatches(drawn, TOKENIZER, masked=False, tokens=600, longest=16).batches())
         scores.append((found.metrics["likelihood"], found.error))
     values, errors = torch.tensor(scores).T
     assert errors.mean().item() == pytest.approx(values.std().item(), rel=0.35)

@@ -9,12 +9,13 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from vitrail.data.text.batching import PairBatch, PairBatches
-from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.byte_pairs import BytePairs
+from vitrail.data.text.batching import PairBatch, PairBatches, pad
 from vitrail.data.text.parallel import Pairs
 from vitrail.data.text.toys import make_toy
 from vitrail.learn.metrics.bleu import bleu_by_length, corpus_bleu
 from vitrail.learn.metrics.perplexity import bits_per_byte, perplexity
+from vitrail.learn.objectives.mask_predict_loss import draw_numbers, hide_words, words_alone
 from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
 from vitrail.learn.optim.schedule import warmup_cosine
 from vitrail.learn.training.step import cut
@@ -249,11 +250,65 @@ def test_perplexity_of_a_uniform_model_is_the_number_of_words():
         bits_per_byte(1.0, 0)
 
 
-def test_what_is_written_ends():
-    task = Translate(tiny().eval(), TOKENIZER)
+@pytest.mark.parametrize("beams", [1, 3])
+def test_what_is_written_ends(beams):
+    written = Translate(tiny().eval(), TOKENIZER).write(next(iter(LOADER.batches())).source, beams=beams)
+    assert written.shape[1] <= 16
+    for row in written.tolist():
+        assert set(row[row.index(END) + 1 :]) <= {PAD}
+        assert PAD not in row[: row.index(END)]
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_sentence_becomes_the_same_in_any_company(beams):
+    task = Translate(tiny(longest=120).eval(), TOKENIZER)  # untrained: it does not end by itself
+    short, long = ([*TOKENIZER.encode(text), END] for text in ("two", "one two three four five six seven eight"))
+    alone = task.write(torch.tensor([short]), beams=beams)[0].tolist()
+    row = task.write(pad([long, short]), beams=beams)[1].tolist()
+    assert len(alone) <= 2 * len(short) + 10
+    assert row[: len(alone)] == alone
+    assert set(row[len(alone) :]) <= {PAD}
+    assert len(row) > len(alone), "its neighbor goes on"
+
+
+def test_a_test_writes_some_sentences_at_a_time(monkeypatch):
+    task, loader = Translate(tiny(), TOKENIZER), PairBatches(PAIRS, TOKENIZER, tokens=1000, longest=16)
+    whole, sizes, write = task.test(loader, beams=1), list[int](), task.write
+    monkeypatch.setattr(task, "write", lambda source, **how: sizes.append(len(source)) or write(source, **how))
+    parts = task.test(loader, beams=1, sentences=5)
+    assert parts.hypotheses == whole.hypotheses
+    assert max(sizes) == 5
+    assert sum(sizes) == 37
+
+
+def test_numbers_that_are_no_pieces_are_never_written():
+    task = Translate(tiny(vocabulary=len(TOKENIZER) + 300).eval(), TOKENIZER)
+    task.model.tokenizer = TOKENIZER
     source = next(iter(LOADER.batches())).source
-    for beams in (1, 3):
-        written = task.write(source, beams=beams)
-        assert written.shape[1] <= 16
-        for row in written.tolist():
-            assert END not in row or all(number == PAD for number in row[row.index(END) + 1 :])
+    assert task.write(source).max() < len(TOKENIZER)
+    assert task.write(source, beams=2).max() < len(TOKENIZER)
+
+
+def test_an_exact_match_is_one_for_the_tokenizer():
+    found = {"sources": ["", ""], "references": ["Two  ONE", "x"], "hypotheses": ["two one ", "y"], "loss": 1.0}
+    assert Translations(**found, lower=True).metrics["exact_match"] == 0.5
+    assert Translations(**found, lower=False).metrics["exact_match"] == 0.0
+
+
+def test_hidden_words_are_scored_by_themselves_whatever_the_batch():
+    torch.manual_seed(0)
+    sizes = {"width": 16, "depth": 1, "decoder_depth": 1, "heads": 2, "hidden": 16, "longest": 16, "dropout": 0.0}
+    model = build_mask_predict(MaskPredictConfig(vocabulary=len(TOKENIZER), **sizes)).eval()
+    task = Translate(model, TOKENIZER)
+    found = task.evaluate(LOADER.batches())
+    other = task.evaluate(PairBatches(PAIRS, TOKENIZER, tokens=300, longest=16).batches())
+    assert found.loss == pytest.approx(other.loss, abs=1e-5)
+    total = count = 0.0
+    for batch in LOADER.batches():
+        words = words_alone(batch.target)
+        given = hide_words(words, draw_numbers(batch.target, batch.indices, seed=0))
+        logits = model(batch.source, given.ids)[0][given.hidden]
+        total += nn.functional.cross_entropy(logits, words[given.hidden], reduction="sum").item()
+        count += int(given.hidden.sum())
+    assert found.loss == pytest.approx(total / count, abs=1e-5)
+    assert found.metrics["perplexity"] == pytest.approx(np.exp(total / count), rel=1e-4)

@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 import vitrail as vt
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.text.batching import PairBatches
-from vitrail.data.text.byte_pairs import BytePairs
 from vitrail.data.text.parallel import Pairs
 from vitrail.data.text.toys import make_toy
 from vitrail.special_tokens import PAD

@@ -34,6 +34,8 @@ EPILOGUE = """Examples:
   vitrail explain runs/classify/digits a.png --out look/     and why? a page of maps and figures
   vitrail train --task translate --data pairs/    train.de and train.en: learn to translate
   vitrail translate runs/translate/pairs "..."    and do it
+  vitrail train --task language --data book.txt   learn to write
+  vitrail complete runs/language/book "It was"    and go on with a text
   vitrail pretrain --method igpt --data digits    learn from pixels alone
   vitrail complete runs/igpt/digits a.png --out finished/    and finish the lower half of pictures
   vitrail models "vit*"                           what can be built

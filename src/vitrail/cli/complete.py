@@ -1,33 +1,54 @@
 """vitrail complete"""
 
 import sys
+from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from vitrail.jobs.options import CompleteOptions
+from vitrail.jobs.options import CompleteOptions, whole
 
 EXAMPLES = """Examples:
 
   vitrail complete runs/igpt/digits picture.png --out finished/
   vitrail complete runs/igpt/digits folder/ "more/*.png" --out finished/ --samples 8 --keep 0.25
   vitrail complete runs/igpt/digits picture.png --out finished/ --temperature 0.8 --top-k 20
+  vitrail complete runs/language/book "It was a dark" --samples 3 --top-p 0.9
 """
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompletingOptions(CompleteOptions):
+    """What `vitrail complete` takes beside RUN and what is to be completed: pictures need a folder, text does not."""
+
+    out: Annotated[str, Parameter(help="Of pictures: a new or empty folder for them and their sheet.")] = ""
+    longest: Annotated[
+        int | None, Parameter(converter=whole, help="Of text: new tokens, at most; by default as many as the model reads.")
+    ] = None
 
 
 def complete(
     run: Annotated[str, Parameter(help="A run folder, a model folder or a hub id.")],
-    images: Annotated[list[str], Parameter(help="Pictures, folders of pictures, or globs.")],
+    words: Annotated[
+        list[str], Parameter(help="Pictures, folders of pictures, or globs; of a language model the beginnings of texts.")
+    ],
     /,
-    options: CompleteOptions,
+    options: CompletingOptions | None = None,
 ) -> int:
-    """Finish pictures of which the upper part is given, several times each.
+    """Finish pictures of which the upper part is given, or texts of which the beginning is, several times each.
 
-    Writes every sample as a PNG in the model's size, and one sheet: the original, what was given of it, the samples.
+    Of pictures every sample is written as a PNG in the model's size, and one sheet: the original, what was given of it, the samples.
+    Texts are printed, a line a sample.
     """
-    from vitrail.jobs.completing import complete_files
+    from vitrail.jobs.completing import Completed, complete_words
 
-    done = complete_files(run, images, options)
+    options = options or CompletingOptions()
+    done = complete_words(run, words, options, longest=options.longest)
+    if not isinstance(done, Completed):
+        for text in (text for samples in done for text in samples):
+            print(text)
+        return 0
     for error in done.errors:
         print(f"vitrail: {error}", file=sys.stderr)
     if done.sheet is not None:

@@ -25,6 +25,7 @@ def translate(
     *,
     beams: Annotated[int, Parameter(converter=whole, help="Beams of the search; 1: the likeliest word each time.")] = 5,
     batch: Annotated[int, Parameter(converter=whole, help="Lines of standard input at a time.")] = 32,
+    device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
     json: Annotated[bool, Parameter(help="Print Hugging Face's shapes: a list of translation_text.", negative="")] = False,
 ) -> None:
     """Translate sentences.
@@ -37,7 +38,7 @@ def translate(
     words = sentences or read_standard_input(sys.stdin.buffer)
     batch = 1 if not sentences and sys.stdin.isatty() else batch  # a person waits for each answer
     answers = []
-    for number, answer in enumerate(translate(run, words, beams=beams, batch=batch), start=1):
+    for number, answer in enumerate(translate(run, words, beams=beams, batch=batch, device=device), start=1):
         for note in answer.notes:
             print(f"vitrail: line {number:,}: {note}", file=sys.stderr)
         if json:

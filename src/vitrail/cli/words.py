@@ -6,8 +6,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from vitrail.cli.complete import CompletingOptions
 from vitrail.errors import VitrailError, suggestion
-from vitrail.jobs.options import CompleteOptions, EvalOptions, ExplainOptions, TrainOptions
+from vitrail.jobs.options import EvalOptions, ExplainOptions, TrainOptions
 from vitrail.run_files import read_table
 
 OPTIONS: dict[str, tuple[str, ...]] = {
@@ -15,19 +16,19 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "pretrain": (*(field.name for field in fields(TrainOptions)), "method", "config"),
     "eval": tuple(field.name for field in fields(EvalOptions)),
     "predict": ("json", "top_k"),
-    "translate": ("beams", "batch", "json"),
+    "translate": ("beams", "batch", "device", "json"),
     "caption": ("beams", "json", "out"),
     "explain": tuple(field.name for field in fields(ExplainOptions)),
-    "complete": tuple(field.name for field in fields(CompleteOptions)),
+    "complete": tuple(field.name for field in fields(CompletingOptions)),
     "check": ("fix", "out", "json", "workers", "seed"),
     "runs": ("sort", "best", "json"),
     "studio": ("port", "host", "memory", "open"),
     "models": ("json",),
 }
 SWITCHES = frozenset(
-    {"checkpointing", "compile", "flip", "json", "lower", "masked", "open", "resume", "shard", "tensorboard"}
+    {"bytes", "checkpointing", "compile", "flip", "json", "lower", "masked", "open", "resume", "shard", "tensorboard"}
 )  # options without a value
-SENTENCES = frozenset({"translate"})  # verbs whose words may be any text, E=mc² too
+SENTENCES = frozenset({"complete", "translate"})  # verbs whose words may be any text, E=mc² too
 ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from vitrail.data.loading import Loader
 from vitrail.data.randomness import uniforms
 from vitrail.data.text.batching import cut, pad
-from vitrail.special_tokens import BEGIN, END
+from vitrail.special_tokens import BEGIN, END, PAD
 
 _CHOICE = 0x6361707469  # which caption: other numbers than those that augment the picture
 
@@ -31,6 +31,11 @@ class CaptionBatch(NamedTuple):
     images: Float[Tensor, "b ch h w"]
     words: Int[Tensor, "b n"]  # BEGIN … END, then PAD
     indices: Int[Tensor, "b"]
+
+    @property
+    def weight(self) -> int:
+        """Words to be predicted: what a loss is the mean over, and a part of a batch counts by."""
+        return int((self.words[:, 1:] != PAD).sum())
 
 
 class CaptionBatches:

@@ -1,6 +1,6 @@
-"""A trained model as a function from pictures, or sentences, to answers, in Hugging Face's shapes."""
+"""A trained model as a function from pictures, or text, to answers, in Hugging Face's shapes."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,14 @@ from PIL import Image, ImageOps
 
 from vitrail.data.images import read_picture, to_gray_or_color
 from vitrail.data.transforms import prepare
+from vitrail.deploy.fill_mask import FillMask
+from vitrail.deploy.text_generation import TextGeneration
 from vitrail.deploy.translation import Translation
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models.classifier import to_probabilities
 from vitrail.models.folder import load
 
-TASKS = ("image-classification", "image-to-text", "translation")
+TASKS = ("image-classification", "image-to-text", "translation", "text-generation", "fill-mask")
 Picture = str | Path | Image.Image | np.ndarray
 Answer = list[dict[str, Any]]
 
@@ -78,4 +80,9 @@ def pipeline(task: str, model: Any) -> Any:
         from vitrail.deploy.captions import ImageToText  # here: it opens pictures as this module does
 
         return ImageToText(loaded)
-    return ImageClassification(loaded) if task == "image-classification" else Translation(loaded)
+    made: dict[str, Callable[[Any], Any]] = {
+        "translation": Translation,
+        "text-generation": TextGeneration,
+        "fill-mask": FillMask,
+    }
+    return made.get(task, ImageClassification)(loaded)

@@ -31,7 +31,7 @@ from vitrail.learn.training.world import World
 from vitrail.models.card import write_card
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import find, load
-from vitrail.tasks.caption import Caption, Captions
+from vitrail.tasks.caption import BEAMS, Caption, Captions
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def evaluate_captions(
         model,
         data,
         name,
-        beams=options.beams or (5 if trained is None else trained.beams),
+        beams=options.beams if options.beams is not None else BEAMS if trained is None else trained.beams,
         batch=options.batch,
         workers=choose_workers(data[name]) if options.workers == "auto" else options.workers,
         device=choose_device(options.device),

@@ -21,9 +21,9 @@ from vitrail.jobs.caption_settling import CAPTION_RECIPES, settle_captions
 from vitrail.jobs.classifying import note_bad
 from vitrail.jobs.cleaning import list_bad
 from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.planning import describe_length, find_rate, make_plan, real, whole
+from vitrail.jobs.planning import describe_length, find_rate, make_plan, real, set_checkpointing, whole
 from vitrail.jobs.settling import PARTS, size_of, spread
-from vitrail.jobs.text_settling import keep_tokenizer, load_trained, make_tokenizer, set_checkpointing
+from vitrail.jobs.text_settling import keep_tokenizer, load_trained, make_tokenizer
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress

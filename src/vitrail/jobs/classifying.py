@@ -22,7 +22,7 @@ from vitrail.errors import VitrailError
 from vitrail.jobs.classification_scores import evaluate_classifier, finish
 from vitrail.jobs.cleaning import list_bad, open_clean
 from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.planning import describe_length, find_rate, make_plan, real, whole
+from vitrail.jobs.planning import describe_length, find_rate, make_plan, real, set_checkpointing, whole
 from vitrail.jobs.recipes import RECIPES, recipe_for
 from vitrail.jobs.settling import PARTS, settle, size_of, spread
 from vitrail.learn.objectives.balance import class_weights
@@ -30,7 +30,7 @@ from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
-from vitrail.models.catalogue import build_model, count_parameters, create_model, model_config
+from vitrail.models.catalogue import count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import load
 from vitrail.preprocessing import Preprocessing
 from vitrail.tasks.classify import Classify
@@ -158,14 +158,13 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
     """A new model with preprocessing measured on the training pictures, or the loaded one with a head that fits."""
     device = "cpu" if options.shard else options.device  # whole, it may not fit
     if loaded is not None:
-        # Rebuilt, because stochastic depth belongs to the recipe, not to the weights.
-        model = build_model(loaded.architecture, replace(loaded.config, **known_options(options, loaded.config, OF_RECIPE)))
-        model.load_state_dict(loaded.state_dict())
-        model.preprocessing, model.labels = loaded.preprocessing, loaded.labels
+        model = rebuild(loaded, **known_options(options, loaded.config, OF_RECIPE))
+        model.labels = loaded.labels
         if model.labels != data.classes:
             model.reset_classifier(len(data.classes), labels=data.classes)
         model.multi_label = data.multi_label
-        set_checkpointing(model, options)
+        if options.checkpointing:
+            set_checkpointing(model)
         return model.to(device)
     assert options.image_size is not None
     model = create_model(
@@ -175,7 +174,8 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
         in_channels=options.in_channels,
         **known_options(options, model_config(options.model)[1], (*PARTS, *OF_RECIPE)),
     )
-    set_checkpointing(model, options)
+    if options.checkpointing:
+        set_checkpointing(model)
     model.labels, model.multi_label = data.classes, data.multi_label
     plain: Preprocessing = model.preprocessing
     some = spread(len(data["train"]), 1000)
@@ -192,13 +192,6 @@ def known_options(options: TrainOptions, config: Any, names: Sequence[str]) -> d
         if getattr(options, name) not in [getattr(recipe, name) for recipe in recipes]:
             raise VitrailError(f"--{name.replace('_', '-')} {getattr(options, name)}: this model has no such option")
     return found
-
-
-def set_checkpointing(model: Any, options: TrainOptions) -> None:
-    if hasattr(model, "encoder"):
-        model.encoder.checkpointing = options.checkpointing
-    elif options.checkpointing:
-        raise VitrailError(f"--checkpointing: a model of the kind {model.architecture} has no blocks to compute twice")
 
 
 def describe(bar: ProgressBar, data: DataSet, options: TrainOptions, model: Any, folder: Path) -> None:

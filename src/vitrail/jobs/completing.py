@@ -1,4 +1,4 @@
-"""Going on with pictures: `vitrail complete`, and the completions of a run's report.
+"""Going on with pictures, or with text: `vitrail complete`, and the completions of a run's report.
 
 b pictures, h w picture, ch channels
 """
@@ -16,12 +16,15 @@ from PIL import Image
 from vitrail.data.images import read_picture
 from vitrail.data.palette import Palette
 from vitrail.data.transforms import fit_picture
+from vitrail.deploy.text_generation import TextGeneration
 from vitrail.errors import VitrailError
 from vitrail.jobs.explain import check_out
+from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import CompleteOptions
 from vitrail.jobs.predict import expand
 from vitrail.models.completion import complete
 from vitrail.models.folder import load
+from vitrail.models.purpose import purpose_of
 
 if TYPE_CHECKING:
     from vitrail.report.completions import Completion
@@ -39,10 +42,35 @@ class Completed:
     errors: tuple[VitrailError, ...]
 
 
-def complete_files(run: str, words: list[str], options: CompleteOptions) -> Completed:
-    """A PNG for each sample, in the model's size, and a sheet of all. A picture that cannot be read is named, and the rest goes on."""
+def complete_words(
+    run: str, words: list[str], options: CompleteOptions, *, longest: int | None = None
+) -> Completed | list[list[str]]:
+    """What a model of pixels makes of pictures, or a language model of the beginnings of texts: several endings of each."""
     check_options(options)
-    model = load_pixel_model(run, options.device)
+    model = load_completing(run, options.device)
+    if purpose_of(model) == "language":
+        return write_on(model, words, options, longest)
+    if longest is not None:
+        raise VitrailError("--longest is about text: this is a model of pixels")
+    return complete_files(model, words, options)
+
+
+def write_on(model: Any, texts: list[str], options: CompleteOptions, longest: int | None) -> list[list[str]]:
+    """The samples of each text, with what it begins with. Options about pictures are refused."""
+    for name, nothing in (("out", ""), ("keep", 0.5)):
+        if getattr(options, name) != nothing:
+            raise VitrailError(f"--{name} is about pictures: this is a model of text")
+    if longest is not None and longest < 1:
+        raise VitrailError(f"--longest must be at least 1, got {longest}")
+    how = {name: getattr(options, name) for name in ("samples", "temperature", "top_k", "top_p", "seed")}
+    answers = TextGeneration(model)(texts, longest=longest, **how)
+    return [[row["generated_text"] for row in rows] for rows in answers]
+
+
+def complete_files(model: Any, words: list[str], options: CompleteOptions) -> Completed:
+    """A PNG for each sample, in the model's size, and a sheet of all. A picture that cannot be read is named, and the rest goes on."""
+    if not options.out:
+        raise VitrailError("--out is missing: a new or empty folder for the pictures and their sheet")
     folder, paths = check_out(options.out), expand(words)
     pictures, errors = list[tuple[Path, np.ndarray]](), list[VitrailError]()
     for path in paths:
@@ -82,16 +110,16 @@ def check_options(options: CompleteOptions) -> None:
         raise VitrailError(f"--seed must be at least 0, got {options.seed}")
 
 
-def load_pixel_model(run: str, device: str) -> Any:
-    from vitrail.jobs.machine import choose_device
-    from vitrail.models.purpose import purpose_of
-
+def load_completing(run: str, device: str) -> Any:
+    """A model of pixels, or of text, that goes on with what is given."""
     model = load(run)
-    if purpose_of(model) != "igpt":
+    if purpose_of(model) == "igpt":
+        model.check_causal("completes pictures")
+    elif purpose_of(model) != "language":
         raise VitrailError(
-            f"{run}: a model of the kind {model.architecture} completes no pictures; vitrail pretrain makes one that does"
+            f"{run}: a model of the kind {model.architecture} for {purpose_of(model)} completes neither pictures nor text; "
+            "vitrail pretrain makes one that does, and vitrail train --task language"
         )
-    model.check_causal("completes pictures")
     return model.to(choose_device(device))
 
 
@@ -116,16 +144,20 @@ def complete_pictures(
     generator = torch.Generator().manual_seed(seed)
     ids = torch.from_numpy(palette.encode(pictures)).to(device)
     made, step = list[Completion](), max(1, AT_ONCE // samples)
+    how: dict[str, Any] = {"generator": generator, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     for start in range(0, len(ids), step):
         some = ids[start : start + step]
-        drawn = complete(
-            model, some[:, :given], count=samples, generator=generator, temperature=temperature, top_k=top_k, top_p=top_p
-        ).cpu()
+        drawn = torch.cat([complete(model, some[:, :given], count=count, **how).cpu() for count in shares(samples)], dim=1)
         originals = palette.decode(some.cpu().numpy(), (height, width))
         for number, original in enumerate(originals):
             shown = palette.decode(drawn[number].numpy(), (height, width))
             made.append(Completion(names[start + number], original, given, shown))
     return made
+
+
+def shares(samples: int) -> list[int]:
+    """So many, at most `AT_ONCE` at a time."""
+    return [min(AT_ONCE, samples - start) for start in range(0, samples, AT_ONCE)]
 
 
 def write_completions(folder: Path, made: "Sequence[Completion]") -> Path:

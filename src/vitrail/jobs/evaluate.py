@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from vitrail.errors import VitrailError
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.stored import read_options
-from vitrail.jobs.trades import find_trade
+from vitrail.jobs.trades import find_trade, foreign_options
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.run_folder import CONFIG
 from vitrail.models.folder import find, load
@@ -26,6 +27,8 @@ HEADLINES = (
     "bits_per_pixel",
 )  # the metric to end with, the first that there is
 
+ONLY_SOME = frozenset({"beams", "workers", "bad_files"})  # options of eval that not every task has
+
 TASKS: Mapping[Purpose, str] = {
     "translate": "translate", "language": "language", "fill": "language", "caption": "caption", "igpt": "igpt",
 }  # what scores them  # fmt: skip
@@ -38,12 +41,15 @@ def headline(split: str, metrics: Mapping[str, float]) -> str:
 
 
 def evaluate(
-    run: str | Path, *, data: str | Path | None = None, split: str = "test", batch: int = 64, workers: int | None = None,
-    device: str = "auto", out: str | Path | None = None,
+    run: str | Path, *, data: str | Path | None = None, split: str = "test", batch: int = 64, beams: int | None = None,
+    workers: int | None = None, bad_files: float = 0.05, device: str = "auto", out: str | Path | None = None,
 ) -> dict[str, float]:  # fmt: skip
     """`vitrail eval` in Python: the metrics of a run or model folder on a split of its own data, or of other data."""
-    given = {"data": None if data is None else str(data), "out": None if out is None else str(out)}
-    record = {**given, "split": split, "batch": batch, "workers": "auto" if workers is None else workers, "device": device}
+    record = {
+        "data": None if data is None else str(data), "split": split, "batch": batch, "beams": beams,
+        "workers": "auto" if workers is None else workers, "bad_files": bad_files, "device": device,
+        "out": None if out is None else str(out),
+    }  # fmt: skip
     return run_evaluation(str(run), from_record(EvalOptions, record, what="evaluate"))
 
 
@@ -52,9 +58,20 @@ def run_evaluation(run: str, options: EvalOptions, *, quiet: bool = False) -> di
         raise VitrailError(f"--batch must be at least 1 and --workers at least 0, got {options.batch} and {options.workers}")
     if not 0 <= options.bad_files <= 1:
         raise VitrailError(f"--bad-files must be a share from 0 to 1, got {options.bad_files}")
+    if options.beams is not None and options.beams < 1:
+        raise VitrailError(f"--beams must be at least 1, got {options.beams}")
     model, trained = load(run), training_options(run)
     task = TASKS.get(purpose_of(model), "classify") if trained is None else trained.task
+    check_ours(options, task)
     return find_trade(task).evaluate(run, model, trained, options, ProgressBar(quiet=quiet))
+
+
+def check_ours(options: EvalOptions, task: str) -> None:
+    """An option that says nothing to a task is refused, not passed over."""
+    defaults = {field.name: field.default for field in fields(options)}
+    for name, topic in foreign_options(task).items():
+        if name in ONLY_SOME and getattr(options, name) != defaults[name]:
+            raise VitrailError(f"--{name.replace('_', '-')} is about {topic}: a model of --task {task} has none")
 
 
 def same_source(one: str, other: str) -> bool:

@@ -2,11 +2,12 @@
 
 import json
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.dataset import SplitName
-from vitrail.data.text.byte_pairs import BytePairs
 from vitrail.data.text.line_batches import LineBatches
 from vitrail.data.text.plain import LineData, open_lines
 from vitrail.errors import VitrailError
@@ -14,11 +15,11 @@ from vitrail.files import write_whole
 from vitrail.jobs.evaluate import METRICS, REPORT, headline, same_source
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
-from vitrail.jobs.planning import find_rate, make_plan, real, whole
-from vitrail.jobs.recipes import TEXT_RECIPES
+from vitrail.jobs.planning import make_plan, real, whole
 from vitrail.jobs.stored import to_store
 from vitrail.jobs.text_settling import (
     describe_model,
+    find_text_rate,
     keep_tokenizer,
     load_trained,
     make_tokenizer,
@@ -59,22 +60,15 @@ class ModelingLanguage:
         data = open_lines(options.data)
         lines = data["train"]
         named = choose_model(len(lines), masked=options.masked)
+        wished = options
         options = settle_text(options, sentences=len(lines), model=named, purposes=purposes, loaded=loaded)
         tokenizer = make_tokenizer(lines, options, loaded=loaded, begun=begun)
-        options = settle_batch(options, tokenizer, lines)
+        options = settle_blocks(wished, settle_batch(options, tokenizer, lines), fixed=loaded is not None or begun is not None)
         return cls(data, tokenizer, prepare_words(options, tokenizer, loaded), options)
 
     def find_rate(self, folder: Path, bar: ProgressBar) -> float:
-        return find_rate(
-            self.options,
-            self.model,
-            begin=TEXT_RECIPES[self.options.recipe].lr,
-            plan=lambda options: make_plan(options, device=options.device),
-            task=lambda trial: make_task(self.options, trial, self.options.device, World()),
-            batches=self.make_loaders(World())[0],
-            folder=folder,
-            bar=bar,
-        )
+        batches = self.make_training(World())
+        return find_text_rate(self.options, self.model, task=make_task, batches=batches, folder=folder, bar=bar)
 
     def describe(self, folder: Path, bar: ProgressBar) -> None:
         counts = ", ".join(f"{len(lines):,} {name}" for name, lines in self.data.splits.items())
@@ -95,19 +89,27 @@ class ModelingLanguage:
 
     def make_loaders(self, world: World) -> tuple[LineBatches, LineBatches]:
         """Blocks of the running text, shuffled, and those of the validation text."""
-        options, tokens = self.options, whole(self.options.batch_tokens)
-        share: dict[str, Any] = {"masked": options.masked, "seed": options.seed, "rank": world.rank, "world": world.size}
-        longest = min(whole(options.longest), tokens)
-        return (
-            LineBatches(self.data["train"], self.tokenizer, tokens=tokens, shuffle=True, longest=longest, **share),
-            LineBatches(self.data["val"], self.tokenizer, tokens=tokens, longest=longest, **share),
-        )
+        return self.make_training(world), LineBatches(self.data["val"], self.tokenizer, **self.share(world))
+
+    def make_training(self, world: World) -> LineBatches:
+        return LineBatches(self.data["train"], self.tokenizer, shuffle=True, **self.share(world))
+
+    def share(self, world: World) -> dict[str, Any]:
+        """What batches of either kind are told."""
+        options = self.options
+        return {
+            "tokens": whole(options.batch_tokens), "longest": block_length(options), "masked": options.masked,
+            "seed": options.seed, "rank": world.rank, "world": world.size,
+        }  # fmt: skip
 
     def finish(self, folder: Path, progress: Progress, bar: ProgressBar, world: World) -> tuple[dict[str, float], Any]:
         """Read test once, with the best model; write the report and the metrics."""
         options, model = self.options, load(folder / "best")
         device = world.device if world.size > 1 else options.device
-        found = score(model, self.data, "test", masked=options.masked, seed=options.seed, device=device, world=world)
+        found = score(
+            model, self.data, "test", longest=block_length(options), masked=options.masked, seed=options.seed, device=device,
+            world=world,
+        )  # fmt: skip
         if not world.first:
             return found.metrics, model
         counts = {name: len(lines) for name, lines in self.data.splits.items()}
@@ -119,7 +121,7 @@ class ModelingLanguage:
             else "",
         }
         write_report(folder / REPORT, found, "test", title=self.name, facts=facts, rows=progress.rows,
-                     configuration=to_store(options), commands=commands_for_run(folder))  # fmt: skip
+                     configuration=to_store(options), commands=commands_for_run(folder, causal=model.config.causal))  # fmt: skip
         told = {"data": self.name, "sentences": counts, "split": "test", "metrics": found.metrics, "recipe": options.recipe}
         write_card(folder / "best", model, told)
         write_whole(folder / METRICS, json.dumps({"split": "test", **found.metrics}, indent=2) + "\n")
@@ -133,15 +135,24 @@ class ModelingLanguage:
         """Of a model on a split: its metrics and, with --out, a report."""
         if model.tokenizer is None:
             raise VitrailError(f"{run}: has no tokenizer: it cannot read text")
-        source = options.data if options.data is not None or trained is None else trained.data
-        if source is None:
-            raise VitrailError(f"{run}: a model folder does not say what it was trained on; give --data")
-        if trained is not None and same_source(source, trained.data):
+        if trained is not None and (options.data is None or same_source(options.data, trained.data)):
             source = trained.data
-        data = open_lines(source)
-        seed = 0 if trained is None else trained.seed
-        device = choose_device(options.device)
-        found = score(model, data, options.split, masked=not model.config.causal, seed=seed, device=device, batch=options.batch)
+            data = open_lines(source)  # divided as it was in training
+        elif options.data is not None:
+            source = options.data
+            data = open_lines(source, divide=False)
+        else:
+            raise VitrailError(f"{run}: a model folder does not say what it was trained on; give --data")
+        found = score(
+            model,
+            data,
+            options.split,
+            longest=int(model.config.longest) if trained is None else block_length(trained),
+            masked=not model.config.causal,
+            seed=0 if trained is None else trained.seed,
+            device=choose_device(options.device),
+            batch=options.batch,
+        )
         if options.out is not None:
             folder = Path(options.out).expanduser()
             folder.mkdir(parents=True, exist_ok=True)
@@ -158,13 +169,30 @@ def make_task(options: TrainOptions, model: Any, device: str, world: World) -> L
     )  # fmt: skip
 
 
+def block_length(options: TrainOptions) -> int:
+    """Tokens of a block, in training, validation and test alike: what the model reads, if a batch can hold it."""
+    return min(whole(options.longest), whole(options.batch_tokens))
+
+
+def settle_blocks(wished: TrainOptions, options: TrainOptions, *, fixed: bool) -> TrainOptions:
+    """A length that was asked for enlarges batches that would be smaller; otherwise a new model reads no more than a batch holds,
+    for it would never learn the rest. `fixed`: what it reads is decided already, by --weights or by a run that has begun."""
+    length, tokens = whole(options.longest), whole(options.batch_tokens)
+    if length <= tokens:
+        return options
+    if wished.longest != "auto" and wished.batch_tokens == "auto":
+        return replace(options, batch_tokens=length)
+    if wished.longest != "auto" and not fixed:
+        raise VitrailError(f"--batch-tokens {tokens} cannot hold a block of --longest {length} tokens")
+    return options if fixed else replace(options, longest=tokens)
+
+
 def score(
-    model: Any, data: LineData, split: SplitName, *, masked: bool, seed: int, device: str, batch: int = 64,
+    model: Any, data: LineData, split: SplitName, *, longest: int, masked: bool, seed: int, device: str, batch: int = 64,
     world: World | None = None,
 ) -> Surprise:  # fmt: skip
-    """How surprising a split is, in blocks as long as the model reads."""
+    """How surprising a split is, in blocks of `longest` tokens."""
     world = world or World()
-    longest = int(model.config.longest)
     lines = LineBatches(data[split], model.tokenizer, masked=masked, tokens=batch * longest, longest=longest, seed=seed,
                         rank=world.rank, world=world.size)  # fmt: skip
     task = LanguageModeling(model.to(device), model.tokenizer, masked=masked, device=device, world=world)
@@ -177,12 +205,13 @@ def write_report(path: Path, found: Surprise, split: str, **shown: Any) -> None:
     write_language_report(LanguageReport(headline=headline(split, found.metrics), metrics=found.metrics, **shown), path)
 
 
-def commands_for_run(folder: Path) -> dict[str, str]:
+def commands_for_run(folder: Path, *, causal: bool) -> dict[str, str]:
     """What to do with a finished run: what it does -> a line for the shell."""
     run = shlex.quote(str(folder))
     return {
+        **({"Write on": f'vitrail complete {run} "THE BEGINNING"'} if causal else {}),
         "Score it again": f"vitrail eval {run}",
-        "Score it on another text": f"vitrail eval {run} --data TEXT --split train",
+        "Score it on another text": f"vitrail eval {run} --data TEXT",
         "Go on, if it was interrupted": f"vitrail train --out {run} --resume",
         "Repeat it": f"vitrail train --config {shlex.quote(str(folder / CONFIG))}",
     }

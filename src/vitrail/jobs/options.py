@@ -158,6 +158,12 @@ class TrainOptions:
         int | Auto, Parameter(converter=whole, group=TEXT, help="Pieces of words to tell apart; auto: by the size of the data.")
     ] = "auto"
     lower: Annotated[bool, Parameter(group=TEXT, help="Write everything in lower case.", negative="")] = False
+    bytes: Annotated[
+        bool,
+        Parameter(
+            group=TEXT, help="Spell letters that train does not have by their bytes, 256 of the vocabulary.", negative=""
+        ),
+    ] = False
     longest: Annotated[
         int | Auto, Parameter(converter=whole, group=TEXT, help="Tokens of a sentence, at most; longer ones are left out.")
     ] = "auto"

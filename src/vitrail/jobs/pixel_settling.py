@@ -12,13 +12,12 @@ from vitrail.data.dataset import DataSet
 from vitrail.data.loading import choose_workers
 from vitrail.data.palette import Palette, learn_palette, some_pictures
 from vitrail.errors import VitrailError, check_choice
-from vitrail.jobs.classifying import set_checkpointing
 from vitrail.jobs.machine import check_precision, choose_device, spare_memory
 from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.planning import real, whole
+from vitrail.jobs.planning import real, set_checkpointing, whole
 from vitrail.jobs.recipes import Recipe, choose_recipe
 from vitrail.jobs.settling import PARTS, choose_parts, choose_size, sample_pictures
-from vitrail.models.catalogue import build_model, create_model, model_config
+from vitrail.models.catalogue import create_model, model_config, rebuild
 from vitrail.models.folder import load
 from vitrail.models.purpose import purpose_of
 from vitrail.preprocessing import neutral
@@ -111,9 +110,7 @@ def settle_pixels(options: TrainOptions, data: DataSet, loaded: Any) -> TrainOpt
 def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> tuple[Any, float]:
     """A new model over a palette of the training pictures, or the loaded one with its own; and the palette's error on them."""
     if loaded is not None:
-        model = build_model(loaded.architecture, replace(loaded.config, dropout=real(options.dropout)))
-        model.load_state_dict(loaded.state_dict())
-        model.preprocessing = loaded.preprocessing
+        model = rebuild(loaded, dropout=real(options.dropout))
         pictures = some_pictures(data["train"], model.preprocessing, seed=options.seed)
         error = Palette(model.palette.numpy()).error(pictures)
     else:
@@ -131,5 +128,6 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> tuple[An
             raise VitrailError(f"{data.name}: all training pictures have one color only; there is nothing to learn")
         model, error = create_model(options.model, colors=len(palette), **wanted), palette.error(pictures)
         model.palette.copy_(torch.from_numpy(palette.colors))
-    set_checkpointing(model, options)
+    if options.checkpointing:
+        set_checkpointing(model)
     return model.to(options.device), error

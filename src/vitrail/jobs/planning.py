@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from vitrail.errors import VitrailError
 from vitrail.files import write_whole
 from vitrail.jobs.options import TrainOptions
 from vitrail.learn.optim.range_test import run_range_test
@@ -71,6 +72,15 @@ def find_rate(
     write_whole(folder / "lr_range.png", to_png(draw_range_test(result)))
     bar.say(f"learning rate {result.chosen:.2g}: see {folder / 'lr_range.png'}")
     return float(f"{result.chosen:.2g}")
+
+
+def set_checkpointing(model: Any) -> None:
+    """All blocks of a model, wherever they are in it, keep only what goes into them."""
+    parts = [part for part in model.modules() if hasattr(part, "checkpointing")]
+    if not parts:
+        raise VitrailError(f"--checkpointing: a model of the kind {model.architecture} has no blocks to compute twice")
+    for part in parts:
+        part.checkpointing = True
 
 
 def forever(batches: Batches) -> Iterator[Any]:

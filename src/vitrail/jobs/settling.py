@@ -1,8 +1,9 @@
 """From the options that a user gave to options without `auto`: what the data, the model and the machine decide."""
 
+from collections.abc import Collection
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from PIL import Image
@@ -42,7 +43,9 @@ AT_LEAST: dict[str, float] = {
     "colors": 2,
 }
 ABOVE: dict[str, float] = {"minutes": 0, "lr": 0, "clip": 0, "cache_gb": 0, "token_keep": 0, "layer_decay": 0, "progressive": 0}
-AT_MOST: dict[str, float] = {"bad_files": 1, "magnitude": 10, "erase": 1, "token_keep": 1, "layer_decay": 1, "progressive": 1}
+AT_MOST: dict[str, float] = {
+    "bad_files": 1, "magnitude": 10, "erase": 1, "token_keep": 1, "layer_decay": 1, "progressive": 1, "colors": 2**16,
+}  # fmt: skip
 LARGEST_SEED = 2**63 - 1  # torch's generators take no more
 LARGEST = 224  # the side that is chosen for large pictures
 PARTS = ("position", "position_where", "attention")  # of a model, chosen by name
@@ -79,14 +82,20 @@ def check_numbers(options: TrainOptions) -> None:
     if options.minutes is not None and options.epochs != "auto":
         raise VitrailError("--minutes and --epochs are two ways to say how long: give one of them")
     if options.weights is not None:
-        for name in ("model", *PARTS, "image_size", "in_channels", "vocabulary", "lower", "longest"):
-            if getattr(options, name) not in (None, "auto", False):
+        for name in ("model", *PARTS, "image_size", "in_channels"):
+            if getattr(options, name) not in (None, "auto"):
                 raise VitrailError(f"--weights brings its own model: --{name.replace('_', '-')} cannot be given beside it")
     check_shard(options)
     if options.position is not None:
         position_where(options.position, options.position_where)  # and that there is such a position
     if options.attention is not None:
-        check_choice("attention", options.attention, KERNELS)
+        check_choice("attention", options.attention, attention_choices(options.model))
+
+
+def attention_choices(model: str) -> Collection[str]:
+    """The kernels, or what the config of a model of this name has for choices: a recurrent one's are others."""
+    kinds = {} if model == "auto" else {field.name: field.type for field in fields(model_config(model)[1])}
+    return get_args(kinds.get("attention")) or KERNELS
 
 
 def check_shard(options: TrainOptions) -> None:

@@ -1,22 +1,25 @@
 """Options without `auto` for tasks about text, and their model and tokenizer: what translating and language modeling share."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.byte_pairs import BytePairs
 from vitrail.errors import VitrailError, check_choice
 from vitrail.files import write_whole
 from vitrail.jobs.machine import check_precision, choose_device
 from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.planning import describe_length, real, whole
+from vitrail.jobs.planning import describe_length, find_rate, make_plan, real, set_checkpointing, whole
 from vitrail.jobs.recipes import TEXT_RECIPES, choose_text_recipe
 from vitrail.jobs.settling import PARTS, check_shard, choose_parts, spread
+from vitrail.jobs.trades import foreign_options
 from vitrail.learn.training.progress_bar import ProgressBar
-from vitrail.models.catalogue import build_model, count_parameters, create_model, model_config
+from vitrail.learn.training.task import Batches, Task
+from vitrail.learn.training.world import World
+from vitrail.models.catalogue import count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import TOKENIZER, load, read_tokenizer
 from vitrail.models.purpose import Purpose, purpose_of
 
@@ -35,7 +38,20 @@ def load_trained(options: TrainOptions, *, purposes: Sequence[Purpose]) -> Any:
         raise VitrailError(f"{options.weights}: a model of the kind {loaded.architecture} does not fit --task {options.task}")
     if loaded.tokenizer is None:
         raise VitrailError(f"{options.weights}: has no {TOKENIZER}, without which its words mean nothing")
+    for name, own in own_options(loaded).items():
+        if getattr(options, name) not in ("auto", False, own):  # a config.yaml has the model's own, and may be repeated
+            raise VitrailError(f"--weights brings its own model: --{name} cannot be given beside it, unless it is {own}")
     return loaded
+
+
+def own_options(loaded: Any) -> dict[str, Any]:
+    """Options of a new model that one with weights has decided."""
+    return {
+        "vocabulary": loaded.vocabulary,
+        "lower": loaded.tokenizer.lower,
+        "bytes": loaded.tokenizer.bytes,
+        "longest": getattr(loaded.config, "longest", LONGEST),
+    }
 
 
 def settle_text(
@@ -59,14 +75,13 @@ def settle_text(
         if options.longest == "auto":
             choices["longest"] = LONGEST
     else:
-        choices |= {"vocabulary": loaded.vocabulary, "lower": loaded.tokenizer.lower}
-        choices["longest"] = getattr(loaded.config, "longest", LONGEST)
+        choices |= own_options(loaded)
     name = choices["recipe"] = (
         choose_text_recipe(sentences, trained=loaded is not None) if options.recipe == "auto" else options.recipe
     )
     recipe = TEXT_RECIPES[check_choice("recipe for text", name, TEXT_RECIPES)]
     for field in fields(recipe):
-        if field.name not in ("lr", "batch_tokens") and getattr(options, field.name) == "auto":
+        if field.name not in {"lr", "batch_tokens", *foreign_options(options.task)} and getattr(options, field.name) == "auto":
             choices[field.name] = getattr(recipe, field.name)
     if options.task == "language" and options.smoothing == "auto":
         choices["smoothing"] = 0.0  # perplexity is about the probabilities themselves
@@ -95,7 +110,7 @@ def make_tokenizer(lines: Iterable[str], options: TrainOptions, *, loaded: Any, 
     if loaded is not None:
         known: BytePairs = loaded.tokenizer
         return known
-    return BytePairs.train(lines, whole(options.vocabulary), options.lower)
+    return BytePairs.train(lines, whole(options.vocabulary), options.lower, bytes=options.bytes)
 
 
 def keep_tokenizer(tokenizer: BytePairs, folder: Path) -> None:
@@ -106,9 +121,7 @@ def prepare_words(options: TrainOptions, tokenizer: BytePairs, loaded: Any, **mo
     """A new model for the tokenizer's vocabulary, or the loaded one with the recipe's dropout. `more` are fields of its config."""
     torch.manual_seed(options.seed)
     if loaded is not None:
-        model = build_model(loaded.architecture, replace(loaded.config, dropout=real(options.dropout)))
-        model.load_state_dict(loaded.state_dict())
-        model.preprocessing = loaded.preprocessing
+        model = rebuild(loaded, dropout=real(options.dropout))
     else:
         config = model_config(options.model)[1]
         chosen = {name: getattr(options, name) for name in (*PARTS, "dropout", "longest") if hasattr(config, name)}
@@ -119,12 +132,20 @@ def prepare_words(options: TrainOptions, tokenizer: BytePairs, loaded: Any, **mo
     return model.to(options.device)
 
 
-def set_checkpointing(model: Any) -> None:
-    parts = [part for part in model.children() if hasattr(part, "checkpointing")]
-    if not parts:
-        raise VitrailError(f"--checkpointing: a model of the kind {model.architecture} has no blocks to compute twice")
-    for part in parts:
-        part.checkpointing = True
+def find_text_rate(
+    options: TrainOptions, model: Any, *, task: Callable[..., Task], batches: Batches, folder: Path, bar: ProgressBar
+) -> float:
+    """`planning.find_rate` around the recipe's rate; `task(options, model, device, world)` makes the task of a copy of the model."""
+    return find_rate(
+        options,
+        model,
+        begin=TEXT_RECIPES[options.recipe].lr,
+        plan=lambda changed: make_plan(changed, device=changed.device),
+        task=lambda trial: task(options, trial, options.device, World()),
+        batches=batches,
+        folder=folder,
+        bar=bar,
+    )
 
 
 def describe_model(options: TrainOptions, model: Any, folder: Path, bar: ProgressBar) -> None:

@@ -90,9 +90,9 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
                 "progressive",
             }
         ),
-        "text": frozenset({"vocabulary", "lower", "longest", "batch_tokens", "dropout", "merge_dropout"}),
+        "text": frozenset({"vocabulary", "lower", "bytes", "longest", "batch_tokens", "dropout"}),
         "captions": frozenset({"beams"}),
-        "translation": frozenset({"source", "target", "beams"}),
+        "translation": frozenset({"source", "target", "beams", "merge_dropout"}),
         "language models": frozenset({"masked"}),
         "pixels": frozenset({"colors", "masked", "dropout"}),
     }

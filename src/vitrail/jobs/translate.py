@@ -4,14 +4,17 @@ from collections.abc import Iterable, Iterator
 
 from vitrail.deploy.translation import Translated, Translation
 from vitrail.errors import VitrailError
+from vitrail.jobs.machine import choose_device
 from vitrail.models.folder import load
 
 
-def translate(run: str, sentences: Iterable[str], *, beams: int = 5, batch: int = 32) -> Iterator[Translated]:
+def translate(
+    run: str, sentences: Iterable[str], *, beams: int = 5, batch: int = 32, device: str = "auto"
+) -> Iterator[Translated]:
     """An answer a sentence, in their order, while they come."""
     if beams < 1 or batch < 1:
         raise VitrailError(f"--beams and --batch must be at least 1, got {beams} and {batch}")
-    return Translation(load(run)).stream(sentences, beams=beams, batch=batch)
+    return Translation(load(run).to(choose_device(device))).stream(sentences, beams=beams, batch=batch)
 
 
 def read_standard_input(stream: Iterable[bytes]) -> Iterator[str]:

@@ -4,14 +4,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.text.batching import PairBatches
-from vitrail.data.text.byte_pairs import BytePairs
 from vitrail.data.text.parallel import ParallelData, open_parallel
 from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.planning import find_rate, make_plan, real, whole
-from vitrail.jobs.recipes import TEXT_RECIPES
+from vitrail.jobs.planning import make_plan, real, whole
 from vitrail.jobs.text_settling import (
     describe_model,
+    find_text_rate,
     keep_tokenizer,
     load_trained,
     make_tokenizer,
@@ -38,8 +38,8 @@ def choose_model(pairs: int) -> str:
 class Translating:
     """Satisfies `jobs.trades.Trade`."""
 
-    def __init__(self, data: ParallelData, tokenizer: BytePairs, model: Any, options: TrainOptions) -> None:
-        self.data, self.tokenizer, self.model, self.options = data, tokenizer, model, options
+    def __init__(self, data: ParallelData, tokenizer: BytePairs, model: Any, options: TrainOptions, bar: ProgressBar) -> None:
+        self.data, self.tokenizer, self.model, self.options, self.bar = data, tokenizer, model, options, bar
         self.name = data.name
 
     @classmethod
@@ -54,19 +54,11 @@ class Translating:
         )  # fmt: skip
         tokenizer = make_tokenizer(chain(pairs.sources, pairs.targets), options, loaded=loaded, begun=begun)
         options = settle_batch(options, tokenizer, max(pairs.sources, pairs.targets, key=lambda lines: sum(map(len, lines))))
-        return cls(data, tokenizer, prepare_words(options, tokenizer, loaded), options)
+        return cls(data, tokenizer, prepare_words(options, tokenizer, loaded), options, bar)
 
     def find_rate(self, folder: Path, bar: ProgressBar) -> float:
-        return find_rate(
-            self.options,
-            self.model,
-            begin=TEXT_RECIPES[self.options.recipe].lr,
-            plan=lambda options: make_plan(options, device=options.device),
-            task=lambda trial: make_task(self.options, trial, self.options.device, World()),
-            batches=self.make_loaders(World())[0],
-            folder=folder,
-            bar=bar,
-        )
+        batches = self.make_training(World())
+        return find_text_rate(self.options, self.model, task=make_task, batches=batches, folder=folder, bar=bar)
 
     def describe(self, folder: Path, bar: ProgressBar) -> None:
         counts = ", ".join(f"{len(pairs):,} {name}" for name, pairs in self.data.splits.items())
@@ -86,19 +78,21 @@ class Translating:
         return make_task(self.options, self.model, device, world)
 
     def make_loaders(self, world: World) -> tuple[PairBatches, PairBatches]:
-        """Training pairs, shuffled, and validation pairs; a batch has so many tokens."""
+        """Training pairs, shuffled, and validation pairs; a batch has so many tokens. Pairs that are not learned from are told."""
+        training, tokens = self.make_training(world), max(whole(self.options.batch_tokens), whole(self.options.longest))
+        if training.skipped and world.first:
+            self.bar.say(f"  of the training pairs {training.skipped}")
+        return training, PairBatches(self.data["val"], self.tokenizer, tokens=tokens, **self.share(world))
+
+    def make_training(self, world: World) -> PairBatches:
+        tokens, dropout = whole(self.options.batch_tokens), real(self.options.merge_dropout)
+        share = self.share(world)
+        return PairBatches(self.data["train"], self.tokenizer, tokens=tokens, shuffle=True, dropout=dropout, **share)
+
+    def share(self, world: World) -> dict[str, Any]:
+        """What batches of either kind are told."""
         options = self.options
-        share: dict[str, Any] = {
-            "longest": whole(options.longest),
-            "seed": options.seed,
-            "rank": world.rank,
-            "world": world.size,
-        }
-        tokens, dropout = whole(options.batch_tokens), real(options.merge_dropout)
-        return (
-            PairBatches(self.data["train"], self.tokenizer, tokens=tokens, shuffle=True, dropout=dropout, **share),
-            PairBatches(self.data["val"], self.tokenizer, tokens=max(tokens, whole(options.longest)), **share),
-        )
+        return {"longest": whole(options.longest), "seed": options.seed, "rank": world.rank, "world": world.size}
 
     def finish(self, folder: Path, progress: Progress, bar: ProgressBar, world: World) -> tuple[dict[str, float], Any]:
         return finish(folder, self.data, self.options, progress, bar, world)

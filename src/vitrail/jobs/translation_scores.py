@@ -26,24 +26,24 @@ from vitrail.learn.training.world import World
 from vitrail.models.card import write_card
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import find, load
-from vitrail.tasks.translate import Translate, Translations
+from vitrail.tasks.translate import BEAMS, SENTENCES, Translate, Translations
 
 HYPOTHESES = "hypotheses.txt"
-SENTENCES = 64  # translated at a time
 EDGES = (5, 10, 15, 20, 30, 40)  # words of a source, where a range of lengths ends
 
 
 def score(
     model: Any, data: ParallelData, split: SplitName, *, beams: int, batch: int, device: str, world: World | None = None
 ) -> tuple[Translations, str]:
-    """The model's translations of a split, those of about the same length together, and what was cut, in words."""
+    """The model's translations of a split, those of about the same length together, at most `batch` sentences at a time; and
+    what was cut, in words."""
     world = world or World()
     longest = int(model.config.longest)
     pairs = PairBatches(
         data[split], model.tokenizer, tokens=batch * longest, longest=longest, rank=world.rank, world=world.size
     )
     task = Translate(model.to(device), model.tokenizer, device=device, world=world)
-    return task.test(pairs, beams=beams), str(pairs.skipped)
+    return task.test(pairs, beams=beams, sentences=batch), str(pairs.skipped)
 
 
 def finish(
@@ -104,10 +104,10 @@ def evaluate_translation(
     if trained is not None and (options.data is None or same_source(options.data, trained.data)):
         data = open_parallel(trained.data, source, target, seed=trained.seed)  # divided as it was in training
     elif options.data is not None:
-        data = open_parallel(options.data, source, target)
+        data = open_parallel(options.data, source, target, divide=False)
     else:
         raise VitrailError(f"{run}: a model folder does not say what it was trained on; give --data")
-    beams = options.beams or (5 if trained is None else trained.beams)
+    beams = options.beams if options.beams is not None else BEAMS if trained is None else trained.beams
     found, skipped = score(model, data, options.split, beams=beams, batch=options.batch, device=choose_device(options.device))
     if options.out is not None:
         folder = Path(options.out).expanduser()

@@ -1,6 +1,6 @@
 """The captioner: a Vision Transformer reads a picture, a Transformer's decoder tells what is in it, word by word.
 
-b batch, ch channels, h w picture, n words, t words so far, v vocabulary, k tokens of the picture, gh gw its grid
+b batch, ch channels, h w picture, n words, v vocabulary, k tokens of the picture, gh gw its grid
 """
 
 from dataclasses import dataclass, replace
@@ -12,17 +12,15 @@ from torch import Tensor, nn
 
 from vitrail.errors import check_choice
 from vitrail.models import vit
+from vitrail.models.memory_writer import MemoryWriter
 from vitrail.models.parts import Where, build_position
 from vitrail.models.transformer import decoder_block, last_norm
 from vitrail.models.transformer import settle as settle_words
-from vitrail.models.word_model import WordModel
-from vitrail.nn.attention.cache import Cache
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.attention.recording import recording
 from vitrail.nn.blocks.encoder_block import NormOrder
 from vitrail.nn.blocks.feed_forward import Activation
 from vitrail.nn.decoders.plain import PlainDecoder
-from vitrail.nn.decoders.state import DecodingState
 from vitrail.nn.heads.words import WordHead
 from vitrail.nn.initialization import initialize_by_width
 from vitrail.nn.positions.position import Position
@@ -61,7 +59,7 @@ class CaptionerConfig:
         return vit.PRESETS[self.encoder].depth
 
 
-class Captioner(WordModel):
+class Captioner(MemoryWriter):
     """logits = head(decoder(words, memory)), memory = bridge(encoder(picture)), prefix tokens among it  [Vaswani+ 2017, figure 1; Dosovitskiy+ 2021].
 
     Handed its parts; `build_captioner` makes them from a config.
@@ -90,17 +88,14 @@ class Captioner(WordModel):
         size: tuple[int, int] = self.config.image_size
         return size
 
+    @property
+    def written(self) -> tuple[Words, Position]:
+        return self.words, self.position
+
     def encode(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
         """The memory that the decoder reads."""
         tokens = self.encoder.forward_features(images)
         return tokens._replace(x=self.bridge(tokens.x))
-
-    def decode(self, words: Int[Tensor, "b n"], memory: Tokens, *, cache: Cache | None = None) -> Tokens:
-        """What the head reads. With a cache, `words` are those behind the ones it has seen."""
-        tokens = self.words(words, start=0 if cache is None else cache.length)
-        # No mask: padding stands at the end, where no real word looks.
-        tokens = self.words.drop(self.position.embed(tokens._replace(mask=None)))
-        return self.decoder(tokens, memory, position=self.position, cache=cache)
 
     def forward_features(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b n"]) -> Tokens:
         """What the head reads."""
@@ -109,16 +104,6 @@ class Captioner(WordModel):
     def forward(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b n"]) -> Float[Tensor, "b n v"]:
         """Scores of the word behind each of `words`, which begin with BEGIN."""
         return self.head(self.forward_features(images, words))
-
-    def begin(self, source: Float[Tensor, "b ch h w"], *, cached: bool = True) -> DecodingState:
-        """Read the pictures, once."""
-        return DecodingState(self.encode(source), Cache(self.config.decoder_depth) if cached else None)
-
-    def step(self, ids: Int[Tensor, "b t"], state: DecodingState) -> Float[Tensor, "b v"]:
-        """Scores of the next word, given all words so far; with a cache only those that are new are computed."""
-        assert state.memory is not None
-        new = ids if state.cache is None else state.cache.unseen(ids)
-        return self.head.last(self.decode(new, state.memory, cache=state.cache))
 
     def attention_maps(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b n"]) -> Float[Tensor, "b n gh gw"]:
         """Weights over the picture, mean of the last layer's heads: map t is of the word behind word t.

@@ -2,7 +2,7 @@
 
 import fnmatch
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -132,6 +132,14 @@ def create_model(name: str, *, features_only: bool = False, out_indices: Sequenc
 def build_model(architecture: str, config: Any) -> Any:
     """A model from a config read from a file."""
     return ARCHITECTURES[architecture].build(config)
+
+
+def rebuild(model: Any, **changes: Any) -> Any:
+    """A model with the same weights and preprocessing, and some fields of its config changed: dropout is a recipe's, not a model's."""
+    again = build_model(model.architecture, replace(model.config, **changes))
+    again.load_state_dict(model.state_dict())
+    again.preprocessing = model.preprocessing
+    return again
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -1,6 +1,5 @@
 """A model folder: config.json, model.safetensors, README.md, and tokenizer.json if the model reads text. Every later version reads what an earlier one wrote."""
 
-import importlib
 import json
 import platform
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ from typing import Any
 import safetensors.torch
 import torch
 
+from vitrail.byte_pairs import BytePairs
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
 from vitrail.models.card import CARD, write_card
@@ -20,7 +20,6 @@ from vitrail.version import __version__
 
 FORMAT = 1
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
-TOKENIZER_HOME = "vitrail.data.text.byte_pairs"  # imported only for a model that has one
 PICKLES = frozenset({".pth", ".pt", ".bin", ".ckpt", ".pkl"})
 
 
@@ -187,7 +186,7 @@ def read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def read_tokenizer(path: Path) -> Any:
+def read_tokenizer(path: Path) -> BytePairs:
     """Plain data: a vocabulary and its merges."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -195,7 +194,7 @@ def read_tokenizer(path: Path) -> Any:
         raise VitrailError(f"{path}: missing") from None
     except (OSError, UnicodeDecodeError) as error:
         raise VitrailError(f"{path}: not readable as text ({error})") from None
-    return importlib.import_module(TOKENIZER_HOME).BytePairs.from_json(text, where=str(path))
+    return BytePairs.from_json(text, where=str(path))
 
 
 def read_weights(path: Path) -> dict[str, torch.Tensor]:

@@ -15,11 +15,11 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.classifier import MOST_BLOCKS
 from vitrail.models.features import tokens_behind
-from vitrail.models.parts import Where, build_position, position_name, position_where
+from vitrail.models.parts import Where, build_position
 from vitrail.models.transformer import attention_layer
-from vitrail.models.word_model import WordModel
+from vitrail.models.transformer import settle as settle_words
+from vitrail.models.word_model import LONGEST, WordModel
 from vitrail.nn.attention.cache import Cache
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
 from vitrail.nn.blocks.feed_forward import Activation, FeedForward
@@ -31,6 +31,8 @@ from vitrail.nn.norms import NormKind, build_norm
 from vitrail.nn.positions.position import Position
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.tokens import Tokens
+
+MOST_COLORS, MOST_CHANNELS = 2**16, 1000  # a config.json from anywhere must not ask for all memory
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,8 +85,8 @@ class ImageGPT(WordModel):
         super().__init__(config, preprocessing)
         self.colors, self.position, self.encoder, self.head = colors, position, encoder, head
         # What the colors look like, which no layer reads. Until one is learned from pictures: from black to white.
-        levels = [[round(255 * number / (config.colors - 1))] * config.in_channels for number in range(config.colors)]
-        self.register_buffer("palette", torch.tensor(levels, dtype=torch.uint8))
+        levels = (255 * torch.arange(config.colors, dtype=torch.float64) / (config.colors - 1)).round().to(torch.uint8)
+        self.register_buffer("palette", levels[:, None].repeat(1, config.in_channels))
 
     @property
     def image_size(self) -> tuple[int, int]:
@@ -199,23 +201,15 @@ def build_igpt(config: IGPTConfig) -> ImageGPT:
 
 def settle(config: IGPTConfig) -> IGPTConfig:
     """The config with its choices made and checked."""
-    for name in ("width", "depth", "heads", "in_channels"):
-        if getattr(config, name) < 1:
-            raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
-    if config.depth > MOST_BLOCKS:
-        raise VitrailError(f"depth must be at most {MOST_BLOCKS}, got {config.depth}")
-    if min(config.image_size) < 1:
-        raise VitrailError(f"image_size must be positive, got {config.image_size}")
-    if config.colors < 2:
-        raise VitrailError(f"a palette needs at least 2 colors, got {config.colors}")
     hidden = 4 * config.width if config.hidden is None else config.hidden
-    if hidden < 1:
-        raise VitrailError(f"hidden must be at least 1, got {hidden}")
-    for name in ("dropout", "attention_dropout"):
-        if not 0.0 <= getattr(config, name) < 1.0:
-            raise VitrailError(f"{name} must be in [0, 1), got {getattr(config, name)}")
-    where = position_where(config.position, config.position_where)
-    return replace(config, hidden=hidden, position=position_name(config.position), position_where=where)
+    settled: IGPTConfig = settle_words(replace(config, hidden=hidden))
+    if min(config.image_size) < 1 or config.pixels > LONGEST:
+        raise VitrailError(f"image_size must be positive and at most {LONGEST} pixels, got {config.image_size}")
+    if not 1 <= config.in_channels <= MOST_CHANNELS:
+        raise VitrailError(f"in_channels must be from 1 to {MOST_CHANNELS}, got {config.in_channels}")
+    if not 2 <= config.colors <= MOST_COLORS:
+        raise VitrailError(f"a palette needs from 2 to {MOST_COLORS} colors, got {config.colors}")
+    return settled
 
 
 PUBLISHED = IGPTConfig(width=512, depth=24, heads=8)

@@ -8,7 +8,7 @@ from vitrail.models.catalogue import ARCHITECTURES
 
 Purpose = Literal["classify", "features", "translate", "language", "fill", "caption", "igpt"]
 
-# Hugging Face's names of these.
+# Hugging Face's names of these. Not every model of pixels draws pictures, but all have features to read.
 PIPELINES: Mapping[Purpose, str] = MappingProxyType(
     {
         "classify": "image-classification",
@@ -17,7 +17,7 @@ PIPELINES: Mapping[Purpose, str] = MappingProxyType(
         "language": "text-generation",
         "fill": "fill-mask",
         "caption": "image-to-text",
-        "igpt": "unconditional-image-generation",
+        "igpt": "image-feature-extraction",
     }
 )
 

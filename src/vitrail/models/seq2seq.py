@@ -129,7 +129,7 @@ def build_seq2seq(config: Seq2SeqConfig) -> Seq2Seq:
     """The parts that a config names, put together."""
     check(config)
     width = config.width
-    attention: GlobalAttention | LocalAttention | None = None
+    attention: GlobalAttention | None = None
     if config.attention != "none":
         score = make_score(config.score, width)
         attention = GlobalAttention(score)

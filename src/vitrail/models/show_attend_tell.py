@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
+from vitrail.models.classifier import MOST_BLOCKS
 from vitrail.models.decoding.stepping import State
 from vitrail.models.word_model import WordModel, check_word_config
 from vitrail.nn.convolution.hard_attention import log_chance
@@ -182,6 +183,8 @@ def check(config: ShowAttendTellConfig) -> None:
     for name in ("features", "layers", "in_channels"):
         if getattr(config, name) < 1:
             raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
+    if config.layers > MOST_BLOCKS:
+        raise VitrailError(f"layers must be at most {MOST_BLOCKS}, got {config.layers}")
     if min(config.image_size) < config.stride:
         raise VitrailError(f"image_size must be at least the stride {config.stride}, got {config.image_size}")
     for name in ("doubly_stochastic", "entropy_bonus"):

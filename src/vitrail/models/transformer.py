@@ -1,6 +1,6 @@
 """The Transformer of 2017: an encoder reads a sentence, a decoder writes another, word by word.
 
-b batch, m words of the source, n words of the target, t words so far, v vocabulary
+b batch, m words of the source, n words of the target, v vocabulary
 """
 
 from dataclasses import dataclass, replace
@@ -10,16 +10,14 @@ from typing import Any
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vitrail.errors import VitrailError
+from vitrail.models.memory_writer import MemoryWriter
 from vitrail.models.parts import Where, build_kernel, build_position, position_name, position_where
-from vitrail.models.word_model import WordModel, check_word_config
-from vitrail.nn.attention.cache import Cache
+from vitrail.models.word_model import check_word_config
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.decoder_block import DecoderBlock
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
 from vitrail.nn.blocks.feed_forward import Activation, FeedForward
 from vitrail.nn.decoders.plain import PlainDecoder
-from vitrail.nn.decoders.state import DecodingState
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.heads.words import WordHead
 from vitrail.nn.initialization import initialize_by_width
@@ -51,7 +49,7 @@ class TransformerConfig:
     eps: float = 1e-6
 
 
-class Transformer(WordModel):
+class Transformer(MemoryWriter):
     """[Vaswani+ 2017, figure 1]. Handed its parts; `build_transformer` makes them from a config."""
 
     architecture = "transformer"
@@ -73,40 +71,18 @@ class Transformer(WordModel):
         self.position, self.decoder_position = position, decoder_position
         self.encoder, self.decoder, self.head = encoder, decoder, head
 
+    @property
+    def written(self) -> tuple[Words, Position]:
+        return self.words if self.target_words is None else self.target_words, self.decoder_position
+
     def encode(self, source: Int[Tensor, "b m"]) -> Tokens:
         """The memory that the decoder reads."""
         tokens = self.words.drop(self.position.embed(self.words(source)))
         return self.encoder(tokens, position=self.position)
 
-    def decode(self, target: Int[Tensor, "b n"], memory: Tokens, *, cache: Cache | None = None) -> Tokens:
-        """What the head reads. With a cache, `target` are the words behind those it has seen."""
-        words = self.words if self.target_words is None else self.target_words
-        tokens = words.drop(self.decoder_position.embed(words(target, start=0 if cache is None else cache.length)))
-        real = tokens.mask
-        if self.decoder.causal:  # padding stands at the end, where no real word looks
-            tokens = tokens._replace(mask=None)
-        return self.decoder(tokens, memory, position=self.decoder_position, cache=cache)._replace(mask=real)
-
     def forward(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b n"]) -> Float[Tensor, "b n v"]:
         """Scores of the word behind each word of the target."""
         return self.head(self.decode(target, self.encode(source)))
-
-    def begin(self, source: Int[Tensor, "b m"], *, cached: bool = True) -> DecodingState:
-        """Read the source, once."""
-        if not self.config.causal:
-            raise VitrailError("this model writes all words at once (causal=False): it has no next word")
-        return DecodingState(whole(self.encode(source)), Cache(self.config.decoder_depth) if cached else None)
-
-    def step(self, ids: Int[Tensor, "b t"], state: DecodingState) -> Float[Tensor, "b v"]:
-        """Scores of the next word, given all words so far; with a cache only those that are new are computed."""
-        assert state.memory is not None
-        new = ids if state.cache is None else state.cache.unseen(ids)
-        return self.head.last(self.decode(new, state.memory, cache=state.cache))
-
-
-def whole(tokens: Tokens) -> Tokens:
-    """The same, without a mask where nothing is padding."""
-    return tokens._replace(mask=None) if tokens.mask is not None and bool(tokens.mask.all()) else tokens
 
 
 def build_transformer(config: TransformerConfig) -> Transformer:

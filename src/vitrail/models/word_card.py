@@ -30,10 +30,32 @@ TITLES: Mapping[Purpose, str] = MappingProxyType(
         "igpt": "image GPT",
     }
 )
+PYTHON: Mapping[Purpose, tuple[str, ...]] = MappingProxyType(
+    {
+        "translate": (
+            'translate = vt.pipeline("translation", "path/to/this/folder")',
+            'translate("A sentence.")  # [{"translation_text": ...}]',
+        ),
+        "caption": (
+            'describe = vt.pipeline("image-to-text", "path/to/this/folder")',
+            'describe("picture.png")  # [{"generated_text": ...}]',
+        ),
+        "language": (
+            'write = vt.pipeline("text-generation", "path/to/this/folder")',
+            'write("The beginning")  # [{"generated_text": ...}]',
+        ),
+        "fill": (
+            'fill = vt.pipeline("fill-mask", "path/to/this/folder")',
+            'fill("A <mask> word")  # [{"score": ..., "token": ..., "token_str": ..., "sequence": ...}, ...]',
+        ),
+    }
+)
 SHELL: Mapping[Purpose, str] = MappingProxyType(
     {
         "translate": 'vitrail translate path/to/this/folder "A sentence."',
         "caption": "vitrail caption path/to/this/folder picture.png",
+        "language": 'vitrail complete path/to/this/folder "The beginning"',
+        "igpt": "vitrail complete path/to/this/folder picture.png --out finished/",
     }
 )
 
@@ -57,21 +79,11 @@ def describe_words(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
 
 def describe_use(model: Any) -> Iterable[str]:
     yield "## How to use it"
-    if purpose_of(model) == "translate":
-        lines = [
-            'translate = vt.pipeline("translation", "path/to/this/folder")',
-            'translate("A sentence.")  # [{"translation_text": ...}]',
-        ]
-    elif purpose_of(model) == "caption":
-        lines = [
-            'describe = vt.pipeline("image-to-text", "path/to/this/folder")',
-            'describe("picture.png")  # [{"generated_text": ...}]',
-        ]
-    else:
-        lines = ['model = vt.load("path/to/this/folder")']
+    purpose = purpose_of(model)
+    lines = PYTHON.get(purpose, ('model = vt.load("path/to/this/folder")',))
     yield block(["import vitrail as vt", "", *lines], "python")
-    if purpose_of(model) in SHELL:
-        yield block([SHELL[purpose_of(model)]], "bash")
+    if purpose in SHELL and (purpose != "igpt" or model.config.causal):  # another fills in hidden pixels, and draws nothing
+        yield block([SHELL[purpose]], "bash")
 
 
 def word_limits(model: Any) -> list[str]:

@@ -28,6 +28,11 @@ class WordModel(nn.Module):
     def vocabulary(self) -> int:
         return int(self.config.vocabulary)
 
+    @property
+    def spelled(self) -> int:
+        """Of the vocabulary, the first so many stand for something: a model may be larger than its tokenizer."""
+        return self.vocabulary if self.tokenizer is None else min(self.vocabulary, len(self.tokenizer))
+
 
 def check_word_config(config: Any) -> None:
     """The rules that all configs of models of words share; those of fields that a config lacks are not asked for."""
@@ -39,7 +44,7 @@ def check_word_config(config: Any) -> None:
             raise VitrailError(f"{name} must be at most {MOST_BLOCKS}, got {getattr(config, name)}")
     if getattr(config, "longest", 1) > LONGEST:
         raise VitrailError(f"longest must be at most {LONGEST}, got {config.longest}")
-    if not len(SPECIAL_TOKENS) < config.vocabulary <= LARGEST_VOCABULARY:
+    if not len(SPECIAL_TOKENS) < getattr(config, "vocabulary", LARGEST_VOCABULARY) <= LARGEST_VOCABULARY:
         raise VitrailError(
             f"vocabulary must be more than the {len(SPECIAL_TOKENS)} special tokens and at most {LARGEST_VOCABULARY}, got {config.vocabulary}"
         )

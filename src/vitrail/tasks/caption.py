@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.caption_batches import CaptionBatch
-from vitrail.data.text.byte_pairs import BytePairs
 from vitrail.learn.metrics.bleu import Bleu, corpus_bleu
 from vitrail.learn.metrics.bootstrap import bootstrap_interval
 from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
@@ -23,6 +23,7 @@ from vitrail.models.decoding import beam_search, greedy
 from vitrail.tasks.words import AskedWords, asked_places, refuse_shards
 
 Score = Literal["exact", "bleu"]
+BEAMS = 5
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.text.line_batches import LineBatch
 from vitrail.errors import VitrailError
 from vitrail.learn.metrics.perplexity import bits_per_byte, perplexity

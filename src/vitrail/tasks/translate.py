@@ -3,7 +3,7 @@
 b pairs, m words of the source, t words of the target, n words written, k real words
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,19 +12,23 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from vitrail.byte_pairs import BytePairs, normalize
 from vitrail.data.text.batching import PairBatch, PairBatches
-from vitrail.data.text.byte_pairs import BytePairs
 from vitrail.learn.metrics.bleu import Bleu, LengthGroup, bleu_by_length, corpus_bleu
 from vitrail.learn.metrics.perplexity import perplexity
+from vitrail.learn.objectives.mask_predict_loss import draw_numbers, together
 from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
 from vitrail.learn.training.world import World
 from vitrail.models.decoding import beam_search, greedy
 from vitrail.models.decoding.mask_predict import mask_predict
 from vitrail.models.mask_predict import MaskPredict
+from vitrail.special_tokens import PAD
+from vitrail.tasks.limited import Limited
 from vitrail.tasks.words import AskedWords, HiddenWords, asked_places, refuse_shards
 
 VALIDATED = 500  # sentences that a validation translates, so that it stays short beside an epoch
 BEAMS = 5
+SENTENCES = 64  # that a test writes at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +38,7 @@ class Translations:
     sources: Sequence[str]
     references: Sequence[str]
     hypotheses: Sequence[str]
-    loss: float  # mean over all the split's words, each given those before it
+    loss: float  # mean over all the split's words, each given those before it; over hidden ones, of a model that fills in
     lower: bool = False
     indices: Sequence[int] = field(default_factory=list)
 
@@ -44,8 +48,10 @@ class Translations:
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """All between 0 and 1 but the loss and the perplexity: bleu is a hundredth of what sacrebleu prints."""
-        exact = sum(ours == theirs for ours, theirs in zip(self.hypotheses, self.references, strict=True))
+        """All between 0 and 1 but the loss and the perplexity: bleu is a hundredth of what sacrebleu prints. A match is exact
+        up to what the tokenizer makes no difference of: spaces, forms of a letter and, lower-cased, its case."""
+        ours, theirs = ([normalize(text, lower=self.lower) for text in texts] for texts in (self.hypotheses, self.references))
+        exact = sum(one == other for one, other in zip(ours, theirs, strict=True))
         return {
             "loss": self.loss,
             "bleu": self.bleu.score / 100.0,
@@ -78,8 +84,8 @@ class Translate:
     """Satisfies the training loop's Task protocol.
 
     The model is one that gives `model(source, target)`, scores of the word behind each word of the target, and writes by `begin`
-    and `step`; or a `MaskPredict`, which learns and writes in its own way, its loss being that of hidden words and of the length.
-    With several processes the loss is each one's mean over its own words: their shares of a batch are of about the same length.
+    and `step`; or a `MaskPredict`, which learns and writes in its own way: it is taught hidden words and the length, and scored by the former.
+    With several processes the loss is each one's mean over its own words, which the training step weighs by their number.
     """
 
     name = "translate"
@@ -101,19 +107,19 @@ class Translate:
         self.device, self.world, self.validated = torch.device(device), world or World(), validated
         self.at_once = isinstance(model, MaskPredict)
         asked = HiddenWords(model) if isinstance(model, MaskPredict) else AskedWords(model)
-        self.forward: Callable[..., Tensor] = torch.compile(asked, dynamic=True) if compiled else asked
+        self.forward: Callable[..., Any] = torch.compile(asked, dynamic=True) if compiled else asked
 
     @cached_property
-    def train_forward(self) -> Callable[..., Tensor]:
+    def train_forward(self) -> Callable[..., Any]:
         """With several processes, the model whose backward pass averages their gradients."""
         return self.world.wrap(self.forward) if isinstance(self.forward, nn.Module) else self.forward
 
     def loss(self, batch: PairBatch) -> Float[Tensor, ""]:
         """Mean over the real words of -log p(word | source, words before it), smoothed."""
-        if (
-            self.at_once
-        ):  # seeded by torch's generator, whose state is kept: a run that goes on after a stop hides the same words
-            return self.train_forward(batch.source, batch.target, int(torch.randint(2**62, ()).item()), self.smoothing)
+        if self.at_once:
+            # Seeded by torch's generator, whose state is kept: a run that goes on after a stop hides the same words.
+            numbers = draw_numbers(batch.target, batch.indices, seed=int(torch.randint(2**62, ()).item()))
+            return together(*self.train_forward(batch.source, batch.target, numbers, self.smoothing))
         targets = batch.target[:, 1:]
         places = asked_places(targets)
         logits = self.train_forward(places, batch.source, batch.target[:, :-1])
@@ -128,9 +134,10 @@ class Translate:
         """The loss over all pairs; greedy translations of the first `validated` of them, scored as the tokenizer spells the truth."""
         return self.run(batches, write=lambda source: self.write(source), most=self.validated)
 
-    def test(self, loader: PairBatches, *, beams: int = BEAMS) -> Translations:
-        """All pairs by beam search, against the references as they stand in the file."""
-        return self.run(loader.batches(), write=lambda source: self.write(source, beams=beams), pairs=loader.pairs)
+    def test(self, loader: PairBatches, *, beams: int = BEAMS, sentences: int = SENTENCES) -> Translations:
+        """All pairs by beam search, at most so many `sentences` at a time, against the references as they stand in the file."""
+        batches = (part for batch in loader.batches() for part in in_parts(batch, sentences))
+        return self.run(batches, write=lambda source: self.write(source, beams=beams), pairs=loader.pairs)
 
     def run(
         self,
@@ -146,7 +153,7 @@ class Translate:
         with torch.no_grad():
             for batch in batches:
                 source, target = batch.source.to(self.device), batch.target.to(self.device)
-                loss, count = self.surprise(source, target)
+                loss, count = self.surprise(source, target, batch.indices)
                 total, words = total + loss, words + count
                 chosen = (batch.indices < most).nonzero()[:, 0] if most is not None else torch.arange(len(batch.indices))
                 if not len(chosen):
@@ -174,21 +181,31 @@ class Translate:
             lower=self.tokenizer.lower,
         )
 
-    def surprise(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b t"]) -> tuple[float, int]:
-        """The loss without smoothing, summed over the real words, and their number."""
+    def surprise(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b t"], indices: Int[Tensor, "b"]) -> tuple[float, int]:
+        """The loss without smoothing, summed over the real words, and their number; over the hidden words alone of a model that
+        fills in, the same of a pair every time, whatever the batch it comes in."""
+        if self.at_once:
+            total, count, _ = self.forward(source, target, draw_numbers(target, indices, seed=0), 0.0)
+            return float(total), int(count)
         targets = target[:, 1:]
         places = asked_places(targets)
-        if self.at_once:
-            return len(places) * self.forward(source, target, 0, 0.0).item(), len(places)
         logits = self.forward(places, source, target[:, :-1])
         return word_cross_entropy(logits, targets.flatten()[places], reduction="sum").item(), len(places)
 
     def write(self, source: Int[Tensor, "b m"], *, beams: int = 1) -> Int[Tensor, "b n"]:
-        """Translations as numbers, END at the end of each; at most twice as long as the source and ten words."""
+        """Translations as numbers, END at the end of each; at most twice as long as their own source and ten words."""
         model: Any = self.model
-        longest = min(model.config.longest, 2 * source.shape[1] + 10)
         if self.at_once:
             return mask_predict(model, source, lengths=beams).ids
+        limits = (2 * (source != PAD).sum(dim=1) + 10).clamp(max=model.config.longest)
+        limited, longest = Limited(model, limits), int(limits.max())
         if beams == 1:
-            return greedy(model, source, longest=longest)
-        return beam_search(model, source, beams=beams, longest=longest).ids
+            return greedy(limited, source, longest=longest)
+        return beam_search(limited, source, beams=beams, longest=longest).ids
+
+
+def in_parts(batch: PairBatch, sentences: int) -> Iterator[PairBatch]:
+    """A batch in its order, at most `sentences` pairs at a time."""
+    for start in range(0, len(batch.indices), sentences):
+        rows = slice(start, start + sentences)
+        yield batch._replace(source=batch.source[rows], target=batch.target[rows], indices=batch.indices[rows])

@@ -9,15 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.learn.objectives.mask_predict_loss import nat_loss
+from vitrail.learn.objectives.mask_predict_loss import FillingLoss, nat_parts
 from vitrail.learn.training.sharding import is_sharded
+from vitrail.models.decoding.extension import spelled_tokens
 from vitrail.models.mask_predict import MaskPredict
 from vitrail.models.transformer import Transformer
-from vitrail.special_tokens import PAD
+from vitrail.special_tokens import PAD, SPECIAL_TOKENS
 from vitrail.tokens import Tokens
 
 
@@ -39,15 +40,16 @@ class AskedWords(nn.Module):
 
 
 class HiddenWords(nn.Module):
-    """The loss of a model that fills in hidden words, as one module; which ones are hidden follows from a seed."""
+    """The loss of a model that fills in hidden words, in its parts, as one module; which ones are hidden follows from `numbers`."""
 
     def __init__(self, model: MaskPredict) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b n"], seed: int, smoothing: float) -> Float[Tensor, ""]:
-        generator = torch.Generator(device=source.device).manual_seed(seed)
-        return nat_loss(self.model, source, target, generator=generator, smoothing=smoothing)
+    def forward(
+        self, source: Int[Tensor, "b m"], target: Int[Tensor, "b n"], numbers: Float[Tensor, "b n-1"], smoothing: float
+    ) -> FillingLoss:
+        return nat_parts(self.model, source, target, numbers=numbers, smoothing=smoothing)
 
 
 def find_features(model: Any) -> Callable[..., Tokens] | None:
@@ -62,6 +64,12 @@ def find_features(model: Any) -> Callable[..., Tokens] | None:
 def asked_places(targets: Int[Tensor, "b n"]) -> Int[Tensor, "k"]:
     """Numbers of the places whose target is a word."""
     return (targets.flatten() != PAD).nonzero()[:, 0]
+
+
+def spelled_words(model: Any) -> Bool[Tensor, "v"]:
+    """True for what a text is made of: the pieces of a model's tokenizer without the special tokens."""
+    numbers = torch.arange(model.vocabulary)
+    return (numbers >= len(SPECIAL_TOKENS)) & (numbers < spelled_tokens(model))
 
 
 def refuse_shards(model: nn.Module) -> None:

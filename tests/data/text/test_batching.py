@@ -6,10 +6,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vitrail.data.text.batching import PairBatches, source_ids
+from vitrail.byte_pairs import BytePairs
+from vitrail.data.caption_batches import CaptionBatch
+from vitrail.data.text.batching import PairBatch, PairBatches
 from vitrail.data.text.buckets import choose_buckets, deal_all, make_buckets
-from vitrail.data.text.byte_pairs import BytePairs
-from vitrail.data.text.line_batches import LineBatches
+from vitrail.data.text.line_batches import LineBatch, LineBatches
 from vitrail.data.text.masking import mask_words
 from vitrail.data.text.parallel import Pairs
 from vitrail.data.text.toys import WORDS, make_toy
@@ -141,13 +142,6 @@ def test_dropout_keeps_the_text_and_the_limit():
     assert max(b.target.shape[1] for b in make(longest=usual, dropout=0.3).batches()) <= usual + 1
 
 
-def test_a_sentence_to_translate_reads_as_in_training():
-    batch = next(iter(make(shuffle=False).batches()))
-    ids = source_ids(TOKENIZER, PAIRS.sources[int(batch.indices[0])], longest=50)
-    assert batch.source[0][: len(ids)].tolist() == ids
-    assert source_ids(TOKENIZER, "one two three", longest=2)[1:] == [END]
-
-
 def test_every_choice_of_buckets_keeps_to_what_is_kept():
     buckets = choose_buckets(np.array([9, 4, 5, 90]), np.array([0, 1, 2]), tokens=10, sentences=None, shuffle=True, world=1)
     assert sorted(np.concatenate([bucket.members for bucket in buckets]).tolist()) == [0, 1, 2]
@@ -157,7 +151,7 @@ LINES = PAIRS.sources
 
 
 def test_blocks_are_the_running_text_and_causal_inputs_are_one_behind():
-    loader = LineBatches(LINES, TOKENIZER, masked=False, sentences=4, longest=11)
+    loader = LineBatches(LINES, TOKENIZER, masked=False, tokens=44, longest=11)
     stream = [number for line in LINES for number in [*TOKENIZER.encode(line), END]]
     rows = {int(i): (x, y) for batch in loader.batches() for x, y, i in zip(*batch, strict=True)}
     assert [int(word) for i in sorted(rows) for word in rows[i][1] if word != PAD] == stream
@@ -169,14 +163,21 @@ def test_blocks_are_the_running_text_and_causal_inputs_are_one_behind():
         assert ((inputs != PAD) == (targets != PAD)).all()
 
 
-def test_lines_stay_lines():
-    loader = LineBatches(LINES, TOKENIZER, masked=False, how="lines", tokens=100, shuffle=True, longest=12)
-    over = sum(len(TOKENIZER.encode(line)) + 1 > 12 for line in LINES)
-    assert loader.skipped.total == over > 0
-    found = [text for batch in loader.batches(1) for text in texts(batch.targets)]
-    assert sorted(found) == sorted(line for line in LINES if len(TOKENIZER.encode(line)) < 12)
+def test_a_block_is_no_longer_than_a_batch():
+    loader = LineBatches(LINES, TOKENIZER, masked=False, tokens=20, shuffle=True, longest=12)
+    assert all(batch.targets.numel() <= 20 for batch in loader.batches(1))
+    assert LineBatches(LINES, TOKENIZER, masked=False, tokens=20, longest=90).longest == 20
     assert len(loader) == len(list(loader.batches(7)))
     assert loader.bytes == len("\n".join(LINES)) + 1
+    with pytest.raises(VitrailError, match="not one line of text"):
+        LineBatches([], TOKENIZER, masked=False, tokens=20)
+
+
+def test_a_batch_weighs_as_many_words_as_it_asks_for():
+    batch = PairBatch(torch.tensor([[7, END]]), torch.tensor([[BEGIN, 8, 9, END], [BEGIN, END, PAD, PAD]]), torch.arange(2))
+    assert batch.weight == 4
+    assert CaptionBatch(torch.zeros(2, 1, 1, 1), batch.target, torch.arange(2)).weight == 4
+    assert LineBatch(batch.target, torch.tensor([[PAD, 9, PAD, PAD], [7, END, PAD, PAD]]), torch.arange(2)).weight == 3
 
 
 def test_masking_by_the_numbers():
@@ -207,6 +208,6 @@ def test_masks_follow_the_index_and_the_epoch_not_the_batch():
     part = mask_words(ids[2:3, :20], vocabulary=90, seed=0, epoch=1, indices=np.array([2]))
     assert (whole[0][2, :20] == part[0][0]).all()
     assert (mask_words(ids, vocabulary=90, seed=0, epoch=2, indices=np.arange(6))[1] != whole[1]).any()
-    loader = LineBatches(LINES, TOKENIZER, masked=True, how="lines", tokens=100, shuffle=True)
+    loader = LineBatches(LINES, TOKENIZER, masked=True, tokens=100, shuffle=True, longest=12)
     assert same(loader.batches(3, 2), list(loader.batches(3))[2:])
     assert all((batch.targets == PAD).any() and (batch.targets != PAD).any() for batch in loader.batches())

@@ -168,7 +168,56 @@ def test_plain_text_is_a_file_or_a_folder(tmp_path):
     assert data.splits == {"train": ["one"], "val": ["two"], "test": ["three"]}
     assert data.notes == ("not used, no split in the name: readme.txt",)
     (tmp_path / "none").mkdir()
-    with pytest.raises(VitrailError, match="not one line"):
+    with pytest.raises(VitrailError, match=r"no text files in it \(\.txt, \.tokens, \.gz\)"):
         open_lines(str(tmp_path / "none"))
     with pytest.raises(VitrailError, match='no data at "nowhere"'):
         open_lines("nowhere")
+
+
+def test_what_is_named_test_is_never_learned_from(tmp_path):
+    write(tmp_path, a_txt=lines(20, "a"), b_txt=lines(5, "b"), valid_txt=lines(3, "v"), test_txt=lines(4, "t"))
+    data = open_lines(str(tmp_path))
+    assert {name: len(found) for name, found in data.splits.items()} == {"train": 25, "val": 3, "test": 4}
+    assert data["test"] == [f"t {i}" for i in range(4)]
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).unlink()
+    with pytest.raises(VitrailError, match="not one line of text to learn from: all of it is val or test"):
+        open_lines(str(tmp_path))
+
+
+def test_of_a_text_and_its_archive_one_is_read_and_wikitext_is_text(tmp_path):
+    write(tmp_path, wiki_train_tokens=lines(20, "a"), wiki_train_tokens_gz=lines(20, "a"), test_gz="t\n")
+    assert {name: len(found) for name, found in open_lines(str(tmp_path)).splits.items()} == {"train": 18, "val": 2, "test": 1}
+
+
+def test_text_that_is_not_divided_is_the_splits_that_are_there_or_all_test(tmp_path):
+    for folder in ("named", "other", "pairs", "corpus"):
+        (tmp_path / folder).mkdir()
+    write(tmp_path / "named", test_txt=lines(4, "t"), train_txt=lines(9, "a"))
+    write(tmp_path / "other", b_txt=lines(3, "b"), a_txt=lines(2, "a"))
+    named = open_lines(str(tmp_path / "named"), divide=False)
+    assert {name: len(found) for name, found in named.splits.items()} == {"train": 9, "test": 4}
+    with pytest.raises(VitrailError, match="named: has no val split, only train and test"):
+        named["val"]
+    assert open_lines(str(tmp_path / "other"), divide=False).splits == {"test": ["a 0", "a 1", "b 0", "b 1", "b 2"]}
+    assert len(open_lines(str(tmp_path / "named" / "train.txt"), divide=False)["test"]) == 9
+    write(tmp_path / "pairs", test_de=lines(4, "t"), test_en=lines(4, "t"), notes_fr="x\n")
+    assert {name: len(found) for name, found in open_parallel(str(tmp_path / "pairs"), divide=False).splits.items()} == {
+        "test": 4
+    }
+    with pytest.raises(VitrailError, match="training text in two languages"):
+        open_parallel(str(tmp_path / "pairs"))
+    write(tmp_path / "corpus", news_de=lines(5, "t"), news_en=lines(5, "t"), setup_yaml="x\n")
+    found = open_parallel(str(tmp_path / "corpus"), "en", "de", divide=False)
+    assert (found.source, list(found.splits), len(found["test"])) == ("en", ["test"], 5)
+    with pytest.raises(VitrailError, match="has no train split, only test"):
+        found["train"]
+
+
+def test_a_built_in_set_has_its_own_languages():
+    with pytest.raises(VitrailError, match='--source de: the built-in set "copy" is from words to copy_words'):
+        open_parallel("copy", "de")
+    with pytest.raises(VitrailError, match="--target en"):
+        open_parallel("copy", None, "en")
+    data = open_parallel("copy")
+    assert open_parallel("copy", data.source, data.target).splits == data.splits  # as a stored run says it

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import vitrail as vt
-from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.byte_pairs import BytePairs
 from vitrail.deploy.studio.app import make_app
 from vitrail.deploy.studio.studio import Studio
 from vitrail.deploy.studio.studio_model import Models

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 import vitrail as vt
-from vitrail.data.text.byte_pairs import BytePairs
+from vitrail.byte_pairs import BytePairs
 from vitrail.deploy.studio.serve import bind
 from vitrail.explain.words import continue_ids, to_words, translate_ids, word_look
 from vitrail.special_tokens import BEGIN, END

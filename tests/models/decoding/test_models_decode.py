@@ -6,6 +6,7 @@ from torch.testing import assert_close
 
 import vitrail as vt
 from vitrail.models.decoding import Stepping, beam_search, greedy, sample
+from vitrail.models.decoding.mask_predict import mask_predict
 from vitrail.special_tokens import BEGIN, END, PAD
 
 SMALL = {"vocabulary": 211, "width": 16, "heads": 2, "hidden": 24, "depth": 2, "longest": 40}
@@ -89,3 +90,24 @@ def test_a_language_model_goes_on_from_a_prompt(cached):
         ids = torch.cat([ids, following[:, None]], dim=1)
     assert greedy(model, 2, longest=4, cached=cached).shape[0] == 2  # a number of texts, from BEGIN
     assert sample(model, None, longest=4, count=5, generator=torch.Generator(), cached=cached).shape[:2] == (1, 5)
+
+
+@pytest.mark.parametrize("way", ["greedy", "beam", "sampling", "at once"])
+def test_what_the_tokenizer_does_not_spell_is_never_written(translator, source, way):
+    """A model may know more numbers than its tokenizer has pieces."""
+    model = translator
+    if way == "at once":
+        torch.manual_seed(8)
+        model = sharp(vt.create_model("cmlm_tiny", **SMALL, decoder_depth=2, tied=False), 2.0)
+    writes = {
+        "greedy": lambda: greedy(model, source, longest=9),
+        "beam": lambda: beam_search(model, source, beams=3, longest=9).ids,
+        "sampling": lambda: sample(model, source, longest=9, generator=torch.Generator().manual_seed(5)),
+        "at once": lambda: mask_predict(model, source, iterations=2, lengths=2).ids,
+    }
+    assert writes[way]().max() > 30
+    model.tokenizer = range(30)  # it has a length, which is all that is asked of it
+    try:
+        assert 5 <= writes[way]().max() < 30
+    finally:
+        model.tokenizer = None

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.text.buckets import choose_buckets, deal_all
-from vitrail.data.text.byte_pairs import BytePairs
 from vitrail.data.text.dropout import Dropout
 from vitrail.data.text.parallel import Pairs
 from vitrail.data.text.skipped import Skipped
@@ -26,6 +26,11 @@ class PairBatch(NamedTuple):
     source: Int[Tensor, "b m"]  # words END
     target: Int[Tensor, "b t"]  # BEGIN words END
     indices: Int[Tensor, "b"]
+
+    @property
+    def weight(self) -> int:
+        """Words to be predicted: what a loss is the mean over, and a part of a batch counts by."""
+        return int((self.target[:, 1:] != PAD).sum())
 
 
 class PairBatches:
@@ -125,8 +130,3 @@ def pad(rows: Sequence[Sequence[int]], size: int | None = None) -> Int[Tensor, "
     for row, ids in zip(padded, rows, strict=True):
         row[: len(ids)] = ids
     return torch.from_numpy(padded)
-
-
-def source_ids(tokenizer: BytePairs, text: str, *, longest: int) -> list[int]:
-    """A sentence as a model that translates reads it: its words and END, cut at `longest` tokens."""
-    return cut([*tokenizer.encode(text), END], longest)

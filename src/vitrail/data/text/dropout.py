@@ -9,8 +9,8 @@ import random
 
 import numpy as np
 
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.randomness import uniforms
-from vitrail.data.text.byte_pairs import BytePairs
 from vitrail.errors import VitrailError
 
 VARIANTS = 16  # of each word: enough that few sentences repeat, few enough that a table holds them

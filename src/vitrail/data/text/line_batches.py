@@ -1,26 +1,23 @@
-"""Batches for language models: lines one by one, or a running text in blocks.
+"""Batches for language models: a running text in blocks.
 
 b sequences, n tokens
 """
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from vitrail.data.text.batching import cut, pad
+from vitrail.byte_pairs import BytePairs
+from vitrail.data.text.batching import pad
 from vitrail.data.text.buckets import choose_buckets, deal_all
-from vitrail.data.text.byte_pairs import BytePairs
 from vitrail.data.text.masking import mask_words
-from vitrail.data.text.skipped import Skipped
 from vitrail.errors import VitrailError
-from vitrail.special_tokens import BEGIN, END
-
-Cut = Literal["lines", "blocks"]
+from vitrail.special_tokens import BEGIN, END, PAD
 
 
 class LineBatch(NamedTuple):
@@ -31,10 +28,15 @@ class LineBatch(NamedTuple):
     targets: Int[Tensor, "b n"]
     indices: Int[Tensor, "b"]
 
+    @property
+    def weight(self) -> int:
+        """Words that are asked for: what a loss is the mean over, and a part of a batch counts by."""
+        return int((self.targets != PAD).sum())
+
 
 class LineBatches:
-    """Passes over text, as `PairBatches` over pairs. A sequence is a line and END; or, in "blocks", `longest` tokens of the lines
-    joined, each with its END (the last block may be shorter). A line longer than that is skipped in training, else cut."""
+    """Passes over text, as `PairBatches` over pairs. A sequence is `longest` tokens of the lines joined, each with its END; the last
+    one may be shorter. A batch has at most `tokens` tokens."""
 
     def __init__(
         self,
@@ -42,9 +44,7 @@ class LineBatches:
         tokenizer: BytePairs,
         *,
         masked: bool,
-        how: Cut = "blocks",
-        tokens: int | None = None,
-        sentences: int | None = None,
+        tokens: int,
         shuffle: bool = False,
         seed: int = 0,
         longest: int = 128,
@@ -53,26 +53,17 @@ class LineBatches:
     ) -> None:
         if not 0 <= rank < world:
             raise VitrailError(f"rank must be from 0 to world - 1, got rank {rank} of {world}")
-        if tokens is not None and shuffle:
-            longest = min(longest, tokens)
+        longest = min(longest, tokens)
         self.masked, self.vocabulary, self.longest = masked, len(tokenizer), longest
         self.shuffle, self.seed, self.rank, self.world = shuffle, seed, rank, world
-        self.skipped = Skipped()
         self.bytes = sum(len(line.encode("utf-8", errors="replace")) + 1 for line in lines)  # with the line feeds
-        encoded = [[*tokenizer.encode(line), END] for line in lines]
-        if how == "blocks":
-            stream = list(chain.from_iterable(encoded))
-            self.rows = [stream[start : start + longest] for start in range(0, len(stream), longest)]
-        else:
-            over = sum(len(row) > longest for row in encoded)
-            self.skipped.add(f"longer than {longest} tokens" if shuffle else f"cut at {longest} tokens", over)
-            self.rows = [row for row in encoded if len(row) <= longest] if shuffle else [cut(row, longest) for row in encoded]
+        stream = list(chain.from_iterable([*tokenizer.encode(line), END] for line in lines))
+        self.rows = [stream[start : start + longest] for start in range(0, len(stream), longest)]
         if not self.rows:
-            raise VitrailError(f"not one of {len(lines)} lines has at most {longest} tokens")
+            raise VitrailError("not one line of text")
         lengths = np.array([len(row) for row in self.rows])
-        self.size = int(lengths.max()) if sentences is not None else None
         self.buckets = choose_buckets(
-            lengths, np.arange(len(lengths)), tokens=tokens, sentences=sentences, shuffle=shuffle, world=world
+            lengths, np.arange(len(lengths)), tokens=tokens, sentences=None, shuffle=shuffle, world=world
         )
 
     def __len__(self) -> int:
@@ -88,8 +79,8 @@ class LineBatches:
     def read(self, indices: Int[np.ndarray, "b"], epoch: int) -> LineBatch:
         """Some of the sequences, as an epoch has them; validation is asked for the same words every time."""
         rows = [self.rows[index] for index in indices.tolist()]
-        numbers, targets = torch.from_numpy(indices.astype(np.int64)), pad(rows, self.size)
+        numbers, targets = torch.from_numpy(indices.astype(np.int64)), pad(rows)
         if not self.masked:
-            return LineBatch(pad([[BEGIN, *row[:-1]] for row in rows], self.size), targets, numbers)
+            return LineBatch(pad([[BEGIN, *row[:-1]] for row in rows]), targets, numbers)
         inputs, asked = mask_words(targets.numpy(), vocabulary=self.vocabulary, seed=self.seed, epoch=epoch, indices=indices)
         return LineBatch(torch.from_numpy(inputs), torch.from_numpy(asked), numbers)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from vitrail.errors import VitrailError, check_choice, suggestion
 NAMES: dict[str, SplitName] = {**SYNONYMS, "dev": "val"}
 SHARE, MOST = 0.1, 1000  # of train, where val or test is missing
 FILE = re.compile(r"(?P<stem>.+?)\.(?P<language>[A-Za-z][A-Za-z_-]{1,9})(\.txt)?(\.gz)?")
+Text = TypeVar("Text")
 NO_LANGUAGES = {"txt", "gz", "md", "tsv", "csv", "json", "jsonl", "zip", "tar"}
 
 
@@ -52,33 +54,59 @@ class ParallelData:
     notes: tuple[str, ...] = ()  # what was decided while opening it, for people to read
 
     def __getitem__(self, split: SplitName) -> Pairs:
-        return self.splits[split]
+        return choose_split(self.splits, split, where=self.name)
 
 
-def open_parallel(data: str, source: str | None = None, target: str | None = None, *, seed: int = 0) -> ParallelData:
-    """A built-in set or a folder; what it lacks of val and test is taken from train, 10 %, at most 1,000 pairs."""
+def choose_split(splits: Mapping[SplitName, Text], split: SplitName, *, where: str) -> Text:
+    """One of them; text that was not divided may lack it."""
+    if split not in splits:
+        raise VitrailError(f"{where}: has no {split} split, only {' and '.join(splits)}")
+    return splits[split]
+
+
+def open_parallel(
+    data: str, source: str | None = None, target: str | None = None, *, seed: int = 0, divide: bool = True
+) -> ParallelData:
+    """A built-in set or a folder; what it lacks of val and test is taken from train, 10 %, at most 1,000 pairs.
+
+    Without `divide` nothing is: the splits are those that are there; a pair of files whose name is that of no split is all test.
+    """
     if data in TOYS:
-        made = {name: Pairs(*make_toy(data, name)) for name in SPLITS}
-        return ParallelData(name=data, source="words", target=f"{data}_words", splits=made)
+        return open_toy(data, source, target)
     folder = Path(data).expanduser()
     if not folder.is_dir():
         raise VitrailError(
             f'no data at "{data}": give a folder with train.de and train.en, say, or a built-in set ({", ".join(TOYS)})'
             f"{suggestion(data, TOYS)}"
         )
-    files, notes, skipped = find_files(folder), list[str](), Skipped()
-    source, target = choose_languages(folder, files, source, target, notes)
+    files, notes, skipped = find_files(folder, divide=divide), list[str](), Skipped()
+    source, target = choose_languages(folder, files, source, target, notes, divide=divide)
     splits: dict[SplitName, Pairs] = {}
     for name in SPLITS:
-        stem = choose_stem(name, files, source, target, notes)
+        stem = choose_stem(name, files, source, target, notes, divide=divide)
         if stem is not None:
             splits[name] = read_pairs(files[stem][source], files[stem][target], skipped)
             if not len(splits[name]):
                 raise VitrailError(f"{files[stem][source]}: not one pair of sentences, every line is empty here or in {target}")
-    splits = complete(splits, notes, seed=seed, where=str(folder))
+    if divide:
+        splits = complete(splits, notes, seed=seed, where=str(folder))
+    elif not splits:
+        raise VitrailError(
+            f"{folder}: no two files of one name in {source} and in {target}, such as test.{source} and test.{target}"
+        )
     return ParallelData(
         name=folder.resolve().name, source=source, target=target, splits=splits, skipped=skipped, notes=tuple(notes)
     )
+
+
+def open_toy(name: str, source: str | None, target: str | None) -> ParallelData:
+    """A built-in set, whose languages are its own."""
+    own = ("words", f"{name}_words")
+    for what, given, has in zip(("--source", "--target"), (source, target), own, strict=True):
+        if given not in (None, has):
+            raise VitrailError(f'{what} {given}: the built-in set "{name}" is from {own[0]} to {own[1]}')
+    made = {split: Pairs(*make_toy(name, split)) for split in SPLITS}
+    return ParallelData(name=name, source=own[0], target=own[1], splits=made)
 
 
 def split_of(stem: str) -> SplitName | None:
@@ -87,24 +115,36 @@ def split_of(stem: str) -> SplitName | None:
     return NAMES.get(stem) or ("test" if stem.startswith("test") else None)
 
 
-def find_files(folder: Path) -> dict[str, dict[str, Path]]:
-    """By first name and language: {"train": {"de": …/train.de.gz}}. Of train.de and train.de.gz the former is taken."""
+def find_files(folder: Path, *, divide: bool = True) -> dict[str, dict[str, Path]]:
+    """By first name and language: {"train": {"de": …/train.de.gz}}. Of train.de and train.de.gz the former is taken.
+
+    Names that are no split's are passed over; without `divide` only where another is one's, or where they are in one language."""
     found: dict[str, dict[str, Path]] = {}
     for path in sorted(folder.iterdir(), key=lambda path: (len(path.name), path.name)):
         match = FILE.fullmatch(path.name)
-        if match and path.is_file() and split_of(match["stem"]) and match["language"].lower() not in NO_LANGUAGES:
+        if match and path.is_file() and match["language"].lower() not in NO_LANGUAGES:
             found.setdefault(match["stem"], {}).setdefault(match["language"], path)
-    return found
+    named = {stem: paths for stem, paths in found.items() if split_of(stem)}
+    return named if named or divide else {stem: paths for stem, paths in found.items() if len(paths) > 1}
 
 
 def choose_languages(
-    folder: Path, files: Mapping[str, Mapping[str, Path]], source: str | None, target: str | None, notes: list[str]
+    folder: Path,
+    files: Mapping[str, Mapping[str, Path]],
+    source: str | None,
+    target: str | None,
+    notes: list[str],
+    *,
+    divide: bool = True,
 ) -> tuple[str, str]:
     """As the user says; what is not said follows where only two languages are there."""
-    languages = sorted({language for stem, paths in files.items() if split_of(stem) == "train" for language in paths})
+    languages = sorted(
+        {language for stem, paths in files.items() if split_of(stem) == "train" or not divide for language in paths}
+    )
     if len(languages) < 2:
         what = f"only {languages[0]}" if languages else "none"
-        raise VitrailError(f"{folder}: needs training text in two languages, such as train.de and train.en; found {what}")
+        kind, name = ("training text", "train") if divide else ("text", "test")
+        raise VitrailError(f"{folder}: needs {kind} in two languages, such as {name}.de and {name}.en; found {what}")
     for what, given in (("source language", source), ("target language", target)):
         if given is not None:
             check_choice(what, given, languages)
@@ -124,11 +164,18 @@ def choose_languages(
 
 
 def choose_stem(
-    split: SplitName, files: Mapping[str, Mapping[str, Path]], source: str, target: str, notes: list[str]
+    split: SplitName,
+    files: Mapping[str, Mapping[str, Path]],
+    source: str,
+    target: str,
+    notes: list[str],
+    *,
+    divide: bool = True,
 ) -> str | None:
     """Of several files for one split the one with the shortest name, then the first in the alphabet; none: None."""
-    stems = [stem for stem, paths in files.items() if split_of(stem) == split and {source, target} <= paths.keys()]
-    if not stems and split == "train":
+    whole: SplitName | None = None if divide else "test"  # what a name means that says nothing
+    stems = [stem for stem, paths in files.items() if (split_of(stem) or whole) == split and {source, target} <= paths.keys()]
+    if not stems and split == "train" and divide:
         raise VitrailError(
             f"the training text in {source} and in {target} must have the same name, such as train.{source} and train.{target}"
         )

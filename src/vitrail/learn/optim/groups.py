@@ -7,10 +7,13 @@ from torch import nn
 
 from vitrail.errors import VitrailError
 
-# A captioner's encoder is a whole model of pictures: its parameters have the same names behind one more `encoder.`.
-FIRST = re.compile(r"(?:encoder\.)?(?:tokenizer|prefix|position|stem|stem_norm)\.")  # what stands before the first block
-BLOCK = re.compile(r"(?:(?:encoder\.)?encoder\.blocks|stages)\.(\d+)\.")  # of a convolutional net, its stages
-INNER = re.compile(r"(?:encoder\.)?(?:encoder|decoder)\.blocks\.")  # those of a decoder too, which all learn at the full rate
+# A captioner's encoder is a whole model of pictures: its parameters have the same names behind one more `encoder.`. A model that
+# writes all words at once has a Transformer in it.
+WITHIN = r"(?:encoder\.|transformer\.)?"
+FIRST = re.compile(WITHIN + r"(?:tokenizer|prefix|position|stem|stem_norm)\.")  # what stands before the first block
+TABLE = re.compile(r"(transformer\.)?(?:words\.table|colors)\.weight")  # what words or colors are read from
+BLOCK = re.compile(rf"(?:{WITHIN}encoder\.blocks|stages)\.(\d+)\.")  # of a convolutional net, its stages
+INNER = re.compile(WITHIN + r"(?:encoder|decoder)\.blocks\.")  # those of a decoder too, which all learn at the full rate
 Named = list[tuple[str, nn.Parameter]]
 
 
@@ -31,9 +34,10 @@ def layer_groups(model: nn.Module, weight_decay: float, *, layer_decay: float) -
     """Groups for an optimizer, by weight decay and by layer: "scale" = layer_decay^(depth + 1 - layer) is a layer's share of the rate.
 
     [Clark+ 2020; Bao+ 2022, BEiT]: for fine-tuning, where the first layers are general already. Layer 0 is the tokenizer with
-    prefix tokens and positions, or the stem; block (or stage) i is layer i + 1, the last norm and the head are layer depth + 1 and have a scale
-    of 1. "hidden" says whether a group is of matrices between what reads pixels and what names classes, which an optimizer may
-    treat in a way of its own.
+    prefix tokens and positions, the stem, or the table of words or colors that the first block alone reads; block (or stage) i is
+    layer i + 1; the last norm and the head, with a table that is the head's too, are layer depth + 1 and have a scale of 1, as has
+    all of a decoder. "hidden" says whether a group is of matrices between what reads pixels and what names classes, which an
+    optimizer may treat in a way of its own.
     """
     if not 0.0 < layer_decay <= 1.0:
         raise VitrailError(f"layer_decay must be more than 0 and at most 1, got {layer_decay:g}")
@@ -41,10 +45,12 @@ def layer_groups(model: nn.Module, weight_decay: float, *, layer_decay: float) -
     if depth == 0 and layer_decay < 1.0:
         raise VitrailError(f"layer_decay must be 1 for a model without encoder.blocks or stages, got {layer_decay:g}")
     decayed, spared = split_by_decay(model)
+    tables = first_tables(model)
     groups: dict[tuple[bool, float, float], list[nn.Parameter]] = {}
     for number, (name, parameter) in enumerate(decayed + spared):
-        layer, is_decayed = layer_of(name, depth), number < len(decayed)
-        hidden = is_decayed and (INNER.match(name) is not None or (number > 0 and layer <= depth))
+        layer, is_decayed = 0 if name in tables else layer_of(name, depth), number < len(decayed)
+        between = number > 0 and layer <= depth and name not in tables
+        hidden = is_decayed and (INNER.match(name) is not None or between)
         decay, scale = weight_decay if is_decayed else 0.0, layer_decay ** (depth + 1 - layer)
         groups.setdefault((hidden, decay, scale), []).append(parameter)
     return [
@@ -55,6 +61,15 @@ def layer_groups(model: nn.Module, weight_decay: float, *, layer_decay: float) -
 
 def count_blocks(model: nn.Module) -> int:
     return 1 + max((int(found[1]) for name, _ in model.named_parameters() if (found := BLOCK.match(name))), default=-1)
+
+
+def first_tables(model: nn.Module) -> set[str]:
+    """The tables that go into the first block of an encoder and into nothing else: a tied one is the head's, a captioner's words
+    are its decoder's."""
+    names = {name for name, _ in model.named_parameters()}
+    found = {name: match[1] or "" for name in names if (match := TABLE.fullmatch(name))}
+    read = {name: inside for name, inside in found.items() if f"{inside}head.output.weight" in names}
+    return {name for name, inside in read.items() if any(other.startswith(f"{inside}encoder.blocks.") for other in names)}
 
 
 def layer_of(name: str, depth: int) -> int:

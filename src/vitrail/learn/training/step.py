@@ -63,20 +63,29 @@ class Stepper:
         return contextlib.nullcontext() if self.average is None else self.average.applied()
 
     def gradient(self, batch: Any) -> Taken:
-        """The gradient of the mean loss over the batch, clipped: as one, whatever the number of parts and processes."""
+        """The gradient of the mean loss over the batch, clipped: as one, whatever the number of parts and processes.
+
+        The gradient that arrives is the processes' mean, sum_r g_r / R. A process's loss is a mean over its own words: it is scaled by
+        its words w_r and by R / sum_r w_r, so that a word counts the same wherever it was read.
+        """
         for parameter in self.parameters:  # `zero_grad` does this and more
             parameter.grad = None
         parts = cut(batch, self.count_parts(batch))
-        total = 0.0
+        total, whole_weight = 0.0, self.mean_weight(batch)
         for number, part in enumerate(parts):
             last = number == len(parts) - 1
             with contextlib.nullcontext() if last else unsynchronized(self.task):
                 with autocast(self.plan):
                     loss = self.task.loss(to_device(part, self.device))
-                share = weight_of(part) / weight_of(batch)
-                (loss if len(parts) == 1 else loss * share).backward()  # type: ignore[no-untyped-call]
-            total += loss.item() if len(parts) == 1 else share * loss.item()
+                share = weight_of(part) / whole_weight
+                (loss if share == 1.0 else loss * share).backward()  # type: ignore[no-untyped-call]
+            total += share * loss.item()
         return Taken(self.world.mean([total])[0], self.clip())  # the gradient is everyone's mean already
+
+    def mean_weight(self, batch: Any) -> float:
+        """Of the processes' shares of a batch, the mean. What has no weight of its own is samples, which are shared evenly."""
+        weight = weight_of(batch)
+        return (self.world.mean([weight])[0] if hasattr(batch, "weight") else weight) or 1.0  # 0: no word is asked for
 
     def clip(self) -> float:
         """The gradient's norm, after which it is no longer than the plan allows."""

@@ -77,7 +77,7 @@ def beam_search(
     ids = first_tokens(model, source, prompt=prompt, begin=begin)
     given = ids.shape[1]
     state = model.begin(source, cached=cached)
-    banned = banned_tokens(model.vocabulary, allow=allow, begin=begin).to(ids.device)
+    banned = banned_tokens(model, allow=allow, begin=begin).to(ids.device)
     live = torch.zeros(ids.shape[0], 1, device=ids.device)  # log p of each beam; -inf: no beam
     kept = Kept(ids.new_full((*live.shape[:1], beams, longest), PAD), live.new_full((*live.shape[:1], beams), -torch.inf))
     found = Kept(kept.ids.clone(), kept.scores.clone())

@@ -39,7 +39,7 @@ def extend(
         raise ValueError(f"longest and count must be at least 1, got {longest} and {count}")
     ids = first_tokens(model, source, prompt=prompt, begin=begin)
     state = model.begin(source, cached=cached)
-    banned = banned_tokens(model.vocabulary, allow=allow, begin=begin).to(ids.device)
+    banned = banned_tokens(model, allow=allow, begin=begin).to(ids.device)
     written = ids.new_full((ids.shape[0] * count, longest), PAD)
     alive = torch.arange(written.shape[0], device=ids.device)
     length = 0
@@ -77,10 +77,17 @@ def first_tokens(model: Stepping, source: Any, *, prompt: Int[Tensor, "b p"] | N
     return torch.full((rows, 1), begin, device=device)
 
 
-def banned_tokens(vocabulary: int, *, allow: Bool[Tensor, "v"] | None, begin: int) -> Int[Tensor, "x"]:
-    """Tokens that never come: those that `allow` leaves out; without it the ones no text contains, PAD, BEGIN and MASK."""
+def banned_tokens(model: Stepping, *, allow: Bool[Tensor, "v"] | None, begin: int) -> Int[Tensor, "x"]:
+    """Tokens that never come: those that `allow` leaves out; without it the ones no text contains, PAD, BEGIN, MASK and those
+    that the model's tokenizer does not spell."""
     if allow is None:
-        return torch.tensor([token for token in sorted({PAD, begin, MASK}) if token < vocabulary])
+        unspelled = range(spelled_tokens(model), model.vocabulary)
+        return torch.tensor([token for token in sorted({PAD, begin, MASK, *unspelled}) if token < model.vocabulary])
     if not bool(allow.any()):
         raise ValueError("allow must leave at least one token")
     return (~allow).nonzero()[:, 0]
+
+
+def spelled_tokens(model: Any) -> int:
+    """How many of the vocabulary stand for something, where the model says so; see `WordModel`."""
+    return int(getattr(model, "spelled", model.vocabulary))

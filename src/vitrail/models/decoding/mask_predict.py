@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from vitrail.models.decoding.extension import spelled_tokens
 from vitrail.special_tokens import BEGIN, END, MASK, PAD
 from vitrail.tokens import Tokens
 
@@ -76,7 +77,7 @@ def mask_predict(model: Filling, source: Int[Tensor, "b m"], *, iterations: int 
 def refine(model: Filling, guess: Guess, hidden: Bool[Tensor, "r n"], memory: Tokens) -> Guess:
     """One pass: arg max_y p(y | source, what is not hidden) where a word is hidden, the rest as it was."""
     logits = model.fill(guess.ids.masked_fill(hidden, MASK), memory)
-    never = torch.tensor([PAD, BEGIN, END, MASK], device=logits.device)
+    never = torch.tensor([PAD, BEGIN, END, MASK, *range(spelled_tokens(model), model.vocabulary)], device=logits.device)
     best = logits.log_softmax(dim=-1).index_fill(2, never, -torch.inf).max(dim=-1)
     return Guess(torch.where(hidden, best.indices, guess.ids), torch.where(hidden, best.values, guess.sureness))
 

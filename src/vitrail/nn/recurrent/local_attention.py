@@ -6,10 +6,11 @@ b batch, n queries, m places of the memory, w width
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
+from vitrail.nn.recurrent.global_attention import GlobalAttention
 from vitrail.nn.recurrent.memory import Memory, Read, read
 
 Center = Literal["predicted", "monotonic"]
@@ -26,8 +27,8 @@ def gaussian_window(centers: Float[Tensor, "b n"], places: int, *, reach: int, g
     return inside.masked_fill(apart.abs() > reach, float("-inf"))
 
 
-class LocalAttention(nn.Module):
-    """Attention within `reach` places (D) of a center  [Luong+ 2015, section 3.2]. Handed its score.
+class LocalAttention(GlobalAttention):
+    """Global attention within `reach` places (D) of a center  [Luong+ 2015, section 3.2]. Handed its score.
 
     - "predicted" (local-p): p_t = (S - 1) sigmoid(v^T tanh(W h_t)), places counted from 0 to S - 1 in a source of S tokens  [eq. 9];
       the Gaussian about it is what p_t learns from.
@@ -35,15 +36,12 @@ class LocalAttention(nn.Module):
     """
 
     def __init__(self, width: int, *, score: nn.Module, reach: int = 10, center: Center = "predicted") -> None:
-        super().__init__()
+        super().__init__(score)
         if reach < 1:
             raise VitrailError(f"local attention reaches one place at least, got {reach}")
-        self.score, self.reach, self.center = score, reach, center
+        self.reach, self.center = reach, center
         if center == "predicted":
             self.hidden, self.place = nn.Linear(width, width, bias=False), nn.Linear(width, 1, bias=False)
-
-    def prepare(self, states: Float[Tensor, "b m w"], mask: Bool[Tensor, "b m"]) -> Memory:
-        return Memory(states, self.score.keys(states), mask)  # type: ignore[operator]
 
     def centers(self, queries: Float[Tensor, "b n w"], lengths: Int[Tensor, "b"], *, first: int = 0) -> Float[Tensor, "b n"]:
         """p_t of each query, the first of which has the number `first`."""

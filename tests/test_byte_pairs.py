@@ -1,6 +1,9 @@
 """Byte pairs: nothing is lost, nothing foreign is believed, and dropout is a function of its names."""
 
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -8,7 +11,7 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vitrail.data.text.byte_pairs import BYTES, BytePairs, merge, normalize, split_word
+from vitrail.byte_pairs import BYTES, BytePairs, merge, normalize, split_word
 from vitrail.data.text.dropout import Dropout
 from vitrail.errors import VitrailError
 from vitrail.special_tokens import BEGIN, END, MASK, PAD, SPECIAL_TOKENS, UNKNOWN
@@ -105,6 +108,36 @@ def test_a_file_gives_the_same_tokenizer_back():
         again = BytePairs.from_json(tokenizer.to_json())
         assert again.to_json() == tokenizer.to_json()
         assert [again.encode(line) for line in LINES] == [tokenizer.encode(line) for line in LINES]
+
+
+def test_letters_of_equal_count_are_chosen_alike_in_every_process():
+    """More of them than the vocabulary has room for; the hashes of both languages differ from process to process."""
+    code = """if True:
+        from vitrail.byte_pairs import BytePairs
+        lines = ["".join(chr(0x4e00 + number) for number in range(200)), "the low lower lowest"] * 3
+        print(BytePairs.train(lines, 60).to_json().encode())
+    """
+    asked = [
+        subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env={**os.environ, "PYTHONHASHSEED": seed})
+        for seed in ("1", "2", "3")
+    ]
+    answers = {process.communicate()[0] for process in asked}
+    assert len(answers) == 1
+    assert len(answers.pop()) > 100
+    made = BytePairs.train(["cabac"] * 9, 12)  # room for the space, a and c, and some merges
+    assert {len(piece) for piece in made.all_pieces[5:]} == {1, 2, 3}
+    assert set("".join(made.all_pieces[5:])) == {*"▁ac"}
+    assert not any("aa" in piece for piece in made.all_pieces)  # nothing is merged across the b
+
+
+def test_one_space_between_words_and_none_around_them():
+    space = PLAIN.numbers["▁"]
+    the, low = PLAIN.encode("the"), PLAIN.encode("low")
+    assert PLAIN.decode([space, space, *the, space, *low, space]) == "the low"
+
+
+def test_a_number_without_a_piece_is_unknown():
+    assert PLAIN.decode([*PLAIN.encode("the"), len(PLAIN) + 7]) == "the⁇"
 
 
 def changed(**values: object) -> str:

@@ -11,7 +11,8 @@ import itertools
 import json
 import string
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any
 
@@ -24,6 +25,7 @@ FORMAT = "vitrail byte pairs 1"
 BYTES = tuple(f"<0x{number:02X}>" for number in range(256))
 TABLE = 1_000_000  # words remembered; then the table starts anew
 LONGEST_WORD = 200  # letters that are merged at once: the time for a word grows with the square of its length
+AT_ONCE = 1000  # times that a word is spelled out in one text to learn from
 Pair = tuple[str, str]
 
 
@@ -42,7 +44,8 @@ class BytePairs:
     def train(cls, lines: Iterable[str], vocabulary: int, lower: bool = False, *, bytes: bool = False) -> "BytePairs":
         """Merge the most frequent pair of neighbors until there are `vocabulary` pieces, the special tokens among them.
 
-        Fewer where the text has no more to merge. At most three quarters are single letters, the most frequent ones.
+        Fewer where the text has no more to merge. At most three quarters are single letters, the most frequent ones. A function
+        of the words and how often each one comes.
         """
         reserved = [*SPECIAL_TOKENS, *(BYTES if bytes else ())]
         if vocabulary <= len(reserved) + 1:
@@ -51,14 +54,11 @@ class BytePairs:
         model = tokenizers.Tokenizer(tokenizers.models.BPE())
         model.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()  # the words are split already, by the one rule below
         trainer = tokenizers.trainers.BpeTrainer(
-            vocab_size=vocabulary,
-            special_tokens=reserved,
-            initial_alphabet=[SPACE],
-            limit_alphabet=max(1, (vocabulary - len(reserved)) * 3 // 4),
-            show_progress=False,
+            vocab_size=vocabulary, special_tokens=reserved, initial_alphabet=[SPACE], show_progress=False
         )
-        split = (" ".join(part for word in normalize(line, lower=lower).split() for part in split_word(word)) for line in lines)
-        model.train_from_iterator(split, trainer=trainer)
+        words = count_words(lines, lower=lower)
+        letters = choose_letters(words, max(1, (vocabulary - len(reserved)) * 3 // 4))
+        model.train_from_iterator(spell_out(words, letters), trainer=trainer)
         learned = json.loads(model.to_str())["model"]
         pieces = sorted(learned["vocab"], key=learned["vocab"].__getitem__)
         merges = [(first, second) for first, second in learned["merges"]]
@@ -143,18 +143,46 @@ class BytePairs:
         return [self.all_pieces[number] for number in ids]
 
     def decode(self, ids: Iterable[int]) -> str:
-        """The text up to END. UNKNOWN is ⁇, the other special tokens are nothing."""
+        """The text up to END, with one space between words and none around it. UNKNOWN is ⁇, the other special tokens are nothing."""
         text = bytearray()
         for number in ids:
             if number == END:
                 break
-            if number == UNKNOWN:
+            if number == UNKNOWN or number >= len(self.all_pieces):  # a model may have more numbers than there are pieces
                 text += "⁇".encode()
             elif MASK < number < self.first:
                 text.append(number - len(SPECIAL_TOKENS))
             elif number >= self.first:
                 text += self.all_pieces[number].encode()
-        return text.decode("utf-8", errors="replace").replace(SPACE, " ").removeprefix(" ")
+        return " ".join(text.decode("utf-8", errors="replace").replace(SPACE, " ").split())
+
+
+def count_words(lines: Iterable[str], *, lower: bool) -> Counter[str]:
+    """How often each word comes, split at its marks and ▁ before it."""
+    words = Counter(word for line in lines for word in normalize(line, lower=lower).split())
+    parts = Counter[str]()
+    for word, count in words.items():
+        for part in split_word(word):
+            parts[part] += count
+    return parts
+
+
+def choose_letters(words: Mapping[str, int], most: int) -> set[str]:
+    """The `most` frequent letters, ▁ among them; of equals the first by number. (`tokenizers` would choose as its hashes fall.)"""
+    counts = Counter[str]()
+    for word, count in words.items():
+        for letter in word:
+            counts[letter] += count
+    order = sorted(counts.keys() - {SPACE}, key=lambda letter: (-counts[letter], letter))
+    return {SPACE, *order[: most - 1]}
+
+
+def spell_out(words: Mapping[str, int], letters: Set[str]) -> Iterator[str]:
+    """Every word as often as it comes, cut where a letter is none of `letters`: nothing is merged across it."""
+    for word, count in words.items():
+        kept = "".join(letter if letter in letters else " " for letter in word)
+        for start in range(0, count, AT_ONCE):
+            yield f"{kept} " * min(AT_ONCE, count - start)
 
 
 def normalize(text: str, *, lower: bool = False) -> str:
