@@ -23,7 +23,7 @@ from vitrail.models.catalogue import count_parameters, create_model, model_confi
 from vitrail.models.folder import TOKENIZER, load, read_tokenizer
 from vitrail.models.purpose import Purpose, purpose_of
 
-VOCABULARIES = {2_000: 500, 20_000: 2_000, 1_000_000: 8_000}  # sentences, at most -> pieces
+VOCABULARIES = {2_000: 500, 20_000: 2_000, 50_000: 4_000, 1_000_000: 8_000}  # sentences, at most -> pieces
 LARGEST_VOCABULARY = 32_000
 LONGEST = 256  # tokens of a sentence
 STEPS = 8  # an epoch has at least so many, where the text is long enough

@@ -26,7 +26,7 @@ from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
 from vitrail.tasks.translate import Translate
 
-TINY, SMALL = 100_000, 1_000_000  # pairs, at most
+TINY, SMALL = 10_000, 1_000_000  # pairs, at most
 
 
 def choose_model(pairs: int) -> str:
