@@ -108,8 +108,8 @@ def test_a_stopped_run_goes_on_bit_for_bit(stripes, tmp_path, monkeypatch, maske
         def batches(self, epoch=0, start=0):
             nonlocal fetched
             for batch in super().batches(epoch, start):
-                fetched += self.shuffle
-                if self.shuffle and fetched == 6:
+                fetched += self.order.shuffle
+                if self.order.shuffle and fetched == 6:
                     signal.raise_signal(signal.SIGINT)
                 yield batch
 

@@ -29,7 +29,7 @@ class FillingLoss(NamedTuple):
     """The two parts of the loss, and how many words the first is about."""
 
     total: Float[Tensor, ""]  # cross-entropy of the hidden words, summed
-    count: Int[Tensor, ""]  # of them
+    hidden: Int[Tensor, ""]  # how many those are
     length: Float[Tensor, ""]  # cross-entropy of the length, mean over the sentences
 
 
@@ -69,10 +69,10 @@ def nat_parts(
 
 
 def together(
-    total: Float[Tensor, ""], count: Int[Tensor, ""], length: Float[Tensor, ""], *, length_weight: float = LENGTH_WEIGHT
+    total: Float[Tensor, ""], hidden: Int[Tensor, ""], length: Float[Tensor, ""], *, length_weight: float = LENGTH_WEIGHT
 ) -> Float[Tensor, ""]:
     """The mean over hidden words, and the length's share."""
-    return total / count.clamp(min=1) + length_weight * length
+    return total / hidden.clamp(min=1) + length_weight * length
 
 
 def words_alone(target: Int[Tensor, "b n"]) -> Int[Tensor, "b w"]:
