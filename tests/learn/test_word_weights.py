@@ -1,5 +1,6 @@
 """Every word counts the same, in whichever part of a batch and by whichever process it is read."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pytest
@@ -10,6 +11,7 @@ from torch.testing import assert_close
 from vitrail.data.text.batching import PairBatch, pad
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.step import Stepper, Taken, cut
+from vitrail.learn.training.task import Evaluation
 from vitrail.learn.training.world import World
 from vitrail.special_tokens import BEGIN, END, PAD
 
@@ -40,6 +42,9 @@ class Words:
         return nn.functional.cross_entropy(
             self.model(batch.target[:, :-1]).flatten(0, 1), batch.target[:, 1:].flatten(), ignore_index=PAD
         )
+
+    def evaluate(self, batches: Iterable[PairBatch]) -> Evaluation:
+        raise NotImplementedError
 
 
 def gradient(batch: PairBatch, *, accumulate: int = 1, world: World | None = None) -> tuple[Taken, torch.Tensor]:

@@ -84,7 +84,7 @@ def complete(splits: Mapping[SplitName, list[str]], notes: list[str], *, where: 
             count = min(MOST, max(1, round(SHARE * len(lines))))
             if len(lines) < 2:
                 raise VitrailError(f"{where}: too few lines to take a {name} split from train: {len(lines)}")
-            splits["train"], splits[name] = lines[:-count], lines[-count:]  # type: ignore[index]
+            splits["train"], splits[name] = lines[:-count], lines[-count:]
             notes.append(f"no {name} split: the last {count:,} lines taken from train")
     return {name: splits[name] for name in SPLITS}
 
