@@ -91,6 +91,7 @@ def test_a_finished_run_is_finished_and_weights_begin_another(run, stripes, tmp_
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_stopped_run_goes_on_bit_for_bit(stripes, tmp_path, monkeypatch, masked):
     monkeypatch.setattr("vitrail.report.completions.write_pixel_report", lambda report, path: None)
+    monkeypatch.setattr("vitrail.jobs.igpt.show_some", lambda *_, seed: ())
     how = {
         "data": stripes,
         "task": "igpt",
@@ -146,7 +147,7 @@ def test_many_samples_of_a_picture_are_drawn_some_at_a_time(run, monkeypatch):
 
 def test_what_eval_and_complete_cannot_use_is_refused(run, command, tmp_path):
     answer = command("eval", run.path, "--beams", 2)
-    assert answer.err == "vitrail: --beams is about translation: a model of --task igpt has none\n"
+    assert answer.err == "vitrail: --beams is about captions: a model of --task igpt has none\n"
     assert "--out is missing" in command("complete", run.path, tmp_path).err
     assert "--longest is about text" in command("complete", run.path, tmp_path, "--out", tmp_path, "--longest", 3).err
 

@@ -101,7 +101,7 @@ def test_eval_of_another_text_reads_all_of_it(run, text, tmp_path, command):
     task = LanguageModeling(model, model.tokenizer, masked=masked)
     assert vt.evaluate(run, data=other)["loss"] == pytest.approx(task.evaluate(every.batches()).metrics["loss"], abs=1e-5)
     answer = command("eval", run, "--beams", 2)
-    assert (answer.code, answer.err) == (2, "vitrail: --beams is about translation: a model of --task language has none\n")
+    assert (answer.code, answer.err) == (2, "vitrail: --beams is about captions: a model of --task language has none\n")
 
 
 @pytest.mark.parametrize(

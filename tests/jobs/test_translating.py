@@ -275,7 +275,7 @@ def test_translate_on_a_device(run, command):
     [
         (["--rotate", "5"], "--rotate is about pictures: --task translate has none"),
         (["--batch", "8"], "--batch is about pictures: --task translate has none"),
-        (["--masked"], "--masked is about "),
+        (["--masked"], "--masked is about language models: --task translate has none"),
         (["--model", "vit_nano_conv"], "--model vit_nano_conv does not fit --task translate; transformer_tiny does"),
         (["--model", "gpt_tiny"], "--model gpt_tiny does not fit --task translate"),
         (["--source", "xx"], 'unknown source language "xx"'),

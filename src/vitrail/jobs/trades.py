@@ -106,10 +106,10 @@ def find_trade(task: str) -> Any:
 
 
 def foreign_options(task: str) -> dict[str, Topic]:
-    """The options that a task does not have, and what they are about."""
+    """The options that a task does not have, and what they are about: the first topic that has one."""
     own = TRADES[task].topics
     mine = {name for topic in own for name in ABOUT[topic]}
-    return {name: topic for topic, names in ABOUT.items() if topic not in own for name in sorted(names - mine)}
+    return {name: topic for topic, names in reversed(tuple(ABOUT.items())) if topic not in own for name in sorted(names - mine)}
 
 
 def check_foreign(options: TrainOptions) -> None:
