@@ -1,12 +1,11 @@
 """vitrail complete"""
 
 import sys
-from dataclasses import dataclass
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from vitrail.jobs.options import CompleteOptions, whole
+from vitrail.jobs.options import CompleteOptions
 
 EXAMPLES = """Examples:
 
@@ -17,24 +16,13 @@ EXAMPLES = """Examples:
 """
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CompletingOptions(CompleteOptions):
-    """What `vitrail complete` takes beside RUN and what is to be completed: pictures need a folder, text does not."""
-
-    out: Annotated[str, Parameter(help="Of pictures: a new or empty folder for them and their sheet.")] = ""
-    longest: Annotated[
-        int | None, Parameter(converter=whole, help="Of text: new tokens, at most; by default as many as the model reads.")
-    ] = None
-
-
 def complete(
     run: Annotated[str, Parameter(help="A run folder, a model folder or a hub id.")],
     words: Annotated[
         list[str], Parameter(help="Pictures, folders of pictures, or globs; of a language model the beginnings of texts.")
     ],
     /,
-    options: CompletingOptions | None = None,
+    options: CompleteOptions | None = None,
 ) -> int:
     """Finish pictures of which the upper part is given, or texts of which the beginning is, several times each.
 
@@ -43,8 +31,8 @@ def complete(
     """
     from vitrail.jobs.completing import Completed, complete_words
 
-    options = options or CompletingOptions()
-    done = complete_words(run, words, options, longest=options.longest)
+    options = options or CompleteOptions()
+    done = complete_words(run, words, options)
     if not isinstance(done, Completed):
         for text in (text for samples in done for text in samples):
             print(text)

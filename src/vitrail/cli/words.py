@@ -6,9 +6,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from vitrail.cli.complete import CompletingOptions
 from vitrail.errors import VitrailError, suggestion
-from vitrail.jobs.options import EvalOptions, ExplainOptions, TrainOptions
+from vitrail.jobs.options import CompleteOptions, EvalOptions, ExplainOptions, TrainOptions
 from vitrail.run_files import read_table
 
 OPTIONS: dict[str, tuple[str, ...]] = {
@@ -19,7 +18,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "translate": ("beams", "batch", "device", "json"),
     "caption": ("beams", "json", "out"),
     "explain": tuple(field.name for field in fields(ExplainOptions)),
-    "complete": tuple(field.name for field in fields(CompletingOptions)),
+    "complete": tuple(field.name for field in fields(CompleteOptions)),
     "check": ("fix", "out", "json", "workers", "seed"),
     "runs": ("sort", "best", "json"),
     "studio": ("port", "host", "memory", "open"),

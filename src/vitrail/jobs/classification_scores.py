@@ -74,8 +74,6 @@ def evaluate_classifier(
     run: str, model: Any, trained: TrainOptions | None, options: EvalOptions, bar: ProgressBar
 ) -> dict[str, float]:
     """Of a model on a split: its metrics and, with --out, predictions and a report."""
-    if options.beams is not None:
-        raise VitrailError("--beams is about text: this model classifies pictures")
     opened = partial(open_clean, image_size=model.image_size, limit=options.bad_files, bar=bar)
     if trained is not None and (options.data is None or same_source(options.data, trained.data)):
         # Divided as it was in training: nothing that was learned from is scored as test.

@@ -42,28 +42,26 @@ class Completed:
     errors: tuple[VitrailError, ...]
 
 
-def complete_words(
-    run: str, words: list[str], options: CompleteOptions, *, longest: int | None = None
-) -> Completed | list[list[str]]:
+def complete_words(run: str, words: list[str], options: CompleteOptions) -> Completed | list[list[str]]:
     """What a model of pixels makes of pictures, or a language model of the beginnings of texts: several endings of each."""
     check_options(options)
     model = load_completing(run, options.device)
     if purpose_of(model) == "language":
-        return write_on(model, words, options, longest)
-    if longest is not None:
+        return write_on(model, words, options)
+    if options.longest is not None:
         raise VitrailError("--longest is about text: this is a model of pixels")
     return complete_files(model, words, options)
 
 
-def write_on(model: Any, texts: list[str], options: CompleteOptions, longest: int | None) -> list[list[str]]:
+def write_on(model: Any, texts: list[str], options: CompleteOptions) -> list[list[str]]:
     """The samples of each text, with what it begins with. Options about pictures are refused."""
-    for name, nothing in (("out", ""), ("keep", 0.5)):
+    for name, nothing in (("out", None), ("keep", 0.5)):
         if getattr(options, name) != nothing:
             raise VitrailError(f"--{name} is about pictures: this is a model of text")
-    if longest is not None and longest < 1:
-        raise VitrailError(f"--longest must be at least 1, got {longest}")
+    if options.longest is not None and options.longest < 1:
+        raise VitrailError(f"--longest must be at least 1, got {options.longest}")
     how = {name: getattr(options, name) for name in ("samples", "temperature", "top_k", "top_p", "seed")}
-    answers = TextGeneration(model)(texts, longest=longest, **how)
+    answers = TextGeneration(model)(texts, longest=options.longest, **how)
     return [[row["generated_text"] for row in rows] for rows in answers]
 
 

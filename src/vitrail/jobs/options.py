@@ -244,10 +244,13 @@ class ExplainOptions:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompleteOptions:
-    """What `vitrail complete` takes beside RUN and pictures."""
+    """What `vitrail complete` takes beside RUN and what is to be completed: pictures need a folder, text does not."""
 
-    out: Annotated[str, Parameter(help="A new or empty folder for the pictures and their sheet.")]
-    samples: Annotated[int, Parameter(converter=whole, help="Completions of each picture.")] = 4
+    out: Annotated[str | None, Parameter(help="Of pictures: a new or empty folder for them and their sheet.")] = None
+    longest: Annotated[
+        int | None, Parameter(converter=whole, help="Of text: new tokens, at most; by default as many as the model reads.")
+    ] = None
+    samples: Annotated[int, Parameter(converter=whole, help="Completions of each.")] = 4
     keep: Annotated[float, Parameter(help="Share of the rows, from the top, that is given; 0: pictures from nothing.")] = 0.5
     temperature: Annotated[
         float, Parameter(help="Below 1 likelier colors, above 1 wilder ones; 0: the likeliest each time.")
