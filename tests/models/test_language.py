@@ -120,8 +120,8 @@ def test_text_models_in_the_table(command):
     import json
 
     rows = {row["name"]: row for row in json.loads(command("models", "*t*_tiny", "--json").out)}
-    assert list(rows) == ["bert_tiny", "gpt_tiny", "transformer_tiny"]
+    assert {"bert_tiny", "gpt_tiny", "transformer_tiny"} <= rows.keys()
     assert rows["gpt_tiny"]["image_size"] is None
     assert rows["transformer_tiny"]["depth"] == 8
-    assert [line.split()[-1] for line in command("models", "*_tiny").out.splitlines()[1:]] == ["text"] * 4
+    assert {line.split()[-1] for line in command("models", "*_tiny").out.splitlines()[1:]} == {"text"}
     assert not set(rows) & set(vt.models.catalogue.picture_models())

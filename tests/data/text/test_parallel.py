@@ -186,8 +186,9 @@ def test_what_is_named_test_is_never_learned_from(tmp_path):
 
 
 def test_of_a_text_and_its_archive_one_is_read_and_wikitext_is_text(tmp_path):
-    write(tmp_path, wiki_train_tokens=lines(20, "a"), wiki_train_tokens_gz=lines(20, "a"), test_gz="t\n")
-    assert {name: len(found) for name, found in open_lines(str(tmp_path)).splits.items()} == {"train": 18, "val": 2, "test": 1}
+    write(tmp_path, train_txt=lines(20, "a"), train_txt_gz=lines(20, "a"), test_gz="t\n", wiki_valid_tokens="v\n")
+    data = open_lines(str(tmp_path))
+    assert {name: len(found) for name, found in data.splits.items()} == {"train": 20, "val": 1, "test": 1}
 
 
 def test_text_that_is_not_divided_is_the_splits_that_are_there_or_all_test(tmp_path):
