@@ -24,7 +24,7 @@ STEPS = 8  # an epoch has at least so many, where there are pictures enough
 # Options about pictures or text that mean nothing for captions, and the values that ask for nothing.
 NOT_HERE: Mapping[str, tuple[Any, ...]] = MappingProxyType(
     {
-        "batch_tokens": ("auto",), "merge_dropout": ("auto", 0), "balance": ("none",), "drop_path": ("auto", 0), "mixup": ("auto", 0),
+        "batch_tokens": ("auto",), "balance": ("none",), "drop_path": ("auto", 0), "mixup": ("auto", 0),
         "cutmix": ("auto", 0), "repeats": ("auto", 1), "token_keep": ("auto", 1), "progressive": ("auto", 1), "shard": (False,),
     }
 )  # fmt: skip

@@ -28,7 +28,7 @@ from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
-from vitrail.models.catalogue import build_model, count_parameters, create_model, model_config
+from vitrail.models.catalogue import count_parameters, create_model, model_config, rebuild
 from vitrail.tasks.caption import Caption
 
 
@@ -132,9 +132,7 @@ class Captioning:
 def prepare_captioner(options: TrainOptions, data: CaptionData, tokenizer: Any, loaded: Any) -> Any:
     """A new model for the tokenizer's vocabulary with preprocessing measured on the training pictures, or the loaded one."""
     if loaded is not None:
-        model = build_model(loaded.architecture, replace(loaded.config, dropout=real(options.dropout)))
-        model.load_state_dict(loaded.state_dict())
-        model.preprocessing = loaded.preprocessing
+        model = rebuild(loaded, dropout=real(options.dropout))
     else:
         assert options.image_size is not None
         config = model_config(options.model)[1]
