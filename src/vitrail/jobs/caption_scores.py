@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from vitrail.data.bad_files import BAD_FILES, BadFiles, read_bad_files
+from vitrail.data.bad_files import BadFiles
 from vitrail.data.caption_batches import CaptionBatches
 from vitrail.data.captions import CaptionData, CaptionedSplit
 from vitrail.data.loading import Loader, choose_workers
@@ -19,10 +19,11 @@ from vitrail.files import write_whole
 from vitrail.jobs.caption_cleaning import open_clean_captions
 from vitrail.jobs.classifying import note_bad
 from vitrail.jobs.cleaning import describe_bad
-from vitrail.jobs.evaluate import METRICS, PREDICTIONS, REPORT, headline, same_source
+from vitrail.jobs.evaluate import METRICS, PREDICTIONS, REPORT, headline
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import whole
+from vitrail.jobs.scored_data import make_folder, open_scored
 from vitrail.jobs.stored import to_store
 from vitrail.learn.training.progress_bar import ProgressBar, clock
 from vitrail.learn.training.run_folder import CONFIG, read_results
@@ -139,20 +140,8 @@ def evaluate_captions(
     if model.tokenizer is None:
         raise VitrailError(f"{run}: has no tokenizer: its words cannot be read")
     opened = partial(open_clean_captions, image_size=model.image_size, limit=options.bad_files, bar=bar)
-    if trained is not None and (options.data is None or same_source(options.data, trained.data)):
-        # Divided as it was in training: nothing that was learned from is scored as test.
-        known = read_bad_files(find(run).resolve().parent / BAD_FILES)
-        data, bad = opened(trained.data, seed=trained.seed, known=known)
-    elif options.data is not None:
-        data, bad = opened(options.data, seed=0, divide=False)
-    else:
-        raise VitrailError(f"{run}: a model folder does not say what it was trained on; give --data")
-    name = "train" if set(data.splits) == {"train"} else options.split  # undivided: all of it
-    folder = None if options.out is None else Path(options.out).expanduser()
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        bad.path = folder / BAD_FILES
-        bad.write()
+    data, bad, name = open_scored(opened, run, trained, options)
+    folder = make_folder(options, bad)
     scored = score(
         model,
         data,

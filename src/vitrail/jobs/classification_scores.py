@@ -11,17 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, read_bad_files
+from vitrail.data.bad_files import BadFile, BadFiles
 from vitrail.data.dataset import DataSet, Part, Split
 from vitrail.data.images import PictureError
 from vitrail.data.loading import Loader, choose_workers
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
 from vitrail.jobs.cleaning import describe_bad, open_clean
-from vitrail.jobs.evaluate import METRICS, PREDICTIONS, REPORT, headline, same_source
+from vitrail.jobs.evaluate import METRICS, PREDICTIONS, REPORT, headline
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.reporting import commands_for_run, write_page
+from vitrail.jobs.scored_data import make_folder, open_scored
 from vitrail.jobs.stored import to_store
 from vitrail.learn.training.progress_bar import ProgressBar, clock
 from vitrail.learn.training.run_folder import CONFIG, read_results
@@ -75,22 +76,10 @@ def evaluate_classifier(
 ) -> dict[str, float]:
     """Of a model on a split: its metrics and, with --out, predictions and a report."""
     opened = partial(open_clean, image_size=model.image_size, limit=options.bad_files, bar=bar)
-    if trained is not None and (options.data is None or same_source(options.data, trained.data)):
-        # Divided as it was in training: nothing that was learned from is scored as test.
-        known = read_bad_files(find(run).resolve().parent / BAD_FILES)
-        data, bad = opened(trained.data, seed=trained.seed, known=known)
-    elif options.data is not None:
-        data, bad = opened(options.data, seed=0, divide=False)
-    else:
-        raise VitrailError(f"{run}: a model folder does not say what it was trained on; give --data")
+    data, bad, name = open_scored(opened, run, trained, options)
     data = match_labels(data, model)
-    name = "train" if set(data.splits) == {"train"} else options.split  # undivided: all of it
     split = data[name]
-    folder = None if options.out is None else Path(options.out).expanduser()
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        bad.path = folder / BAD_FILES
-        bad.write()
+    folder = make_folder(options, bad)
     workers = choose_workers(split) if options.workers == "auto" else options.workers
     scored = score(
         model,

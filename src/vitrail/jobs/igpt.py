@@ -22,11 +22,12 @@ from vitrail.files import write_whole
 from vitrail.jobs.classifying import make_loaders
 from vitrail.jobs.cleaning import describe_bad, list_bad, open_clean
 from vitrail.jobs.completing import complete_pictures
-from vitrail.jobs.evaluate import METRICS, REPORT, headline, same_source
+from vitrail.jobs.evaluate import METRICS, REPORT, headline
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.pixel_settling import RECIPES, check_ours, load_trained, prepare_model, settle_pixels
 from vitrail.jobs.planning import describe_length, find_rate, make_plan, real, whole
+from vitrail.jobs.scored_data import open_scored
 from vitrail.jobs.settling import size_of, spread
 from vitrail.jobs.stored import to_store
 from vitrail.learn.training.plan import Plan
@@ -36,7 +37,7 @@ from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
 from vitrail.models.card import write_card
 from vitrail.models.catalogue import count_parameters
-from vitrail.models.folder import find, load
+from vitrail.models.folder import load
 from vitrail.models.igpt import ImageGPT
 from vitrail.tasks.igpt import PixelModeling
 
@@ -179,14 +180,8 @@ class Pretraining:
         if options.out is not None:
             raise VitrailError("--out: a model of pixels gives no predictions to write; vitrail complete draws pictures")
         opened = partial(open_clean, image_size=model.image_size, limit=options.bad_files, bar=bar)
-        if trained is not None and (options.data is None or same_source(options.data, trained.data)):
-            known = read_bad_files(find(run).resolve().parent / BAD_FILES)
-            data, bad = opened(trained.data, seed=trained.seed, known=known)
-        elif options.data is not None:
-            data, bad = opened(options.data, seed=0, divide=False)
-        else:
-            raise VitrailError(f"{run}: a model folder does not say what it was trained on; give --data")
-        split = data["train" if set(data.splits) == {"train"} else options.split]  # undivided: all of it
+        data, bad, name = open_scored(opened, run, trained, options)
+        split = data[name]
         device = choose_device(options.device)
         workers = choose_workers(split) if options.workers == "auto" else options.workers
         pictures = Loader(split, model.preprocessing, batch=options.batch, workers=workers, on_bad=partial(note_bad, bad))
