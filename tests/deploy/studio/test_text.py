@@ -20,10 +20,10 @@ def text_app(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
     tokenizer = BytePairs.train(LINES, 50)
     sizes = {"vocabulary": len(tokenizer), "width": 8, "heads": 2, "depth": 2, "hidden": 9, "longest": 24}
+    torch.manual_seed(0)
     made = {name: vt.create_model(f"{name}_tiny", **sizes) for name in ("gpt", "bert")}
     made["translator"] = vt.create_model("transformer_tiny", **sizes, decoder_depth=3)
     for name, model in made.items():
-        torch.manual_seed(0)
         model.tokenizer = tokenizer
         vt.save(model.eval(), folder / name)
     vt.save(vt.create_model("vit_nano_patch4_32", num_classes=3), folder / "pictures")
@@ -71,7 +71,9 @@ def test_language_models_go_on_or_read(client, names, text_app):
     found = client.post("/api/sentences", json=order).json()
     model = text_app[1]["gpt"]
     assert found["text"] == model.tokenizer.decode(continue_ids(model, model.tokenizer.encode("the animal")))
-    assert found["read"][: found["given"]] == ["<begin>", "the", "animal"]
+    begin, first, last = found["read"][: found["given"]]
+    assert (begin, first) == ("<begin>", "the")
+    assert last.startswith("animal")  # what is written may go on with the last word
     drawn = {client.post("/api/sentences", json=order | {"seed": seed}).json()["text"] for seed in (1, 1, 2, 3)}
     assert 1 < len(drawn) <= 3
     assert client.post("/api/sentences", json=order | {"text": ""}).status_code == 200  # from nothing
