@@ -32,11 +32,14 @@ def slide(
     height, width = images.shape[-2:]
     moved = border_color(images).expand_as(images).contiguous() if down.any() or right.any() else torch.empty_like(images)
     source, target = images.numpy(), moved.numpy()
-    for number, (mirror, y, x) in enumerate(zip(mirrored.tolist(), down.tolist(), right.tolist(), strict=True)):
-        top, bottom, first, last = max(0, -y), min(height, height - y), max(0, -x), min(width, width - x)
-        if top < bottom and first < last:
-            seen = target[number, :, :, ::-1] if mirror else target[number]
-            seen[:, top:bottom, first:last] = source[number, :, top + y : bottom + y, first + x : last + x]
+    # Rows top..bottom and columns first..last of the result are seen; the others have the border's color.
+    top, first = (-down).clamp(min=0), (-right).clamp(min=0)
+    bottom, last = height - down.clamp(min=0), width - right.clamp(min=0)
+    places = torch.stack([mirrored.int(), down, right, top, bottom, first, last], dim=1).tolist()
+    for seen, picture, (mirror, y, x, above, below, left, end) in zip(target, source, places, strict=True):
+        if above < below and left < end:
+            part = seen[:, :, ::-1] if mirror else seen
+            part[:, above:below, left:end] = picture[:, above + y : below + y, left + x : end + x]
     return moved
 
 

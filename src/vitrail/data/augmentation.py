@@ -79,13 +79,11 @@ def cut_out(images: Tensor, share: float, places: Tensor) -> Tensor:
     """A square anywhere, partly outside too, set to the picture's own mean  [DeVries+ 2017]."""
     height, width = images.shape[-2:]
     side = max(1, round(share * min(height, width)))
-    corners = (places * torch.tensor([height, width])).floor().int() - side // 2  # b 2
-    first, last = corners.clamp(min=0).tolist(), (corners + side).tolist()
+    top, left = ((places * torch.tensor([height, width])).floor().int() - side // 2).unbind(1)
+    rows, columns = torch.arange(height) - top[:, None], torch.arange(width) - left[:, None]  # b h, b w
+    inside = ((rows >= 0) & (rows < side))[:, None, :, None] & ((columns >= 0) & (columns < side))[:, None, None]
     # Axis by axis: a sum over all of one picture would be shared among the threads, and rounded as their number has it.
-    means, out = images.mean(3, keepdim=True).mean(2, keepdim=True).numpy(), images.clone().numpy()
-    for picture, mean, (top, left), (bottom, right) in zip(out, means, first, last, strict=True):
-        picture[:, top:bottom, left:right] = mean
-    return torch.from_numpy(out)
+    return torch.where(inside, images.mean(3, keepdim=True).mean(2, keepdim=True), images)
 
 
 def erase(

@@ -1,11 +1,11 @@
 """Opening pictures with captions for a job: each is tried once, and what cannot be read is left out before they are divided."""
 
-import os
 from collections.abc import Sequence
 
-from vitrail.data.bad_files import BadFile, BadFiles, find_bad
+from vitrail.data.bad_files import BadFile, BadFiles
 from vitrail.data.captions import CaptionData, divide_captions, leave_out, open_captions
 from vitrail.data.dataset import DataSet
+from vitrail.jobs.cleaning import try_pictures
 from vitrail.learn.training.progress_bar import ProgressBar
 
 
@@ -21,12 +21,7 @@ def open_clean_captions(
 ) -> tuple[CaptionData, BadFiles]:
     """The data without pictures that cannot be read, and those: as `jobs.cleaning.open_clean` does for classes."""
     data = open_captions(source, image_size=image_size, divide=False)
-    bad = BadFiles(pictures=sum(map(len, data.splits.values())), limit=limit)
-    if known is None:
-        pictures = DataSet(name=data.name, classes=("picture",), splits=data.splits)
-        with bar.counting("reading every picture once") as progress:
-            known = list(find_bad(pictures, workers=os.cpu_count() or 1, progress=progress))
-    bad.files |= {file.name: file for file in known}
-    bad.check()
+    pictures = DataSet(name=data.name, classes=("picture",), splits=data.splits)
+    bad = try_pictures(pictures, limit=limit, bar=bar, known=known)
     data = leave_out(data, bad.names("before"))
     return divide_captions(data, seed=seed) if divide else data, bad

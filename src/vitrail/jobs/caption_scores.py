@@ -20,18 +20,18 @@ from vitrail.jobs.caption_cleaning import open_clean_captions
 from vitrail.jobs.classifying import note_bad
 from vitrail.jobs.cleaning import describe_bad
 from vitrail.jobs.evaluate import METRICS, PREDICTIONS, REPORT, headline
+from vitrail.jobs.facts import count_splits, later_commands, model_fact, training_fact
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import whole
-from vitrail.jobs.scored_data import make_folder, open_scored
+from vitrail.jobs.scored_data import make_folder, open_scored, past_of
 from vitrail.jobs.stored import to_store
-from vitrail.learn.training.progress_bar import ProgressBar, clock
-from vitrail.learn.training.run_folder import CONFIG, read_results
+from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress, Row
 from vitrail.learn.training.world import World
 from vitrail.models.card import write_card
 from vitrail.models.catalogue import count_parameters
-from vitrail.models.folder import find, load
+from vitrail.models.folder import load
 from vitrail.tasks.caption import BEAMS, Caption, Captions
 
 
@@ -96,11 +96,9 @@ def finish(
     counts = {name: len(split) for name, split in data.splits.items()}
     height, width = model.image_size
     facts = {
-        "Model": f"{options.model if options.weights is None else options.weights}, {count_parameters(model):,} parameters",
-        "Pictures": f"{height}x{width}, " + ", ".join(f"{count:,} {name}" for name, count in counts.items()),
-        "Training": f"{progress.epoch} epochs in {clock(progress.elapsed)} on {options.device}; best: epoch {progress.best['epoch']:.0f}"
-        if progress.best
-        else "",
+        "Model": model_fact(options, model),
+        "Pictures": f"{height}x{width}, " + count_splits(data.splits),
+        "Training": training_fact(options, progress),
     }
     write_scores(
         folder,
@@ -155,7 +153,6 @@ def evaluate_captions(
     if bad.files:
         bar.say(describe_bad(bad))
     if folder is not None:
-        trained_in = None if trained is None else find(run).resolve().parent
         write_scores(
             folder,
             scored,
@@ -167,12 +164,8 @@ def evaluate_captions(
                 "Data": options.data or data.name,
                 "Split": f"{options.split}, {len(scored.found.captions):,} pictures",
             },
-            rows=[] if trained_in is None else read_results(trained_in),
             skipped=str(data.skipped),
-            configuration={} if trained is None else to_store(trained),
-            commands={"Score it again": f"vitrail eval {shlex.quote(run)}"}
-            if trained_in is None
-            else commands_for_run(Path(run)),
+            **past_of(run, trained, lambda _: commands_for_run(Path(run))),
         )
     bar.say(scored.interval)
     bar.say(f"signature {scored.found.signature}")
@@ -231,6 +224,5 @@ def commands_for_run(folder: Path) -> dict[str, str]:
         "Say what is in pictures": f"vitrail caption {run} PICTURE...",
         "See where it looks for each word": f"vitrail caption {run} PICTURE... --out DIR",
         "Score it again": f"vitrail eval {run}",
-        "Go on, if it was interrupted": f"vitrail train --out {run} --resume",
-        "Repeat it": f"vitrail train --config {shlex.quote(str(folder / CONFIG))}",
+        **later_commands(folder),
     }

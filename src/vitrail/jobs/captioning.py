@@ -1,25 +1,22 @@
 """Captions as a job: pictures with what people said of them, a tokenizer and a model for them, and options settled by both."""
 
-from dataclasses import fields, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from vitrail.data.augmentation import Augmentation
 from vitrail.data.bad_files import BAD_FILES, BadFiles, read_bad_files
-from vitrail.data.cache import Cache
 from vitrail.data.caption_batches import CaptionBatches
 from vitrail.data.captions import CaptionData
-from vitrail.data.loading import Loader
 from vitrail.data.transforms import measure, read_fitted
 from vitrail.jobs.caption_cleaning import open_clean_captions
 from vitrail.jobs.caption_scores import evaluate_captions, finish
 from vitrail.jobs.caption_settling import CAPTION_RECIPES, settle_captions
-from vitrail.jobs.classifying import note_bad
+from vitrail.jobs.classifying import picture_loaders
 from vitrail.jobs.cleaning import list_bad
+from vitrail.jobs.facts import count_splits
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import describe_length, find_rate, make_plan, real, set_checkpointing, whole
 from vitrail.jobs.settling import PARTS, size_of, spread
@@ -67,7 +64,7 @@ class Captioning:
 
     def describe(self, folder: Path, bar: ProgressBar) -> None:
         options, model = self.options, self.model
-        counts = ", ".join(f"{len(split):,} {name}" for name, split in self.data.splits.items())
+        counts = count_splits(self.data.splits)
         said = sum(map(len, self.data["train"].captions)) / len(self.data["train"])
         bar.say(f"{self.data.name}: pictures with captions ({said:.3g} a picture): {counts}")
         for note in (*self.data.notes, str(self.data.skipped)):
@@ -96,32 +93,13 @@ class Captioning:
 
     def make_loaders(self, world: World) -> tuple[CaptionBatches, CaptionBatches]:
         """Training pictures, shuffled, with a caption drawn for each; validation pictures with their first."""
-        options, preprocessing = self.options, self.model.preprocessing
-        shape, budget = (*preprocessing.size, preprocessing.channels), int(real(options.cache_gb) * 2**30)
-        numbers = {field.name: getattr(options, field.name) for field in fields(Augmentation)}
-        found = list[CaptionBatches]()
-        for name in ("train", "val"):
-            split, training = self.data[name], name == "train"
-            cache = None
-            if options.cache in ("memory", "disk"):
-                cache = Cache(len(split), shape, kind=options.cache, budget=budget)
-                budget -= cache.size
-            pictures = Loader(
-                split,
-                preprocessing,
-                batch=whole(options.batch),
-                shuffle=training,
-                how=Augmentation(**numbers) if training else None,
-                seed=options.seed,
-                workers=whole(options.workers),
-                cache=cache,
-                on_bad=partial(note_bad, self.bad, name),
-                rank=world.rank,
-                world=world.size,
-            )
-            longest = self.model.config.longest
-            found.append(CaptionBatches(pictures, split.captions, self.model.tokenizer, longest=longest, seed=options.seed))
-        return found[0], found[1]
+        tokenizer, longest, seed = self.model.tokenizer, self.model.config.longest, self.options.seed
+        pictures = picture_loaders(self.options, self.data, self.model.preprocessing, self.bad, world)
+        training, validation = (
+            CaptionBatches(loader, self.data[name].captions, tokenizer, longest=longest, seed=seed)
+            for name, loader in zip(("train", "val"), pictures, strict=True)
+        )
+        return training, validation
 
     def finish(self, folder: Path, progress: Progress, bar: ProgressBar, world: World) -> tuple[dict[str, float], Any]:
         return finish(folder, self.data, self.options, progress, bar, self.bad, world)

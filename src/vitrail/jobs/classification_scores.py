@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import shlex
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,18 +18,19 @@ from vitrail.errors import VitrailError
 from vitrail.files import write_whole
 from vitrail.jobs.cleaning import describe_bad, open_clean
 from vitrail.jobs.evaluate import METRICS, PREDICTIONS, REPORT, headline
+from vitrail.jobs.facts import count_splits, model_fact, training_fact
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.reporting import commands_for_run, write_page
-from vitrail.jobs.scored_data import make_folder, open_scored
+from vitrail.jobs.scored_data import make_folder, open_scored, past_of
 from vitrail.jobs.stored import to_store
-from vitrail.learn.training.progress_bar import ProgressBar, clock
-from vitrail.learn.training.run_folder import CONFIG, read_results
+from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.learn.training.run_folder import CONFIG
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
 from vitrail.models.card import write_card
 from vitrail.models.catalogue import count_parameters
-from vitrail.models.folder import find, load
+from vitrail.models.folder import load
 from vitrail.tasks.classify import Classify, Predictions
 
 
@@ -94,7 +94,6 @@ def evaluate_classifier(
     if bad.files:
         bar.say(describe_bad(bad))
     if folder is not None:
-        trained_in = None if trained is None else find(run).resolve().parent
         write_scores(
             folder,
             scored,
@@ -108,11 +107,7 @@ def evaluate_classifier(
                 "Data": options.data or data.name,
                 "Split": f"{options.split}, {len(scored.split):,} pictures",
             },
-            rows=[] if trained_in is None else read_results(trained_in),
-            configuration={} if trained is None else to_store(trained),
-            commands={"Score it again": f"vitrail eval {shlex.quote(run)}"}
-            if trained_in is None
-            else commands_for_run(Path(run), model, config=trained_in / CONFIG),
+            **past_of(run, trained, lambda folder: commands_for_run(Path(run), model, config=folder / CONFIG)),
         )
     bar.say(describe_interval(scored))
     return scored.metrics
@@ -176,11 +171,9 @@ def finish(
         return scored.metrics, model
     height, width = model.image_size
     facts = {
-        "Model": f"{options.model if options.weights is None else options.weights}, {count_parameters(model):,} parameters",
-        "Pictures": f"{height}x{width}, " + ", ".join(f"{len(split):,} {name}" for name, split in data.splits.items()),
-        "Training": f"{progress.epoch} epochs in {clock(progress.elapsed)} on {options.device}; best: epoch {progress.best['epoch']:.0f}"
-        if progress.best
-        else "",
+        "Model": model_fact(options, model),
+        "Pictures": f"{height}x{width}, " + count_splits(data.splits),
+        "Training": training_fact(options, progress),
     }
     write_scores(
         folder,

@@ -21,6 +21,7 @@ from vitrail.data.transforms import measure, read_fitted
 from vitrail.errors import VitrailError
 from vitrail.jobs.classification_scores import evaluate_classifier, finish
 from vitrail.jobs.cleaning import list_bad, open_clean
+from vitrail.jobs.facts import count_splits
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import describe_length, find_rate, make_plan, real, set_checkpointing, whole
 from vitrail.jobs.recipes import RECIPES, recipe_for
@@ -110,9 +111,27 @@ def make_task(options: TrainOptions, data: DataSet, model: Any, device: str, wor
 def make_loaders(
     options: TrainOptions, data: DataSet, preprocessing: Preprocessing, bad: BadFiles, world: World
 ) -> tuple[Loader, Loader]:
-    """Training pictures, shuffled and moved about, and validation pictures as they are; decoded ones are kept for next time."""
-    shape, budget = (*preprocessing.size, preprocessing.channels), int(real(options.cache_gb) * 2**30)
+    """Those of pictures with classes, which may be mixed, balanced and repeated."""
     mixing = Mixing(mixup=real(options.mixup), cutmix=real(options.cutmix))
+    return picture_loaders(
+        options,
+        data,
+        preprocessing,
+        bad,
+        world,
+        balanced=options.balance == "sampling",
+        mixing=mixing if mixing.mixup or mixing.cutmix else None,
+        classes=len(data.classes),
+        repeats=whole(options.repeats),
+    )
+
+
+def picture_loaders(
+    options: TrainOptions, data: Any, preprocessing: Preprocessing, bad: BadFiles, world: World, **of_training: Any
+) -> tuple[Loader, Loader]:
+    """Training pictures, shuffled and moved about, and validation pictures as they are; decoded ones are kept for next time.
+    `of_training` is what else the loader of the former is told."""
+    shape, budget = (*preprocessing.size, preprocessing.channels), int(real(options.cache_gb) * 2**30)
     numbers = {field.name: getattr(options, field.name) for field in fields(Augmentation)}
     found: list[Loader] = []
     for name in ("train", "val"):
@@ -127,17 +146,14 @@ def make_loaders(
                 preprocessing,
                 batch=whole(options.batch),
                 shuffle=training,
-                balanced=training and options.balance == "sampling",
                 how=Augmentation(**numbers) if training else None,
                 seed=options.seed,
                 workers=whole(options.workers),
                 cache=cache,
                 on_bad=partial(note_bad, bad, name),
-                mixing=mixing if training and (mixing.mixup or mixing.cutmix) else None,
-                classes=len(data.classes),
-                repeats=whole(options.repeats) if training else 1,
                 rank=world.rank,
                 world=world.size,
+                **(of_training if training else {}),
             )
         )
     return found[0], found[1]
@@ -195,7 +211,7 @@ def known_options(options: TrainOptions, config: Any, names: Sequence[str]) -> d
 
 
 def describe(bar: ProgressBar, data: DataSet, options: TrainOptions, model: Any, folder: Path) -> None:
-    counts = ", ".join(f"{len(split):,} {name}" for name, split in data.splits.items())
+    counts = count_splits(data.splits)
     height, width = model.image_size
     bar.say(f"{data.name}: {len(data.classes)} classes, {counts}")
     for note in data.notes:

@@ -25,14 +25,20 @@ def open_clean(
     `known` is what an earlier look has found: nothing is tried again, so that a run goes on with the data it began with.
     """
     data = find_data(source, image_size=image_size)
+    bad = try_pictures(data, limit=limit, bar=bar, known=known)
+    data = leave_out(data, bad.names("before"))
+    return divide_data(data, seed=seed) if divide else data, bad
+
+
+def try_pictures(data: DataSet, *, limit: float, bar: ProgressBar, known: Sequence[BadFile] | None) -> BadFiles:
+    """What of it cannot be read, or is `known` to be so; too many of them end the job."""
     bad = BadFiles(pictures=sum(map(len, data.splits.values())), limit=limit)
     if known is None:
         with bar.counting("reading every picture once") as progress:
             known = list(find_bad(data, workers=os.cpu_count() or 1, progress=progress))
     bad.files |= {file.name: file for file in known}
     bad.check()
-    data = leave_out(data, bad.names("before"))
-    return divide_data(data, seed=seed) if divide else data, bad
+    return bad
 
 
 def list_bad(bad: BadFiles, folder: Path, bar: ProgressBar) -> None:

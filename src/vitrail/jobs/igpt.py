@@ -23,6 +23,7 @@ from vitrail.jobs.classifying import make_loaders
 from vitrail.jobs.cleaning import describe_bad, list_bad, open_clean
 from vitrail.jobs.completing import complete_pictures
 from vitrail.jobs.evaluate import METRICS, REPORT, headline
+from vitrail.jobs.facts import count_splits, later_commands, model_fact, training_fact
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.pixel_settling import RECIPES, check_ours, load_trained, prepare_model, settle_pixels
@@ -31,8 +32,7 @@ from vitrail.jobs.scored_data import open_scored
 from vitrail.jobs.settling import size_of, spread
 from vitrail.jobs.stored import to_store
 from vitrail.learn.training.plan import Plan
-from vitrail.learn.training.progress_bar import ProgressBar, clock
-from vitrail.learn.training.run_folder import CONFIG
+from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
 from vitrail.models.card import write_card
@@ -84,7 +84,7 @@ class Pretraining:
 
     def describe(self, folder: Path, bar: ProgressBar) -> None:
         options, (height, width) = self.options, self.model.image_size
-        counts = ", ".join(f"{len(split):,} {name}" for name, split in self.data.splits.items())
+        counts = count_splits(self.data.splits)
         bar.say(f"{self.data.name}: {counts}; labels are not learned from")
         for note in self.data.notes:
             bar.say(f"  {note}")
@@ -144,7 +144,6 @@ class Pretraining:
 
         options, (height, width) = self.options, model.image_size
         run = shlex.quote(str(folder))
-        best = f"; best: epoch {progress.best['epoch']:.0f}" if progress.best else ""
         report = PixelReport(
             title=self.data.name,
             headline=headline("test", metrics),
@@ -153,11 +152,10 @@ class Pretraining:
                 "of guessing": f"{100 / model.vocabulary:.1f} %, {np.log2(model.vocabulary):.2f} bits",
             },
             facts={
-                "Model": f"{options.model if options.weights is None else options.weights}, {count_parameters(model):,} parameters",
-                "Pictures": f"{height}x{width}, "
-                + ", ".join(f"{len(split):,} {name}" for name, split in self.data.splits.items()),
+                "Model": model_fact(options, model),
+                "Pictures": f"{height}x{width}, " + count_splits(self.data.splits),
                 "Palette": f"{model.vocabulary} colors, {describe_error(self.palette_error)}",
-                "Training": f"{progress.epoch} epochs in {clock(progress.elapsed)} on {options.device}{best}",
+                "Training": training_fact(options, progress),
             },
             history=progress.rows,
             completions=show_some(model, self.data["val"], seed=options.seed) if model.config.causal else (),
@@ -165,8 +163,7 @@ class Pretraining:
             commands={
                 **({"Finish pictures": f"vitrail complete {run} PICTURE... --out DIR"} if model.config.causal else {}),
                 "Score it again": f"vitrail eval {run}",
-                "Go on, if it was interrupted": f"vitrail pretrain --out {run} --resume",
-                "Repeat it": f"vitrail pretrain --config {shlex.quote(str(folder / CONFIG))}",
+                **later_commands(folder, verb="pretrain"),
             },
             configuration=to_store(options),
         )

@@ -12,10 +12,12 @@ from vitrail.data.text.line_batches import LineBatches
 from vitrail.data.text.plain import LineData, open_lines
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
-from vitrail.jobs.evaluate import METRICS, REPORT, headline, same_source
+from vitrail.jobs.evaluate import METRICS, REPORT, headline
+from vitrail.jobs.facts import count_splits, later_commands, model_fact, training_fact
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import make_plan, real, whole
+from vitrail.jobs.scored_data import choose_source, make_folder
 from vitrail.jobs.stored import to_store
 from vitrail.jobs.text_settling import (
     describe_model,
@@ -28,8 +30,7 @@ from vitrail.jobs.text_settling import (
     settle_text,
 )
 from vitrail.learn.training.plan import Plan
-from vitrail.learn.training.progress_bar import ProgressBar, clock
-from vitrail.learn.training.run_folder import CONFIG
+from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
 from vitrail.models.card import write_card
@@ -71,7 +72,7 @@ class ModelingLanguage:
         return find_text_rate(self.options, self.model, task=make_task, batches=batches, folder=folder, bar=bar)
 
     def describe(self, folder: Path, bar: ProgressBar) -> None:
-        counts = ", ".join(f"{len(lines):,} {name}" for name, lines in self.data.splits.items())
+        counts = count_splits(self.data.splits)
         bar.say(f"{self.data.name}: lines of text: {counts}")
         for note in (*self.data.notes, str(self.data.skipped)):
             if note:
@@ -114,11 +115,9 @@ class ModelingLanguage:
             return found.metrics, model
         counts = {name: len(lines) for name, lines in self.data.splits.items()}
         facts = {
-            "Model": f"{options.model if options.weights is None else options.weights}, {count_parameters(model):,} parameters",
-            "Lines": ", ".join(f"{count:,} {name}" for name, count in counts.items()),
-            "Training": f"{progress.epoch} epochs in {clock(progress.elapsed)} on {options.device}; best: epoch {progress.best['epoch']:.0f}"
-            if progress.best
-            else "",
+            "Model": model_fact(options, model),
+            "Lines": count_splits(self.data.splits),
+            "Training": training_fact(options, progress),
         }
         write_report(folder / REPORT, found, "test", title=self.name, facts=facts, rows=progress.rows,
                      configuration=to_store(options), commands=commands_for_run(folder, causal=model.config.causal))  # fmt: skip
@@ -135,14 +134,8 @@ class ModelingLanguage:
         """Of a model on a split: its metrics and, with --out, a report."""
         if model.tokenizer is None:
             raise VitrailError(f"{run}: has no tokenizer: it cannot read text")
-        if trained is not None and (options.data is None or same_source(options.data, trained.data)):
-            source = trained.data
-            data = open_lines(source)  # divided as it was in training
-        elif options.data is not None:
-            source = options.data
-            data = open_lines(source, divide=False)
-        else:
-            raise VitrailError(f"{run}: a model folder does not say what it was trained on; give --data")
+        source, own = choose_source(run, trained, options)
+        data = open_lines(source, divide=own)
         found = score(
             model,
             data,
@@ -153,9 +146,8 @@ class ModelingLanguage:
             device=choose_device(options.device),
             batch=options.batch,
         )
-        if options.out is not None:
-            folder = Path(options.out).expanduser()
-            folder.mkdir(parents=True, exist_ok=True)
+        folder = make_folder(options)
+        if folder is not None:
             facts = {"Model": f"{run}, {count_parameters(model):,} parameters", "Data": f"{source}, {options.split}"}
             write_report(folder / REPORT, found, options.split, title=f"{data.name}: {options.split}", facts=facts,
                          commands={"Score it again": f"vitrail eval {shlex.quote(run)}"})  # fmt: skip
@@ -212,6 +204,5 @@ def commands_for_run(folder: Path, *, causal: bool) -> dict[str, str]:
         **({"Write on": f'vitrail complete {run} "THE BEGINNING"'} if causal else {}),
         "Score it again": f"vitrail eval {run}",
         "Score it on another text": f"vitrail eval {run} --data TEXT",
-        "Go on, if it was interrupted": f"vitrail train --out {run} --resume",
-        "Repeat it": f"vitrail train --config {shlex.quote(str(folder / CONFIG))}",
+        **later_commands(folder),
     }

@@ -13,6 +13,7 @@ from vitrail.data.dataset import DataSet, Split
 from vitrail.data.images import PictureError
 from vitrail.data.transforms import normalize, read_fitted, to_unit
 from vitrail.errors import VitrailError
+from vitrail.jobs.facts import later_commands
 from vitrail.learn.training.state import Row
 from vitrail.tasks.classify import Predictions
 
@@ -118,8 +119,7 @@ def commands_for_run(folder: Path, model: Any, *, config: Path) -> dict[str, str
         "See why it says so": f"vitrail explain {run} PICTURE... --out DIR",
         "Score it again": f"vitrail eval {run}",
         **({} if lines is None else {"See its attention, in Python": lines}),
-        "Go on, if it was interrupted": f"vitrail train --out {run} --resume",
-        "Repeat it": f"vitrail train --config {shlex.quote(str(config))}",
+        **later_commands(folder, config=config),
     }
 
 

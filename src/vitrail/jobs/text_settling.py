@@ -26,7 +26,7 @@ from vitrail.models.purpose import Purpose, purpose_of
 VOCABULARIES = {2_000: 500, 20_000: 2_000, 50_000: 4_000, 1_000_000: 8_000}  # sentences, at most -> pieces
 LARGEST_VOCABULARY = 32_000
 LONGEST = 256  # tokens of a sentence
-STEPS = 8  # an epoch has at least so many, where the text is long enough
+STEPS = 100  # an epoch has at least so many, where the text is long enough
 
 
 def load_trained(options: TrainOptions, *, purposes: Sequence[Purpose]) -> Any:
@@ -93,7 +93,8 @@ def settle_text(
 
 
 def settle_batch(options: TrainOptions, tokenizer: BytePairs, texts: Sequence[str]) -> TrainOptions:
-    """`batch_tokens` too: the recipe's, but at least eight steps an epoch, and room for one sentence. `texts` are learned from."""
+    """`batch_tokens` too: the recipe's, or less where an epoch would have fewer than a hundred steps, with room for one sentence.
+    `texts` are learned from."""
     if options.batch_tokens != "auto":
         return options
     some = [len(tokenizer.encode(texts[number])) + 1 for number in spread(len(texts), 1000)]

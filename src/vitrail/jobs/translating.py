@@ -7,6 +7,7 @@ from typing import Any
 from vitrail.byte_pairs import BytePairs
 from vitrail.data.text.batching import PairBatches
 from vitrail.data.text.parallel import ParallelData, open_parallel
+from vitrail.jobs.facts import count_splits
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import make_plan, real, whole
 from vitrail.jobs.text_settling import (
@@ -61,7 +62,7 @@ class Translating:
         return find_text_rate(self.options, self.model, task=make_task, batches=batches, folder=folder, bar=bar)
 
     def describe(self, folder: Path, bar: ProgressBar) -> None:
-        counts = ", ".join(f"{len(pairs):,} {name}" for name, pairs in self.data.splits.items())
+        counts = count_splits(self.data.splits)
         bar.say(f"{self.data.name}: {self.data.source} to {self.data.target}, pairs of sentences: {counts}")
         for note in (*self.data.notes, str(self.data.skipped)):
             if note:

@@ -15,17 +15,18 @@ from vitrail.data.text.batching import PairBatches
 from vitrail.data.text.parallel import ParallelData, open_parallel
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
-from vitrail.jobs.evaluate import METRICS, PREDICTIONS, REPORT, headline, same_source
+from vitrail.jobs.evaluate import METRICS, PREDICTIONS, REPORT, headline
+from vitrail.jobs.facts import count_splits, later_commands, model_fact, training_fact
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
+from vitrail.jobs.scored_data import choose_source, make_folder, past_of
 from vitrail.jobs.stored import to_store
-from vitrail.learn.training.progress_bar import ProgressBar, clock
-from vitrail.learn.training.run_folder import CONFIG, read_results
+from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress, Row
 from vitrail.learn.training.world import World
 from vitrail.models.card import write_card
 from vitrail.models.catalogue import count_parameters
-from vitrail.models.folder import find, load
+from vitrail.models.folder import load
 from vitrail.tasks.translate import BEAMS, SENTENCES, Translate, Translations
 
 HYPOTHESES = "hypotheses.txt"
@@ -57,11 +58,9 @@ def finish(
         return found.metrics, model
     counts = {name: len(pairs) for name, pairs in data.splits.items()}
     facts = {
-        "Model": f"{options.model if options.weights is None else options.weights}, {count_parameters(model):,} parameters",
-        "Sentences": f"{data.source} to {data.target}, " + ", ".join(f"{count:,} {name}" for name, count in counts.items()),
-        "Training": f"{progress.epoch} epochs in {clock(progress.elapsed)} on {options.device}; best: epoch {progress.best['epoch']:.0f}"
-        if progress.best
-        else "",
+        "Model": model_fact(options, model),
+        "Sentences": f"{data.source} to {data.target}, " + count_splits(data.splits),
+        "Training": training_fact(options, progress),
     }
     write_scores(
         folder,
@@ -101,18 +100,12 @@ def evaluate_translation(
     if model.tokenizer is None:
         raise VitrailError(f"{run}: has no tokenizer: it cannot read text")
     source, target = (None, None) if trained is None else (trained.source, trained.target)
-    if trained is not None and (options.data is None or same_source(options.data, trained.data)):
-        data = open_parallel(trained.data, source, target, seed=trained.seed)  # divided as it was in training
-    elif options.data is not None:
-        data = open_parallel(options.data, source, target, divide=False)
-    else:
-        raise VitrailError(f"{run}: a model folder does not say what it was trained on; give --data")
+    place, own = choose_source(run, trained, options)
+    data = open_parallel(place, source, target, seed=trained.seed if trained is not None and own else 0, divide=own)
     beams = options.beams if options.beams is not None else BEAMS if trained is None else trained.beams
     found, skipped = score(model, data, options.split, beams=beams, batch=options.batch, device=choose_device(options.device))
-    if options.out is not None:
-        folder = Path(options.out).expanduser()
-        folder.mkdir(parents=True, exist_ok=True)
-        trained_in = None if trained is None else find(run).resolve().parent
+    folder = make_folder(options)
+    if folder is not None:
         write_scores(
             folder,
             found,
@@ -124,12 +117,8 @@ def evaluate_translation(
                 "Data": f"{options.data or data.name}, {data.source} to {data.target}",
                 "Split": f"{options.split}, {len(found.sources):,} sentences",
             },
-            rows=[] if trained_in is None else read_results(trained_in),
             skipped=skipped,
-            configuration={} if trained is None else to_store(trained),
-            commands={"Score it again": f"vitrail eval {shlex.quote(run)}"}
-            if trained_in is None
-            else commands_for_run(Path(run)),
+            **past_of(run, trained, lambda _: commands_for_run(Path(run))),
         )
     for line in (skipped, describe_interval(found), f"signature {found.signature}"):
         if line:
@@ -197,6 +186,5 @@ def commands_for_run(folder: Path) -> dict[str, str]:
         "Translate": f'vitrail translate {run} "SENTENCE"',
         "Translate a file": f"vitrail translate {run} < SOURCE.txt > TARGET.txt",
         "Score it again": f"vitrail eval {run}",
-        "Go on, if it was interrupted": f"vitrail train --out {run} --resume",
-        "Repeat it": f"vitrail train --config {shlex.quote(str(folder / CONFIG))}",
+        **later_commands(folder),
     }

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from vitrail.errors import check_choice
 from vitrail.models import vit
 from vitrail.models.memory_writer import MemoryWriter
-from vitrail.models.parts import Where, build_position
+from vitrail.models.parts import Where, position_of
 from vitrail.models.transformer import decoder_block, last_norm
 from vitrail.models.transformer import settle as settle_words
 from vitrail.nn.attention.multi_head import MultiHeadAttention
@@ -149,15 +149,7 @@ def build_captioner(config: CaptionerConfig) -> Captioner:
         encoder=encoder,
         bridge=bridge,
         words=words,
-        position=build_position(
-            config.position,
-            width=config.width,
-            heads=config.heads,
-            depth=config.decoder_depth,
-            grid=(config.longest,),
-            where=config.position_where,
-            causal=True,
-        ),
+        position=position_of(config, grid=(config.longest,), depth=config.decoder_depth, causal=True),
         decoder=decoder,
         head=head,
         config=config,

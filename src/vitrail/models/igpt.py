@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.features import tokens_behind
-from vitrail.models.parts import Where, build_position
+from vitrail.models.parts import Where, position_of
 from vitrail.models.transformer import attention_layer
 from vitrail.models.transformer import settle as settle_words
 from vitrail.models.word_model import LONGEST, WordModel
@@ -172,15 +172,7 @@ def build_igpt(config: IGPTConfig) -> ImageGPT:
     ]
     model = ImageGPT(
         colors=nn.Embedding(config.colors + 1, config.width),
-        position=build_position(
-            config.position,
-            width=config.width,
-            heads=config.heads,
-            depth=config.depth,
-            grid=config.image_size,
-            where=config.position_where,
-            causal=config.causal,
-        ),
+        position=position_of(config, grid=config.image_size, causal=config.causal),
         encoder=PlainEncoder(
             blocks,
             norm=build_norm(config.norm_kind, config.width, eps=config.eps) if config.norm == "pre" else None,

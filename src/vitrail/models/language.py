@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from vitrail.errors import VitrailError
-from vitrail.models.parts import Where, build_position
+from vitrail.models.parts import Where, position_of
 from vitrail.models.transformer import encoder_block, last_norm, settle
 from vitrail.models.word_model import WordModel
 from vitrail.nn.attention.cache import Cache
@@ -90,15 +90,7 @@ def build_language(config: LanguageConfig) -> LanguageModel:
     blocks = [encoder_block(config) for _ in range(config.depth)]
     model = LanguageModel(
         words=words,
-        position=build_position(
-            config.position,
-            width=config.width,
-            heads=config.heads,
-            depth=config.depth,
-            grid=grid,
-            where=config.position_where,
-            causal=config.causal,
-        ),
+        position=position_of(config, grid=grid, causal=config.causal),
         encoder=PlainEncoder(blocks, norm=last_norm(config), causal=config.causal),
         head=WordHead(config.width, config.vocabulary, tied=words.table if config.tied else None),
         config=config,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from vitrail.errors import VitrailError, check_choice
 from vitrail.nn.attention.kernel import Kernel
@@ -121,6 +121,20 @@ def build_position(
     if where != "layers_apart" or not list(first.parameters()):  # without parameters there is nothing to keep apart
         return first
     return LayersApart([first, *(in_place(POSITIONS[name].build(setting), where, depth) for _ in range(depth - 1))])
+
+
+def position_of(config: Any, *, grid: Grid, depth: int | None = None, prefix: int = 0, causal: bool = False) -> Position:
+    """The position that a model's config names, for tokens on `grid` and, unless said otherwise, as many layers as it has."""
+    return build_position(
+        config.position,
+        width=config.width,
+        heads=config.heads,
+        depth=config.depth if depth is None else depth,
+        grid=grid,
+        prefix=prefix,
+        where=config.position_where,
+        causal=causal,
+    )
 
 
 def in_place(position: Position, where: Where, depth: int) -> Position:

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitrail.models.memory_writer import MemoryWriter
-from vitrail.models.parts import Where, build_kernel, build_position, position_name, position_where
+from vitrail.models.parts import Where, build_kernel, position_name, position_of, position_where
 from vitrail.models.word_model import check_word_config
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.decoder_block import DecoderBlock
@@ -94,23 +94,8 @@ def build_transformer(config: TransformerConfig) -> Transformer:
     model = Transformer(
         words=words,
         target_words=target_words,
-        position=build_position(
-            config.position,
-            width=config.width,
-            heads=config.heads,
-            depth=config.depth,
-            grid=grid,
-            where=config.position_where,
-        ),
-        decoder_position=build_position(
-            config.position,
-            width=config.width,
-            heads=config.heads,
-            depth=config.decoder_depth,
-            grid=grid,
-            where=config.position_where,
-            causal=config.causal,
-        ),
+        position=position_of(config, grid=grid),
+        decoder_position=position_of(config, grid=grid, depth=config.decoder_depth, causal=config.causal),
         encoder=PlainEncoder([encoder_block(config) for _ in range(config.depth)], norm=last_norm(config)),
         decoder=PlainDecoder(
             [decoder_block(config) for _ in range(config.decoder_depth)], norm=last_norm(config), causal=config.causal

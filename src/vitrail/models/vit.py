@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS, Classifier, check_classifier_config
 from vitrail.models.features import tokens_behind
-from vitrail.models.parts import Where, build_kernel, build_position, position_name, position_where
+from vitrail.models.parts import Where, build_kernel, position_name, position_of, position_where
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
 from vitrail.nn.blocks.feed_forward import Activation, FeedForward
@@ -152,15 +152,7 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
     model = VisionTransformer(
         tokenizer=tokenizer,
         prefix=PrefixTokens(config.width, count=config.prefix) if config.prefix else None,
-        position=build_position(
-            config.position,
-            width=config.width,
-            heads=config.heads,
-            depth=config.depth,
-            grid=grid,
-            prefix=config.prefix if config.prefix_rows else 0,
-            where=config.position_where,
-        ),
+        position=position_of(config, grid=grid, prefix=config.prefix if config.prefix_rows else 0),
         dropping=TokenDropping(config.token_keep),
         encoder=PlainEncoder(blocks, norm=nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" else None),
         head=ClassificationHead(config.width, classes=config.num_classes, pool=config.pool, hidden=config.head_hidden),

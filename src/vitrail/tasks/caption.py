@@ -18,6 +18,7 @@ from vitrail.data.caption_batches import CaptionBatch
 from vitrail.learn.metrics.bleu import Bleu, corpus_bleu
 from vitrail.learn.metrics.bootstrap import bootstrap_interval
 from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
+from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.decoding import beam_search, greedy
 from vitrail.tasks.words import AskedWords, asked_places, refuse_shards
@@ -109,7 +110,7 @@ class Caption:
     @cached_property
     def train_forward(self) -> Callable[..., Tensor]:
         """With several processes, the model whose backward pass averages their gradients."""
-        return self.world.wrap(self.forward) if isinstance(self.forward, nn.Module) else self.forward
+        return for_training(self.forward, self.model, self.world)
 
     def loss(self, batch: CaptionBatch) -> Float[Tensor, ""]:
         """The mean over words. A model that draws something at random asks for each caption's loss, and adds a term of value 0

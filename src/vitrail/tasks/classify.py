@@ -21,7 +21,7 @@ from vitrail.learn.metrics.confusion import class_scores
 from vitrail.learn.metrics.multilabel import Ranking, exact_match, label_f1, map_error, mean_of_known
 from vitrail.learn.objectives.binary_cross_entropy import binary_cross_entropy
 from vitrail.learn.objectives.cross_entropy import cross_entropy
-from vitrail.learn.training.sharding import even_out, is_sharded
+from vitrail.learn.training.sharding import even_out, for_training, is_sharded
 from vitrail.learn.training.world import World
 
 RESAMPLES_OF_RANKINGS = 400  # 6 ms each for 10,000 pictures of 100 classes
@@ -138,9 +138,7 @@ class Classify:
     @cached_property
     def train_forward(self) -> Callable[[Tensor], Tensor]:
         """With several processes, the model whose backward pass averages their gradients; one that is sharded does so itself."""
-        if is_sharded(self.model):
-            return self.forward
-        return self.world.wrap(self.forward) if isinstance(self.forward, nn.Module) else self.forward
+        return for_training(self.forward, self.model, self.world)
 
     def loss(self, batch: Batch) -> Tensor:
         """The objective. A model that draws something at random asks for each picture's loss, and adds a term of value 0

@@ -13,13 +13,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitrail.data.loading import Batch
 from vitrail.data.palette import Palette
 from vitrail.data.randomness import uniforms
 from vitrail.data.transforms import to_bytes
-from vitrail.learn.training.sharding import even_out, is_sharded
+from vitrail.learn.training.sharding import even_out, for_training, is_sharded
 from vitrail.learn.training.world import World
 from vitrail.models.igpt import ImageGPT
 
@@ -73,9 +73,7 @@ class PixelModeling:
     @cached_property
     def train_forward(self) -> Callable[..., Tensor]:
         """With several processes, the model whose backward pass averages their gradients; one that is sharded does so itself."""
-        if is_sharded(self.model):
-            return self.forward
-        return self.world.wrap(self.forward) if isinstance(self.forward, nn.Module) else self.forward
+        return for_training(self.forward, self.model, self.world)
 
     def encode(self, images: Float[Tensor, "b ch h w"]) -> Int[Tensor, "b n"]:
         """Pictures as the model's input has them, as colors of its palette."""

@@ -17,6 +17,7 @@ from vitrail.data.text.line_batches import LineBatch
 from vitrail.errors import VitrailError
 from vitrail.learn.metrics.perplexity import bits_per_byte, perplexity
 from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
+from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.tasks.words import AskedWords, asked_places, refuse_shards
 
@@ -78,7 +79,7 @@ class LanguageModeling:
     @cached_property
     def train_forward(self) -> Callable[..., Tensor]:
         """With several processes, the model whose backward pass averages their gradients."""
-        return self.world.wrap(self.forward) if isinstance(self.forward, nn.Module) else self.forward
+        return for_training(self.forward, self.model, self.world)
 
     def loss(self, batch: LineBatch) -> Float[Tensor, ""]:
         """Mean over the words that are asked for of -log p(word | what the model sees)."""

@@ -18,6 +18,7 @@ from vitrail.learn.metrics.bleu import Bleu, LengthGroup, bleu_by_length, corpus
 from vitrail.learn.metrics.perplexity import perplexity
 from vitrail.learn.objectives.mask_predict_loss import draw_numbers, together
 from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
+from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.decoding import beam_search, greedy
 from vitrail.models.decoding.mask_predict import mask_predict
@@ -112,7 +113,7 @@ class Translate:
     @cached_property
     def train_forward(self) -> Callable[..., Any]:
         """With several processes, the model whose backward pass averages their gradients."""
-        return self.world.wrap(self.forward) if isinstance(self.forward, nn.Module) else self.forward
+        return for_training(self.forward, self.model, self.world)
 
     def loss(self, batch: PairBatch) -> Float[Tensor, ""]:
         """Mean over the real words of -log p(word | source, words before it), smoothed."""

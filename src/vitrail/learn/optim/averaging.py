@@ -35,14 +35,15 @@ class Average:
         self._live = model.state_dict()  # shares its memory with the model
         self._shadow = {name: tensor.clone() for name, tensor in self._live.items()}
         pairs = [(local(self._shadow[name]), local(tensor)) for name, tensor in self._live.items()]
-        self._averaged = [pair for pair in pairs if pair[0].is_floating_point()]
+        self._averages = [shadow for shadow, _ in pairs if shadow.is_floating_point()]
+        self._averaged = [live for _, live in pairs if live.is_floating_point()]
         self._copied = [pair for pair in pairs if not pair[0].is_floating_point()]
 
     @torch.no_grad()
     def update(self) -> None:
         """Take in the weights as they are now."""
         decay = warm_decay(self.decay, self.updates) if self.warmup else self.decay
-        torch._foreach_lerp_([shadow for shadow, _ in self._averaged], [live for _, live in self._averaged], 1.0 - decay)
+        torch._foreach_lerp_(self._averages, self._averaged, 1.0 - decay)
         for shadow, live in self._copied:
             shadow.copy_(live)
         self.updates += 1

@@ -5,7 +5,7 @@ computes, forward and backward; then each process keeps its own rows again. Ever
 changes the rows that are here (`local`) or asks all processes for the rest (`whole`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain, repeat
 from typing import Any
@@ -35,6 +35,12 @@ def shard(model: nn.Module, world: World) -> None:
 def is_sharded(model: nn.Module) -> bool:
     """Asked by a method of torch's FSDPModule, so that nothing of torch.distributed is loaded where nothing is divided."""
     return hasattr(model, "set_requires_gradient_sync")
+
+
+def for_training(forward: Callable[..., Any], model: nn.Module, world: World) -> Callable[..., Any]:
+    """`forward`, which is `model` or made of it, so that its backward pass averages the gradients of several processes; a model that is
+    divided does so itself, and what is compiled to a function is left as it is."""
+    return world.wrap(forward) if isinstance(forward, nn.Module) and not is_sharded(model) else forward
 
 
 def is_divided(tensor: Tensor) -> bool:
