@@ -26,7 +26,7 @@ from vitrail.models import (
 from vitrail.models.features import FeatureMaps
 from vitrail.records import from_record, to_record
 
-Takes = Literal["pictures", "text", "captions", "pixels"]  # captions: pictures and words
+Takes = Literal["pictures", "text", "captions", "pixels", "restoration", "k-space"]  # captions: pictures and words
 
 
 class Architecture(NamedTuple):
