@@ -51,7 +51,9 @@ def by_model(done: Mapping[tuple[str, int], float]) -> dict[str, list[float]]:
     return found
 
 
-def keep(folder: Path, model: str, seed: int, truth: Sequence[int], predicted: Sequence[int], **facts: Any) -> float:
+def keep(
+    folder: Path, model: str, seed: int, truth: Sequence[int | str], predicted: Sequence[int | str], **facts: Any
+) -> float:
     """Predictions and a row of the table; the accuracy in percent."""
     accuracy = 100 * sum(t == p for t, p in zip(truth, predicted, strict=True)) / len(truth)
     name = f"predictions-{model.replace(' ', '-')}-seed{seed}.csv"

@@ -1,9 +1,11 @@
 """The training loop: one visible loop for every task."""
 
+import contextlib
+import gc
 import math
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
 
@@ -76,7 +78,7 @@ def fit(
         world.wait()
         clock.saved = time.perf_counter()
 
-    with Interruption() as interruption, bar:
+    with Interruption() as interruption, bar, _frozen():
         found = restore()
         clock = _Stopwatch(progress)
         if not found:
@@ -130,6 +132,16 @@ def fit(
             keep()
             raise
     return progress
+
+
+@contextlib.contextmanager
+def _frozen() -> Iterator[None]:
+    """Inside, Python's garbage collector passes over what exists now: looking through all of torch's objects takes 0.1 s each time."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def _count(progress: Progress, taken: Taken, bar: ProgressBar) -> None:
