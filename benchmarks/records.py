@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,9 @@ def keep(
     """Predictions and a row of the table; the accuracy in percent."""
     accuracy = 100 * sum(t == p for t, p in zip(truth, predicted, strict=True)) / len(truth)
     name = f"predictions-{model.replace(' ', '-')}-seed{seed}.csv"
-    text = "\n".join(["truth,predicted", *(f"{t},{p}" for t, p in zip(truth, predicted, strict=True))]) + "\n"
+    table = io.StringIO()
+    csv.writer(table, lineterminator="\n").writerows([("truth", "predicted"), *zip(truth, predicted, strict=True)])
+    text = table.getvalue()
     if len(truth) > MANY:
         name += ".gz"
         (folder / name).write_bytes(gzip.compress(text.encode(), mtime=0))
