@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Complex, Complex64
+from jaxtyping import Complex, Complex64, Float32
 from torch import Tensor
 
 from vitrail.data.mri.masks import center_lines
@@ -45,6 +45,14 @@ def estimate_maps(
         maps = _smooth(block, (h, w))
     size = root_sum_of_squares(maps).clamp(min=1e-12)
     return (_turn(maps / size, block)).numpy().astype(np.complex64)
+
+
+def normalize_maps(
+    maps: Complex64[np.ndarray, "c h w"],
+) -> tuple[Complex64[np.ndarray, "c h w"], Float32[np.ndarray, "h w"]]:
+    """(S / size, size) with size² = sum_i |S_i|²; where the maps are 0 they stay so."""
+    size = np.sqrt((np.abs(maps) ** 2).sum(axis=0))
+    return maps / np.where(size > 0, size, np.float32(1)), size
 
 
 def _smooth(block: Complex[Tensor, "c r q"], size: tuple[int, int]) -> Complex[Tensor, "c h w"]:
