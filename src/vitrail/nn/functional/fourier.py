@@ -65,7 +65,7 @@ def keep_measured(
     measured: c / R equations for each unknown, which noise and the error of the maps contradict. (The picture that fits them
     best, `solve_sense`, takes all of the noise along.) So both come back: the k-space, and its combination
     sum_i conj(S_i) F^H k_i, which is x + A^H (y - A x) where sum |S_i|² = 1: the step of unrolled networks
-    [Hammernik+ 2018]. Of one coil with |S| = 1 the picture keeps the lines as well  [Schlemper+ 2018, eq. 7].
+    [Hammernik+ 2018]. Of one coil with |S| = 1 the picture keeps the lines as well  [Schlemper+ 2018].
     """
     filled = torch.where(mask[:, None], kspace, sense_forward(image, maps))
     return Kept(sense_adjoint(filled, maps), filled)
