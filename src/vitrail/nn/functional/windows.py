@@ -49,13 +49,12 @@ def shift_cells(x: Shaped[Tensor, "b h w d"], shift: Size) -> Shaped[Tensor, "b 
 
 
 def fit_windows(grid: Size, window: Size, shift: Size) -> Windows:
-    """Along an axis on which the grid is not larger than the window, the window is the grid and there is no shift.
+    """Along an axis on which the grid is smaller than the window, the window is the grid; where one window spans an axis, there is no shift.
 
-    By axis, as timm has it; the same as transformers' rule where both axes are larger, or neither is.
+    No shift along either axis, as in the authors' code and transformers; timm decides by axis, and keeps the other one's.
     """
-    inside = [min(pair) for pair in zip(grid, window, strict=True)]
-    moved = [0 if side <= size else step for side, size, step in zip(grid, window, shift, strict=True)]
-    return Windows(grid, (inside[0], inside[1]), (moved[0], moved[1]))
+    spanned = grid[0] <= window[0] or grid[1] <= window[1]
+    return Windows(grid, (min(grid[0], window[0]), min(grid[1], window[1])), (0, 0) if spanned else shift)
 
 
 def cut_windows(x: Shaped[Tensor, "b h w d"], windows: Windows) -> Shaped[Tensor, "bw n d"]:
@@ -71,7 +70,6 @@ def join_windows(x: Shaped[Tensor, "bw n d"], windows: Windows) -> Shaped[Tensor
     return joined[:, : windows.grid[0], : windows.grid[1]]
 
 
-@lru_cache(maxsize=32)
 def seam_mask(grid: Size, window: Size, shift: Size, device: torch.device | None = None) -> Bool[Tensor, "windows n n"] | None:
     """True where two cells of a shifted window may look at each other: they were neighbors before the shift, too.
 
