@@ -13,6 +13,7 @@ from torch import Tensor
 from vitrail.explain.layer_inputs import layer_inputs
 from vitrail.explain.record import choose
 from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.nn.attention.windowed import WindowedAttention
 from vitrail.nn.positions.absolute_qk import AbsoluteQK
 from vitrail.nn.positions.added import AddedPosition
 from vitrail.nn.positions.alibi import Alibi
@@ -57,6 +58,8 @@ def position_similarity(
       query of length 1 that points to the row of its own place: what depends on the query has no map without one.
     """
     scheme = getattr(model, "position", None)
+    if any(isinstance(module, WindowedAttention) for module in model.modules()):
+        return "The positions of this model are offsets within a window, so there are no two places of the picture to compare."
     if scheme is None:
         return f"The model ({getattr(model, 'architecture', type(model).__name__)}) has no position on a grid of two axes."
     grid = tuple(model.tokenizer.grid(model.image_size))

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Literal
 
 import torch
-import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -82,10 +81,9 @@ class Swin(Classifier):
         return 1  # pads by itself
 
     def embed(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
-        """Pictures to tokens: what the first block reads. Zeros below and to the right make the sides whole patches."""
+        """Pictures to tokens: what the first block reads."""
         self.check_images(images)
-        down, right = (-side % self.config.patch for side in images.shape[2:])
-        tokens = self.tokenizer(F.pad(images, (0, right, 0, down)) if down or right else images)
+        tokens = self.tokenizer(images)
         return tokens._replace(x=self.stem_norm(tokens.x))
 
     def forward_features(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
@@ -134,7 +132,7 @@ def build_swin(config: SwinConfig) -> Swin:
         ]
     last = config.width << (len(config.depths) - 1)
     model = Swin(
-        tokenizer=PatchTokenizer(config.in_channels, config.width, patch=(config.patch, config.patch)),
+        tokenizer=PatchTokenizer(config.in_channels, config.width, patch=(config.patch, config.patch), pad=True),
         stem_norm=nn.LayerNorm(config.width, eps=config.eps),
         encoder=HierarchicalEncoder(blocks, mergings=mergings, norm=nn.LayerNorm(last, eps=config.eps)),
         head=ClassificationHead(last, classes=config.num_classes, pool="mean"),

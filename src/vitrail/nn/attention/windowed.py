@@ -38,10 +38,7 @@ class WindowedAttention(nn.Module):
             raise VitrailError(f"a window's sides are at least 1 and its shift is smaller than it; got {window} and {shift}")
         self.attention, self.position = attention, position
         self.window, self.shift = window, shift
-        self.prepared: tuple[object, Any] = (
-            None,
-            None,
-        )  # what the position prepared for the last kind of windows, and for which
+        self.kept: tuple[object, Any] = (None, None)  # what the position prepared last, and for which windows
 
     def forward(self, x: Float[Tensor, "b n d"], scope: Scope = OPEN) -> Float[Tensor, "b n d"]:
         places = scope.queries

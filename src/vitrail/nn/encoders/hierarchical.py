@@ -34,12 +34,11 @@ class HierarchicalEncoder(nn.Module):
     def stages(self) -> int:
         return len(self.mergings) + 1
 
-    def grids(self, grid: Grid) -> list[Grid]:
-        """The grid of each stage, of the first one's."""
-        found = [grid]
+    def grid(self, grid: Grid) -> Grid:
+        """The last stage's grid, of the first one's."""
         for merging in self.mergings.values():
-            found.append(merging.grid(found[-1]))
-        return found
+            grid = merging.grid(grid)
+        return grid
 
     def forward(self, tokens: Tokens) -> Tokens:
         return self.walk(tokens)[0]
