@@ -17,6 +17,7 @@ from vitrail.nn.attention.windowed import WindowedAttention
 from vitrail.nn.positions.absolute_qk import AbsoluteQK
 from vitrail.nn.positions.added import AddedPosition
 from vitrail.nn.positions.alibi import Alibi
+from vitrail.nn.positions.continuous_bias import ContinuousBias
 from vitrail.nn.positions.every_layer import EveryLayer, LayersApart
 from vitrail.nn.positions.position import Position
 from vitrail.nn.positions.relative import RelativeProjected, RelativeRows, RelativeShaw
@@ -73,7 +74,7 @@ def position_similarity(
             return _compare_rows(position if isinstance(position, AddedPosition) else position.added, grid, device, position)
         if isinstance(position, Rotary):
             return _turn_constants(position, grid, device)
-        if isinstance(position, (Alibi, RelativeTable)):
+        if isinstance(position, (Alibi, RelativeTable, ContinuousBias)):
             return _show_bias(position, grid, model.encoder.blocks[layer].attention, head, device)
         if isinstance(position, RelativeRows):
             return _ask_rows(position, grid, model, layer, head, images)
@@ -100,7 +101,7 @@ def _turn_constants(position: Rotary, grid: Grid, device: torch.device) -> Simil
 
 
 def _show_bias(
-    position: Alibi | RelativeTable, grid: Grid, attention: MultiHeadAttention, head: int | None, device: torch.device
+    position: Alibi | RelativeTable | ContinuousBias, grid: Grid, attention: MultiHeadAttention, head: int | None, device: torch.device
 ) -> Similarity:
     places = Places(grid)
     scope = Scope(queries=places, keys=places, position=position, prepared=position.prepare(places, places, device))
