@@ -19,7 +19,16 @@ def test_export_with_a_free_batch(position):
     assert_close(program.module()(images), model(images))
 
 
-ONE_OF_A_KIND = ["absolute_qk", "relative_shaw", "relative_projected_1d", "relative_table", "continuous_bias", "rotary", "alibi", "conditional"]
+ONE_OF_A_KIND = [
+    "absolute_qk",
+    "relative_shaw",
+    "relative_projected_1d",
+    "relative_table",
+    "continuous_bias",
+    "rotary",
+    "alibi",
+    "conditional",
+]
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,11 @@ def _turn_constants(position: Rotary, grid: Grid, device: torch.device) -> Simil
 
 
 def _show_bias(
-    position: Alibi | RelativeTable | ContinuousBias, grid: Grid, attention: MultiHeadAttention, head: int | None, device: torch.device
+    position: Alibi | RelativeTable | ContinuousBias,
+    grid: Grid,
+    attention: MultiHeadAttention,
+    head: int | None,
+    device: torch.device,
 ) -> Similarity:
     places = Places(grid)
     scope = Scope(queries=places, keys=places, position=position, prepared=position.prepare(places, places, device))

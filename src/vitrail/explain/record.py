@@ -28,7 +28,9 @@ class Kept(NamedTuple):
     query_count: int
     query_places: Places | None = None
     key_places: Places | None = None
-    windows: Windows | None = None  # the layer attends within windows: the batch is windows, and places are those of the whole picture
+    windows: Windows | None = (
+        None  # the layer attends within windows: the batch is windows, and places are those of the whole picture
+    )
 
     def head(self, number: int) -> int:
         """Where the head `number` (negative: from the end) is among those that were kept."""

@@ -30,7 +30,9 @@ class Steps:
     query: Float[Tensor, "d"]  # 1
     keys: Float[Tensor, "m d"]  # 2
     scores: Float[Tensor, "m"]  # 3: q·k
-    scaled: Float[Tensor, "m"]  # 4: q·k / sqrt(d), plus the bias of the position where it has one; the product itself of a cosine
+    scaled: Float[
+        Tensor, "m"
+    ]  # 4: q·k / sqrt(d), plus the bias of the position where it has one; the product itself of a cosine
     weights: Float[Tensor, "m"]  # 5: sum to 1
     values: Float[Tensor, "m e"]
     output: Float[Tensor, "e"]  # 6: before the layer's last projection
@@ -85,7 +87,9 @@ def six_steps(
     with torch.no_grad():
         every = kernel.weights(inputs.q, inputs.k, scope)  # 1 h n m
         weights, bias = every[0, head, number], _bias(inputs, head, number)
-        if not isinstance(kernel, (SoftmaxKernel, CosineKernel)):  # one that looks at some of the keys: the others have no share at all
+        if not isinstance(
+            kernel, (SoftmaxKernel, CosineKernel)
+        ):  # one that looks at some of the keys: the others have no share at all
             bias = (torch.zeros_like(weights) if bias is None else bias).masked_fill(weights == 0, -torch.inf)
         asking, asked = kernel.turn(inputs.q, inputs.k) if isinstance(kernel, CosineKernel) else (inputs.q, inputs.k)
         q, k, v = asking[0, head, number], asked[0, head], inputs.v[0, head]
@@ -125,9 +129,7 @@ def in_window(inputs: LayerInputs, windows: Windows, query: tuple[int, int] | No
     scope, one = inputs.scope, slice(window, window + 1)
     places = Places(whole, index=cells[None])
     scope = scope._replace(queries=places, keys=places, mask=None if scope.mask is None else scope.mask[one])
-    return replace(
-        inputs, q=inputs.q[one], k=inputs.k[one], v=inputs.v[one], out=inputs.out[one], scope=scope
-    ), place
+    return replace(inputs, q=inputs.q[one], k=inputs.k[one], v=inputs.v[one], out=inputs.out[one], scope=scope), place
 
 
 def steps_table(steps: Steps, count: int = 10) -> list[Row]:

@@ -205,9 +205,7 @@ SIZES = MappingProxyType(
 )
 
 
-def second(
-    config: SwinConfig, window: int, size: tuple[int, int], pretrained: tuple[int, ...] | None = None
-) -> SwinConfig:
+def second(config: SwinConfig, window: int, size: tuple[int, int], pretrained: tuple[int, ...] | None = None) -> SwinConfig:
     """The same widths and depths in the second version  [Liu+ 2022, section 3]."""
     return replace(
         config,

@@ -59,7 +59,9 @@ def test_logits_and_features(kind, options, size):
 def test_a_tiny_one_at_224_and_at_an_odd_size(kind):
     transformers = pytest.importorskip("transformers")
     side, window = (224, 7) if kind == "Swin" else (256, 8)
-    theirs = make(kind, image_size=side, window_size=window, patch_size=4, embed_dim=8, depths=[2, 2, 2, 2], num_heads=[1, 2, 4, 8])
+    theirs = make(
+        kind, image_size=side, window_size=window, patch_size=4, embed_dim=8, depths=[2, 2, 2, 2], num_heads=[1, 2, 4, 8]
+    )
     ours = convert(theirs)
     assert transformers
     for size in ((side, side), (side + 13, side - 31)):

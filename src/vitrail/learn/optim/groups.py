@@ -15,7 +15,9 @@ FIRST = re.compile(WITHIN + r"(?:tokenizer|prefix|position|stem|stem_norm)\.")  
 TABLE = re.compile(r"(transformer\.)?(?:words\.table|colors)\.weight")  # what words or colors are read from
 # Of a convolutional net, its stages. A merging has the number of the block that stands behind it.
 BLOCK = re.compile(rf"(?:{WITHIN}encoder\.(?:blocks|mergings)|stages)\.(\d+)\.")
-INNER = re.compile(WITHIN + r"(?:encoder|decoder)\.(?:blocks|mergings)\.")  # those of a decoder too, which all learn at the full rate
+INNER = re.compile(
+    WITHIN + r"(?:encoder|decoder)\.(?:blocks|mergings)\."
+)  # those of a decoder too, which all learn at the full rate
 Named = list[tuple[str, nn.Parameter]]
 
 

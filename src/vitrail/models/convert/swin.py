@@ -68,7 +68,12 @@ BLOCKS: Mapping[Style, Mapping[str, str]] = {
     },
 }
 PROJECTIONS = ("query", "key", "value")  # one after the other in timm's attn.qkv
-COMPUTED = ("relative_position_index", "relative_coords_table", "attn_mask", "k_bias")  # not learned; in some files all the same
+COMPUTED = (
+    "relative_position_index",
+    "relative_coords_table",
+    "attn_mask",
+    "k_bias",
+)  # not learned; in some files all the same
 
 
 def config_from_transformers(record: Mapping[str, Any]) -> SwinConfig:

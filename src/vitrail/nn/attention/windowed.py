@@ -46,8 +46,8 @@ class WindowedAttention(nn.Module):
             raise VitrailError("windowed attention needs a scope with a grid of two axes, all of its cells, and nothing else")
         height, width = places.grid
         windows = fit_windows((height, width), self.window, self.shift)
-        cut = cut_windows(x.reshape(len(x), height, width, -1), windows)
-        read = self.attention(cut, self.scope(windows, len(x), x.device))
+        cut = cut_windows(x.reshape(x.shape[0], height, width, -1), windows)
+        read = self.attention(cut, self.scope(windows, x.shape[0], x.device))
         return join_windows(read, windows).reshape(x.shape)
 
     def scope(self, windows: Windows, batch: int, device: torch.device) -> Scope:

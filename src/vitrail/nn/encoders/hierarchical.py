@@ -23,7 +23,9 @@ class HierarchicalEncoder(nn.Module):
 
     mergings: Mapping[str, PatchMerging]
 
-    def __init__(self, blocks: Sequence[nn.Module], *, mergings: Mapping[int, PatchMerging], norm: nn.Module | None = None) -> None:
+    def __init__(
+        self, blocks: Sequence[nn.Module], *, mergings: Mapping[int, PatchMerging], norm: nn.Module | None = None
+    ) -> None:
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
         self.mergings = nn.ModuleDict({str(number): merging for number, merging in mergings.items()})  # type: ignore[assignment]

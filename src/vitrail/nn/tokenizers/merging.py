@@ -31,10 +31,10 @@ class PatchMerging(nn.Module):
         if len(tokens.grid) != 2 or tokens.prefix or tokens.index is not None or tokens.mask is not None:
             raise VitrailError("patch merging needs a grid of two axes, all of its cells, and nothing else")
         x, (height, width) = tokens.x, tokens.grid
-        x = x.reshape(len(x), height, width, -1)
+        x = x.reshape(x.shape[0], height, width, -1)
         if height % 2 or width % 2:
             x = F.pad(x, (0, 0, 0, width % 2, 0, height % 2))
         rows, columns = self.grid(tokens.grid)
-        x = x.reshape(len(x), rows, 2, columns, 2, -1).permute(0, 1, 3, 4, 2, 5).reshape(len(x), rows * columns, -1)
+        x = x.reshape(x.shape[0], rows, 2, columns, 2, -1).permute(0, 1, 3, 4, 2, 5).reshape(x.shape[0], rows * columns, -1)
         x = self.reduction(self.norm(x)) if self.norm_before else self.norm(self.reduction(x))
         return tokens._replace(x=x, grid=(rows, columns))
