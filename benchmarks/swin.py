@@ -60,7 +60,9 @@ def main() -> None:
         with torch.inference_mode():
             for batch in options.batches:
                 images = torch.randn(batch, 3, *ours.image_size)
-                best = race({who: (lambda model=model: model(images)) for who, model in models.items()}, options.rounds)
+                best = race(
+                    {who: (lambda model=model, images=images: model(images)) for who, model in models.items()}, options.rounds
+                )
                 line = "  ".join(f"{who} {1e3 * seconds:.1f} ms" for who, seconds in best.items())
                 if has_timm:
                     apart = (ours(images) - models["timm"](images)).abs().max()

@@ -6,8 +6,17 @@ from torch.testing import assert_close
 
 import vitrail as vt
 from vitrail.explain import (
-    attention_distance, attention_map, explain_map, head_entropy, look, methods_for, picture_weights, position_similarity, received_map,
-    record, six_steps,
+    attention_distance,
+    attention_map,
+    explain_map,
+    head_entropy,
+    look,
+    methods_for,
+    picture_weights,
+    position_similarity,
+    received_map,
+    record,
+    six_steps,
 )  # fmt: skip
 from vitrail.explain.distances import distances
 from vitrail.explain.windows import find_place, window_read, window_received

@@ -9,7 +9,15 @@ from torch.testing import assert_close
 from vitrail.errors import VitrailError
 from vitrail.nn.functional import windows as module
 from vitrail.nn.functional.windows import (
-    cut_windows, fit_windows, join_windows, merge, partition, seam_mask, shift_cells, whole_windows, window_cells,
+    cut_windows,
+    fit_windows,
+    join_windows,
+    merge,
+    partition,
+    seam_mask,
+    shift_cells,
+    whole_windows,
+    window_cells,
 )  # fmt: skip
 from vitrail.tokens import Windows
 

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from vitrail.errors import VitrailError
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.functional.windows import cut_windows, fit_windows, join_windows, seam_mask
-from vitrail.nn.positions.position import Position
-from vitrail.scope import OPEN, Scope
+from vitrail.scope import OPEN, Scope, WindowPosition
 from vitrail.tokens import Places, Windows
 
 
@@ -31,7 +30,7 @@ class WindowedAttention(nn.Module):
         *,
         window: tuple[int, int],
         shift: tuple[int, int] = (0, 0),
-        position: Position | None = None,
+        position: WindowPosition | None = None,
     ) -> None:
         super().__init__()
         if min(window) < 1 or any(not 0 <= step < side for step, side in zip(shift, window, strict=True)):
@@ -63,7 +62,7 @@ class WindowedAttention(nn.Module):
             windows=windows,
         )
 
-    def prepare(self, position: Position, places: Places, window: tuple[int, int], device: torch.device) -> Any:
+    def prepare(self, position: WindowPosition, places: Places, window: tuple[int, int], device: torch.device) -> Any:
         """Once for a window's size, which pictures of any size share. What inference mode made is of no use outside of it, and what
         a compiler traces is no tensor at all."""
         if position.prepares_parameters or torch.compiler.is_compiling():
