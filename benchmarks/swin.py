@@ -30,8 +30,8 @@ def held() -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--batches", nargs="+", type=int, default=[8, 1])
-    parser.add_argument("--versions", nargs="+", type=int, default=[1, 2], choices=list(NAMES))
+    parser.add_argument("--batches", nargs="*", type=int, default=[8, 1])
+    parser.add_argument("--versions", nargs="*", type=int, default=[1, 2], choices=list(NAMES))
     parser.add_argument("--site", type=Path, help="lib folder of an environment with jaxtyping")
     parser.add_argument("--skip", nargs="+", default=[], choices=["area", "sizes"])
     options = parser.parse_args()
@@ -79,12 +79,14 @@ def main() -> None:
         if "sizes" not in options.skip:
             ours = vt.create_model("swin_nano_patch2_window4_32").eval()
             memory = []
-            for number in range(200):  # the first hundred warm the allocator and fill the caches; the second are other sizes
-                ours(torch.randn(1, 3, 33 + number % 97, 40 + number))
-                if number in (99, 199):
+            for number in range(300):  # all different, all from one range; the first warm the allocator and fill the caches
+                ours(torch.randn(1, 3, 33 + 37 * number % 97, 40 + 53 * number % 89))
+                if number % 100 == 99:
                     gc.collect()
                     memory.append(held())
-            print(f"memory behind 100 more sizes: {(memory[1] - memory[0]) / 2**20:+.1f} MiB of {memory[0] / 2**20:.0f}")
+            print(
+                f"memory behind 100 and 200 more sizes: {', '.join(f'{(m - memory[0]) / 2**20:+.1f}' for m in memory[1:])} MiB of {memory[0] / 2**20:.0f}"
+            )
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ class ContinuousBias(Position):
         return offset_rows(queries, keys, reach, device), log_offsets(reach, self.grid, device)
 
     def table(self, offsets: Float[Tensor, "r a"]) -> Float[Tensor, "r h"]:
-        return LARGEST * self.mlp(offsets.to(self.mlp[0].weight.dtype)).sigmoid()
+        return LARGEST * self.mlp(offsets.to(next(self.mlp.parameters()).dtype)).sigmoid()
 
     def bias(self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: Scope) -> Float[Tensor, "#b #h n m"]:
         rows, offsets = scope.prepared
