@@ -6,10 +6,11 @@ b batch, h heads, n queries, m keys, w u widths of what they are made from, d ke
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from vitrail.tokens import Places
+from vitrail.tokens import Places, Windows
 
 
 @runtime_checkable
@@ -38,6 +39,15 @@ class AttentionPosition(Protocol):
     ) -> tuple[Float[Tensor, "b h n x"], Float[Tensor, "b h m x"], Float[Tensor, "b h m x"]] | None: ...
 
     def shorten(self, out: Float[Tensor, "b h n x"], scope: "Scope") -> Float[Tensor, "b h n e"]: ...
+
+
+@runtime_checkable
+class WindowPosition(AttentionPosition, Protocol):
+    """One that a layer owns, and that it tells itself where tokens stand."""
+
+    prepares_parameters: bool
+
+    def prepare(self, queries: Places, keys: Places, device: torch.device | None = None) -> Any: ...
 
 
 @runtime_checkable
@@ -76,6 +86,7 @@ class Scope(NamedTuple):
     arriving: "Scope | None" = (
         None  # with a cache: the new tokens among themselves, which is what `sources` and `rotate` are about
     )
+    windows: Windows | None = None  # the batch is windows of pictures, and this is how they were cut
 
 
 OPEN = Scope()  # everything may attend to everything, no positions
