@@ -102,7 +102,7 @@ def resize_somehow(picture: Tensor, size: tuple[int, int], draw: np.random.Gener
     way = draw.integers(3)
     if way == 0:
         return resize_bicubic(picture, size)
-    return F.interpolate(picture, size=size, mode="bilinear" if way == 1 else "area", antialias=True if way == 1 else False)
+    return F.interpolate(picture, size=size, mode="bilinear" if way == 1 else "area", antialias=bool(way == 1))
 
 
 def make_real(picture: Float[Tensor, "1 ch h w"], how: Degradation, draw: np.random.Generator) -> Float[Tensor, "1 ch h2 w2"]:
