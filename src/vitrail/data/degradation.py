@@ -136,7 +136,7 @@ def make_real(picture: Float[Tensor, "1 ch h w"], how: Degradation, draw: np.ran
 
 
 ONE: dict[Kind, Callable[[Tensor, Degradation, np.random.Generator], Any]] = {
-    "noise": lambda x, how, draw: add_noise(x, how.strength, draw),
+    "noise": lambda x, how, draw: add_noise(x, float(how.strength), draw),
     "jpeg": lambda x, how, draw: pass_through_jpeg(x, how.strength),
     "real": make_real,
 }

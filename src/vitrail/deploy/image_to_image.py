@@ -57,12 +57,12 @@ class ImageToImage:
         how: dict[str, Any] = {"tile": TILE if tile is None else tile, "overlap": overlap, "on_tile": on_tile}
         if self.model.config.in_channels == 1 and picture.mode != "L":
             luma, *chroma = picture.convert("YCbCr").split()
-            bright = Image.fromarray(self.run(np.asarray(luma)[:, :, None], **how)[:, :, 0])
+            bright = Image.fromarray(self.run(np.array(luma)[:, :, None], **how)[:, :, 0])
             colors = [part.resize(bright.size, Image.Resampling.BICUBIC) for part in chroma]
             restored = Image.merge("YCbCr", [bright, *colors]).convert("RGB")
         else:
             mode = "L" if self.model.config.in_channels == 1 else "RGB"
-            found = self.run(np.atleast_3d(np.asarray(picture.convert(mode))), **how)
+            found = self.run(np.atleast_3d(np.array(picture.convert(mode))), **how)
             restored = Image.fromarray(found[:, :, 0] if mode == "L" else found).convert(picture.mode)
         if layers.alpha is not None:
             restored.putalpha(layers.alpha.resize(restored.size, Image.Resampling.BICUBIC))
@@ -79,9 +79,7 @@ def open_layers(picture: Picture) -> Layers:
     """Upright, in 8 bits. The colors beneath transparency are kept as they are, unlike where a picture is to be recognized."""
     if isinstance(picture, np.ndarray):
         if picture.dtype != np.uint8 or not (picture.ndim == 2 or (picture.ndim == 3 and picture.shape[2] in (3, 4))):
-            raise VitrailError(
-                f"a picture as an array must be uint8, h w, h w 3 or h w 4, got {picture.dtype} {picture.shape}"
-            )
+            raise VitrailError(f"a picture as an array must be uint8, h w, h w 3 or h w 4, got {picture.dtype} {picture.shape}")
         picture = Image.fromarray(picture)
     if isinstance(picture, Image.Image):
         upright = ImageOps.exif_transpose(picture)
@@ -99,7 +97,9 @@ def open_layers(picture: Picture) -> Layers:
 
 def is_layered(picture: Image.Image) -> bool:
     """Whether it has an alpha channel, or colors of a palette that are clear; one clear color of a deep picture lies on white."""
-    return picture.mode in ("LA", "La", "PA", "RGBA", "RGBa") or (picture.mode in ("P", "L", "RGB") and "transparency" in picture.info)
+    return picture.mode in ("LA", "La", "PA", "RGBA", "RGBa") or (
+        picture.mode in ("P", "L", "RGB") and "transparency" in picture.info
+    )
 
 
 def peel(picture: Image.Image) -> Layers:

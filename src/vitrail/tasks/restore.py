@@ -21,6 +21,7 @@ from vitrail.learn.metrics.ssim import ssim
 from vitrail.learn.objectives.charbonnier import charbonnier
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
+from vitrail.models.tiling import restore_tiled
 from vitrail.nn.functional.bicubic import resize_bicubic, round_levels
 
 COLUMNS = ("loss", "psnr", "ssim", "psnr_given", "ssim_given")
@@ -115,8 +116,6 @@ class Restore:
         """In one piece, or a large picture in pieces that fit the memory."""
         if max(given.shape[-2:]) <= WHOLE:
             return self.forward(given)
-        from vitrail.models.tiling import restore_tiled
-
         return restore_tiled(self.model, given, tile=WHOLE // 2)
 
 
