@@ -170,7 +170,9 @@ PRESETS = MappingProxyType(
         **{f"swinir_classical_x{scale}": replace(MIDDLE, scale=scale, upsampler="pixelshuffle") for scale in (2, 3, 4, 8)},
         "swinir_real_x4": replace(MIDDLE, scale=4, upsampler="nearest_conv"),
         "swinir_denoise": MIDDLE,
-        "swinir_jpeg": replace(MIDDLE, window=7, in_channels=1, out_channels=1),  # JPEG's own blocks are 8x8: windows cross them
+        "swinir_jpeg": replace(
+            MIDDLE, window=7, in_channels=1, out_channels=1
+        ),  # JPEG's own blocks are 8x8: windows cross them
         **{f"swinir_nano_x{scale}": replace(NANO, scale=scale) for scale in (2, 3, 4)},
         "swinir_nano": replace(NANO, upsampler="none", over_bicubic=False),
     }
