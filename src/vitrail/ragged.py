@@ -27,7 +27,7 @@ class Ragged:
             raise VitrailError(f"{numbers.numel()} numbers do not fill pictures of the shapes {self.shapes}")
 
     @classmethod
-    def join(cls, pictures: Sequence[Float[Tensor, "ch h w"]]) -> "Ragged":
+    def join(cls, pictures: Sequence[Float[Tensor, "_ _ _"]]) -> "Ragged":
         """Of pictures that stand apart; an empty list, or what is no picture, is refused."""
         check_pictures(pictures)
         return cls(torch.cat([picture.flatten() for picture in pictures]), [tuple(picture.shape) for picture in pictures])

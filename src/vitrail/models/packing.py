@@ -1,6 +1,6 @@
 """Pictures of different sizes through one Vision Transformer: packed into one sequence, or padded to the longest.
 
-ch channels, h w a picture, k classes, d width, n tokens, b pictures
+ch channels, h w a picture, n tokens, b pictures
 
 Both give each picture what it would be given alone, to rounding. Packed, no number is computed for padding, and no pair of tokens of
 different pictures; padded, everything is one tensor, as a compiler or an accelerator may want it.
@@ -22,13 +22,13 @@ from vitrail.tokens import Tokens
 if TYPE_CHECKING:
     from vitrail.models.vit import VisionTransformer
 
-Pictures = Sequence[Float[Tensor, "ch h w"]]
+Pictures = Sequence[Float[Tensor, "_ _ _"]]  # ch h w, each its own
 
 
 class Shapes(NamedTuple):
     """Pictures sorted by shape: batches of one shape each, and for each picture its place behind all others of the batches."""
 
-    batches: list[Float[Tensor, "b ch h w"]]
+    batches: list[Float[Tensor, "_ ch _ _"]]
     places: list[int]
 
 
