@@ -35,7 +35,10 @@ def test_it_splits_as_a_tensor_does(parts):
     "pictures, line",
     [
         ([], r"expected at least one picture, got an empty list"),
-        ([torch.zeros(3, 4, 4), torch.zeros(1, 4, 4)], r"expected pictures of shape \(3, h, w\), got \(1, 4, 4\) for picture 1"),
+        (
+            [torch.zeros(3, 4, 4), torch.zeros(1, 4, 4)],
+            r"expected pictures of shape \(3, h, w\), got \(1, 4, 4\) for picture 1",
+        ),
         ([torch.zeros(4, 4)], r"expected pictures of shape \(ch, h, w\), got \(4, 4\) for picture 0"),
     ],
 )

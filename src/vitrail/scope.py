@@ -84,7 +84,9 @@ class Scope(NamedTuple):
     mask: Bool[Tensor, "#b #h #n m"] | None = None  # True: may attend
     causal: bool = False  # a query sees its own place and what stands before; the last query sees every key
     segments: Int[Tensor, "b n"] | None = None  # several pictures packed in one sequence: which of them; part of `mask`, or of:
-    spans: tuple[Span, ...] = ()  # all of a packed sequence: attention is computed within each picture alone, and nothing beside
+    spans: tuple[
+        Span, ...
+    ] = ()  # all of a packed sequence: attention is computed within each picture alone, and nothing beside
     position: AttentionPosition | None = None  # None where the scheme does not act inside attention
     prepared: Any = None  # what the position computed once for all layers, such as a rotary table
     cache: AttentionCache | None = None  # keys and values of earlier steps, one for each layer

@@ -20,7 +20,15 @@ WAYS = ["forward_packed", "forward_padded"]
 
 
 def model(position="learned_1d", **options):
-    chosen = {"width": WIDTH, "heads": 2, "depth": 2, "mlp_ratio": 1.5, "patch": PATCH, "num_classes": 5, "image_size": (12, 20)}
+    chosen = {
+        "width": WIDTH,
+        "heads": 2,
+        "depth": 2,
+        "mlp_ratio": 1.5,
+        "patch": PATCH,
+        "num_classes": 5,
+        "image_size": (12, 20),
+    }
     net = vt.create_model("vit_tiny_patch16_224", position=position, **{**chosen, **options})
     for parameter in net.parameters():  # 0.02 would hide mistakes
         nn.init.normal_(parameter, std=0.3)
@@ -158,7 +166,10 @@ def test_stochastic_depth_leaves_out_pictures_one_by_one():
         ([torch.zeros(3, 8, 8), torch.zeros(3, 3, 8)], "picture 1: the picture 3x8 is smaller than a patch 4x4"),
         ([torch.zeros(3, 9, 8)], "picture 0: the picture's sides 9x8 must be multiples of the patch 4x4"),
         ([torch.zeros(1, 8, 8)], r"expected pictures of shape \(3, h, w\), got \(1, 8, 8\) for picture 0"),
-        ([torch.zeros(3, 8, 8), torch.zeros(1, 8, 8)], r"expected pictures of shape \(3, h, w\), got \(1, 8, 8\) for picture 1"),
+        (
+            [torch.zeros(3, 8, 8), torch.zeros(1, 8, 8)],
+            r"expected pictures of shape \(3, h, w\), got \(1, 8, 8\) for picture 1",
+        ),
     ],
 )
 def test_wrong_input_is_one_line(given_pictures, line):

@@ -5,6 +5,7 @@ n pictures, h w one picture, ch channels
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -71,7 +72,7 @@ class PackedOrder(Order):
     anew. Without shuffling, where every picture must come and order means nothing, bins are filled as well as can be.
     """
 
-    def __init__(self, labels: np.ndarray, lengths: Int[np.ndarray, "n"], *, budget: int, shuffle: bool, **order: int) -> None:
+    def __init__(self, labels: np.ndarray, lengths: Int[np.ndarray, "n"], *, budget: int, shuffle: bool, **order: Any) -> None:
         super().__init__(labels, shuffle=shuffle, **order)
         check_lengths(lengths.tolist(), budget)
         self.lengths, self.budget = lengths, budget
@@ -86,7 +87,9 @@ class PackedOrder(Order):
             return self.bins
         order = self.permutation(epoch)
         found = list[np.ndarray]()
-        while len(order) and len(found) < len(self):  # a second time only where pictures are drawn for the sake of balance, and short ones often
+        while len(order) and len(found) < len(
+            self
+        ):  # a second time only where pictures are drawn for the sake of balance, and short ones often
             bins = next_fit(self.lengths[order % COPY].tolist(), self.budget)
             found += [order[numbers] for numbers in bins]
         return found[: len(self)]
@@ -123,7 +126,7 @@ class PackedPictures(Pictures):
         numbers = numbers[[index in pictures for index in (numbers % COPY).tolist()]]
         images = []
         for number in numbers:  # each by itself, so that it comes out the same in any company
-            unit = to_unit(pictures[int(number % COPY)][None])
+            unit = to_unit(np.stack([pictures[int(number % COPY)]]))
             changed = augment(unit, self.how, seed=self.seed, epoch=epoch, indices=np.array([number]))
             images.append(normalize(changed, self.preprocessing)[0])
         indices = numbers % COPY

@@ -99,7 +99,7 @@ def prepare(pictures: list[Image.Image], preprocessing: Preprocessing) -> Float[
 def prepare_aspect(pictures: list[Image.Image], preprocessing: Preprocessing, *, multiple: int) -> Ragged:
     """The same for a model that takes pictures in their own aspect."""
     arrays = [fit_aspect(picture, preprocessing, multiple=multiple) for picture in pictures]
-    return Ragged.join([normalize(to_unit(array[None]), preprocessing)[0] for array in arrays])
+    return Ragged.join([normalize(to_unit(np.stack([array])), preprocessing)[0] for array in arrays])
 
 
 def measure(arrays: UInt8[np.ndarray, "b h w ch"]) -> tuple[tuple[float, ...], tuple[float, ...]]:

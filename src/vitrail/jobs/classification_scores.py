@@ -75,7 +75,7 @@ def score(
     return Scored(predictions.metrics, predictions, split, labels)
 
 
-def packing(model: Any) -> dict[str, int] | None:
+def packing(model: Any) -> dict[str, Any] | None:
     """What a loader of pictures in their own aspect must know of the model; None where it takes all at one size."""
     if model.preprocessing.fit != "aspect":
         return None

@@ -119,10 +119,10 @@ def make_loaders(
     bad: BadFiles,
     world: World,
     *,
-    packed: Mapping[str, int] | None = None,
+    packed: Mapping[str, Any] | None = None,
 ) -> tuple[Loader, Loader]:
     """Those of pictures with classes, which may be mixed, balanced and repeated; `packed` as `packing` has it."""
-    drawn = {"balanced": options.balance == "sampling", "repeats": whole(options.repeats)}
+    drawn: dict[str, Any] = {"balanced": options.balance == "sampling", "repeats": whole(options.repeats)}
     if packed is not None:
         return picture_loaders(options, data, preprocessing, bad, world, make=partial(PackedLoader, **packed), **drawn)
     mixing = Mixing(mixup=real(options.mixup), cutmix=real(options.cutmix))
@@ -227,7 +227,9 @@ def choose_fit(options: TrainOptions, model: Any) -> Fit:
     if not options.pack:
         return "squash" if fit == "aspect" else fit
     if not hasattr(model, "forward_packed"):
-        raise VitrailError(f"--pack: a model of the kind {model.architecture} cannot pack pictures of different sizes; a vit can")
+        raise VitrailError(
+            f"--pack: a model of the kind {model.architecture} cannot pack pictures of different sizes; a vit can"
+        )
     check_norms(model)
     return "aspect"
 

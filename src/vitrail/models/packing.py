@@ -7,7 +7,7 @@ different pictures; padded, everything is one tensor, as a compiler or an accele
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -71,13 +71,14 @@ def padded_features(model: "VisionTransformer", pictures: Pictures) -> tuple[Tok
 def checked(model: "VisionTransformer", pictures: Pictures) -> Pictures:
     """A list of pictures that the model can take, or one line that says which of them it cannot."""
     check_pictures(pictures)
+    tokenizer: Any = model.tokenizer
     for number, picture in enumerate(pictures):
         if picture.shape[0] != model.config.in_channels:
             raise VitrailError(
                 f"expected pictures of shape ({model.config.in_channels}, h, w), got {tuple(picture.shape)} for picture {number}"
             )
         try:
-            model.tokenizer.grid((picture.shape[1], picture.shape[2]))
+            tokenizer.grid((picture.shape[1], picture.shape[2]))
         except VitrailError as error:
             raise VitrailError(f"picture {number}: {error}") from None
     check_norms(model)

@@ -45,7 +45,11 @@ class EncoderBlock(nn.Module):
     def forward(self, x: Float[Tensor, "b n d"], scope: Scope = OPEN) -> Float[Tensor, "b n d"]:
         dropout, segments = self.dropout if self.training else 0.0, scope.segments if scope.spans else None
         if self.order == "pre":
-            x = x + through(self.attention_branch, self.attention(self.attention_norm(x), scope), dropout=dropout, segments=segments)
+            x = x + through(
+                self.attention_branch, self.attention(self.attention_norm(x), scope), dropout=dropout, segments=segments
+            )
             return x + through(self.mlp_branch, self.mlp(self.mlp_norm(x)), dropout=dropout, segments=segments)
-        x = self.attention_norm(x + through(self.attention_branch, self.attention(x, scope), dropout=dropout, segments=segments))
+        x = self.attention_norm(
+            x + through(self.attention_branch, self.attention(x, scope), dropout=dropout, segments=segments)
+        )
         return self.mlp_norm(x + through(self.mlp_branch, self.mlp(x), dropout=dropout, segments=segments))

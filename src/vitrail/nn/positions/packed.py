@@ -115,4 +115,3 @@ def pad_rows(parts: Sequence[Float[Tensor, "..."]], sizes: dict[int, int]) -> Fl
             room[2 * (part.ndim - 1 - axis) + 1] = size - part.shape[axis]
         longer.append(F.pad(part, room))
     return torch.cat(longer)
-
