@@ -164,6 +164,7 @@ MIDDLE = SwinIRConfig(width=180, depths=(6,) * 6, heads=6, drop_path=0.1)
 LIGHT = replace(MIDDLE, width=60, depths=(6,) * 4, upsampler="direct")
 # For two cores: few blocks, what is learned on top of bicubic enlarging.
 NANO = SwinIRConfig(width=32, depths=(2, 2), heads=2, upsampler="direct", over_bicubic=True)
+SMALL = {"nano": NANO, "micro": replace(NANO, width=48, heads=3)}
 PRESETS = MappingProxyType(
     {
         **{f"swinir_light_x{scale}": replace(LIGHT, scale=scale) for scale in (2, 3, 4)},
@@ -171,7 +172,7 @@ PRESETS = MappingProxyType(
         "swinir_real_x4": replace(MIDDLE, scale=4, upsampler="nearest_conv"),
         "swinir_denoise": MIDDLE,
         "swinir_jpeg": replace(MIDDLE, window=7, in_channels=1, out_channels=1),  # JPEG's own blocks are 8x8: windows cross them
-        **{f"swinir_nano_x{scale}": replace(NANO, scale=scale) for scale in (2, 3, 4)},
-        "swinir_nano": replace(NANO, upsampler="none", over_bicubic=False),
+        **{f"swinir_{name}_x{scale}": replace(size, scale=scale) for name, size in SMALL.items() for scale in (2, 3, 4)},
+        **{f"swinir_{name}": replace(size, upsampler="none", over_bicubic=False) for name, size in SMALL.items()},
     }
 )
