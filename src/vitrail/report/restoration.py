@@ -132,7 +132,9 @@ def gain_of(row: PictureScore) -> float:
 
 
 def picture_scores(found: Restorations) -> list[PictureScore]:
-    """The rows of what the task measured, picture by picture."""
+    """The rows of what the task measured, picture by picture; none where only some of their names are known (several processes)."""
+    if len(found.names) != len(found.rows):
+        return []
     return [
         PictureScore(name=name, psnr_given=row[3], psnr_restored=row[1], ssim_given=row[4], ssim_restored=row[2])
         for name, row in zip(found.names, found.rows.tolist(), strict=True)
