@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-
 from vitrail.data.degradation import Degradation, parse_degradation
 from vitrail.files import write_whole
 from vitrail.report.compare import PART, Pane, show_comparison
 from vitrail.report.page import Cell, Markup, contents, element, label, page, section, sortable_table
 from vitrail.report.run_parts import show_commands, show_curves, show_header, show_options
-from vitrail.tasks.restore import CEILING, Restorations, RestoredExample
+from vitrail.tasks.restore import CEILING, RestoredExample
 
 MOST = 8  # comparisons: two files each, of bounded size
 SEARCHED = 20  # rows from which on the table gets a box to search it
@@ -72,7 +71,9 @@ def show_pictures(report: RestorationReport) -> list[Markup]:
     if not report.examples:
         return [section("Pictures", note="There were no pictures to restore.")]
     shown = report.examples[:MOST]
-    suffered = f" What is given is the truth {tell_degradation(parse_degradation(report.degradation))}." if report.degradation else ""
+    suffered = (
+        f" What is given is the truth {tell_degradation(parse_degradation(report.degradation))}." if report.degradation else ""
+    )
     note = f"Drag the line, or move it with the arrow keys: left of it what was given, right of it what the model made of it.{suffered} The squares are exact; large pictures are shrunk and compressed to fit this page."
     if len(shown) < len(report.examples):
         note += f" The first {len(shown)} of {len(report.examples):,} pictures."
@@ -129,16 +130,6 @@ def gain_of(row: PictureScore) -> float:
     """In dB; not a number where a picture came out exactly, given or restored."""
     gain = row.psnr_restored - row.psnr_given
     return gain if math.isfinite(gain) else math.nan
-
-
-def picture_scores(found: Restorations) -> list[PictureScore]:
-    """The rows of what the task measured, picture by picture; none where only some of their names are known (several processes)."""
-    if len(found.names) != len(found.rows):
-        return []
-    return [
-        PictureScore(name=name, psnr_given=row[3], psnr_restored=row[1], ssim_given=row[4], ssim_restored=row[2])
-        for name, row in zip(found.names, found.rows.tolist(), strict=True)
-    ]
 
 
 def tell_degradation(how: Degradation) -> str:

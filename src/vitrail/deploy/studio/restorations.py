@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import torch
 from jaxtyping import UInt8
 from PIL import Image
 
 from vitrail.data.degradation import degrade
 from vitrail.data.images import read_picture
+from vitrail.data.transforms import to_unit
+from vitrail.deploy.image_to_image import ImageToImage, Layers
 from vitrail.deploy.studio.restore_facts import RestoreFacts
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.uploads import Picture, encode_pixels
@@ -71,17 +72,22 @@ def make_restoration(
     model: Any, picture: Picture, facts: RestoreFacts, *, worse: bool, seed: int, on_tile: Callable[[int, int], None]
 ) -> Made:
     """`worse`: what the model learned to undo is done to the picture first, which then is the truth to compare with."""
-    pixels, notes = cut_pixels(read_pixels(picture, facts.channels), facts, worse=worse)
-    images = torch.from_numpy(pixels).permute(2, 0, 1)[None].float() / 255
+    check_weights(model)
+    opened = read_picture(picture.content, name=picture.name)
+    if worse:
+        opened = opened.convert("L" if facts.channels == 1 else "RGB")  # as in training
+    pixels, notes = cut_pixels(np.atleast_3d(np.asarray(opened)), facts, worse=worse)
+    images = to_unit(pixels[None])
+    start = time.perf_counter()
     if worse:
         assert facts.degradation is not None
         images = degrade(images, facts.degradation, seed=seed, epoch=0, indices=np.array([0])).contiguous()
-    start = time.perf_counter()
-    out = restore_tiled(model, images, tile=TILE, on_tile=on_tile).float()
+        restored = to_bytes(restore_tiled(model, images, tile=TILE, on_tile=on_tile).float())
+    else:  # as `vitrail restore` does
+        layers = Layers(Image.fromarray(pixels.squeeze(2) if pixels.shape[2] == 1 else pixels), None)
+        restored = np.atleast_3d(np.asarray(ImageToImage(model).restore(layers, tile=TILE, on_tile=on_tile)))
     milliseconds = 1000 * (time.perf_counter() - start)
-    if not out.isfinite().all():
-        raise StudioError(f"{NOT_FINITE.capitalize()}.")
-    restored, given = to_bytes(out), enlarge(images, facts.scale)
+    given = enlarge(images, facts.scale)
     shown: dict[Which, np.ndarray] = {"given": given, "restored": restored}
     scores = {}
     if worse and facts.degradation is not None:
@@ -100,12 +106,10 @@ def make_restoration(
     )
 
 
-def read_pixels(picture: Picture, channels: int) -> UInt8[np.ndarray, "h w ch"]:
-    """At its own resolution, gray or in color as the model reads it."""
-    if channels not in (1, 3):
-        raise StudioError(f"This model reads {channels} channels: the studio can show pictures of 1 or 3.")
-    opened: Image.Image = read_picture(picture.content, name=picture.name).convert("L" if channels == 1 else "RGB")
-    return np.atleast_3d(np.asarray(opened)).copy()
+def check_weights(model: Any) -> None:
+    """A picture of numbers that are none would look like a black one."""
+    if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
+        raise StudioError(f"{NOT_FINITE.capitalize()}.")
 
 
 def cut_pixels(
@@ -120,11 +124,13 @@ def cut_pixels(
     if share == 1 and worse:
         rows, columns = (side - side % facts.scale for side in (rows, columns))
         if not rows or not columns:
-            raise StudioError(f"A picture of {width} × {height} pixels cannot be made {facts.scale} times smaller: take a larger one.")
+            raise StudioError(
+                f"A picture of {width} × {height} pixels cannot be made {facts.scale} times smaller: take a larger one."
+            )
     elif worse:
         rows, columns = (max(facts.scale, side - side % facts.scale) for side in (rows, columns))
     top, left = (height - rows) // 2, (width - columns) // 2
-    cut = np.ascontiguousarray(pixels[top : top + rows, left : left + columns])
+    cut = pixels[top : top + rows, left : left + columns].copy()
     if share == 1:
         return cut, ()
     words = f"The middle {columns:,} × {rows:,} of {width:,} × {height:,} pixels: at most {MOST_MADE // 1_000_000} million may come out."
@@ -133,7 +139,14 @@ def cut_pixels(
 
 def describe_restoration(name: str, found: Restoration) -> dict[str, Any]:
     """For the page, which asks again until it is done."""
-    told: dict[str, Any] = {"id": name, "state": found.state, "done": found.tiles[0], "of": found.tiles[1], "error": found.error or None}
+    told: dict[str, Any] = {
+        "id": name,
+        "name": found.name,
+        "state": found.state,
+        "done": found.tiles[0],
+        "of": found.tiles[1],
+        "error": found.error or None,
+    }
     if found.made is None:
         return told
     made = found.made

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vitrail.data.degradation import Degradation, parse_degradation
+from vitrail.errors import VitrailError
 from vitrail.models.catalogue import count_parameters
 from vitrail.report.restoration import tell_degradation
 
@@ -33,12 +34,16 @@ class RestoreFacts:
 
 def read_restore_facts(model: Any) -> RestoreFacts:
     """Of a model without weights, on torch's meta device."""
-    named = model.config.degradation
+    channels, named = model.config.in_channels, model.config.degradation
+    if channels not in (1, 3) or model.config.out_channels != channels:
+        raise VitrailError(
+            f"the studio restores pictures of 1 or 3 channels: this model reads {channels} and gives {model.config.out_channels}"
+        )
     found = None if named is None else parse_degradation(named)
     return RestoreFacts(
         architecture=model.architecture,
         scale=model.scale,
-        channels=model.config.in_channels,
+        channels=channels,
         degradation=found if found is not None and found.scale == model.scale else None,
         parameters=count_parameters(model),
     )

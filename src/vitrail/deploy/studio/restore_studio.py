@@ -62,7 +62,14 @@ class RestoreStudio:
         return found
 
     def _make(
-        self, session: str, begun: Restoration, entry: StudioModel, picture: Picture, facts: RestoreFacts, worse: bool, seed: int
+        self,
+        session: str,
+        begun: Restoration,
+        entry: StudioModel,
+        picture: Picture,
+        facts: RestoreFacts,
+        worse: bool,
+        seed: int,
     ) -> None:
         """Whatever goes wrong in here is the restoration's state: nobody waits for this thread."""
 

@@ -54,7 +54,8 @@ class Studio:
             if name in self._samples:
                 return self._samples[name]
             model = self.models.find(name)
-            found = find_samples(model.run, picture_facts(model).image_size)
+            restores = isinstance(model.facts(), RestoreFacts)
+            found = find_samples(model.run, None if restores else picture_facts(model).image_size)
             if found is not NONE:  # what is not there may come: a disk is mounted, data is downloaded
                 self._samples[name] = found
             return found

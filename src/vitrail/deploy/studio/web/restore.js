@@ -1,6 +1,6 @@
 // The page of models that restore pictures wakes up: a picture is handed in, made worse if asked, restored while one watches, and compared.
 
-import { get, loadImage, models, pictureAddress, post, upload } from "./api.js";
+import { get, loadImage, models, pick, pictureAddress, post, samples, upload } from "./api.js";
 import { choice, find, make } from "./dom.js";
 import { fileButton, listenForFiles } from "./files.js";
 import { fillChooser, pageOf, sentElsewhere, visit } from "./pages.js";
@@ -27,9 +27,11 @@ async function wake() {
     if (pageOf(model) === "/restore") useModel(model);
     else visit(model);
   });
-  find("#pictures").append(...fileButton(take));
+  own.strip = make("div", { class: "samples", role: "group", "aria-label": "Samples of the run's own pictures", hidden: true });
+  find("#pictures").append(...fileButton((file) => take(upload(file))), own.strip);
+  find("#again").addEventListener("click", restore);
   find("#stop").addEventListener("click", stop);
-  listenForFiles(take);
+  listenForFiles((file) => take(upload(file)));
   useModel(restorers.find(({ id }) => id === location.hash.slice(1)) ?? restorers[0]);
   document.body.dataset.ready = "yes";
 }
@@ -49,8 +51,19 @@ function useModel(model) {
   ways.buttons.get("worse").disabled = model.degradation === null;
   find("#ways").replaceChildren(make("span", { text: "The picture" }), ways.box);
   mean();
+  offer(model);
   if (own.picture) restore();
   else invite();
+}
+
+/** Pictures that the model was not trained on, where its data is still there. */
+async function offer(model) {
+  const found = await samples(model.id).catch(() => []);
+  if (model !== own.model) return;
+  own.strip.hidden = !found.length;
+  own.strip.replaceChildren(...found.map(({ id, label, url }) =>
+    make("button", { type: "button", class: "sample", title: label, onclick: () => take(pick(model.id, id)) },
+      make("img", { src: url, alt: `Sample: ${label}`, loading: "lazy", width: 52, height: 52 }))));
 }
 
 /** What will be done, in a sentence. */
@@ -75,11 +88,11 @@ function invite() {
     make("strong", { text: "Drop a picture here" }), make("span", { class: "soft", text: "or choose or paste one. It stays on this machine." })));
 }
 
-/** A file of the person; whatever is wrong with it is said in one line, and the page goes on. */
-async function take(file) {
+/** A picture on its way to the server; whatever is wrong with it is said in one line, and the page goes on. */
+async function take(coming) {
   const mine = (own.wish += 1);
   try {
-    const picture = await upload(file);
+    const picture = await coming;
     if (mine !== own.wish) return;
     own.picture = picture;
     if (picture.note) complain({ message: picture.note });
@@ -93,8 +106,7 @@ async function take(file) {
 async function restore() {
   const mine = (own.wish += 1);
   const { model, picture } = own;
-  find("#close").hidden = true;
-  find("#notes").hidden = true;
+  for (const id of ["#close", "#notes", "#resting"]) find(id).hidden = true;
   const waiting = make("img", { src: pictureAddress(picture.id), alt: picture.name, class: "waiting" });
   find("#shown").replaceChildren(make("div", { class: "stand-in" }, waiting));
   working({ state: "waiting", done: 0, of: 0 });
@@ -109,18 +121,22 @@ async function restore() {
       if (mine !== own.wish) return;
     }
     working(null);
+    if (found.state === "done") return await show(found, mine);
+    rest();
     if (found.state === "failed") toast(found.error);
-    if (found.state === "done") await show(found, mine);
-    if (found.state === "stopped") {
-      invite();
-      announce("Stopped.");
-    }
+    else announce("Stopped.");
   } catch (error) {
     if (mine !== own.wish) return;
     working(null);
-    invite();
+    rest();
     complain(error.status === 410 ? { message: "The studio no longer has this picture: choose it once more." } : error);
   }
+}
+
+/** The picture as it came, until somebody wishes for more. */
+function rest() {
+  find("#shown > .stand-in")?.classList.add("still");
+  find("#resting").hidden = false;
 }
 
 function working(found) {

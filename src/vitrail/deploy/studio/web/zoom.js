@@ -5,7 +5,7 @@ import { make } from "./dom.js";
 const SIDE = 64; // pixels a side that are shown, or all of a smaller picture
 const STEP = 16;
 
-/** `panes`: [{image, title, note}] of one size. Returns the element, and `point(u, v)` with places from 0 to 1. */
+/** `panes`: [{image, title, note}] of one size. Returns the element and the side of the square in pixels. */
 export function makeZoom(panes, { square, slider }) {
   const { naturalWidth: width, naturalHeight: height } = panes[0].image;
   const side = Math.min(SIDE, width, height);
@@ -25,8 +25,8 @@ export function makeZoom(panes, { square, slider }) {
   };
   slider.addEventListener("pointermove", (event) => {
     const area = slider.getBoundingClientRect();
-    place.left = ((event.clientX - area.left) / area.width) * width - side / 2;
-    place.top = ((event.clientY - area.top) / area.height) * height - side / 2;
+    place.left = ((event.clientX - area.left - slider.clientLeft) / slider.clientWidth) * width - side / 2;
+    place.top = ((event.clientY - area.top - slider.clientTop) / slider.clientHeight) * height - side / 2;
     draw();
   });
   box.addEventListener("keydown", (event) => {
