@@ -222,7 +222,7 @@ class Loader:
         )
         self.connect(order, pictures, workers=workers, on_bad=on_bad)
 
-    def connect(self, order: Order, pictures: Pictures, *, workers: int, on_bad: Callable[[PictureError], None] | None) -> None:
+    def connect(self, order: Order, pictures: Any, *, workers: int, on_bad: Callable[[PictureError], None] | None) -> None:
         """Who says which pictures come next, who makes batches of them, and in how many processes."""
         self.split, self.order, self.pictures, self.on_bad = pictures.split, order, pictures, on_bad
         self.loader: DataLoader[Fetched] | None = None

@@ -107,7 +107,7 @@ class PairLoader(Loader):
         workers: int = 0,
         on_bad: Callable[[PictureError], None] | None = None,
     ) -> None:
-        self.connect(order, pairs, workers=workers, on_bad=on_bad)  # type: ignore[arg-type]  # made of them as of its own
+        self.connect(order, pairs, workers=workers, on_bad=on_bad)
 
 
 def patch_loader(
