@@ -77,7 +77,7 @@ class PlainEncoder(nn.Module):
         together = torch.cat([tokens.x.flatten(0, 1) for tokens in groups])[None]  # 1 n d
         around = None if position is None else PackedPosition(position)
         out = self.walk(Tokens(together, grid=(together.shape[1],)), position=around, scope=scope)[0].x[0]  # n d
-        parts = out.split([tokens.x.shape[0] * tokens.x.shape[1] for tokens in groups])
+        parts = out.split_with_sizes([tokens.x.shape[0] * tokens.x.shape[1] for tokens in groups])
         return [tokens._replace(x=part.view_as(tokens.x)) for tokens, part in zip(groups, parts, strict=True)]
 
     def scope(self, tokens: Tokens, position: Position | None, segments: Tensor | None, cache: Cache | None = None) -> Scope:
