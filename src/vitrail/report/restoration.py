@@ -71,9 +71,10 @@ def show_pictures(report: RestorationReport) -> list[Markup]:
     if not report.examples:
         return [section("Pictures", note="There were no pictures to restore.")]
     shown = report.examples[:MOST]
-    suffered = (
-        f" What is given is the truth {tell_degradation(parse_degradation(report.degradation))}." if report.degradation else ""
-    )
+    suffered = ""
+    if report.degradation:
+        how = parse_degradation(report.degradation)
+        suffered = f" What is given is the truth {tell_degradation(how)}{', and enlarged bicubically' if how.scale > 1 else ''}."
     note = f"Drag the line, or move it with the arrow keys: left of it what was given, right of it what the model made of it.{suffered} The squares are exact; large pictures are shrunk and compressed to fit this page."
     if len(shown) < len(report.examples):
         note += f" The first {len(shown)} of {len(report.examples):,} pictures."
