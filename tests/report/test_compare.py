@@ -227,11 +227,22 @@ def test_the_table_begins_with_the_least_gained_and_knows_what_cannot_be_subtrac
     assert shown.index(">worse<") < shown.index(">good<") < shown.index(">exact<")
     assert "−1.00" in shown
     assert "∞" in shown
-    assert "SSIM restored" in shown
+    assert ">SSIM<" in shown
+    assert "0.8000" in shown
     assert show_scores(report([])) == []
     [plain] = show_scores(report([example("only")]))
     assert ">only<" in plain
     assert "SSIM" not in plain
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [(("/data/set5/a.png", "/data/set5/b/c.png"), ("a.png", "b/c.png")), (("one/a.png",), ("a.png",)), (("a.png", "x/b.png"), ("a.png", "x/b.png")),
+     (("/root/a.png", "b.png"), ("/root/a.png", "b.png")), (("ab/x.png", "abc/x.png"), ("ab/x.png", "abc/x.png"))],
+)  # fmt: skip
+def test_the_folder_of_all_pictures_is_left_out_of_their_names(names, told):
+    found = report([], scores=[PictureScore(name=name, psnr_given=20.0, psnr_restored=30.0) for name in names])
+    assert tuple(map(found.short, names)) == told
 
 
 def test_degradations_are_told_in_words():
