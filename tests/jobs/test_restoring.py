@@ -196,7 +196,7 @@ def test_a_model_is_chosen_by_the_damage(folder, tmp_path, name, model):
 
 
 def test_weights_go_on_with_another_damage_of_the_scale(run, folder, tmp_path):
-    options = {"data": folder, "task": "restore", "weights": run.path, **SHORT, "epochs": 1}
+    options = {"data": folder, "task": "restore", "weights": run.path, **SHORT, "epochs": 1, "workers": 0}
     options.pop("model")
     other = train(**options, degrade="real2", out=tmp_path / "a")
     assert (other.model.config.degradation, other.model.scale) == ("real2", 2)

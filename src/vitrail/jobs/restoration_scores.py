@@ -65,7 +65,7 @@ def finish(
         "Pictures": count_splits(data.splits),
         "Training": training_fact(options, progress),
     }
-    past = {"rows": progress.rows, "configuration": to_store(options), "commands": commands_for_run(folder)}
+    past: dict[str, Any] = {"rows": progress.rows, "configuration": to_store(options), "commands": commands_for_run(folder)}
     write_scores(folder, found, data[split], how, split, title=data.name, facts=facts, **past)
     told = {
         "data": data.name, "split": split, "metrics": found.metrics, "recipe": options.recipe,
