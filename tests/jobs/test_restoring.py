@@ -189,7 +189,7 @@ def test_a_model_is_chosen_by_the_damage(folder, tmp_path, name, model):
     words = ["train", "--task", "restore", "--data", str(folder), "--degrade", name]
     _, bound, _ = app.parse_args(spell_words(words), exit_on_error=False, print_error=False)
     trade = Restoring.prepare(bound.args[0], ProgressBar(quiet=True), begun=None)
-    assert (trade.options.model, trade.options.patch_size, trade.options.batch) == (model, 48, 16)
+    assert (trade.options.model, trade.options.patch_size, trade.options.batch) == (model, 32, 8)
     assert trade.options.patches == 178  # 3200 patches of 18 pictures
     assert trade.model.scale == damage_of(trade.options).scale
     assert choose_restorer(damage_of(trade.options)) == model
