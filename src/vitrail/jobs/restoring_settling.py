@@ -26,10 +26,10 @@ PATCH = 32  # pixels a side of what the model is given; with 8 of them a step it
 AN_EPOCH = 3200  # patches, at least
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
     {
-        "small": Recipe(epochs=40, batch=8, lr=2e-3, weight_decay=0.0, smoothing=0.0, ema=0.999),
-        "finetune": Recipe(epochs=20, batch=8, lr=5e-4, weight_decay=0.0, smoothing=0.0, ema=0.999),
+        "small": Recipe(epochs=40, batch=8, lr=1e-3, weight_decay=0.0, smoothing=0.0, ema=0.999),
+        "finetune": Recipe(epochs=20, batch=8, lr=3e-4, weight_decay=0.0, smoothing=0.0, ema=0.999),
         # Without turns and the average of the weights: the baseline to compare with.
-        "plain": Recipe(epochs=40, batch=8, lr=2e-3, weight_decay=0.0, smoothing=0.0),
+        "plain": Recipe(epochs=40, batch=8, lr=1e-3, weight_decay=0.0, smoothing=0.0),
     }
 )
 NOT_OURS: Mapping[str, Any] = MappingProxyType({"smoothing": 0.0, "shard": False})
