@@ -3,6 +3,7 @@
 b batch, n tokens, d width
 """
 
+from functools import partial
 from typing import Literal
 
 from jaxtyping import Float
@@ -44,12 +45,14 @@ class EncoderBlock(nn.Module):
         self.mlp_branch = residual_branch(width, drop_path=drop_path, layer_scale=layer_scale)
 
     def forward(self, x: Float[Tensor, "b n d"], scope: Scope = OPEN) -> Float[Tensor, "b n d"]:
-        dropout = self.dropout if self.training else 0.0
+        add = partial(
+            through, dropout=self.dropout if self.training else 0.0, segments=scope.segments if scope.spans else None
+        )
         if self.order == "pre":
-            x = x + through(self.attention_branch, self.attention(self.attention_norm(x), scope), dropout=dropout)
-            return x + through(self.mlp_branch, self.mlp(self.mlp_norm(x)), dropout=dropout)
+            x = x + add(self.attention_branch, self.attention(self.attention_norm(x), scope))
+            return x + add(self.mlp_branch, self.mlp(self.mlp_norm(x)))
         if self.order == "res-post":
-            x = x + through(self.attention_branch, self.attention_norm(self.attention(x, scope)), dropout=dropout)
-            return x + through(self.mlp_branch, self.mlp_norm(self.mlp(x)), dropout=dropout)
-        x = self.attention_norm(x + through(self.attention_branch, self.attention(x, scope), dropout=dropout))
-        return self.mlp_norm(x + through(self.mlp_branch, self.mlp(x), dropout=dropout))
+            x = x + add(self.attention_branch, self.attention_norm(self.attention(x, scope)))
+            return x + add(self.mlp_branch, self.mlp_norm(self.mlp(x)))
+        x = self.attention_norm(x + add(self.attention_branch, self.attention(x, scope)))
+        return self.mlp_norm(x + add(self.mlp_branch, self.mlp(x)))
