@@ -257,3 +257,28 @@ def test_other_pictures_are_refused():
         tiny("none")(torch.rand(1, 1, 4, 4))
     with pytest.raises(VitrailError, match=r"got \(1, 3, 0, 4\)"):
         tiny("none")(torch.rand(1, 3, 0, 4))
+
+
+# Compiled
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", ["swinir_nano", "unet_nano", "vit_restorer_nano"])
+def test_compile_leaves_no_graph_break_and_export_gives_the_same(name):
+    small = {
+        "swinir_nano": {"width": 8, "depths": (2,), "window": 4},
+        "unet_nano": {"levels": 2},
+        "vit_restorer_nano": {"depth": 1},
+    }
+    model, images = vt.create_model(name, **small[name]).eval(), torch.rand(1, 3, 9, 10)
+    torch.nn.init.normal_(model.get_submodule(model.last_layer).weight)
+    expected = model(images)
+    assert_close(torch.compile(model, fullgraph=True, backend="aot_eager")(images), expected, atol=1e-5, rtol=1e-5)
+    assert_close(torch.export.export(model, (images,)).module()(images), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.compiled
+def test_over_bicubic_compiles_and_exports_too():
+    model, images = tiny("bicubic"), torch.rand(1, 3, 9, 10)
+    assert_close(torch.compile(model, backend="aot_eager")(images), model(images), atol=1e-5, rtol=1e-5)
+    assert_close(torch.export.export(model, (images,)).module()(images), model(images), atol=1e-5, rtol=1e-5)
