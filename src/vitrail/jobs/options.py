@@ -58,7 +58,7 @@ class TrainOptions:
         str | None,
         Parameter(
             help="none, sinusoidal_1d, sinusoidal_2d (each also with _concatenated), learned_1d, learned_2d, absolute_qk, "
-            "absolute_qk_sinusoidal, relative_shaw, relative_projected, rotary, alibi (each also with _1d), relative_table, "
+            "absolute_qk_sinusoidal, relative_shaw, relative_projected, rotary, alibi (each also with _1d), relative_table, continuous_bias, "
             "conditional."
         ),
     ] = None

@@ -20,6 +20,7 @@ from vitrail.models import (
     resnet,
     seq2seq,
     show_attend_tell,
+    swin,
     swinir,
     transformer,
     unet,
@@ -44,6 +45,7 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
     {
         "vit": Architecture(vit.ViTConfig, vit.build_vit),
         "resnet": Architecture(resnet.ResNetConfig, resnet.build_resnet),
+        "swin": Architecture(swin.SwinConfig, swin.build_swin),
         "gsa": Architecture(gsa.GSAConfig, gsa.build_gsa),
         "gcnn": Architecture(gcnn.GCNNConfig, gcnn.build_gcnn),
         "transformer": Architecture(transformer.TransformerConfig, transformer.build_transformer, "text"),
@@ -65,6 +67,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "vit": vit.PRESETS,
         "resnet": resnet.PRESETS,
+        "swin": swin.PRESETS,
         "gsa": gsa.PRESETS,
         "gcnn": gcnn.PRESETS,
         "transformer": transformer.PRESETS,

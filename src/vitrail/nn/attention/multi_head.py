@@ -31,6 +31,7 @@ class MultiHeadAttention(nn.Module):
         value_width: int | None = None,
         context_width: int | None = None,
         bias: bool = True,
+        key_bias: bool = True,
     ) -> None:
         super().__init__()
         if heads < 1 or ((key_width is None or value_width is None) and width % heads):
@@ -40,7 +41,7 @@ class MultiHeadAttention(nn.Module):
         self.heads = heads
         self.kernel = kernel if kernel is not None else SoftmaxKernel()
         self.query = nn.Linear(width, heads * key_width, bias=bias)
-        self.key = nn.Linear(source, heads * key_width, bias=bias)
+        self.key = nn.Linear(source, heads * key_width, bias=bias and key_bias)
         self.value = nn.Linear(source, heads * value_width, bias=bias)
         self.output = nn.Linear(heads * value_width, width, bias=bias)
 

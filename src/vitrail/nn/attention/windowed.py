@@ -38,10 +38,7 @@ class WindowedAttention(nn.Module):
             raise VitrailError(f"a window's sides are at least 1 and its shift is smaller than it; got {window} and {shift}")
         self.attention, self.position = attention, position
         self.window, self.shift = window, shift
-        self.prepared: tuple[object, Any] = (
-            None,
-            None,
-        )  # what the position prepared for the last kind of windows, and for which
+        self.kept: tuple[object, Any] = (None, None)  # what the position prepared last, and for which windows
 
     def forward(self, x: Float[Tensor, "b n d"], scope: Scope = OPEN) -> Float[Tensor, "b n d"]:
         places = scope.queries
@@ -57,16 +54,25 @@ class WindowedAttention(nn.Module):
         """Of one window: its own places, its position, and the seam."""
         seam = seam_mask(windows.grid, windows.window, windows.shift, device)
         places = self.places(windows.window, device)
-        if self.position is not None and self.prepared[0] != (windows.window, device):
-            self.prepared = (windows.window, device), self.position.prepare(places, places, device)
         return Scope(
             queries=places,
             keys=places,
             mask=None if seam is None else seam.repeat(batch, 1, 1)[:, None],
             position=self.position,
-            prepared=self.prepared[1],
+            prepared=None if self.position is None else self.prepare(self.position, places, windows.window, device),
             windows=windows,
         )
+
+    def prepare(self, position: Position, places: Places, window: tuple[int, int], device: torch.device) -> Any:
+        """Once for a window's size, which pictures of any size share. What inference mode made is of no use outside of it, and what
+        a compiler traces is no tensor at all."""
+        if position.prepares_parameters or torch.compiler.is_compiling():
+            return position.prepare(places, places, device)
+        key, (of, prepared) = (window, device, torch.is_inference_mode_enabled()), self.kept
+        if of != key:
+            prepared = position.prepare(places, places, device)
+            self.kept = key, prepared
+        return prepared
 
     def places(self, window: tuple[int, int], device: torch.device) -> Places:
         """Of the cells of a window; one that is smaller than the layer's own is its upper left part."""

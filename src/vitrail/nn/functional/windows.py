@@ -6,9 +6,10 @@ order in each)
 
 from functools import lru_cache
 
+import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool, Int, Int64, Shaped, UInt8
 from torch import Tensor
 
 from vitrail.errors import VitrailError
@@ -49,13 +50,12 @@ def shift_cells(x: Shaped[Tensor, "b h w d"], shift: Size) -> Shaped[Tensor, "b 
 
 
 def fit_windows(grid: Size, window: Size, shift: Size) -> Windows:
-    """Along an axis on which the grid is not larger than the window, the window is the grid and there is no shift.
+    """Along an axis on which the grid is smaller than the window, the window is the grid; where one window spans an axis, there is no shift.
 
-    By axis, as timm has it; the same as transformers' rule where both axes are larger, or neither is.
+    No shift along either axis, as in the authors' code and transformers; timm decides by axis, and keeps the other one's.
     """
-    inside = [min(pair) for pair in zip(grid, window, strict=True)]
-    moved = [0 if side <= size else step for side, size, step in zip(grid, window, shift, strict=True)]
-    return Windows(grid, (inside[0], inside[1]), (moved[0], moved[1]))
+    spanned = grid[0] <= window[0] or grid[1] <= window[1]
+    return Windows(grid, (min(grid[0], window[0]), min(grid[1], window[1])), (0, 0) if spanned else shift)
 
 
 def cut_windows(x: Shaped[Tensor, "b h w d"], windows: Windows) -> Shaped[Tensor, "bw n d"]:
@@ -71,7 +71,6 @@ def join_windows(x: Shaped[Tensor, "bw n d"], windows: Windows) -> Shaped[Tensor
     return joined[:, : windows.grid[0], : windows.grid[1]]
 
 
-@lru_cache(maxsize=32)
 def seam_mask(grid: Size, window: Size, shift: Size, device: torch.device | None = None) -> Bool[Tensor, "windows n n"] | None:
     """True where two cells of a shifted window may look at each other: they were neighbors before the shift, too.
 
@@ -80,19 +79,35 @@ def seam_mask(grid: Size, window: Size, shift: Size, device: torch.device | None
     """
     if not any(shift):
         return None
-    height, width = whole_windows(grid, window)
-    sides = [
-        (torch.arange(side, device=device) >= side - step) if step else torch.zeros(side, dtype=torch.bool, device=device)
-        for side, step in zip((height, width), shift, strict=True)
-    ]
-    part = sides[0][:, None] * 2 + sides[1]  # h w: which of the four corners of the grid a cell came from
-    own = partition(part[None, :, :, None], window)  # windows n 1
-    return own == own.transpose(1, 2)
+    corner = torch.from_numpy(_corners(grid, window, shift)).to(device)  # windows n
+    return corner[:, :, None] == corner[:, None, :]
 
 
-@lru_cache(maxsize=32)
 def window_cells(windows: Windows, device: torch.device | None = None) -> Int[Tensor, "windows n"]:
     """The cell of the grid, by its number in raster order, that stands at each place of each window; -1 in the padding."""
-    height, width = windows.grid
-    cells = torch.arange(height * width, device=device).view(1, height, width, 1) + 1
-    return cut_windows(cells, windows)[..., 0] - 1
+    return torch.from_numpy(_cells(windows)).to(device)
+
+
+# Arrays are kept, not tensors: one made in inference mode, or while a model is exported, would spoil every later call. A byte or eight
+# for each cell, and not the n times as many numbers of a mask, so that many large grids are no matter.
+@lru_cache(maxsize=64)
+def _corners(grid: Size, window: Size, shift: Size) -> UInt8[np.ndarray, "windows n"]:
+    """Which of the four corners of the grid the cell at each place of each window came from."""
+    height, width = whole_windows(grid, window)
+    below, right = np.arange(height) >= height - shift[0], np.arange(width) >= width - shift[1]
+    return _cut((below[:, None] * 2 + right).astype(np.uint8), window)
+
+
+@lru_cache(maxsize=64)
+def _cells(windows: Windows) -> Int64[np.ndarray, "windows n"]:
+    (height, width), shift = windows.grid, windows.shift
+    whole = whole_windows(windows.grid, windows.window)
+    cells = np.full(whole, -1, dtype=np.int64)
+    cells[:height, :width] = np.arange(height * width).reshape(height, width)
+    return _cut(np.roll(cells, (-shift[0], -shift[1]), axis=(0, 1)), windows.window)
+
+
+def _cut(x: Shaped[np.ndarray, "h w"], window: Size) -> Shaped[np.ndarray, "windows n"]:
+    rows, columns = x.shape[0] // window[0], x.shape[1] // window[1]
+    cut = x.reshape(rows, window[0], columns, window[1]).transpose(0, 2, 1, 3)
+    return np.ascontiguousarray(cut).reshape(rows * columns, window[0] * window[1])
