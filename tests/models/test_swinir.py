@@ -8,6 +8,7 @@ from torch.testing import assert_close
 
 import vitrail as vt
 from vitrail.errors import VitrailError
+from vitrail.explain.windows import window_read
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.swinir import MEAN
 from vitrail.nn.functional.bicubic import resize_bicubic
@@ -187,14 +188,18 @@ def test_nothing_beyond_its_reach_changes_a_pixel(kind, depths):
     assert model.tile_step == 4
 
 
-def test_attention_is_recorded():
+def test_attention_is_recorded_in_the_pictures_own_places():
+    """Behind the shift of 2, the pixel (3, 3) stands in the window of the rows and columns 2 to 5, and reads all of it."""
     model, images = tiny("bicubic"), torch.rand(1, 3, 8, 12)
     with vt.explain.record(model) as seen:
         model(images)
     assert len(seen.layers) == 5
-    assert seen.names[0] == "groups.0.encoder.blocks.0.attention.attention"
-    for weights in seen.layers:
-        assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+    assert seen.names[1] == "groups.0.encoder.blocks.1.attention.attention"
+    windows = seen.about(1).windows
+    assert windows.grid == (8, 12)
+    read = window_read(seen.layers[1].mean(1), windows, (3, 3))[0]
+    assert (read > 0).nonzero().tolist() == [[row, column] for row in range(2, 6) for column in range(2, 6)]
+    assert read.sum().item() == pytest.approx(1.0)
 
 
 def test_saved_and_loaded(tmp_path):
