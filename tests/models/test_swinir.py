@@ -8,6 +8,7 @@ from torch.testing import assert_close
 
 import vitrail as vt
 from vitrail.errors import VitrailError
+from vitrail.explain.windows import window_read
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.swinir import MEAN
 from vitrail.nn.functional.bicubic import resize_bicubic
@@ -187,14 +188,18 @@ def test_nothing_beyond_its_reach_changes_a_pixel(kind, depths):
     assert model.tile_step == 4
 
 
-def test_attention_is_recorded():
+def test_attention_is_recorded_in_the_pictures_own_places():
+    """Behind the shift of 2, the pixel (3, 3) stands in the window of the rows and columns 2 to 5, and reads all of it."""
     model, images = tiny("bicubic"), torch.rand(1, 3, 8, 12)
     with vt.explain.record(model) as seen:
         model(images)
     assert len(seen.layers) == 5
-    assert seen.names[0] == "groups.0.encoder.blocks.0.attention.attention"
-    for weights in seen.layers:
-        assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+    assert seen.names[1] == "groups.0.encoder.blocks.1.attention.attention"
+    windows = seen.about(1).windows
+    assert windows.grid == (8, 12)
+    read = window_read(seen.layers[1].mean(1), windows, (3, 3))[0]
+    assert (read > 0).nonzero().tolist() == [[row, column] for row in range(2, 6) for column in range(2, 6)]
+    assert read.sum().item() == pytest.approx(1.0)
 
 
 def test_saved_and_loaded(tmp_path):
@@ -257,3 +262,28 @@ def test_other_pictures_are_refused():
         tiny("none")(torch.rand(1, 1, 4, 4))
     with pytest.raises(VitrailError, match=r"got \(1, 3, 0, 4\)"):
         tiny("none")(torch.rand(1, 3, 0, 4))
+
+
+# Compiled
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", ["swinir_nano", "unet_nano", "vit_restorer_nano"])
+def test_compile_leaves_no_graph_break_and_export_gives_the_same(name):
+    small = {
+        "swinir_nano": {"width": 8, "depths": (2,), "window": 4},
+        "unet_nano": {"levels": 2},
+        "vit_restorer_nano": {"depth": 1},
+    }
+    model, images = vt.create_model(name, **small[name]).eval(), torch.rand(1, 3, 9, 10)
+    torch.nn.init.normal_(model.get_submodule(model.last_layer).weight)
+    expected = model(images)
+    assert_close(torch.compile(model, fullgraph=True, backend="aot_eager")(images), expected, atol=1e-5, rtol=1e-5)
+    assert_close(torch.export.export(model, (images,)).module()(images), expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.compiled
+def test_over_bicubic_compiles_and_exports_too():
+    model, images = tiny("bicubic"), torch.rand(1, 3, 9, 10)
+    assert_close(torch.compile(model, backend="aot_eager")(images), model(images), atol=1e-5, rtol=1e-5)
+    assert_close(torch.export.export(model, (images,)).module()(images), model(images), atol=1e-5, rtol=1e-5)

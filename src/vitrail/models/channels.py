@@ -38,5 +38,5 @@ def spread_mean(weight: Float[Tensor, "..."], old: int, new: int, *, axis: int) 
     """An axis of `old` channels with several numbers each, channel by channel, to `new` ones that all have the mean."""
     if old == new:
         return weight
-    apart = weight.unflatten(axis, (old, -1))
+    apart = weight.reshape(*weight.shape[:axis], old, -1, *weight.shape[axis + 1 :])
     return torch.repeat_interleave(apart.mean(axis, keepdim=True), new, axis).flatten(axis, axis + 1)

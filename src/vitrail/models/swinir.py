@@ -170,6 +170,9 @@ PRESETS = MappingProxyType(
         **{f"swinir_light_x{scale}": replace(LIGHT, scale=scale) for scale in (2, 3, 4)},
         **{f"swinir_classical_x{scale}": replace(MIDDLE, scale=scale, upsampler="pixelshuffle") for scale in (2, 3, 4, 8)},
         "swinir_real_x4": replace(MIDDLE, scale=4, upsampler="nearest_conv"),
+        "swinir_real_large_x4": replace(
+            MIDDLE, width=240, depths=(6,) * 9, heads=8, scale=4, upsampler="nearest_conv", last_convolutions=3
+        ),
         "swinir_denoise": MIDDLE,
         "swinir_jpeg": replace(MIDDLE, window=7, in_channels=1, out_channels=1),  # 7: JPEG's own blocks are 8x8
         **{f"swinir_{name}_x{scale}": replace(size, scale=scale) for name, size in SMALL.items() for scale in (2, 3, 4)},
