@@ -51,7 +51,8 @@ class RestorationReport:
     @cached_property
     def folders(self) -> int:
         """How many folders, one in the other, all pictures lie in: they are left out of their names."""
-        places = [PurePosixPath(one.name).parent.parts for one in (*self.examples, *self.scores)]
+        names = [*(one.name for one in self.examples), *(one.name for one in self.scores)]
+        places = [PurePosixPath(name).parent.parts for name in names]
         return sum(1 for _ in takewhile(lambda parts: len(set(parts)) == 1, zip(*places, strict=False)))
 
     def short(self, name: str) -> str:
