@@ -1,0 +1,136 @@
+"""Batches of slices, each accelerated by a mask that depends on (seed, epoch, slice) only, from any batch on.
+
+b batch, c coils, h rows, w columns
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Complex, Int
+from torch import Tensor
+
+from vitrail.data.ahead import ahead
+from vitrail.data.mri.masks import MaskKind, make_mask
+from vitrail.data.mri.sensitivities import estimate_maps
+from vitrail.data.mri.slices import Slice
+from vitrail.errors import VitrailError
+from vitrail.nn.functional.fourier import sense_adjoint
+
+KEPT = 64  # slices whose estimated maps are kept
+
+
+class ScanBatch(NamedTuple):
+    """An accelerated scan of some slices and what a scan of all lines would give; `indices` are the slices' numbers."""
+
+    kspace: Complex[Tensor, "b c h w"]  # zero where nothing was measured
+    mask: Bool[Tensor, "b 1 w"]
+    maps: Complex[Tensor, "b c h w"]
+    target: Complex[Tensor, "b h w"]
+    indices: Int[Tensor, "b"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sampling:
+    """Which lines are measured: see `make_mask`. `center` is a share of all lines; None: by the acceleration."""
+
+    kind: MaskKind = "random"
+    acceleration: float = 4.0
+    center: float | None = None
+
+    def lines(self, width: int) -> int | None:
+        """How many of the center are always measured."""
+        return None if self.center is None else round(self.center * width)
+
+
+class ScanBatches:
+    """Passes over slices. A batch has slices of one size and number of coils only.
+
+    In training (`shuffle`) an epoch goes over all of them `passes` times, with other masks each time, and a batch that is not full is
+    left out unless its size has no other. In validation a slice has the same mask every time.
+    """
+
+    def __init__(
+        self,
+        slices: Sequence[Slice],
+        sampling: Sampling,
+        *,
+        batch: int,
+        shuffle: bool = False,
+        passes: int = 1,
+        seed: int = 0,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        if not len(slices):
+            raise VitrailError("not one slice to read")
+        if not 0 <= rank < world:
+            raise VitrailError(f"rank must be from 0 to world - 1, got rank {rank} of {world}")
+        if shuffle and batch % world:
+            raise VitrailError(f"a batch of {batch} cannot be shared equally among {world} processes")
+        self.slices, self.sampling, self.batch, self.shuffle, self.passes = slices, sampling, batch, shuffle, passes
+        self.seed, self.rank, self.world = seed, rank, world
+        shapes: dict[tuple[int, ...], list[int]] = {}
+        for index, one in enumerate(slices):
+            shapes.setdefault(tuple(one.kspace.shape), []).append(index)
+        self.groups = [np.array(members) for members in shapes.values()]
+        self.complete = lru_cache(KEPT)(self.complete_slice)
+
+    def __len__(self) -> int:
+        return self.passes * sum(self.count(group) for group in self.groups)
+
+    def count(self, group: Int[np.ndarray, "n"]) -> int:
+        return max(1, len(group) // self.batch) if self.shuffle else -(-len(group) // self.batch)
+
+    def batches(self, epoch: int = 0, start: int = 0) -> Iterator[ScanBatch]:
+        asked = (
+            (number, share)
+            for number, whole in self.order(epoch)[start:]
+            if len(share := whole[self.rank :: self.world])
+        )
+        return ahead(lambda pair: self.read(pair[1], epoch=pair[0]), asked)
+
+    def order(self, epoch: int) -> list[tuple[int, Int[np.ndarray, "b"]]]:
+        """Every batch of an epoch: which pass over the slices it belongs to, counted from the first epoch, and which slices it has."""
+        found: list[tuple[int, np.ndarray]] = []
+        for number in range(epoch * self.passes, (epoch + 1) * self.passes):
+            generator = np.random.Generator(np.random.PCG64([self.seed, number]))
+            some = []
+            for group in self.groups:
+                members = generator.permutation(group) if self.shuffle else group
+                some += [members[i * self.batch : (i + 1) * self.batch] for i in range(self.count(group))]
+            turns = generator.permutation(len(some)) if self.shuffle else range(len(some))
+            found += [(number, some[turn]) for turn in turns]
+        return found
+
+    def read(self, indices: Int[np.ndarray, "b"], *, epoch: int) -> ScanBatch:
+        whole = [self.complete(int(index)) for index in indices]
+        kspace, maps, target = (torch.stack(parts) for parts in zip(*whole, strict=True))
+        masks = [self.mask(int(index), kspace.shape[-1], epoch=epoch) for index in indices]
+        mask = torch.from_numpy(np.stack(masks))[:, None]  # b 1 w
+        return ScanBatch(kspace * mask[:, None], mask, maps, target, torch.from_numpy(indices.astype(np.int64)))
+
+    def mask(self, index: int, width: int, *, epoch: int) -> Bool[np.ndarray, "w"]:
+        sampling = self.sampling
+        return make_mask(
+            sampling.kind,
+            width,
+            acceleration=sampling.acceleration,
+            center=sampling.lines(width),
+            seed=self.seed,
+            epoch=epoch if self.shuffle else 0,
+            index=index,
+        )
+
+    def complete_slice(
+        self, index: int
+    ) -> tuple[Complex[Tensor, "c h w"], Complex[Tensor, "c h w"], Complex[Tensor, "h w"]]:
+        """A slice's k-space, its maps, given or estimated from the lines that every mask has, and its picture from all lines."""
+        one = self.slices[index]
+        kspace = torch.as_tensor(one.kspace)
+        maps = torch.as_tensor(one.maps) if one.maps is not None else self.estimate(kspace)
+        target = sense_adjoint(kspace[None], maps[None])[0] if one.target is None else torch.as_tensor(one.target)
+        return kspace, maps, target
