@@ -17,7 +17,7 @@ from vitrail.errors import VitrailError
 T = TypeVar("T")
 State = Literal["finished", "interrupted", "running?", "broken"]
 TRACES = ("machine.yaml", "results.csv", "state", "last", "best")  # one of them beside config.yaml makes a folder a run
-SCORES = ("map", "accuracy", "exact", "bleu", "likelihood")  # what chooses the best epoch, the first that a run has
+SCORES = ("map", "accuracy", "exact", "bleu", "likelihood", "psnr")  # what chooses the best epoch, the first that a run has
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked", "palette")  # tensors of a model that are no parameters
 SIGN_OF_LIFE = 300.0  # seconds: a run writes something every two minutes, or at the end of a validation
 
@@ -185,6 +185,8 @@ def score_words(split: str, metric: str, value: float) -> str:
         return f"{split} perplexity {value:.2f}"
     if metric == "bits_per_pixel":
         return f"{split} {value:.3f} bits a pixel"
+    if metric == "psnr":
+        return f"{split} PSNR {value:.2f} dB"
     return (
         f"{split} BLEU {100 * value:.2f}"
         if metric == "bleu"

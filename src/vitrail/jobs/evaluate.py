@@ -25,12 +25,14 @@ HEADLINES = (
     "bleu",
     "perplexity",
     "bits_per_pixel",
+    "psnr",
 )  # the metric to end with, the first that there is
 
 ONLY_SOME = frozenset({"beams", "workers", "bad_files"})  # options of eval that not every task has
 
 TASKS: Mapping[Purpose, str] = {
     "translate": "translate", "language": "language", "fill": "language", "caption": "caption", "igpt": "igpt",
+    "mri": "mri",
 }  # what scores them  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from cyclopts import CoercionError, Group, Parameter, Token, convert
 Auto = Literal["auto"]
 RECIPE = Group("Recipe", help="Each is the recipe's unless given.", sort_key=2)
 PIXELS = Group("Pixels", help="With `vitrail pretrain --method igpt`, which has --masked and --dropout too.", sort_key=4)
+KSPACE = Group("Accelerated MRI", help="With --task mri.", sort_key=5)
 TEXT = Group("Text", help="With --task translate, language and caption.", sort_key=3)
 
 
@@ -32,7 +33,7 @@ class TrainOptions:
             "or a file, or copy, reverse, sort."
         ),
     ]
-    task: Annotated[Literal["classify", "translate", "language", "caption", "igpt"], Parameter(help="What to learn.")] = (
+    task: Annotated[Literal["classify", "translate", "language", "caption", "igpt", "mri"], Parameter(help="What to learn.")] = (
         "classify"
     )
     model: Annotated[str, Parameter(help="A name from `vitrail models`; auto: by the size and count of the data.")] = "auto"
@@ -191,6 +192,22 @@ class TrainOptions:
             converter=whole, group=PIXELS, help="Of the palette, at most; auto: the model's. Fewer if the pictures have fewer."
         ),
     ] = "auto"
+    acceleration: Annotated[float, Parameter(group=KSPACE, help="One line of k-space in so many is measured.")] = 4.0
+    mask: Annotated[Literal["random", "equispaced", "density"], Parameter(group=KSPACE, help="Which lines they are.")] = "random"
+    center: Annotated[
+        float | Auto, Parameter(group=KSPACE, help="Share of the lines, in the middle, that is always measured; auto: 0.32 of them.")
+    ] = "auto"
+    consistency: Annotated[
+        Literal["none", "coils", "hard"],
+        Parameter(group=KSPACE, help="Keep the measured lines: in each coil's k-space, or fit the picture to them."),
+    ] = "none"
+    objective: Annotated[
+        Literal["supervised", "equivariant"],
+        Parameter(group=KSPACE, help="Learn from scans of all lines, or from accelerated ones alone (equivariant imaging)."),
+    ] = "supervised"
+    slices: Annotated[
+        int | None, Parameter(converter=whole, group=KSPACE, help="Learn from so many slices, evenly chosen; by default all.")
+    ] = None
 
 
 @Parameter(name="*")

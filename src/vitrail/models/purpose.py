@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from vitrail.models.catalogue import ARCHITECTURES
 
-Purpose = Literal["classify", "features", "translate", "language", "fill", "caption", "igpt"]
+Purpose = Literal["classify", "features", "translate", "language", "fill", "caption", "igpt", "mri"]
 
 # Hugging Face's names of these. Not every model of pixels draws pictures, but all have features to read.
 PIPELINES: Mapping[Purpose, str] = MappingProxyType(
@@ -18,6 +18,7 @@ PIPELINES: Mapping[Purpose, str] = MappingProxyType(
         "fill": "fill-mask",
         "caption": "image-to-text",
         "igpt": "image-feature-extraction",
+        "mri": "image-to-image",
     }
 )
 
@@ -31,6 +32,8 @@ def purpose_of(model: Any) -> Purpose:
         return "caption"
     if takes == "pixels":
         return "igpt"
+    if takes == "k-space":
+        return "mri"
     if hasattr(model, "encode"):
         return "translate"
     return "language" if model.config.causal else "fill"

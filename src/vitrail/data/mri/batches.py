@@ -14,7 +14,7 @@ from jaxtyping import Bool, Complex, Int
 from torch import Tensor
 
 from vitrail.data.ahead import ahead
-from vitrail.data.mri.masks import MaskKind, make_mask
+from vitrail.data.mri.masks import MaskKind, calibration_width, make_mask
 from vitrail.data.mri.sensitivities import estimate_maps
 from vitrail.data.mri.slices import Slice
 from vitrail.errors import VitrailError
@@ -41,9 +41,9 @@ class Sampling:
     acceleration: float = 4.0
     center: float | None = None
 
-    def lines(self, width: int) -> int | None:
+    def lines(self, width: int) -> int:
         """How many of the center are always measured."""
-        return None if self.center is None else round(self.center * width)
+        return calibration_width(width, self.acceleration) if self.center is None else round(self.center * width)
 
 
 class ScanBatches:
