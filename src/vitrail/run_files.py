@@ -181,6 +181,8 @@ def best_of(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 def score_words(split: str, metric: str, value: float) -> str:
     """`test accuracy 98.61 %`: the line that training ends with. BLEU is told as from 0 to 100, a perplexity as it is."""
+    if metric == "psnr":
+        return f"{split} psnr {value:.2f} dB"
     if metric == "perplexity":
         return f"{split} perplexity {value:.2f}"
     if metric == "bits_per_pixel":

@@ -207,17 +207,7 @@ class Loader:
         self.pictures = Pictures(
             split, preprocessing, how=how or Augmentation(), seed=seed, cache=cache, mixing=mixing, classes=classes
         )
-        self.loader: DataLoader[Fetched] | None = None
-        if workers:
-            self.loader = DataLoader(
-                self.pictures,
-                batch_sampler=self.order,
-                collate_fn=_as_is,
-                num_workers=workers,
-                persistent_workers=True,
-                worker_init_fn=_prepare_worker,
-                generator=torch.Generator(),  # its own, so that iterating draws nothing from the global one
-            )
+        self.loader = fetch_in_workers(self.pictures, self.order, workers)
 
     def __len__(self) -> int:
         return len(self.order)
@@ -234,6 +224,21 @@ class Loader:
                 yield batch
             elif self.order.shuffle:  # a step cannot be left out: the schedule and exact resumption count them
                 raise VitrailError(f"none of the {len(bad)} pictures of a batch can be read; {bad[0]}")
+
+
+def fetch_in_workers(pictures: Dataset[Any], order: Order, workers: int) -> DataLoader[Any] | None:
+    """Whole batches, fetched by so many processes; None where there are none."""
+    if not workers:
+        return None
+    return DataLoader(
+        pictures,
+        batch_sampler=order,
+        collate_fn=_as_is,
+        num_workers=workers,
+        persistent_workers=True,
+        worker_init_fn=_prepare_worker,
+        generator=torch.Generator(),  # its own, so that iterating draws nothing from the global one
+    )
 
 
 def _prepare_worker(worker: int) -> None:
