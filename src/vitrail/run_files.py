@@ -187,8 +187,6 @@ def score_words(split: str, metric: str, value: float) -> str:
         return f"{split} perplexity {value:.2f}"
     if metric == "bits_per_pixel":
         return f"{split} {value:.3f} bits a pixel"
-    if metric == "psnr":
-        return f"{split} PSNR {value:.2f} dB"
     return (
         f"{split} BLEU {100 * value:.2f}"
         if metric == "bleu"
