@@ -198,9 +198,8 @@ class TrainOptions:
         float | Auto, Parameter(group=KSPACE, help="Share of the lines, in the middle, that is always measured; auto: 0.32 of them.")
     ] = "auto"
     consistency: Annotated[
-        Literal["none", "coils", "hard"],
-        Parameter(group=KSPACE, help="Keep the measured lines: in each coil's k-space, or fit the picture to them."),
-    ] = "none"
+        bool, Parameter(group=KSPACE, help="Keep the measured lines of every coil as they were measured.", negative="")
+    ] = False
     objective: Annotated[
         Literal["supervised", "equivariant"],
         Parameter(group=KSPACE, help="Learn from scans of all lines, or from accelerated ones alone (equivariant imaging)."),

@@ -42,8 +42,6 @@ def check_ours(options: TrainOptions) -> None:
         )
     if options.slices is not None and options.slices < 1:
         raise VitrailError(f"--slices must be at least 1, got {options.slices}")
-    if options.consistency == "hard" and options.objective == "equivariant":
-        raise VitrailError("--consistency hard leaves equivariant imaging nothing to learn: use coils or none")
 
 
 def sampling_of(options: TrainOptions) -> Sampling:
@@ -95,10 +93,8 @@ def passes_of(slices: int, batch: int) -> int:
 
 def prepare_model(options: TrainOptions, loaded: Any) -> Any:
     """A new model, or the loaded one, whose weights are the same whatever is done about the measured lines."""
-    if loaded is None:
-        model = create_model(options.model, consistency=options.consistency)
-    else:
-        model = rebuild(loaded, consistency=options.consistency)
+    consistency = "hard" if options.consistency else "none"
+    model = create_model(options.model, consistency=consistency) if loaded is None else rebuild(loaded, consistency=consistency)
     if options.checkpointing:
         set_checkpointing(model)
     return model.to(options.device)

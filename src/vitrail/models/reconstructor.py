@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models import swinir, unet, vit_restorer
-from vitrail.nn.functional.fourier import fill_measured, keep_measured, sense_adjoint
+from vitrail.nn.functional.fourier import keep_measured, sense_adjoint
 from vitrail.records import from_record, to_record
 
-Consistency = Literal["none", "coils", "hard"]
+Consistency = Literal["none", "hard"]
 
 
 class Network(NamedTuple):
@@ -61,9 +61,8 @@ class Reconstructor(nn.Module):
 
     With g a vision transformer the model of [Lin and Heckel 2022], with SwinIR's body SwinMR [Huang+ 2022], with a U-Net the
     baseline of fastMRI [Zbontar+ 2018]; they learn from the SENSE-combined picture, not from one coil's.
-    Consistency "coils": the measured lines of every coil stay as they were measured and the coils are combined again,
-    x + A^H (y - A x). "hard": outside of training the picture that fits the measured lines best, of those the nearest
-    to x; in training the step of "coils", since with more coils than the acceleration the fit alone leaves nothing to learn.
+    With the consistency "hard" the measured lines of every coil stay as they were measured (`fill`), the others are the picture's, and
+    the coils are combined again: x + A^H (y - A x).
     """
 
     architecture = "reconstructor"
@@ -81,17 +80,13 @@ class Reconstructor(nn.Module):
     ) -> Complex[Tensor, "b h w"]:
         """`kspace` is zero where nothing was measured, its zero frequency at h // 2, w // 2."""
         image = self.repair(sense_adjoint(kspace, maps, mask))
-        if self.config.consistency == "none":
-            return image
-        if self.config.consistency == "coils" or self.training:
-            return sense_adjoint(fill_measured(image, kspace, mask, maps), maps)
-        return keep_measured(image, kspace, mask, maps)
+        return image if self.config.consistency == "none" else keep_measured(image, kspace, mask, maps).image
 
     def fill(
         self, kspace: Complex[Tensor, "b c h w"], mask: Bool[Tensor, "b #h w"], maps: Complex[Tensor, "b c h w"]
     ) -> Complex[Tensor, "b c h w"]:
         """Every coil's whole k-space: the measured lines bit for bit, the picture's elsewhere."""
-        return fill_measured(self(kspace, mask, maps), kspace, mask, maps)
+        return keep_measured(self.repair(sense_adjoint(kspace, maps, mask)), kspace, mask, maps).kspace
 
     def repair(self, image: Complex[Tensor, "b h w"]) -> Complex[Tensor, "b h w"]:
         """s g(x / s)."""
@@ -109,3 +104,17 @@ def scale_of(image: Complex[Tensor, "b h w"]) -> Float[Tensor, "b"]:
 def build_reconstructor(config: ReconstructorConfig) -> Reconstructor:
     kind = NETWORKS[config.network]
     return Reconstructor(kind.build(from_record(kind.config, config.settings, what="settings")), config=config)
+
+
+def preset(network: str, **settings: Any) -> ReconstructorConfig:
+    return ReconstructorConfig(network=network, settings={"in_channels": 2, "out_channels": 2, **settings})
+
+
+PRESETS = MappingProxyType(
+    {
+        # Nearly equal numbers of parameters, not of operations: the U-Net and SwinMR work at every pixel, the ViT on patches.
+        "mri_vit_small": preset("vit_restorer", width=96, depth=4, heads=4, patch=8),
+        "mri_swin_small": preset("swinir", width=60, depths=(6, 6), heads=6),  # SwinMR [Huang+ 2022], of which it has a third
+        "mri_unet_small": preset("unet", width=16, levels=3),
+    }
+)

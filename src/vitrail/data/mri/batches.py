@@ -16,11 +16,10 @@ from torch import Tensor
 from vitrail.data.ahead import ahead
 from vitrail.data.mri.masks import MaskKind, calibration_width, make_mask
 from vitrail.data.mri.sensitivities import estimate_maps
-from vitrail.data.mri.slices import Slice
+from vitrail.data.mri.slices import Slice, combine
 from vitrail.errors import VitrailError
-from vitrail.nn.functional.fourier import sense_adjoint
 
-KEPT = 64  # slices whose estimated maps are kept
+ROOM = 2**30  # bytes of slices that are kept for the next epoch, at most
 
 
 class ScanBatch(NamedTuple):
@@ -73,11 +72,13 @@ class ScanBatches:
             raise VitrailError(f"a batch of {batch} cannot be shared equally among {world} processes")
         self.slices, self.sampling, self.batch, self.shuffle, self.passes = slices, sampling, batch, shuffle, passes
         self.seed, self.rank, self.world = seed, rank, world
+        first = self.complete(0)
+        # Reading a slice may take longer than learning from it: its coils are simulated, or their maps estimated.
+        self.kept = lru_cache(ROOM // sum(part.nbytes for part in first))(self.complete)
         shapes: dict[tuple[int, ...], list[int]] = {}
-        for index, one in enumerate(slices):
-            shapes.setdefault(tuple(one.kspace.shape), []).append(index)
+        for index in range(len(slices)):
+            shapes.setdefault(tuple(self.kept(index)[0].shape), []).append(index)
         self.groups = [np.array(members) for members in shapes.values()]
-        self.complete = lru_cache(KEPT)(self.complete_slice)
 
     def __len__(self) -> int:
         return self.passes * sum(self.count(group) for group in self.groups)
@@ -107,7 +108,7 @@ class ScanBatches:
         return found
 
     def read(self, indices: Int[np.ndarray, "b"], *, epoch: int) -> ScanBatch:
-        whole = [self.complete(int(index)) for index in indices]
+        whole = [self.kept(int(index)) for index in indices]
         kspace, maps, target = (torch.stack(parts) for parts in zip(*whole, strict=True))
         masks = [self.mask(int(index), kspace.shape[-1], epoch=epoch) for index in indices]
         mask = torch.from_numpy(np.stack(masks))[:, None]  # b 1 w
@@ -125,12 +126,13 @@ class ScanBatches:
             index=index,
         )
 
-    def complete_slice(
+    def complete(
         self, index: int
     ) -> tuple[Complex[Tensor, "c h w"], Complex[Tensor, "c h w"], Complex[Tensor, "h w"]]:
-        """A slice's k-space, its maps, given or estimated from the lines that every mask has, and its picture from all lines."""
+        """A slice's k-space, its maps, given or estimated from the lines that every mask has, and its picture: the one that is known,
+        if it has a phase and the size of the k-space, or else that of all lines."""
         one = self.slices[index]
-        kspace = torch.as_tensor(one.kspace)
-        maps = torch.as_tensor(one.maps) if one.maps is not None else self.estimate(kspace)
-        target = sense_adjoint(kspace[None], maps[None])[0] if one.target is None else torch.as_tensor(one.target)
-        return kspace, maps, target
+        maps = one.maps if one.maps is not None else estimate_maps(one.kspace, self.sampling.lines(one.size[1]))
+        known = one.target if one.target is not None and one.target.shape == one.size and np.iscomplexobj(one.target) else None
+        target = combine(one.kspace, maps) if known is None else known.astype(np.complex64)
+        return torch.from_numpy(one.kspace), torch.from_numpy(maps), torch.from_numpy(target)
