@@ -15,6 +15,7 @@ from vitrail.files import write_whole
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.markdown import block, last_name, literal, plain
 from vitrail.models.purpose import PIPELINES, purpose_of
+from vitrail.models.scan_card import TITLE, describe_reconstructor, describe_scan_use, scan_limits
 from vitrail.models.word_card import describe_use, describe_words, title_of, word_limits
 from vitrail.preprocessing import Preprocessing
 
@@ -55,8 +56,8 @@ def card(model: Any, facts: Mapping[str, Any] | None = None) -> str:
     header = yaml.safe_dump(front_matter(model, known, metrics), sort_keys=False, allow_unicode=True, width=math.inf)
     parts = [
         f"# {_kind(model).capitalize()} ({model.architecture})",
-        *(_what(model) if hasattr(model, "num_classes") else describe_words(model, known)),
-        *(_use(model) if hasattr(model, "num_classes") else describe_use(model)),
+        *(_what(model) if hasattr(model, "num_classes") else describe_reconstructor(model) if is_scan(model) else describe_words(model, known)),
+        *(_use(model) if hasattr(model, "num_classes") else describe_scan_use(model) if is_scan(model) else describe_use(model)),
         *_training(known),
         *_scores(known, metrics),
         *_limits(model, known),
@@ -94,7 +95,13 @@ def front_matter(model: Any, facts: Mapping[str, Any], metrics: Mapping[str, flo
     return header
 
 
+def is_scan(model: Any) -> bool:
+    return purpose_of(model) == "mri"
+
+
 def _kind(model: Any) -> str:
+    if is_scan(model):
+        return TITLE
     if not hasattr(model, "num_classes"):
         return title_of(model)
     if not model.num_classes:
@@ -188,7 +195,7 @@ def _limits(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
     yield "## Limits"
     lines = []
     if not hasattr(model, "num_classes"):
-        lines += word_limits(model)
+        lines += scan_limits(model) if is_scan(model) else word_limits(model)
     elif model.num_classes and model.multi_label:
         lines.append(f"It knows {model.num_classes} labels and nothing else; each has a score of its own, from 0 to 1.")
     elif model.num_classes:
