@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from vitrail.tokens import Places
+from vitrail.tokens import Places, Windows
 
 
 @runtime_checkable
@@ -76,6 +76,7 @@ class Scope(NamedTuple):
     arriving: "Scope | None" = (
         None  # with a cache: the new tokens among themselves, which is what `sources` and `rotate` are about
     )
+    windows: Windows | None = None  # the batch is windows of pictures, and this is how they were cut
 
 
 OPEN = Scope()  # everything may attend to everything, no positions

@@ -21,8 +21,11 @@ from vitrail.models import (
     resnet,
     seq2seq,
     show_attend_tell,
+    swinir,
     transformer,
+    unet,
     vit,
+    vit_restorer,
 )
 from vitrail.models.features import FeatureMaps
 from vitrail.records import from_record, to_record
@@ -56,6 +59,9 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
             reconstructor.ReconstructorConfig, reconstructor.build_reconstructor, "k-space"
         ),
         "igpt": Architecture(igpt.IGPTConfig, igpt.build_igpt, "pixels"),
+        "swinir": Architecture(swinir.SwinIRConfig, swinir.build_swinir, "restoration"),
+        "unet": Architecture(unet.UNetConfig, unet.build_unet, "restoration"),
+        "vit_restorer": Architecture(vit_restorer.ViTRestorerConfig, vit_restorer.build_vit_restorer, "restoration"),
     }
 )
 
@@ -73,6 +79,9 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "captioner": captioner.PRESETS,
         "reconstructor": reconstructor.PRESETS,
         "igpt": igpt.PRESETS,
+        "swinir": swinir.PRESETS,
+        "unet": unet.PRESETS,
+        "vit_restorer": vit_restorer.PRESETS,
     }
 )
 MODELS: Mapping[str, tuple[str, Any]] = MappingProxyType(
@@ -161,6 +170,6 @@ def table_row(name: str) -> dict[str, Any]:
         facts["depth"] = sum(config.depths)
     if hasattr(config, "decoder_depth"):
         facts["depth"] = config.depth + config.decoder_depth
-    size = getattr(config, "image_size", None)
     takes = ARCHITECTURES[architecture].takes
+    size = None if takes == "restoration" else getattr(config, "image_size", None)  # restorers read any
     return {"name": name, "parameters": parameters, **facts, "image_size": None if size is None else list(size), "takes": takes}
