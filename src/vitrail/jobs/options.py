@@ -207,6 +207,9 @@ class TrainOptions:
     slices: Annotated[
         int | None, Parameter(converter=whole, group=KSPACE, help="Learn from so many slices, evenly chosen; by default all.")
     ] = None
+    scalp: Annotated[
+        bool, Parameter(group=KSPACE, help="Simulate a skull and a scalp around a brain that comes without.", negative="")
+    ] = False
 
 
 @Parameter(name="*")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from vitrail.data.mri.batches import Sampling, ScanBatches
-from vitrail.data.mri.opening import ScanData, open_scans
+from vitrail.data.mri.opening import ScanData, is_measured, open_scans
 from vitrail.data.mri.slices import Slice
 from vitrail.files import write_whole
 from vitrail.jobs.evaluate import METRICS, PREDICTIONS, REPORT, headline
@@ -58,7 +58,7 @@ class Reconstructing:
         """Scans, of which --slices are learned from, and a model for them."""
         check_ours(options)
         loaded = load_trained(options)
-        data = open_scans(options.data, seed=options.seed, image_size=size_of(options))
+        data = open_own(options)
         data.splits["train"] = choose_slices(data.splits["train"], options.slices)
         options = settle_scan(options, len(data.splits["train"]), loaded)
         torch.manual_seed(options.seed)
@@ -157,12 +157,12 @@ class Reconstructing:
         training, by the same masks each time."""
         source, own = choose_source(run, trained, options)
         if own and trained is not None:
-            data, split = open_scans(source, seed=trained.seed, image_size=size_of(trained)), options.split
+            data, split = open_own(trained), options.split
             if split == "train":
                 data.splits["train"] = choose_slices(data.splits["train"], trained.slices)
         else:
-            size = None if trained is None else size_of(trained)
-            data, split = open_scans(source, seed=0, image_size=size, divide=False), "train"
+            size = None if trained is None or is_measured(Path(source).expanduser()) else size_of(trained)
+            data, split = open_scans(source, image_size=size, divide=False), "train"
         sampling = Sampling() if trained is None else sampling_of(trained)
         slices = data.splits[split]
         folder, device = make_folder(options), choose_device(options.device)
@@ -188,6 +188,11 @@ class Reconstructing:
                 **past_of(run, trained, commands_for_run),
             )
         return found.metrics
+
+
+def open_own(options: TrainOptions) -> ScanData:
+    """The data of a run, simulated and divided as its options say."""
+    return open_scans(options.data, seed=options.seed, image_size=size_of(options), scalp=options.scalp)
 
 
 def choose_slices(slices: Sequence[Slice], wanted: int | None) -> Sequence[Slice]:

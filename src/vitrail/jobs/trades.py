@@ -96,7 +96,7 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
         "translation": frozenset({"source", "target", "beams", "merge_dropout"}),
         "language models": frozenset({"masked"}),
         "pixels": frozenset({"colors", "masked", "dropout"}),
-        "k-space": frozenset({"acceleration", "mask", "center", "consistency", "objective", "slices", "image_size", "batch"}),
+        "k-space": frozenset({"acceleration", "mask", "center", "consistency", "objective", "slices", "scalp", "image_size", "batch"}),
     }
 )  # fmt: skip
 

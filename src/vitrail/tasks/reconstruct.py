@@ -105,10 +105,11 @@ class Reconstruct:
     def without_truth(
         self, batch: ScanBatch, forward: Callable[..., Tensor], transform: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "b"]:
-        """The loss of equivariant imaging, with each slice's own operator A, relative to the square of its scale."""
-        scale = scale_of(sense_adjoint(batch.kspace, batch.maps, batch.mask))
+        """The loss of equivariant imaging, with each slice's own operator A, of measurements whose squares have mean 1 a pixel."""
+        pixels = batch.kspace.shape[-2] * batch.kspace.shape[-1]
+        size = torch.linalg.vector_norm(batch.kspace, dim=(1, 2, 3), keepdim=True).clamp(min=1e-12) / pixels**0.5
         return equivariant_imaging(
-            batch.kspace / scale[:, None, None, None],
+            batch.kspace / size,
             reconstruct=lambda y: forward(y, batch.mask, batch.maps),
             measure=lambda x: sense_forward(x, batch.maps, batch.mask),
             transform=transform,
@@ -147,9 +148,8 @@ class Reconstruct:
 
 
 def distances(image: Complex[Tensor, "b h w"], batch: ScanBatch) -> Float[Tensor, "b"]:
-    """mean |Re d| + |Im d| over the pixels, d the difference to the truth, relative to the zero-filled picture's scale."""
-    scale = scale_of(sense_adjoint(batch.kspace, batch.maps, batch.mask))
-    return torch.view_as_real(image - batch.target).abs().sum(-1).mean((-2, -1)) / scale
+    """mean |Re d| + |Im d| over the pixels, d the difference to the truth, relative to the truth's largest magnitude."""
+    return torch.view_as_real(image - batch.target).abs().sum(-1).mean((-2, -1)) / scale_of(batch.target)
 
 
 def quarter_turn(image: Complex[Tensor, "b h w"]) -> Complex[Tensor, "b h w"]:
