@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vitrail.errors import VitrailError, suggestion
-from vitrail.jobs.options import CompleteOptions, EvalOptions, ExplainOptions, TrainOptions
+from vitrail.jobs.options import CompleteOptions, EvalOptions, ExplainOptions, RestoreOptions, TrainOptions
 from vitrail.run_files import read_table
 
 OPTIONS: dict[str, tuple[str, ...]] = {
@@ -17,6 +17,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "predict": ("json", "top_k"),
     "translate": ("beams", "batch", "device", "json"),
     "caption": ("beams", "json", "out"),
+    "restore": tuple(field.name for field in fields(RestoreOptions)),
     "explain": tuple(field.name for field in fields(ExplainOptions)),
     "complete": tuple(field.name for field in fields(CompleteOptions)),
     "check": ("fix", "out", "json", "workers", "seed"),

@@ -102,7 +102,7 @@ def resize_somehow(picture: Tensor, size: tuple[int, int], draw: np.random.Gener
     way = draw.integers(3)
     if way == 0:
         return resize_bicubic(picture, size)
-    return F.interpolate(picture, size=size, mode="bilinear" if way == 1 else "area", antialias=True if way == 1 else False)
+    return F.interpolate(picture, size=size, mode="bilinear" if way == 1 else "area", antialias=bool(way == 1))
 
 
 def make_real(picture: Float[Tensor, "1 ch h w"], how: Degradation, draw: np.random.Generator) -> Float[Tensor, "1 ch h2 w2"]:
@@ -136,7 +136,7 @@ def make_real(picture: Float[Tensor, "1 ch h w"], how: Degradation, draw: np.ran
 
 
 ONE: dict[Kind, Callable[[Tensor, Degradation, np.random.Generator], Any]] = {
-    "noise": lambda x, how, draw: add_noise(x, how.strength, draw),
+    "noise": lambda x, how, draw: add_noise(x, float(how.strength), draw),
     "jpeg": lambda x, how, draw: pass_through_jpeg(x, how.strength),
     "real": make_real,
 }

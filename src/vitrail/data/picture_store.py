@@ -68,7 +68,9 @@ class PictureStore:
 
 def to_channels(picture: Image.Image, channels: int) -> UInt8[np.ndarray, "h w ch"]:
     """A picture as bytes in gray (1) or color (3)."""
-    return np.atleast_3d(np.asarray(picture.convert("L" if channels == 1 else "RGB")))
+    return np.atleast_3d(
+        np.array(picture.convert("L" if channels == 1 else "RGB"))
+    )  # a copy: Pillow's own may not be written to
 
 
 def count_pixels(split: Split, index: int) -> int:

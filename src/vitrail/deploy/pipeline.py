@@ -18,7 +18,7 @@ from vitrail.errors import VitrailError, check_choice
 from vitrail.models.classifier import to_probabilities
 from vitrail.models.folder import load
 
-TASKS = ("image-classification", "image-to-text", "translation", "text-generation", "fill-mask")
+TASKS = ("image-classification", "image-to-text", "translation", "text-generation", "fill-mask", "image-to-image")
 Picture = str | Path | Image.Image | np.ndarray
 Answer = list[dict[str, Any]]
 
@@ -80,6 +80,10 @@ def pipeline(task: str, model: Any) -> Any:
         from vitrail.deploy.captions import ImageToText  # here: it opens pictures as this module does
 
         return ImageToText(loaded)
+    if task == "image-to-image":
+        from vitrail.deploy.image_to_image import ImageToImage
+
+        return ImageToImage(loaded)
     made: dict[str, Callable[[Any], Any]] = {
         "translation": Translation,
         "text-generation": TextGeneration,

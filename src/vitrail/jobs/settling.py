@@ -41,6 +41,8 @@ AT_LEAST: dict[str, float] = {
     "batch_tokens": 16,
     "beams": 1,
     "colors": 2,
+    "patch_size": 1,
+    "patches": 1,
 }
 ABOVE: dict[str, float] = {"minutes": 0, "lr": 0, "clip": 0, "cache_gb": 0, "token_keep": 0, "layer_decay": 0, "progressive": 0}
 AT_MOST: dict[str, float] = {
@@ -74,7 +76,7 @@ def check_numbers(options: TrainOptions) -> None:
                 raise VitrailError(f"{spelled} must be 1 (gray) or 3 (color), got {number}")
     if options.seed > LARGEST_SEED:
         raise VitrailError(f"--seed must be at most {LARGEST_SEED}, got {options.seed}")
-    for name in ("data", "out", "weights", "model", "source", "target"):
+    for name in ("data", "out", "weights", "model", "source", "target", "degrade"):
         if getattr(options, name) == "":
             raise VitrailError(f"--{name} is empty")
     if options.image_size is not None and len(options.image_size) not in (1, 2):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vitrail.learn.training.task import Batches, Task
     from vitrail.learn.training.world import World
 
-Topic = Literal["pictures", "text", "captions", "translation", "language models", "pixels", "k-space"]
+Topic = Literal["pictures", "text", "captions", "translation", "language models", "pixels", "restoration", "k-space"]
 
 
 class Trade(Protocol):
@@ -77,6 +77,7 @@ TRADES: Mapping[str, Entry] = MappingProxyType(
         "language": Entry("vitrail.jobs.language_modeling:ModelingLanguage", ("text", "language models")),
         "caption": Entry("vitrail.jobs.captioning:Captioning", ("pictures", "text", "captions")),
         "igpt": Entry("vitrail.jobs.igpt:Pretraining", ("pictures", "pixels")),
+        "restore": Entry("vitrail.jobs.restoring:Restoring", ("restoration",)),
         "mri": Entry("vitrail.jobs.reconstructing:Reconstructing", ("k-space",)),
     }
 )
@@ -96,6 +97,11 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
         "translation": frozenset({"source", "target", "beams", "merge_dropout"}),
         "language models": frozenset({"masked"}),
         "pixels": frozenset({"colors", "masked", "dropout"}),
+        "restoration": frozenset(
+            {
+                "degrade", "patch_size", "patches", "in_channels", "batch", "workers", "bad_files", "cache", "cache_gb", "flip",
+            }
+        ),
         "k-space": frozenset({"acceleration", "mask", "center", "consistency", "objective", "slices", "scalp", "image_size", "batch"}),
     }
 )  # fmt: skip

@@ -18,7 +18,7 @@ def describe_reconstructor(model: Any) -> Iterable[str]:
     )
 
 
-def describe_scan_use(model: Any) -> Iterable[str]:
+def use_reconstructor() -> Iterable[str]:
     yield "## How to use it"
     yield block(
         [
@@ -32,7 +32,7 @@ def describe_scan_use(model: Any) -> Iterable[str]:
     yield block(["vitrail eval path/to/this/folder --data scan.npz --out scores/"], "bash")
 
 
-def scan_limits(model: Any) -> list[str]:
+def scan_limits() -> list[str]:
     return [
         "No medical device: details that were not measured may be invented, or missing, without any sign of it.",
         "Another body, contrast, scanner, or acceleration than it was trained for may cost more than it gains.",

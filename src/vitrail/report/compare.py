@@ -19,7 +19,7 @@ from vitrail.report.pictures import encode_exact, encode_faithful, is_small
 
 PART = "before_after"  # of `page`: the style and the script that comparisons need
 LARGEST = 640  # pixels of the longer side in the slider; the square is always cut from the whole picture
-BUDGET = 240_000  # bytes of a picture's file
+BUDGET = 320_000  # bytes of a picture's file
 SQUARE = 48  # pixels a side of what is enlarged
 TALLEST = 520  # CSS pixels of the slider
 ENLARGED = 440  # CSS pixels that a smaller picture is enlarged to

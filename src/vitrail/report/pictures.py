@@ -10,7 +10,7 @@ LARGEST = 160  # pixels of the longer side; smaller pictures keep their own size
 PIXELATED = 64  # up to here a picture is enlarged with its pixels visible
 EXACT = 32  # up to here every pixel is kept; beyond, a JPEG is taken where it is the smaller file
 QUALITY = 88
-QUALITIES = (95, 88, 75, 55)  # of pictures to be compared
+QUALITIES = (95, 88, 75, 50, 30)  # of pictures to be compared
 
 
 def encode_picture(picture: UInt8[np.ndarray, "h w c"], *, largest: int = LARGEST) -> bytes:
@@ -51,7 +51,7 @@ def _open(picture: UInt8[np.ndarray, "h w c"]) -> Image.Image:
 
 
 def _to_jpeg(image: Image.Image, quality: int = QUALITY) -> bytes:
-    return _save(image, "JPEG", quality=quality, subsampling=0, optimize=True)
+    return _save(image, "JPEG", quality=quality, subsampling=0)  # not optimize: Pillow's buffer for that is too small for noise
 
 
 def _save(image: Image.Image, kind: str, **options: int) -> bytes:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import UInt8
@@ -23,6 +23,7 @@ MOST = 8  # comparisons: two files each, of bounded size
 SEARCHED = 20  # rows from which on the table gets a box to search it
 
 
+@runtime_checkable
 class Example(Protocol):
     """A picture as `tasks.restore` keeps it: all of one size, what was given enlarged bicubically where the model enlarges."""
 
@@ -93,7 +94,7 @@ def show_pictures(report: RestorationReport) -> list[Markup]:
         return [section("Pictures", note="There were no pictures to restore.")]
     shown = report.examples[:MOST]
     suffered = f" What is given has suffered {report.degradation}." if report.degradation else ""
-    note = f"Drag the line, or move it with the arrow keys: left of it what was given, right of it what the model made of it.{suffered}"
+    note = f"Drag the line, or move it with the arrow keys: left of it what was given, right of it what the model made of it.{suffered} The squares are exact; large pictures are shrunk and compressed to fit this page."
     if len(shown) < len(report.examples):
         note += f" The first {len(shown)} of {len(report.examples):,} pictures."
     return [section("Pictures", element("div", *map(compare_example, shown), class_="comparisons"), note=note)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from vitrail.data.degradation import Degradation
@@ -21,6 +21,7 @@ from vitrail.learn.metrics.ssim import ssim
 from vitrail.learn.objectives.charbonnier import charbonnier
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
+from vitrail.models.tiling import restore_tiled
 from vitrail.nn.functional.bicubic import resize_bicubic, round_levels
 
 COLUMNS = ("loss", "psnr", "ssim", "psnr_given", "ssim_given")
@@ -46,7 +47,7 @@ class Restorations:
     """What a model makes of a split, in the split's order: a row a picture of loss, PSNR and SSIM, and the same of what was given."""
 
     rows: Float[np.ndarray, "p 5"]
-    names: tuple[str, ...] = ()  # of this process's pictures
+    indices: Int[np.ndarray, "p"]  # of the rows' pictures
     examples: tuple[RestoredExample, ...] = ()
 
     @cached_property
@@ -87,7 +88,7 @@ class Restore:
     def evaluate(self, batches: Iterable[WholePair]) -> Restorations:
         was_training = self.model.training
         self.model.eval()
-        rows, indices, names, examples = list[list[float]](), list[Tensor](), list[str](), list[RestoredExample]()
+        rows, numbers, examples = list[list[float]](), [torch.empty(0, dtype=torch.int64)], list[RestoredExample]()
         with torch.inference_mode():
             for pair in batches:
                 out = self.restore(pair.given.to(self.device)).float().cpu()
@@ -98,8 +99,7 @@ class Restore:
                     *measure(given, truth, self.how),
                 ]
                 rows.append(row)
-                indices.append(pair.indices)
-                names.append(pair.name)
+                numbers.append(pair.indices)
                 if len(examples) < EXAMPLES:
                     examples.append(
                         RestoredExample(
@@ -107,17 +107,15 @@ class Restore:
                         )
                     )
         self.model.train(was_training)
-        table = torch.tensor(rows, dtype=torch.float64).reshape(-1, len(COLUMNS))
+        table, indices = torch.tensor(rows, dtype=torch.float64).reshape(-1, len(COLUMNS)), torch.cat(numbers)
         if self.world.size > 1:
-            table, _ = self.world.gather_rows(table, torch.cat([torch.empty(0, dtype=torch.int64), *indices]))
-        return Restorations(rows=table.numpy(), names=tuple(names), examples=tuple(examples))
+            table, indices = self.world.gather_rows(table, indices)
+        return Restorations(rows=table.numpy(), indices=indices.numpy(), examples=tuple(examples))
 
     def restore(self, given: Float[Tensor, "1 ch h w"]) -> Float[Tensor, "1 ch h2 w2"]:
         """In one piece, or a large picture in pieces that fit the memory."""
         if max(given.shape[-2:]) <= WHOLE:
             return self.forward(given)
-        from vitrail.models.tiling import restore_tiled
-
         return restore_tiled(self.model, given, tile=WHOLE // 2)
 
 
