@@ -15,6 +15,7 @@ from torch import Tensor
 
 from vitrail.data.ahead import ahead
 from vitrail.data.mri.masks import MaskKind, calibration_width, make_mask
+from vitrail.data.mri.measuring import missing_lines
 from vitrail.data.mri.sensitivities import estimate_maps
 from vitrail.data.mri.slices import Slice, combine
 from vitrail.errors import VitrailError
@@ -134,5 +135,7 @@ class ScanBatches:
         one = self.slices[index]
         maps = one.maps if one.maps is not None else estimate_maps(one.kspace, self.sampling.lines(one.size[1]))
         known = one.target if one.target is not None and one.target.shape == one.size and np.iscomplexobj(one.target) else None
+        if known is None and missing_lines(one.kspace).any():
+            raise VitrailError(f"{one.name}: lines are missing, so that there is no picture of all lines to compare with")
         target = combine(one.kspace, maps) if known is None else known.astype(np.complex64)
         return torch.from_numpy(one.kspace), torch.from_numpy(maps), torch.from_numpy(target)
