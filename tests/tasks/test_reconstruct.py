@@ -128,4 +128,6 @@ def test_batches_are_named_tuples_that_steps_can_cut(batches):
     parts = cut(batches[0], 2)
     assert [len(part.kspace) for part in parts] == [1, 1]
     assert isinstance(parts[0], ScanBatch)
-    assert_close(sense_adjoint(parts[0].kspace, parts[0].maps, parts[0].mask), sense_adjoint(*(batches[0][i] for i in (0, 2, 1)))[:1])
+    assert_close(
+        sense_adjoint(parts[0].kspace, parts[0].maps, parts[0].mask), sense_adjoint(*(batches[0][i] for i in (0, 2, 1)))[:1]
+    )

@@ -209,9 +209,12 @@ class TrainOptions:
         Parameter(converter=whole, group=RESTORATION, help="Of each picture, an epoch; auto: some thousands in all."),
     ] = "auto"
     acceleration: Annotated[float, Parameter(group=KSPACE, help="One line of k-space in so many is measured.")] = 4.0
-    mask: Annotated[Literal["random", "equispaced", "density"], Parameter(group=KSPACE, help="Which lines they are.")] = "random"
+    mask: Annotated[Literal["random", "equispaced", "density"], Parameter(group=KSPACE, help="Which lines they are.")] = (
+        "random"
+    )
     center: Annotated[
-        float | Auto, Parameter(group=KSPACE, help="Share of the lines, in the middle, that is always measured; auto: 0.32 of them.")
+        float | Auto,
+        Parameter(group=KSPACE, help="Share of the lines, in the middle, that is always measured; auto: 0.32 of them."),
     ] = "auto"
     consistency: Annotated[
         bool, Parameter(group=KSPACE, help="Keep the measured lines of every coil as they were measured.", negative="")

@@ -81,7 +81,9 @@ class Reconstructing:
         bar.say(f"{self.data.name}: slices: {count_splits(self.data.splits)}")
         for note in self.data.notes:
             bar.say(f"  {note}")
-        bar.say(f"{describe_sampling(self.sampling)}{'; no truth is learned from' if options.objective == 'equivariant' else ''}")
+        bar.say(
+            f"{describe_sampling(self.sampling)}{'; no truth is learned from' if options.objective == 'equivariant' else ''}"
+        )
         name = options.model if options.weights is None else f"weights of {options.weights}"
         kept = ", measured lines kept" if options.consistency else ""
         bar.say(f"{name}: {count_parameters(self.model):,} parameters, {self.model.config.network}{kept}")
@@ -200,7 +202,9 @@ def choose_slices(slices: Sequence[Slice], wanted: int | None) -> Sequence[Slice
     return slices if wanted is None else [slices[index] for index in spread(len(slices), wanted)]
 
 
-def scored_batches(slices: Sequence[Slice], sampling: Sampling, world: World | None = None, *, batch: int = SCORED) -> ScanBatches:
+def scored_batches(
+    slices: Sequence[Slice], sampling: Sampling, world: World | None = None, *, batch: int = SCORED
+) -> ScanBatches:
     world = world or World()
     return ScanBatches(slices, sampling, batch=batch, seed=SAME_MASKS, rank=world.rank, world=world.size)
 

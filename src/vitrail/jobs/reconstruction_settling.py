@@ -73,7 +73,13 @@ def settle_scan(options: TrainOptions, slices: int, loaded: Any) -> TrainOptions
         if ARCHITECTURES[model_config(name)[0]].takes != "k-space":
             raise VitrailError(f"--model {name} does not read k-space; mri_vit_small does")
     kind = choices["recipe"] = (
-        options.recipe if options.recipe != "auto" else "finetune" if loaded is not None else "tiny" if slices <= FEW else "small"
+        options.recipe
+        if options.recipe != "auto"
+        else "finetune"
+        if loaded is not None
+        else "tiny"
+        if slices <= FEW
+        else "small"
     )
     recipe = RECIPES[check_choice("recipe for MRI", kind, RECIPES)]
     for field in fields(recipe):

@@ -55,9 +55,7 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
             show_attend_tell.ShowAttendTellConfig, show_attend_tell.build_show_attend_tell, "captions"
         ),
         "captioner": Architecture(captioner.CaptionerConfig, captioner.build_captioner, "captions"),
-        "reconstructor": Architecture(
-            reconstructor.ReconstructorConfig, reconstructor.build_reconstructor, "k-space"
-        ),
+        "reconstructor": Architecture(reconstructor.ReconstructorConfig, reconstructor.build_reconstructor, "k-space"),
         "igpt": Architecture(igpt.IGPTConfig, igpt.build_igpt, "pixels"),
         "swinir": Architecture(swinir.SwinIRConfig, swinir.build_swinir, "restoration"),
         "unet": Architecture(unet.UNetConfig, unet.build_unet, "restoration"),

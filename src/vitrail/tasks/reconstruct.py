@@ -119,7 +119,11 @@ class Reconstruct:
     def evaluate(self, batches: Iterable[ScanBatch]) -> ReconstructionScores:
         was_training = self.model.training
         self.model.eval()
-        rows, indices, examples = [torch.empty(0, len(COLUMNS))], [torch.empty(0, dtype=torch.int64)], list[ReconstructedSlice]()
+        rows, indices, examples = (
+            [torch.empty(0, len(COLUMNS))],
+            [torch.empty(0, dtype=torch.int64)],
+            list[ReconstructedSlice](),
+        )
         with torch.inference_mode():
             for batch in batches:
                 there = ScanBatch(*(part.to(self.device) for part in batch))
@@ -160,4 +164,6 @@ def quarter_turn(image: Complex[Tensor, "b h w"]) -> Complex[Tensor, "b h w"]:
 def score(picture: Float[np.ndarray, "h w"], truth: Float[np.ndarray, "h w"]) -> tuple[float, float]:
     """PSNR and SSIM of magnitudes; white is the largest of the truth, as fastMRI has it  [Zbontar+ 2018, section 6]."""
     peak = float(truth.max()) or 1.0
-    return min(psnr(picture, truth, peak=peak), 200.0), ssim(picture, truth, peak=peak)  # not infinite where all lines are there
+    return min(psnr(picture, truth, peak=peak), 200.0), ssim(
+        picture, truth, peak=peak
+    )  # not infinite where all lines are there

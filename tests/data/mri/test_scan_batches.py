@@ -44,7 +44,7 @@ def test_training_draws_new_masks_each_pass_and_validation_does_not():
     training = ScanBatches(slices, Sampling(), batch=4, shuffle=True, passes=2)
 
     def masks(epoch):
-        return [{i: m for i, m in zip(b.indices.tolist(), b.mask, strict=True)} for b in training.batches(epoch)]
+        return [dict(zip(b.indices.tolist(), b.mask, strict=True)) for b in training.batches(epoch)]
 
     first, second = masks(0)
     third, _ = masks(1)

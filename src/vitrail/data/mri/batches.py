@@ -88,11 +88,7 @@ class ScanBatches:
         return max(1, len(group) // self.batch) if self.shuffle else -(-len(group) // self.batch)
 
     def batches(self, epoch: int = 0, start: int = 0) -> Iterator[ScanBatch]:
-        asked = (
-            (number, share)
-            for number, whole in self.order(epoch)[start:]
-            if len(share := whole[self.rank :: self.world])
-        )
+        asked = ((number, share) for number, whole in self.order(epoch)[start:] if len(share := whole[self.rank :: self.world]))
         return ahead(lambda pair: self.read(pair[1], epoch=pair[0]), asked)
 
     def order(self, epoch: int) -> list[tuple[int, Int[np.ndarray, "b"]]]:
@@ -127,9 +123,7 @@ class ScanBatches:
             index=index,
         )
 
-    def complete(
-        self, index: int
-    ) -> tuple[Complex[Tensor, "c h w"], Complex[Tensor, "c h w"], Complex[Tensor, "h w"]]:
+    def complete(self, index: int) -> tuple[Complex[Tensor, "c h w"], Complex[Tensor, "c h w"], Complex[Tensor, "h w"]]:
         """A slice's k-space, its maps, given or estimated from the lines that every mask has, and its picture: the one that is known,
         if it has a phase and the size of the k-space, or else that of all lines."""
         one = self.slices[index]

@@ -44,7 +44,9 @@ def open_scans(
     if path.is_file() and not path.name.endswith(ENDINGS):
         raise VitrailError(f"{path}: expected a volume ({', '.join(ENDINGS)}), k-space ({', '.join(MEASURED)}) or a folder")
     size = image_size or SIZE
-    slices = simulate_pictures(path, seed=seed, size=size) if path.is_dir() else simulate(path, seed=seed, size=size, scalp=scalp)
+    slices = (
+        simulate_pictures(path, seed=seed, size=size) if path.is_dir() else simulate(path, seed=seed, size=size, scalp=scalp)
+    )
     note = f"simulated: {slices.coils} coils, {size[0]}x{size[1]}, noise of {slices.noise:.0%} of the brightness"
     if not divide:
         return ScanData(name=name, splits={"train": slices}, notes=(note,))

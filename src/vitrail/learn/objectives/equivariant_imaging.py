@@ -12,7 +12,6 @@ from jaxtyping import Complex, Float
 from torch import Tensor
 
 
-
 def equivariant_imaging(
     y: Complex[Tensor, "b *m"],
     *,
