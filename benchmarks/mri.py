@@ -49,7 +49,8 @@ def vitrail(*words: Any) -> None:
 def shared(options: argparse.Namespace, minutes: float) -> list[Any]:
     return [
         "--task", "mri", "--acceleration", options.acceleration, "--mask", options.mask, "--image-size", options.size,
-        "--minutes", minutes, "--seed", options.seed, "--resume", *(["--consistency"] if options.consistency else []),
+        "--minutes", minutes, "--seed", options.seed, "--resume",
+        *(["--consistency"] if options.consistency else []),
     ]  # fmt: skip
 
 
@@ -66,6 +67,7 @@ def learn(row: Row, options: argparse.Namespace) -> Path:
     start = ["--weights", pretrain(row.model, options)] if row.start == "pictures" else ["--model", row.model]
     words = [*start, *([] if row.slices == "all" else ["--slices", row.slices])]
     words += ["--objective", "equivariant"] if row.start == "equivariant" else []
+    words += ["--scalp"] if options.scalp else []
     if not (folder / "metrics.json").is_file():
         vitrail("train", "--data", options.volume, "--out", folder, *words, *shared(options, options.minutes))
     if not (folder / "real" / "predictions.csv").is_file():
@@ -74,7 +76,9 @@ def learn(row: Row, options: argparse.Namespace) -> Path:
 
 
 def keep(options: argparse.Namespace, name: str, data: str, scores: Sequence[Mapping[str, Any]], **facts: Any) -> None:
-    """The scores of every slice and a row of the table."""
+    """The scores of every slice and a row of the table, unless it is there."""
+    if f"{name} {data}" in {row["model"] for row in read_rows(options.out / "results.csv")}:
+        return
     target = f"predictions-{name}-{data}.csv"
     write_rows(options.out / target, scores)
     mean = {column: statistics.fmean(float(row[column]) for row in scores) for column in scores[0] if column != "slice"}
@@ -110,7 +114,7 @@ def test_sets(options: argparse.Namespace) -> dict[str, Any]:
 
     size = (options.size, options.size)
     return {
-        "simulated": open_scans(str(options.volume), seed=options.seed, image_size=size).splits["test"],
+        "simulated": open_scans(str(options.volume), seed=options.seed, image_size=size, scalp=options.scalp).splits["test"],
         "real": open_scans(str(options.real), divide=False).splits["train"],
     }
 
@@ -134,8 +138,7 @@ def score_sense(options: argparse.Namespace) -> None:
             found = solve_sense(batch.kspace, batch.mask, batch.maps, steps=SENSE_STEPS)
             zero = sense_adjoint(batch.kspace, batch.maps, batch.mask)
             for n, index in enumerate(batch.indices.tolist()):
-                pictures = (x[n].abs().numpy() for x in (found, zero, batch.target[...]))
-                after, before, truth = pictures
+                after, before, truth = (x[n].abs().numpy() for x in (found, zero, batch.target))
                 psnr, ssim = score(after, truth)
                 psnr_zero, ssim_zero = score(before, truth)
                 scores.append({
@@ -295,6 +298,7 @@ def main() -> None:
     parser.add_argument("--acceleration", type=float, default=4.0)
     parser.add_argument("--mask", choices=("random", "equispaced", "density"), default="random")
     parser.add_argument("--consistency", action="store_true", help="keep the measured lines")
+    parser.add_argument("--scalp", action="store_true", help="simulate skull and scalp around a brain that comes without")
     parser.add_argument("--size", type=int, default=160, help="pixels a side of simulated slices")
     parser.add_argument("--minutes", type=float, default=3.0, help="of each training")
     parser.add_argument("--pretraining", type=float, default=6.0, help="minutes on pictures, once for each model")

@@ -38,6 +38,8 @@ def open_scans(
     path = Path(source).expanduser()
     if not path.exists():
         raise VitrailError(f"{path}: no such file or folder")
+    if scalp and not path.name.endswith(ENDINGS):
+        raise VitrailError(f"a scalp is simulated around the brain of a volume ({', '.join(ENDINGS)}), not for {path}")
     name = path.resolve().name.partition(".")[0]
     if is_measured(path):
         return open_measured(path, name, image_size=image_size, divide=divide)
