@@ -18,7 +18,7 @@ def test_realized_acceleration(kind, acceleration, width):
     assert width / np.array(counts) == pytest.approx(acceleration, rel=0.1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(KINDS), st.integers(1, 80), st.data())
 def test_center_is_measured_at_any_size(kind, width, data):
     acceleration = data.draw(st.floats(1, width))
@@ -56,12 +56,12 @@ def test_equal_distances():
 
 
 def test_density_falls_from_the_center():
-    masks = np.mean([make_mask("density", 200, acceleration=4, center=8, index=i) for i in range(200)], axis=0)
+    masks = np.mean([make_mask("density", 200, acceleration=4, center=8, index=i) for i in range(80)], axis=0)
     rings = [masks[100 + far : 120 + far].mean() + masks[81 - far : 101 - far].mean() for far in (5, 30, 55, 80)]
     assert rings == sorted(rings, reverse=True)
     assert rings[0] > 5 * rings[3]
-    even = np.mean([make_mask("random", 200, acceleration=4, center=8, index=i) for i in range(200)], axis=0)
-    assert even[:40].mean() == pytest.approx(even[60:90].mean(), rel=0.15)
+    even = np.mean([make_mask("random", 200, acceleration=4, center=8, index=i) for i in range(80)], axis=0)
+    assert even[:40].mean() == pytest.approx(even[60:90].mean(), rel=0.25)
 
 
 def test_fastmri_center_fractions():

@@ -115,9 +115,7 @@ def read_gray(path: Path, size: tuple[int, int]) -> Float32[np.ndarray, "h w"]:
     return np.asarray(resized, dtype=np.float32) / 255
 
 
-def split_slabs(
-    count: int, *, val: float = 0.1, test: float = 0.15, gap: int = 5
-) -> dict[SplitName, Int[np.ndarray, "n"]]:
+def split_slabs(count: int, *, val: float = 0.1, test: float = 0.15, gap: int = 5) -> dict[SplitName, Int[np.ndarray, "n"]]:
     """Numbers of the slices of one volume for each split: train | gap | val | gap | test | gap | train.
 
     Neighbors look alike, so the slices next to a held-out slab are nobody's: none for training lies within `gap` of one for

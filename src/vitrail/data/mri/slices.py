@@ -3,12 +3,12 @@
 c coils, h rows, w columns
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Protocol, overload, runtime_checkable
 
 import numpy as np
-from jaxtyping import Bool, Complex, Complex64, Float32, Inexact, Shaped
+from jaxtyping import Bool, Complex, Complex64, Inexact, Shaped
 from torch import from_numpy
 
 from vitrail.errors import VitrailError
@@ -26,14 +26,32 @@ class Slice:
     maps: Complex64[np.ndarray, "c h w"] | None
     target: Inexact[np.ndarray, "height width"] | None
     name: str
+    peak: float | None = None  # the largest magnitude of the volume's pictures, which fastMRI measures PSNR against
 
     @property
     def size(self) -> tuple[int, int]:
         return self.kspace.shape[1], self.kspace.shape[2]
 
 
-class LazySlices(Sequence[Slice]):
-    """What every list of slices shares: `read` makes one when it is asked for."""
+@runtime_checkable
+class Slices(Protocol):
+    """A list of slices, in memory or not."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Slice: ...
+
+    def __iter__(self) -> Iterator[Slice]: ...
+
+
+class LazySlices:
+    """What lists of slices that are not in memory share: `read` makes one when it is asked for."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def __iter__(self) -> Iterator[Slice]:
+        return map(self.read, range(len(self)))
 
     def read(self, index: int) -> Slice:
         raise NotImplementedError
@@ -53,7 +71,7 @@ class LazySlices(Sequence[Slice]):
 class SomeSlices(LazySlices):
     """Slices of another list by number, in that order."""
 
-    def __init__(self, whole: Sequence[Slice], indices: Shaped[np.ndarray, "n"]) -> None:
+    def __init__(self, whole: Slices, indices: Shaped[np.ndarray, "n"]) -> None:
         self.whole, self.indices = whole, indices
 
     def __len__(self) -> int:
@@ -66,7 +84,7 @@ class SomeSlices(LazySlices):
 class JoinedSlices(LazySlices):
     """Several lists one behind the other."""
 
-    def __init__(self, parts: Sequence[Sequence[Slice]]) -> None:
+    def __init__(self, parts: Sequence[Slices]) -> None:
         self.parts = parts
         self.ends = np.cumsum([len(part) for part in parts])
 
@@ -116,16 +134,4 @@ def crop_slice(one: Slice, size: tuple[int, int]) -> Slice:
     target = one.target
     if target is not None:
         target = crop_center(target, (min(size[0], target.shape[0]), min(size[1], target.shape[1])))
-    return Slice(kspace=kspace, maps=maps, target=target, name=one.name)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sample:
-    """A slice as an accelerated scan would have it, scaled so that its zero-filled picture has brightness 1."""
-
-    kspace: Complex64[np.ndarray, "c h w"]  # zero where nothing was measured
-    mask: Bool[np.ndarray, "w"]
-    maps: Complex64[np.ndarray, "c h w"]
-    target: Complex64[np.ndarray, "h w"]
-    scale: Float32[np.ndarray, ""]  # multiply to get back the units of the slice
-    name: str
+    return Slice(kspace=kspace, maps=maps, target=target, name=one.name, peak=one.peak)
