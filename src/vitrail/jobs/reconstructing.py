@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from vitrail.data.mri.batches import Sampling, ScanBatches
 from vitrail.data.mri.opening import ScanData, is_measured, open_scans
-from vitrail.data.mri.slices import Slice
+from vitrail.data.mri.slices import Slices, SomeSlices
 from vitrail.files import write_whole
 from vitrail.jobs.evaluate import METRICS, PREDICTIONS, REPORT, headline
 from vitrail.jobs.facts import count_splits, later_commands, model_fact, training_fact
@@ -121,13 +122,13 @@ class Reconstructing:
         """Read test once, with the best model; write scores, report and metrics, in this order: metrics.json ends a run."""
         model, options, test = load(folder / "best"), self.options, self.data.splits["test"]
         device = world.device if world.size > 1 else options.device
-        found = score_slices(model, test, self.sampling, device=device, world=world)
+        found, names = score_slices(model, test, self.sampling, device=device, world=world)
         if not world.first:
             return found.metrics, model
         write_scores(
             folder,
             found,
-            test,
+            names,
             self.sampling,
             split="test",
             title=self.data.name,
@@ -168,17 +169,17 @@ class Reconstructing:
         sampling = Sampling() if trained is None else sampling_of(trained)
         slices = data.splits[split]
         folder, device = make_folder(options), choose_device(options.device)
-        found = score_slices(model, slices, sampling, batch=min(options.batch, SCORED), device=device)
-        for number, index in enumerate(found.indices.tolist()):
-            before, after = found.column("psnr_zero_filled")[number], found.column("psnr")[number]
-            if len(slices) <= SHOWN:
-                bar.say(f"{slices[index].name}: zero-filled {before:.2f} dB, reconstructed {after:.2f} dB")
+        found, names = score_slices(model, slices, sampling, batch=min(options.batch, SCORED), device=device)
+        if len(slices) <= SHOWN:
+            pairs = zip(found.column("psnr_zero_filled"), found.column("psnr"), strict=True)
+            for index, (before, after) in zip(found.indices.tolist(), pairs, strict=True):
+                bar.say(f"{names[index]}: zero-filled {before:.2f} dB, reconstructed {after:.2f} dB")
         bar.say(describe_gain(found))
         if folder is not None:
             write_scores(
                 folder,
                 found,
-                slices,
+                names,
                 sampling,
                 split=options.split,
                 title=f"{data.name}: {options.split}" if own else data.name,
@@ -197,30 +198,29 @@ def open_own(options: TrainOptions) -> ScanData:
     return open_scans(options.data, seed=options.seed, image_size=size_of(options), scalp=options.scalp)
 
 
-def choose_slices(slices: Sequence[Slice], wanted: int | None) -> Sequence[Slice]:
+def choose_slices(slices: Slices, wanted: int | None) -> Slices:
     """So many of them, evenly chosen; all where that is not said."""
-    return slices if wanted is None else [slices[index] for index in spread(len(slices), wanted)]
+    return slices if wanted is None else SomeSlices(slices, np.array(spread(len(slices), wanted)))
 
 
-def scored_batches(
-    slices: Sequence[Slice], sampling: Sampling, world: World | None = None, *, batch: int = SCORED
-) -> ScanBatches:
+def scored_batches(slices: Slices, sampling: Sampling, world: World | None = None, *, batch: int = SCORED) -> ScanBatches:
     world = world or World()
     return ScanBatches(slices, sampling, batch=batch, seed=SAME_MASKS, rank=world.rank, world=world.size)
 
 
 def score_slices(
-    model: Any, slices: Sequence[Slice], sampling: Sampling, *, batch: int = SCORED, device: str, world: World | None = None
-) -> ReconstructionScores:
-    shown = spread(len(slices), SHOWN)
-    task = Reconstruct(model.to(device), shown=shown, device=device, world=world)
-    return task.evaluate(scored_batches(slices, sampling, world, batch=batch).batches())
+    model: Any, slices: Slices, sampling: Sampling, *, batch: int = SCORED, device: str, world: World | None = None
+) -> tuple[ReconstructionScores, list[str]]:
+    """What a model makes of slices, and what they are called."""
+    batches = scored_batches(slices, sampling, world, batch=batch)
+    task = Reconstruct(model.to(device), shown=spread(len(slices), SHOWN), device=device, world=world)
+    return task.evaluate(batches.batches()), batches.names
 
 
 def write_scores(
     folder: Path,
     found: ReconstructionScores,
-    slices: Sequence[Slice],
+    names: Sequence[str],
     sampling: Sampling,
     *,
     split: str,
@@ -236,7 +236,6 @@ def write_scores(
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["slice", *COLUMNS])
-    names = [one.name for one in slices]
     for index, row in zip(found.indices.tolist(), found.rows.tolist(), strict=True):
         writer.writerow([names[index], *(f"{value:.6f}" for value in row)])
     write_whole(folder / PREDICTIONS, text.getvalue())

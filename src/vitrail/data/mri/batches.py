@@ -3,7 +3,7 @@
 b batch, c coils, h rows, w columns
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from vitrail.data.ahead import ahead
 from vitrail.data.mri.masks import MaskKind, calibration_width, make_mask
 from vitrail.data.mri.measuring import missing_lines
 from vitrail.data.mri.sensitivities import estimate_maps
-from vitrail.data.mri.slices import Slice, combine
+from vitrail.data.mri.slices import Slices, combine
 from vitrail.errors import VitrailError
 
 ROOM = 2**30  # bytes of slices that are kept for the next epoch, at most
@@ -55,7 +55,7 @@ class ScanBatches:
 
     def __init__(
         self,
-        slices: Sequence[Slice],
+        slices: Slices,
         sampling: Sampling,
         *,
         batch: int,
@@ -73,6 +73,7 @@ class ScanBatches:
             raise VitrailError(f"a batch of {batch} cannot be shared equally among {world} processes")
         self.slices, self.sampling, self.batch, self.shuffle, self.passes = slices, sampling, batch, shuffle, passes
         self.seed, self.rank, self.world = seed, rank, world
+        self.names = [""] * len(slices)
         first = self.complete(0)
         # Reading a slice may take longer than learning from it: its coils are simulated, or their maps estimated.
         self.kept = lru_cache(ROOM // sum(part.nbytes for part in first))(self.complete)
@@ -127,6 +128,7 @@ class ScanBatches:
         """A slice's k-space, its maps, given or estimated from the lines that every mask has, and its picture: the one that is known,
         if it has a phase and the size of the k-space, or else that of all lines."""
         one = self.slices[index]
+        self.names[index] = one.name
         maps = one.maps if one.maps is not None else estimate_maps(one.kspace, self.sampling.lines(one.size[1]))
         known = one.target if one.target is not None and one.target.shape == one.size and np.iscomplexobj(one.target) else None
         if known is None and missing_lines(one.kspace).any():

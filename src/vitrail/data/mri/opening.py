@@ -9,7 +9,7 @@ import numpy as np
 from vitrail.data.dataset import SPLITS, SplitName
 from vitrail.data.mri.reading import read_slices
 from vitrail.data.mri.simulation import SIZE, simulate, simulate_pictures, split_slabs
-from vitrail.data.mri.slices import JoinedSlices, LazySlices, Slice, SomeSlices, crop_slice
+from vitrail.data.mri.slices import JoinedSlices, LazySlices, Slice, Slices, SomeSlices, crop_slice
 from vitrail.data.mri.volumes import ENDINGS
 from vitrail.errors import VitrailError
 
@@ -23,7 +23,7 @@ class ScanData:
     """Slices by split, and what there is to say about them."""
 
     name: str
-    splits: dict[SplitName, Sequence[Slice]]
+    splits: dict[SplitName, Slices]
     notes: tuple[str, ...] = ()
 
 
@@ -68,7 +68,7 @@ def find_hdf5(folder: Path) -> list[Path]:
 
 
 def open_measured(path: Path, name: str, *, image_size: tuple[int, int] | None, divide: bool) -> ScanData:
-    def read(paths: Sequence[Path]) -> Sequence[Slice]:
+    def read(paths: Sequence[Path]) -> Slices:
         slices = JoinedSlices([read_slices(one) for one in paths])
         return slices if image_size is None else CroppedSlices(slices, image_size)
 
@@ -111,7 +111,7 @@ def split_at_random(count: int, *, seed: int) -> dict[SplitName, np.ndarray]:
 class CroppedSlices(LazySlices):
     """Slices with a smaller field of view; those that are smaller already stay as they are."""
 
-    def __init__(self, whole: Sequence[Slice], size: tuple[int, int]) -> None:
+    def __init__(self, whole: Slices, size: tuple[int, int]) -> None:
         self.whole, self.wanted = whole, size
 
     def __len__(self) -> int:
