@@ -103,7 +103,7 @@ def read_run(path: Path) -> RunSummary:
         metric=metric,
         validation=number(chosen.get(metric)) if metric else None,
         best_epoch=None if (epoch := number(chosen.get("epoch"))) is None else int(epoch),
-        test=number(metrics.get(metric)) if metric else None,
+        test=number(metrics.get(metric)) if metric and metrics.get("split", "test") == "test" else None,
         interval=pair(metrics.get("interval")),
         problem="; ".join(problems) or None,
         options=options,

@@ -103,7 +103,9 @@ def reference(model, images):
     ys, xs = torch.arange(gh).repeat_interleave(gw), torch.arange(gw).repeat(gh)
 
     def attention(name, z, shift):
-        windows = torch.stack([(ys - shift).div(c.window, rounding_mode="floor"), (xs - shift).div(c.window, rounding_mode="floor")])
+        windows = torch.stack(
+            [(ys - shift).div(c.window, rounding_mode="floor"), (xs - shift).div(c.window, rounding_mode="floor")]
+        )
         together = (windows[:, :, None] == windows[:, None, :]).all(0)
         dy, dx = ((axis[:, None] - axis[None, :] + c.window - 1).clamp(0, 2 * c.window - 2) for axis in (ys, xs))
         bias = w[f"{name}.position.table"][dy * (2 * c.window - 1) + dx]
@@ -179,7 +181,8 @@ def test_nothing_beyond_its_reach_changes_a_pixel(kind, depths):
     row = side // 2
     model(images)[0, :, model.scale * row : model.scale * (row + 1)].square().sum().backward()
     seen = images.grad.abs().sum((0, 1, 3)).nonzero()[:, 0]
-    assert row - model.reach <= seen.min() and seen.max() <= row + model.reach
+    assert row - model.reach <= seen.min()
+    assert seen.max() <= row + model.reach
     assert seen.max() - seen.min() > 4  # it sees farther than a window
     assert model.tile_step == 4
 

@@ -88,14 +88,20 @@ def test_saved_and_loaded(tmp_path):
 def test_sizes_match_those_of_the_others():
     """The controls of the comparisons: near the counts of the ViT restorers and of SwinIR."""
     with torch.device("meta"):
-        size = {name: count_parameters(vt.create_model(name)) for name in vt.list_models() if name.startswith(("unet", "vit_rest"))}
+        size = {
+            name: count_parameters(vt.create_model(name)) for name in vt.list_models() if name.startswith(("unet", "vit_rest"))
+        }
     for kind in ("nano", "tiny", "small"):
         assert abs(size[f"unet_{kind}"] / size[f"vit_restorer_{kind}"] - 1) < 0.15
 
 
 @pytest.mark.parametrize(
     "options, words",
-    [({"levels": 0}, "levels from 1 to 8"), ({"width": 0}, "width must be at least 1"), ({"out_channels": 1}, "out_channels 1")],
+    [
+        ({"levels": 0}, "levels from 1 to 8"),
+        ({"width": 0}, "width must be at least 1"),
+        ({"out_channels": 1}, "out_channels 1"),
+    ],
 )
 def test_refusals(options, words):
     with pytest.raises(VitrailError, match=words):

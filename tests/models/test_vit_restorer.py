@@ -18,7 +18,9 @@ def tiny(**options):
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 9), (12, 12), (5, 22)])
-@pytest.mark.parametrize("options", [{}, {"scale": 2}, {"position": "learned_1d"}, {"position": "rotary"}, {"position": "relative_table"}])
+@pytest.mark.parametrize(
+    "options", [{}, {"scale": 2}, {"position": "learned_1d"}, {"position": "rotary"}, {"position": "relative_table"}]
+)
 def test_any_size(size, options):
     model = tiny(**options)
     out = model(torch.rand(2, 2, *size))

@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 
 from vitrail.data.degradation import Degradation, degrade
 from vitrail.data.images import PictureError
-from vitrail.data.loading import Key, Loader, Order, fetch_in_workers
+from vitrail.data.loading import Key, Loader, Order
 from vitrail.data.picture_store import PictureStore
 from vitrail.data.randomness import uniforms
 from vitrail.data.transforms import to_unit
@@ -53,6 +53,7 @@ class Patches(Dataset[FetchedPairs]):
         """`patch` is the side of what the model is given; the true patch is `how.scale` times as large. `turn`: by quarters, and
         mirrored."""
         self.pictures, self.how, self.side, self.turn, self.seed = pictures, how, patch * how.scale, turn, seed
+        self.split = pictures.split
 
     def __getitems__(self, keys: list[Key]) -> FetchedPairs:
         epoch, numbers = keys[0][0], np.array([number for _, number in keys], dtype=np.int64)
@@ -78,7 +79,7 @@ class WholePictures(Dataset[FetchedPairs]):
     """Pictures one at a time, cut to multiples of the scale as the literature does; of larger ones than `most` a side the middle."""
 
     def __init__(self, pictures: PictureStore, how: Degradation, *, most: int | None, seed: int) -> None:
-        self.pictures, self.how, self.most, self.seed = pictures, how, most, seed
+        self.pictures, self.how, self.most, self.seed, self.split = pictures, how, most, seed, pictures.split
 
     def __getitems__(self, keys: list[Key]) -> FetchedPairs:
         ((_, index),) = keys
@@ -106,8 +107,7 @@ class PairLoader(Loader):
         workers: int = 0,
         on_bad: Callable[[PictureError], None] | None = None,
     ) -> None:
-        self.pictures, self.order, self.on_bad = pairs, order, on_bad  # type: ignore[assignment]
-        self.loader = fetch_in_workers(pairs, order, workers)
+        self.connect(order, pairs, workers=workers, on_bad=on_bad)
 
 
 def patch_loader(

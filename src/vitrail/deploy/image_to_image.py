@@ -52,26 +52,27 @@ class ImageToImage:
     ) -> Image.Image:
         """`tile`: the side of the pieces; None: one piece, unless the picture is large. `on_tile` is told (done, in all)."""
         picture = layers.picture
+        how: dict[str, Any] | None = {"tile": tile or TILE, "overlap": overlap, "on_tile": on_tile}
         if tile is None and overlap is None and max(picture.size) <= WHOLE:
-            tile = WHOLE + self.model.tile_step if hasattr(self.model, "tile_step") else WHOLE
-        how: dict[str, Any] = {"tile": TILE if tile is None else tile, "overlap": overlap, "on_tile": on_tile}
+            how = None
         if self.model.config.in_channels == 1 and picture.mode != "L":
             luma, *chroma = picture.convert("YCbCr").split()
-            bright = Image.fromarray(self.run(np.array(luma)[:, :, None], **how)[:, :, 0])
+            bright = Image.fromarray(self.run(np.array(luma)[:, :, None], how)[:, :, 0])
             colors = [part.resize(bright.size, Image.Resampling.BICUBIC) for part in chroma]
             restored = Image.merge("YCbCr", [bright, *colors]).convert("RGB")
         else:
             mode = "L" if self.model.config.in_channels == 1 else "RGB"
-            found = self.run(np.atleast_3d(np.array(picture.convert(mode))), **how)
+            found = self.run(np.atleast_3d(np.array(picture.convert(mode))), how)
             restored = Image.fromarray(found[:, :, 0] if mode == "L" else found).convert(picture.mode)
         if layers.alpha is not None:
             restored.putalpha(layers.alpha.resize(restored.size, Image.Resampling.BICUBIC))
         return restored
 
-    def run(self, picture: UInt8[np.ndarray, "h w ch"], **how: Any) -> UInt8[np.ndarray, "h2 w2 ch"]:
+    def run(self, picture: UInt8[np.ndarray, "h w ch"], how: dict[str, Any] | None) -> UInt8[np.ndarray, "h2 w2 ch"]:
+        """In tiles as `how` says, or in one piece."""
         images = to_unit(picture[None]).to(next(self.model.parameters()).device)
         with torch.inference_mode():
-            out = restore_tiled(self.model, images, **how)
+            out = self.model(images) if how is None else restore_tiled(self.model, images, **how)
         return round_levels(255 * out[0].float()).to(torch.uint8).permute(1, 2, 0).cpu().numpy()
 
 

@@ -55,6 +55,14 @@ class TrainOptions:
         ),
     ] = None
     in_channels: Annotated[int | Auto, Parameter(converter=whole, help="1 gray, 3 color; auto: as the pictures are.")] = "auto"
+    pack: Annotated[
+        bool,
+        Parameter(
+            help="Keep each picture's aspect, with at most the pixels of --image-size; as many share a step as have the tokens of "
+            "--batch full ones.",
+            negative="",
+        ),
+    ] = False
     position: Annotated[
         str | None,
         Parameter(

@@ -92,6 +92,7 @@ def check_numbers(options: TrainOptions) -> None:
             if getattr(options, name) not in (None, "auto"):
                 raise VitrailError(f"--weights brings its own model: --{name.replace('_', '-')} cannot be given beside it")
     check_shard(options)
+    check_pack(options)
     if options.position is not None:
         position_where(options.position, options.position_where)  # and that there is such a position
     if options.attention is not None:
@@ -115,6 +116,21 @@ def check_shard(options: TrainOptions) -> None:
     ):
         if wish:
             raise VitrailError(f"--shard and {spelled} do not go together: leave one of them out")
+
+
+def check_pack(options: TrainOptions) -> None:
+    """What takes all pictures of a step to be of one size."""
+    if not options.pack:
+        return
+    for wish, spelled in (
+        (options.compile, "--compile"),
+        (options.shard, "--shard"),
+        (options.mixup not in ("auto", 0), f"--mixup {options.mixup}"),
+        (options.cutmix not in ("auto", 0), f"--cutmix {options.cutmix}"),
+        (options.progressive not in ("auto", 1), f"--progressive {options.progressive}"),
+    ):
+        if wish:
+            raise VitrailError(f"--pack and {spelled} do not go together: pictures of a step are of different sizes")
 
 
 def spell_out(options: TrainOptions) -> TrainOptions:
@@ -151,7 +167,9 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
         choices["in_channels"] = (
             (3 if any(p.mode != "L" for p in first) else 1) if options.in_channels == "auto" else options.in_channels
         )
-        choices["model"] = choose_model(choices["image_size"], len(train)) if options.model == "auto" else options.model
+        choices["model"] = (
+            choose_model(choices["image_size"], len(train), pack=options.pack) if options.model == "auto" else options.model
+        )
         architecture, config = model_config(choices["model"])
         if ARCHITECTURES[architecture].takes != "pictures":
             raise VitrailError(f"--model {choices['model']} is no classifier of pictures, which --task {options.task} needs")
@@ -165,6 +183,8 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
     for field in fields(recipe := recipe_for(name, size=size, channels=channels)):
         if field.name != "lr" and getattr(options, field.name) == "auto":
             choices[field.name] = getattr(recipe, field.name)
+    if options.pack:  # a recipe's wishes give way
+        choices |= {"mixup": 0.0, "cutmix": 0.0, "progressive": 1.0}
     if options.shard and choices.get("optimizer") == "muon":  # which needs whole matrices; its rates are AdamW's
         choices["optimizer"] = "adamw"
     if options.lr is None:
@@ -211,9 +231,11 @@ def choose_size(options: TrainOptions, pictures: list[Image.Image]) -> tuple[int
     return (min(LARGEST, shorter // 16 * 16),) * 2
 
 
-def choose_model(size: tuple[int, int], pictures: int) -> str:
+def choose_model(size: tuple[int, int], pictures: int, *, pack: bool = False) -> str:
     if max(size) > SMALL:
         return "vit_tiny_patch16_224"
+    if pack:  # no convolutions, whose batch norm wants pictures of one size
+        return f"vit_nano_patch{2 if min(size) <= 16 else 4 if min(size) <= 32 else 8}_32"
     if pictures <= 5_000:
         return "vit_nano_conv"
     return "vit_micro_hybrid" if min(size) >= 24 else "vit_micro_conv"

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from vitrail.learn.training.task import Batches, Task
     from vitrail.learn.training.world import World
 
-Topic = Literal["pictures", "text", "captions", "translation", "language models", "pixels", "restoration", "k-space"]
+Topic = Literal[
+    "pictures", "classifying", "text", "captions", "translation", "language models", "pixels", "restoration", "k-space"
+]
 
 
 class Trade(Protocol):
@@ -72,7 +74,7 @@ class Entry(NamedTuple):
 
 TRADES: Mapping[str, Entry] = MappingProxyType(
     {
-        "classify": Entry("vitrail.jobs.classifying:Classifying", ("pictures",)),
+        "classify": Entry("vitrail.jobs.classifying:Classifying", ("pictures", "classifying")),
         "translate": Entry("vitrail.jobs.translating:Translating", ("text", "translation")),
         "language": Entry("vitrail.jobs.language_modeling:ModelingLanguage", ("text", "language models")),
         "caption": Entry("vitrail.jobs.captioning:Captioning", ("pictures", "text", "captions")),
@@ -92,6 +94,7 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
                 "progressive",
             }
         ),
+        "classifying": frozenset({"pack"}),
         "text": frozenset({"vocabulary", "lower", "bytes", "longest", "batch_tokens", "dropout"}),
         "captions": frozenset({"beams"}),
         "translation": frozenset({"source", "target", "beams", "merge_dropout"}),

@@ -148,6 +148,7 @@ def describe_preprocessing(preprocessing: Preprocessing) -> str:
     fit = {
         "crop": f"resized until it just covers {size}, of which the middle is cut out",
         "squash": f"resized to {size}, whatever its shape",
+        "aspect": f"resized with its aspect kept to at most the area of {size}, whole patches a side",
     }[preprocessing.fit]
     channels = {1: "gray", 3: "RGB"}.get(preprocessing.channels, f"{preprocessing.channels} channels")
     mean, std = (", ".join(f"{value:.4g}" for value in values) for values in (preprocessing.mean, preprocessing.std))

@@ -153,7 +153,7 @@ def check(config: SwinIRConfig) -> None:
     for name in ("width", "heads", "window", "features"):
         if getattr(config, name) < 1:
             raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
-    if int(config.width * config.mlp_ratio) < 1 or config.width < 4 and config.last_convolutions == 3:
+    if int(config.width * config.mlp_ratio) < 1 or (config.width < 4 and config.last_convolutions == 3):
         raise VitrailError(f"a width of {config.width} is too narrow for mlp_ratio {config.mlp_ratio} or three convolutions")
     if config.over_bicubic and config.upsampler == "none":
         raise VitrailError('over_bicubic goes with an upsampler, got upsampler "none"')
@@ -164,14 +164,15 @@ MIDDLE = SwinIRConfig(width=180, depths=(6,) * 6, heads=6, drop_path=0.1)
 LIGHT = replace(MIDDLE, width=60, depths=(6,) * 4, upsampler="direct")
 # For two cores: few blocks, what is learned on top of bicubic enlarging.
 NANO = SwinIRConfig(width=32, depths=(2, 2), heads=2, upsampler="direct", over_bicubic=True)
+SMALL = {"nano": NANO, "micro": replace(NANO, width=48, heads=3)}
 PRESETS = MappingProxyType(
     {
         **{f"swinir_light_x{scale}": replace(LIGHT, scale=scale) for scale in (2, 3, 4)},
         **{f"swinir_classical_x{scale}": replace(MIDDLE, scale=scale, upsampler="pixelshuffle") for scale in (2, 3, 4, 8)},
         "swinir_real_x4": replace(MIDDLE, scale=4, upsampler="nearest_conv"),
         "swinir_denoise": MIDDLE,
-        "swinir_jpeg": replace(MIDDLE, window=7, in_channels=1, out_channels=1),  # JPEG's own blocks are 8x8: windows cross them
-        **{f"swinir_nano_x{scale}": replace(NANO, scale=scale) for scale in (2, 3, 4)},
-        "swinir_nano": replace(NANO, upsampler="none", over_bicubic=False),
+        "swinir_jpeg": replace(MIDDLE, window=7, in_channels=1, out_channels=1),  # 7: JPEG's own blocks are 8x8
+        **{f"swinir_{name}_x{scale}": replace(size, scale=scale) for name, size in SMALL.items() for scale in (2, 3, 4)},
+        **{f"swinir_{name}": replace(size, upsampler="none", over_bicubic=False) for name, size in SMALL.items()},
     }
 )

@@ -67,7 +67,7 @@ def settle_tiles(tile: int, overlap: int | None, *, step: int, reach: int | None
     else:
         margin = overlap
     margin = -(-margin // step) * step
-    if overlap is not None and overlap < 0 or side < step + 2 * margin:
+    if (overlap is not None and overlap < 0) or side < step + 2 * margin:
         least = step + 2 * max(0, margin)
         raise VitrailError(
             f"a tile has an overlap on both sides and at least {step} pixels between them: "

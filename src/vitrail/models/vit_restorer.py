@@ -123,6 +123,8 @@ PRESETS = MappingProxyType(
         "vit_restorer_nano": ViTRestorerConfig(width=64, depth=3, heads=4, mlp_ratio=2.0, patch=4),
         "vit_restorer_tiny": ViTRestorerConfig(width=96, depth=4, heads=4),
         "vit_restorer_small": ViTRestorerConfig(width=192, depth=4, heads=6),
-        "vit_restorer_base": ViTRestorerConfig(width=384, depth=12, heads=6, patch=10, image_size=(320, 320), position="learned_1d"),
+        "vit_restorer_base": ViTRestorerConfig(
+            width=384, depth=12, heads=6, patch=10, image_size=(320, 320), position="learned_1d"
+        ),
     }
 )

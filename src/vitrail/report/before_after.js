@@ -33,8 +33,8 @@
     }
 
     follow(event) {
-      const { left, width } = this.getBoundingClientRect();
-      this.input.value = (100 * (event.clientX - left)) / width;
+      const left = this.getBoundingClientRect().left + this.clientLeft; // within its frame
+      this.input.value = (100 * (event.clientX - left)) / this.clientWidth;
       this.input.dispatchEvent(new Event("input", { bubbles: true }));
     }
 

@@ -1,44 +1,22 @@
 """report.html of a restoration run: the score, the pictures before and after, every picture's numbers, and what the run was.
 
 A section is a function from the report to markup, none where there is nothing to show; SECTIONS is their order.
-
-h w picture, c channels
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
-import numpy as np
-from jaxtyping import UInt8
-
+from vitrail.data.degradation import Degradation, parse_degradation
 from vitrail.files import write_whole
 from vitrail.report.compare import PART, Pane, show_comparison
 from vitrail.report.page import Cell, Markup, contents, element, label, page, section, sortable_table
 from vitrail.report.run_parts import show_commands, show_curves, show_header, show_options
+from vitrail.tasks.restore import CEILING, RestoredExample
 
 MOST = 8  # comparisons: two files each, of bounded size
 SEARCHED = 20  # rows from which on the table gets a box to search it
-
-
-@runtime_checkable
-class Example(Protocol):
-    """A picture as `tasks.restore` keeps it: all of one size, what was given enlarged bicubically where the model enlarges."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def given(self) -> UInt8[np.ndarray, "h w c"]: ...
-    @property
-    def restored(self) -> UInt8[np.ndarray, "h w c"]: ...
-    @property
-    def truth(self) -> UInt8[np.ndarray, "h w c"] | None: ...
-    @property
-    def psnr_given(self) -> float: ...
-    @property
-    def psnr_restored(self) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +40,9 @@ class RestorationReport:
     numbers: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str]
     history: Sequence[Mapping[str, float | int]]
-    examples: Sequence[Example]
+    examples: Sequence[RestoredExample]
     scores: Sequence[PictureScore] = ()
-    degradation: str = ""  # what the pictures suffered, in words
+    degradation: str = ""  # what the pictures suffered, as options name it
     commands: Mapping[str, str] = field(default_factory=dict)
     configuration: Mapping[str, object] = field(default_factory=dict)
 
@@ -93,14 +71,16 @@ def show_pictures(report: RestorationReport) -> list[Markup]:
     if not report.examples:
         return [section("Pictures", note="There were no pictures to restore.")]
     shown = report.examples[:MOST]
-    suffered = f" What is given has suffered {report.degradation}." if report.degradation else ""
+    suffered = (
+        f" What is given is the truth {tell_degradation(parse_degradation(report.degradation))}." if report.degradation else ""
+    )
     note = f"Drag the line, or move it with the arrow keys: left of it what was given, right of it what the model made of it.{suffered} The squares are exact; large pictures are shrunk and compressed to fit this page."
     if len(shown) < len(report.examples):
         note += f" The first {len(shown)} of {len(report.examples):,} pictures."
     return [section("Pictures", element("div", *map(compare_example, shown), class_="comparisons"), note=note)]
 
 
-def compare_example(example: Example) -> Markup:
+def compare_example(example: RestoredExample) -> Markup:
     """Given, restored and, where there is one, the truth; PSNR beneath."""
     gain = example.psnr_restored - example.psnr_given
     better = (
@@ -152,11 +132,19 @@ def gain_of(row: PictureScore) -> float:
     return gain if math.isfinite(gain) else math.nan
 
 
+def tell_degradation(how: Degradation) -> str:
+    """What was done to a picture, behind "it is the truth"."""
+    smaller = f"made {how.scale} times smaller"
+    words = {"sr": smaller, "noise": f"with noise of σ {how.strength} of 255", "jpeg": f"as JPEG of quality {how.strength}"}
+    worn = "with blur, noise and JPEG of random strength"
+    return words.get(how.kind, worn if how.scale == 1 else f"{worn}, {smaller}")
+
+
 def decibels(value: float, *, unit: str = " dB") -> str:
     """33.66 as "33.66 dB"; a picture that is exactly the truth as ∞."""
     if math.isnan(value):
         return "–"
-    return "∞" if math.isinf(value) else f"{value:.2f}{unit}".replace("-", "−")
+    return "∞" if value >= CEILING else f"{value:.2f}{unit}".replace("-", "−")
 
 
 def show_next(report: RestorationReport) -> list[Markup]:

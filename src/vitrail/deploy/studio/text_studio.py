@@ -22,7 +22,7 @@ class TextStudio:
         entry = self.models.find(model)
         facts = entry.facts()
         if not isinstance(facts, TextFacts):
-            raise StudioError("This model looks at pictures: it cannot read text.")
+            raise StudioError("This model takes pictures: it cannot read text.")
         if len(text) > LONGEST_TEXT:
             raise StudioError(f"The text has {len(text):,} characters: give at most {LONGEST_TEXT:,}.", 413)
         self.models.get(entry.id)  # now it is computed with

@@ -43,9 +43,13 @@ class EncoderBlock(nn.Module):
         self.mlp_branch = residual_branch(width, drop_path=drop_path, layer_scale=layer_scale)
 
     def forward(self, x: Float[Tensor, "b n d"], scope: Scope = OPEN) -> Float[Tensor, "b n d"]:
-        dropout = self.dropout if self.training else 0.0
+        dropout, segments = self.dropout if self.training else 0.0, scope.segments if scope.spans else None
         if self.order == "pre":
-            x = x + through(self.attention_branch, self.attention(self.attention_norm(x), scope), dropout=dropout)
-            return x + through(self.mlp_branch, self.mlp(self.mlp_norm(x)), dropout=dropout)
-        x = self.attention_norm(x + through(self.attention_branch, self.attention(x, scope), dropout=dropout))
-        return self.mlp_norm(x + through(self.mlp_branch, self.mlp(x), dropout=dropout))
+            x = x + through(
+                self.attention_branch, self.attention(self.attention_norm(x), scope), dropout=dropout, segments=segments
+            )
+            return x + through(self.mlp_branch, self.mlp(self.mlp_norm(x)), dropout=dropout, segments=segments)
+        x = self.attention_norm(
+            x + through(self.attention_branch, self.attention(x, scope), dropout=dropout, segments=segments)
+        )
+        return self.mlp_norm(x + through(self.mlp_branch, self.mlp(x), dropout=dropout, segments=segments))

@@ -35,5 +35,9 @@ def closing_convolution(width: int, count: Convolutions) -> nn.Module:
         return convolution(width, width)
     narrow = width // 4
     return nn.Sequential(
-        convolution(width, narrow), nn.LeakyReLU(SLOPE), nn.Conv2d(narrow, narrow, 1), nn.LeakyReLU(SLOPE), convolution(narrow, width)
+        convolution(width, narrow),
+        nn.LeakyReLU(SLOPE),
+        nn.Conv2d(narrow, narrow, 1),
+        nn.LeakyReLU(SLOPE),
+        convolution(narrow, width),
     )
