@@ -56,8 +56,8 @@ class ReconstructorConfig:
 
 
 class Reconstructor(nn.Module):
-    """x = s g(A^H y / s), with g a restorer of two channels and s the largest magnitude of A^H y: what a scanner's units are does
-    not matter.
+    """x = s g(A^H y / s), with g a restorer of two channels and s the mean magnitude of A^H y: what a scanner's units are does not
+    matter, and what g has to take away is not small beside the steps of its last layer.
 
     With g a vision transformer the model of [Lin and Heckel 2022], with SwinIR's body SwinMR [Huang+ 2022], with a U-Net the
     baseline of fastMRI [Zbontar+ 2018]; they learn from the SENSE-combined picture, not from one coil's.
@@ -96,9 +96,9 @@ class Reconstructor(nn.Module):
 
 
 def scale_of(image: Complex[Tensor, "b h w"]) -> Float[Tensor, "b"]:
-    """The largest magnitude of each picture, by which everything is divided; a black one by 1. A number, not learned from."""
-    largest = image.detach().abs().amax((-2, -1))
-    return torch.where(largest > 0, largest, 1.0)
+    """The mean magnitude of each picture, by which everything is divided; a black one by 1. A number, not learned from."""
+    mean = image.detach().abs().mean((-2, -1))
+    return torch.where(mean > 0, mean, 1.0)
 
 
 def build_reconstructor(config: ReconstructorConfig) -> Reconstructor:

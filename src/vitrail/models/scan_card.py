@@ -6,11 +6,11 @@ from typing import Any
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.markdown import block, literal
 
-TITLE = "reconstruction of accelerated MRI scans"
+TITLE = "reconstruction of accelerated scans"
 
 
 def describe_reconstructor(model: Any) -> Iterable[str]:
-    yield f"A model of the Vitrail library: {count_parameters(model):,} parameters."
+    yield f"A model of the Vitrail library for accelerated MRI: {count_parameters(model):,} parameters, any size and number of coils."
     kept = "kept as they were measured" if model.config.consistency == "hard" else "not enforced"
     yield (
         f"The zero-filled picture of all coils goes through {literal(model.config.network)}, which takes out what the missing lines "

@@ -152,7 +152,7 @@ class Reconstruct:
 
 
 def distances(image: Complex[Tensor, "b h w"], batch: ScanBatch) -> Float[Tensor, "b"]:
-    """mean |Re d| + |Im d| over the pixels, d the difference to the truth, relative to the truth's largest magnitude."""
+    """mean |Re d| + |Im d| over the pixels, d the difference to the truth, relative to the truth's mean magnitude."""
     return torch.view_as_real(image - batch.target).abs().sum(-1).mean((-2, -1)) / scale_of(batch.target)
 
 
