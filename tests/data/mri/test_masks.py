@@ -55,6 +55,14 @@ def test_equal_distances():
     assert offsets == {0, 1, 2, 3}
 
 
+def test_distances_are_adjusted_for_the_center_as_fastmri_does():
+    acceleration, center, width = 4, 26, 320
+    adjusted = acceleration * (center - width) / (center * acceleration - width)  # their formula: 5.44
+    lines = np.flatnonzero(make_mask("equispaced", width, acceleration=acceleration, center=center))
+    assert np.diff(lines[lines < 147]).mean() == pytest.approx(adjusted, rel=0.02)
+    assert np.diff(lines[lines > 173]).mean() == pytest.approx(adjusted, rel=0.02)
+
+
 def test_density_falls_from_the_center():
     masks = np.mean([make_mask("density", 200, acceleration=4, center=8, index=i) for i in range(80)], axis=0)
     rings = [masks[100 + far : 120 + far].mean() + masks[81 - far : 101 - far].mean() for far in (5, 30, 55, 80)]

@@ -13,7 +13,7 @@ from vitrail.errors import VitrailError, check_choice
 
 MaskKind = Literal["random", "equispaced", "density"]
 KINDS: tuple[MaskKind, ...] = get_args(MaskKind)
-CENTER_SHARE = 0.32  # of the measured lines: 8 % of all lines at 4x, 4 % at 8x  [Zbontar+ 2018, section 6]
+CENTER_SHARE = 0.32  # of the measured lines: 8 % of all lines at 4x, 4 % at 8x  [Zbontar+ 2018]
 FALL = 3.0  # how fast the density of measured lines falls towards the edge of k-space
 
 
@@ -31,7 +31,7 @@ def make_mask(
 
     random: the others are drawn alike. equispaced: they stand at equal distances from a random offset, which are adjusted so
     that the center's lines are not counted twice, as fastMRI's `EquispacedMaskFractionFunc` does. density: drawn with weight
-    (1 - |k|)³ at the frequency k in [-1, 1]  [Lustig+ 2007, section "variable density"].
+    (1 - |k|)³ at the frequency k in [-1, 1]  [Lustig+ 2007].
     The same (seed, epoch, index) gives the same mask. `center` is by default 0.32 of the measured lines.
     """
     check_choice("mask", kind, KINDS)

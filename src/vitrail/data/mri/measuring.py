@@ -13,7 +13,7 @@ from vitrail.data.mri.sensitivities import estimate_maps, normalize_maps
 from vitrail.data.mri.slices import Slice, Slices, brightness, combine
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Sample:
     """The measured lines of a slice, scaled so that their zero-filled picture has brightness 1."""
 
@@ -54,11 +54,12 @@ def measure(one: Slice, mask: Bool[np.ndarray, "w"], *, calibration: int) -> Sam
 
 def missing_lines(kspace: Complex64[np.ndarray, "c h w"]) -> Bool[np.ndarray, "w"]:
     """Empty columns between others: lines that the scan left out. Empty ones at the edges are padding, which is known."""
-    empty = ~kspace.any(axis=(0, 1))
-    filled = np.flatnonzero(~empty)
+    filled = np.flatnonzero(kspace.any(axis=(0, 1)))
+    missing = np.zeros(kspace.shape[2], dtype=bool)
     if len(filled):
-        empty[: filled[0]] = empty[filled[-1] + 1 :] = False
-    return empty
+        missing[filled[0] : filled[-1]] = True
+    missing[filled] = False
+    return missing
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,7 +53,7 @@ class SimulatedSlices(LazySlices):
         return len(self.planes)
 
     def read(self, index: int) -> Slice:
-        generator = np.random.default_rng([self.seed, index])
+        generator = np.random.default_rng([self.seed % 2**64, index])
         plane = self.planes[index]()
         plane = add_scalp(plane, generator) if self.scalp else plane
         size = plane.shape[0], plane.shape[1]

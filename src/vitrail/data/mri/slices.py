@@ -15,7 +15,7 @@ from vitrail.errors import VitrailError
 from vitrail.nn.functional.fourier import sense_adjoint, to_image, to_kspace
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Slice:
     """The coils' k-space, with the zero frequency at h // 2, w // 2; sensitivities and the picture sought where they are known.
 

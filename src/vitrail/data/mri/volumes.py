@@ -51,7 +51,7 @@ def read_volume(path: Path) -> Volume:
 def cut_plane(volume: Volume, axis: int, position: int, size: tuple[int, int]) -> Float32[np.ndarray, "h w"]:
     """One slice as radiologists look at it: front or top of the head up, and the patient's right (or front) on the left."""
     across = [other for other in range(3) if other != axis]
-    plane = np.take(volume.values, position, axis=axis)[::-1, ::-1].T  # rows along the later axis, from its far end
+    plane = np.moveaxis(volume.values, axis, 0)[position, ::-1, ::-1].T  # rows along the later axis, from its far end
     return fit_plane(plane, (volume.spacing[across[1]], volume.spacing[across[0]]), size)
 
 

@@ -65,7 +65,7 @@ def keep_measured(
     measured: c / R equations for each unknown, which noise and the error of the maps contradict. (The picture that fits them
     best, `solve_sense`, takes all of the noise along.) So both come back: the k-space, and its combination
     sum_i conj(S_i) F^H k_i, which is x + A^H (y - A x) where sum |S_i|² = 1: the step of unrolled networks
-    [Hammernik+ 2018]. Of one coil with |S| = 1 the picture keeps the lines as well  [Schlemper+ 2018, eq. 7].
+    [Hammernik+ 2018]. Of one coil with |S| = 1 the picture keeps the lines as well  [Schlemper+ 2018].
     """
     filled = torch.where(mask[:, None], kspace, sense_forward(image, maps))
     return Kept(sense_adjoint(filled, maps), filled)
@@ -82,7 +82,8 @@ def solve_sense(
     """SENSE, the reconstruction that learns nothing: argmin |A x - y|² by conjugate gradients  [Pruessmann+ 2001].
 
     Towards x0 + A^+ (y - A x0): of the pictures that fit best the nearest to the start, zeros by default. Few steps leave out
-    what is measured worst, and with it most of the noise; at 4x with 13 coils about 5 are best.
+    what is measured worst, and with it most of the noise: choose their number on validation slices (on simulated ones of 8
+    coils, 6 at 4x and 8 to 12 at 8x).
     """
     tiny = torch.finfo(maps.dtype).tiny
     image = torch.zeros_like(kspace[:, 0]) if start is None else start
