@@ -148,7 +148,7 @@ def score_sense(options: argparse.Namespace) -> None:
         keep(options, "sense", data, scores)
 
 
-def measure(model: str, size: int, *, coils: int = 8, batch: int = 4, seconds: float = 8.0) -> dict[str, Any]:
+def measure(model: str, size: int, *, seconds: float, coils: int = 8, batch: int = 4) -> dict[str, Any]:
     """Slices a second, reconstructed one by one and learned from in batches, and the memory that learning takes at its peak."""
     import torch
 
@@ -191,7 +191,16 @@ def measure_all(options: argparse.Namespace) -> None:
     done = {row["model"] for row in read_rows(options.out / "cost.csv")}
     for model in options.models:
         if model not in done:
-            words = [sys.executable, __file__, "--measure", model, "--size", str(options.size)]
+            words = [
+                sys.executable,
+                __file__,
+                "--measure",
+                model,
+                "--size",
+                str(options.size),
+                "--seconds",
+                str(options.seconds),
+            ]
             found = subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines()[-1]
             append(options.out / "cost.csv", json.loads(found))
 
@@ -304,10 +313,11 @@ def main() -> None:
     parser.add_argument("--pretraining", type=float, default=6.0, help="minutes on pictures, once for each model")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="keep results here, and go on from what is there")
+    parser.add_argument("--seconds", type=float, default=8.0, help="to measure each model's speed for")
     parser.add_argument("--measure", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        print(json.dumps(measure(options.measure, options.size)))
+        print(json.dumps(measure(options.measure, options.size, seconds=options.seconds)))
         return
     for name in ("volume", "real", "out"):
         if getattr(options, name) is None:

@@ -30,12 +30,12 @@ from torch.nn.functional import cross_entropy
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-import vitrail as vt  # noqa: E402
-from vitrail.data.dataset import Split  # noqa: E402
-from vitrail.data.opening import open_data  # noqa: E402
-from vitrail.data.packing import first_fit_decreasing  # noqa: E402
-from vitrail.data.transforms import fit_picture, normalize, to_unit  # noqa: E402
-from vitrail.models.vit import VisionTransformer, ViTConfig  # noqa: E402
+import vitrail as vt
+from vitrail.data.dataset import Split
+from vitrail.data.opening import open_data
+from vitrail.data.packing import first_fit_decreasing
+from vitrail.data.transforms import fit_picture, normalize, to_unit
+from vitrail.models.vit import VisionTransformer, ViTConfig
 
 SHORTEST, LONGEST, NARROWEST = 64, 160, 0.5
 

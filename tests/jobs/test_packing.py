@@ -100,6 +100,15 @@ def test_weights_of_a_packed_run_and_back(run, folder, tmp_path):
     assert vt.load(packed.path).preprocessing.fit == "aspect"
 
 
+def test_a_size_is_chosen_by_area():
+    from vitrail.jobs.options import TrainOptions
+    from vitrail.jobs.settling import choose_size
+
+    options = TrainOptions(data="x", pack=True)
+    for sizes, side in {((10, 20), (20, 10)): 16, ((28, 28),): 32, ((60, 100),): 80, ((900, 700),): 224}.items():
+        assert choose_size(options, [Image.new("L", size) for size in sizes]) == (side, side)
+
+
 @pytest.mark.parametrize("size, model", [(16, "vit_nano_patch2_32"), (32, "vit_nano_patch4_32"), (64, "vit_nano_patch8_32")])
 def test_a_model_is_chosen_that_can_be_packed(size, model):
     from vitrail.jobs.settling import choose_model

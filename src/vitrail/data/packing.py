@@ -68,8 +68,8 @@ class PackedOrder(Order):
     """Batches of at most `budget` tokens, where `lengths` are those of the pictures.
 
     In training pictures come in the order that (seed, epoch) has for them, as many in a batch as have room: a batch is as random as
-    one of pictures of one size. As many batches an epoch as all tokens fill; with the few pictures left over the next epoch begins
-    anew. Without shuffling, where every picture must come and order means nothing, bins are filled as well as can be.
+    one of pictures of one size. An epoch has as many batches as all tokens would fill; the few pictures left over wait for another
+    epoch. Without shuffling, where every picture must come and order means nothing, bins are filled as well as can be.
     """
 
     def __init__(self, labels: np.ndarray, lengths: Int[np.ndarray, "n"], *, budget: int, shuffle: bool, **order: Any) -> None:
@@ -87,9 +87,8 @@ class PackedOrder(Order):
             return self.bins
         order = self.permutation(epoch)
         found = list[np.ndarray]()
-        while len(order) and len(found) < len(
-            self
-        ):  # a second time only where pictures are drawn for the sake of balance, and short ones often
+        # A second time only where short pictures are drawn more often, for the sake of balance.
+        while len(order) and len(found) < len(self):
             bins = next_fit(self.lengths[order % COPY].tolist(), self.budget)
             found += [order[numbers] for numbers in bins]
         return found[: len(self)]

@@ -22,6 +22,7 @@ from vitrail.jobs.evaluate import METRICS, PREDICTIONS, REPORT, headline
 from vitrail.jobs.facts import count_splits, later_commands, model_fact, training_fact
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
+from vitrail.jobs.planning import whole
 from vitrail.jobs.restoring_settling import open_clean_unlabelled
 from vitrail.jobs.scored_data import make_folder, open_scored, past_of
 from vitrail.jobs.stored import to_store
@@ -35,15 +36,15 @@ from vitrail.tasks.restore import COLUMNS, Restorations, Restore
 
 
 def score(
-    model: Any, data: DataSet, name: SplitName, how: Degradation, *, seed: int, device: str, bad: BadFiles,
+    model: Any, data: DataSet, name: SplitName, how: Degradation, *, seed: int, device: str, bad: BadFiles, workers: int = 0,
     world: World | None = None,
 ) -> Restorations:  # fmt: skip
     """Every picture of a split, whole, with the same damage each time."""
     world = world or World()
     pictures = PictureStore(data[name], channels=model.config.in_channels, budget=0)
     pairs = whole_loader(
-        pictures, how, seed=seed, on_bad=partial(note_bad, bad, name), rank=world.rank, world=world.size
-    )  # fmt: skip
+        pictures, how, seed=seed, workers=workers, on_bad=partial(note_bad, bad, name), rank=world.rank, world=world.size
+    )
     return Restore(model.to(device), how, device=device, world=world).evaluate(pairs.batches())
 
 
@@ -55,7 +56,8 @@ def finish(
     split: SplitName = "test" if "test" in data.splits else "val"
     device = world.device if world.size > 1 else options.device
     how = parse_degradation(str(options.degrade))
-    found = score(model, data, split, how, seed=options.seed, device=device, bad=bad, world=world)
+    workers = whole(options.workers)
+    found = score(model, data, split, how, seed=options.seed, device=device, bad=bad, workers=workers, world=world)
     if not world.first:
         return found.metrics, model
     facts = {
@@ -92,7 +94,8 @@ def evaluate_restorer(
     opened = partial(open_clean_unlabelled, limit=options.bad_files, bar=bar)
     data, bad, name = open_scored(opened, run, trained, options)
     seed = 0 if trained is None else trained.seed
-    found = score(model, data, name, how, seed=seed, device=choose_device(options.device), bad=bad)
+    workers = 0 if options.workers == "auto" else options.workers
+    found = score(model, data, name, how, seed=seed, device=choose_device(options.device), bad=bad, workers=workers)
     if not len(found.rows):
         raise VitrailError(f"{data.name}: no picture of {name} could be scored")
     folder = make_folder(options, bad)

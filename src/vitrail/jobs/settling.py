@@ -1,5 +1,6 @@
 """From the options that a user gave to options without `auto`: what the data, the model and the machine decide."""
 
+import math
 from collections.abc import Collection
 from dataclasses import fields, replace
 from pathlib import Path
@@ -222,6 +223,10 @@ def choose_size(options: TrainOptions, pictures: list[Image.Image]) -> tuple[int
     """The user's, or the pictures' own if they are small and alike; else the common shorter side, in steps of 16, 224 at most."""
     if (asked := size_of(options)) is not None:
         return asked
+    if options.pack:  # the area is what counts; no picture of the usual one is to be shrunk, whatever the patch
+        side = float(np.median([math.sqrt(p.height * p.width) for p in pictures]))
+        step = 16 if side > SMALL else 8
+        return (min(LARGEST, math.ceil(side / step) * step),) * 2
     sizes = {(p.height, p.width) for p in pictures}
     if len(sizes) == 1 and max(height_width := sizes.pop()) <= SMALL:
         return height_width

@@ -6,7 +6,9 @@ A section is a function from the report to markup, none where there is nothing t
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cached_property
+from itertools import takewhile
+from pathlib import Path, PurePosixPath
 
 from vitrail.data.degradation import Degradation, parse_degradation
 from vitrail.files import write_whole
@@ -46,6 +48,15 @@ class RestorationReport:
     commands: Mapping[str, str] = field(default_factory=dict)
     configuration: Mapping[str, object] = field(default_factory=dict)
 
+    @cached_property
+    def folders(self) -> int:
+        """How many folders, one in the other, all pictures lie in: they are left out of their names."""
+        places = [PurePosixPath(one.name).parent.parts for one in (*self.examples, *self.scores)]
+        return sum(1 for _ in takewhile(lambda parts: len(set(parts)) == 1, zip(*places, strict=False)))
+
+    def short(self, name: str) -> str:
+        return str(PurePosixPath(*PurePosixPath(name).parts[self.folders :])) if self.folders else name
+
     @property
     def rows(self) -> Sequence[PictureScore]:
         return self.scores or [
@@ -71,16 +82,25 @@ def show_pictures(report: RestorationReport) -> list[Markup]:
     if not report.examples:
         return [section("Pictures", note="There were no pictures to restore.")]
     shown = report.examples[:MOST]
-    suffered = (
-        f" What is given is the truth {tell_degradation(parse_degradation(report.degradation))}." if report.degradation else ""
-    )
+    suffered = ""
+    if report.degradation:
+        how = parse_degradation(report.degradation)
+        suffered = (
+            f" What is given is the truth {tell_degradation(how)}{', and enlarged bicubically' if how.scale > 1 else ''}."
+        )
     note = f"Drag the line, or move it with the arrow keys: left of it what was given, right of it what the model made of it.{suffered} The squares are exact; large pictures are shrunk and compressed to fit this page."
     if len(shown) < len(report.examples):
         note += f" The first {len(shown)} of {len(report.examples):,} pictures."
-    return [section("Pictures", element("div", *map(compare_example, shown), class_="comparisons"), note=note)]
+    return [
+        section(
+            "Pictures",
+            element("div", *(compare_example(one, report.short(one.name)) for one in shown), class_="comparisons"),
+            note=note,
+        )
+    ]
 
 
-def compare_example(example: RestoredExample) -> Markup:
+def compare_example(example: RestoredExample, name: str) -> Markup:
     """Given, restored and, where there is one, the truth; PSNR beneath."""
     gain = example.psnr_restored - example.psnr_given
     better = (
@@ -91,7 +111,7 @@ def compare_example(example: RestoredExample) -> Markup:
     better = better.replace(" dB", "\u00a0dB")  # a number and its unit stay on one line
     known = example.truth is not None
     return show_comparison(
-        example.name,
+        name,
         given=Pane(title="given", picture=example.given, note=decibels(example.psnr_given) if known else ""),
         restored=Pane(title="restored", picture=example.restored, note=better if known else ""),
         truth=None if example.truth is None else Pane(title="truth", picture=example.truth),
@@ -104,25 +124,26 @@ def show_scores(report: RestorationReport) -> list[Markup]:
     if not rows:
         return []
     similar = any(row.ssim_restored is not None for row in rows)
-    head = ["Picture", "given", "restored", "gain", *(["SSIM given", "SSIM restored"] if similar else [])]
+    head = ["Picture", "given", "restored", "gain", *(["SSIM"] if similar else [])]
     note = "PSNR in dB, the least gained first; a click on a column sorts by it."
-    cells = [_cells(row, similar=similar) for row in rows]
+    note += " SSIM is of what was restored." if similar else ""
+    cells = [_cells(row, report.short(row.name), similar=similar) for row in rows]
     many = "pictures" if len(rows) >= SEARCHED else ""
     shown = element("div", sortable_table(head, cells, ordered=(3, "ascending"), filtered=many), class_="card classes")
     return [section("By picture", shown, note=note)]
 
 
-def _cells(row: PictureScore, *, similar: bool) -> list[Cell]:
+def _cells(row: PictureScore, name: str, *, similar: bool) -> list[Cell]:
     gain = gain_of(row)
     found = [
-        Cell(label(row.name), row.name),
+        Cell(label(name), name),
         Cell(decibels(row.psnr_given, unit=""), row.psnr_given),
         Cell(decibels(row.psnr_restored, unit=""), row.psnr_restored),
         Cell("–" if math.isnan(gain) else f"{gain:+.2f}".replace("-", "−"), gain),
     ]
     if similar:
-        values = (math.nan if value is None else value for value in (row.ssim_given, row.ssim_restored))
-        found += [Cell("–" if math.isnan(value) else f"{value:.4f}", value) for value in values]
+        value = math.nan if row.ssim_restored is None else row.ssim_restored
+        found.append(Cell("–" if math.isnan(value) else f"{value:.4f}", value))
     return found
 
 

@@ -89,7 +89,7 @@ def make_restoration(
     milliseconds = 1000 * (time.perf_counter() - start)
     given = enlarge(images, facts.scale)
     shown: dict[Which, np.ndarray] = {"given": given, "restored": restored}
-    scores = {}
+    scores: dict[str, float] = {}
     if worse and facts.degradation is not None:
         shown["truth"] = pixels
         for which in ("given", "restored"):

@@ -47,11 +47,19 @@ def own_scope(
 
 
 def packed_scope(groups: Sequence[Tokens], position: Position | None, *, causal: bool) -> Scope:
-    """Of a packed sequence: groups of pictures, those of one shape together, one behind the other. Each has its own scope."""
+    """Of a packed sequence: groups of pictures, those of one shape together, one behind the other. Each has its own scope.
+
+    Where no position acts inside the blocks, neighbors of as many tokens share one, whatever their shapes: it asks for no places.
+    """
+    inside = position is not None and (position.attends or position.enters)
     spans, start = list[Span](), 0
     for tokens in groups:
         pictures, count = tokens.x.shape[:2]
-        spans.append(Span(start, pictures, count, own_scope(tokens, position, causal=causal)))
+        if not inside and spans and spans[-1].tokens == count:
+            spans[-1] = spans[-1]._replace(pictures=spans[-1].pictures + pictures)
+        else:
+            scope = own_scope(tokens, position, causal=causal) if inside else Scope(causal=causal)
+            spans.append(Span(start, pictures, count, scope))
         start += pictures * count
     lengths = [span.tokens for span in spans for _ in range(span.pictures)]
     device = groups[0].x.device

@@ -76,8 +76,9 @@ class PlainEncoder(nn.Module):
         scope = packed_scope(groups, position, causal=self.causal)
         together = torch.cat([tokens.x.flatten(0, 1) for tokens in groups])[None]  # 1 n d
         around = None if position is None else PackedPosition(position)
-        out = self.walk(Tokens(together, grid=(together.shape[1],)), position=around, scope=scope)[0].x
-        return [tokens._replace(x=span.of(out)) for tokens, span in zip(groups, scope.spans, strict=True)]
+        out = self.walk(Tokens(together, grid=(together.shape[1],)), position=around, scope=scope)[0].x[0]  # n d
+        parts = out.split_with_sizes([tokens.x.shape[0] * tokens.x.shape[1] for tokens in groups])
+        return [tokens._replace(x=part.view_as(tokens.x)) for tokens, part in zip(groups, parts, strict=True)]
 
     def scope(self, tokens: Tokens, position: Position | None, segments: Tensor | None, cache: Cache | None = None) -> Scope:
         return own_scope(tokens, position, causal=self.causal, segments=segments, cache=cache)

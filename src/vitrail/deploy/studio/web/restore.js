@@ -11,6 +11,7 @@ import { capital, count, fixed } from "./words.js";
 import { makeZoom } from "./zoom.js";
 
 const PAUSE = 200; // milliseconds between two looks at the progress
+const SMALL = 400; // pixels a side below which they are to be seen
 const own = { models: [], model: null, picture: null, worse: false, wish: 0, running: null, seed: 0 };
 
 async function wake() {
@@ -72,7 +73,7 @@ function mean() {
   const larger = scale > 1 ? `comes out ${scale} times larger` : "comes out at its own size";
   const worse = `The model is given your picture ${degraded}, as in training, and your picture is the truth to compare with.`;
   const plain = degradation === null ? `The picture is taken as it is and ${larger}.` : `The picture is taken as it is and ${larger}. The model learned from pictures ${degraded}.`;
-  find("#meant").textContent = own.worse ? worse : plain;
+  find("#meant").textContent = (own.worse ? worse : plain) + (scale > 1 ? " To compare, what is given is enlarged bicubically." : "");
 }
 
 function facts(model) {
@@ -108,6 +109,8 @@ async function restore() {
   const { model, picture } = own;
   for (const id of ["#close", "#notes", "#resting"]) find(id).hidden = true;
   const waiting = make("img", { src: pictureAddress(picture.id), alt: picture.name, class: "waiting" });
+  waiting.style.setProperty("--ratio", picture.width / picture.height); // as large as the slider will be
+  waiting.classList.toggle("pixelated", Math.max(picture.width, picture.height) < SMALL);
   find("#shown").replaceChildren(make("div", { class: "stand-in" }, waiting));
   working({ state: "waiting", done: 0, of: 0 });
   try {
@@ -171,7 +174,7 @@ async function show(found, mine) {
 
   const slider = make("before-after", {}, ...panes.slice(0, 2).map(({ image, title }, i) => {
     image.alt = title;
-    if (Math.max(found.width, found.height) < 400) image.classList.add("pixelated");
+    if (Math.max(found.width, found.height) < SMALL) image.classList.add("pixelated");
     return make("figure", { class: i ? "after" : "before" }, image, make("figcaption", { text: title }));
   }));
   slider.style.setProperty("--aspect", `${found.width} / ${found.height}`);
