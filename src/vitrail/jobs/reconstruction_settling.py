@@ -21,6 +21,8 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
         "finetune": Recipe(epochs=20, batch=4, lr=5e-4, weight_decay=0.0, smoothing=0.0),
     }
 )
+# What a recipe's rate is multiplied by for each network. A new one is the identity, and only few of their layers are normalized.
+RATES: Mapping[str, float] = MappingProxyType({"vit_restorer": 4.0, "unet": 2.0, "swinir": 1.0})
 FEW = 1000  # slices: up to here the recipe is "tiny"
 STEPS = 24  # an epoch has at least so many, going over the slices several times, each time with other masks
 # What the task has no use for; beside `auto` only these say nothing.
@@ -68,9 +70,11 @@ def settle_scan(options: TrainOptions, slices: int, loaded: Any) -> TrainOptions
     """The same options with every `auto` replaced; `slices` are those to learn from."""
     choices: dict[str, Any] = {"device": choose_device(options.device)}
     check_precision(options.precision, choices["device"])
-    if loaded is None:
+    config = None if loaded is None else loaded.config
+    if config is None:
         name = choices["model"] = "mri_vit_small" if options.model == "auto" else options.model
-        if ARCHITECTURES[model_config(name)[0]].takes != "k-space":
+        architecture, config = model_config(name)
+        if ARCHITECTURES[architecture].takes != "k-space":
             raise VitrailError(f"--model {name} does not read k-space; mri_vit_small does")
     kind = choices["recipe"] = (
         options.recipe
@@ -86,7 +90,7 @@ def settle_scan(options: TrainOptions, slices: int, loaded: Any) -> TrainOptions
         if field.name not in ("lr", "batch") and getattr(options, field.name) == "auto":
             choices[field.name] = getattr(recipe, field.name)
     if options.lr is None:
-        choices["lr"] = recipe.lr
+        choices["lr"] = recipe.lr * RATES[config.network]
     if options.batch == "auto":
         choices["batch"] = min(recipe.batch, slices)
     return replace(options, **choices)

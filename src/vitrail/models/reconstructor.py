@@ -113,7 +113,7 @@ def preset(network: str, **settings: Any) -> ReconstructorConfig:
 PRESETS = MappingProxyType(
     {
         # Nearly equal numbers of parameters, not of operations: the U-Net and SwinMR work at every pixel, the ViT on patches.
-        "mri_vit_small": preset("vit_restorer", width=96, depth=4, heads=4, patch=8),
+        "mri_vit_small": preset("vit_restorer", width=96, depth=4, heads=4, patch=8, last_norm=False),
         "mri_swin_small": preset("swinir", width=60, depths=(6, 6), heads=6),  # SwinMR [Huang+ 2022], of which it has a third
         "mri_unet_small": preset("unet", width=16, levels=3),
     }
