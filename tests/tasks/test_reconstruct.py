@@ -83,7 +83,7 @@ def test_scores_are_those_of_each_slice_whatever_its_batch():
         task.evaluate(ScanBatches(slices, Sampling(acceleration=3.0), batch=batch).batches()) for batch in (3, 1)
     )
     np.testing.assert_allclose(together.rows, apart.rows, rtol=1e-4, atol=1e-5)
-    assert [one.index for one in together.examples] == [0, 2]
+    assert [one.number for one in together.examples] == [0, 2]
     example = together.examples[1]
     found = score(example.reconstructed, example.truth)
     np.testing.assert_allclose([together.column("psnr")[2], together.column("ssim")[2]], found, rtol=1e-5)

@@ -76,7 +76,7 @@ def show_slices(some: Sequence[ReconstructedSlice], names: Sequence[str]) -> Mar
 def show_slice(one: ReconstructedSlice, names: Sequence[str]) -> Markup:
     given, found, truth = gray_pictures(one.zero_filled, one.reconstructed, one.truth)
     return show_comparison(
-        names[one.index],
+        names[one.number],
         given=Pane(title="zero-filled", picture=given, note=f"{score(one.zero_filled, one.truth)[0]:.2f} dB"),
         restored=Pane(title="reconstructed", picture=found, note=f"{score(one.reconstructed, one.truth)[0]:.2f} dB"),
         truth=Pane(title="all lines", picture=truth),
@@ -89,8 +89,8 @@ def show_masks(some: Sequence[ReconstructedSlice], names: Sequence[str], samplin
     figures = (
         element(
             "figure",
-            photograph(encode_exact(draw_mask(one.mask)), f"mask of {names[one.index]}", pixelated=True),
-            element("figcaption", label(names[one.index]), f" {one.mask.mean():.1%} measured"),
+            photograph(encode_exact(draw_mask(one.mask)), f"mask of {names[one.number]}", pixelated=True),
+            element("figcaption", label(names[one.number]), f" {one.mask.mean():.1%} measured"),
         )
         for one in some
     )

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ COLUMNS = ("loss", "psnr", "ssim", "psnr_zero_filled", "ssim_zero_filled")
 class ReconstructedSlice(NamedTuple):
     """One slice as magnitudes, and which lines of it were measured."""
 
-    index: int
+    number: int  # in its split
     zero_filled: Float[np.ndarray, "h w"]
     reconstructed: Float[np.ndarray, "h w"]
     truth: Float[np.ndarray, "h w"]
@@ -70,6 +70,7 @@ class Reconstruct:
     """Satisfies the training loop's Task protocol."""
 
     name = "mri"
+    model: Any
 
     def __init__(
         self,
@@ -147,7 +148,7 @@ class Reconstruct:
             rows=every.numpy(),
             indices=numbers.numpy(),
             objective=self.objective,
-            examples=tuple(sorted(examples, key=lambda one: one.index)),
+            examples=tuple(sorted(examples, key=lambda one: one.number)),
         )
 
 
