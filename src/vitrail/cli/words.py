@@ -26,7 +26,22 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "models": ("json",),
 }
 SWITCHES = frozenset(
-    {"bytes", "checkpointing", "compile", "flip", "json", "lower", "masked", "open", "pack", "resume", "shard", "tensorboard"}
+    {
+        "bytes",
+        "checkpointing",
+        "compile",
+        "consistency",
+        "flip",
+        "json",
+        "lower",
+        "masked",
+        "open",
+        "pack",
+        "resume",
+        "scalp",
+        "shard",
+        "tensorboard",
+    }
 )  # options without a value
 SENTENCES = frozenset({"complete", "translate"})  # verbs whose words may be any text, E=mc² too
 ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)

@@ -33,6 +33,7 @@ ONLY_SOME = frozenset({"beams", "workers", "bad_files", "degrade"})  # options o
 TASKS: Mapping[Purpose, str] = {
     "translate": "translate", "language": "language", "fill": "language", "caption": "caption", "igpt": "igpt",
     "restore": "restore",
+    "mri": "mri",
 }  # what scores them  # fmt: skip
 
 

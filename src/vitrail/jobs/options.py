@@ -10,6 +10,7 @@ Auto = Literal["auto"]
 RECIPE = Group("Recipe", help="Each is the recipe's unless given.", sort_key=2)
 PIXELS = Group("Pixels", help="With `vitrail pretrain --method igpt`, which has --masked and --dropout too.", sort_key=4)
 RESTORATION = Group("Restoration", help="With --task restore.", sort_key=5)
+KSPACE = Group("Accelerated MRI", help="With --task mri.", sort_key=6)
 TEXT = Group("Text", help="With --task translate, language and caption.", sort_key=3)
 
 
@@ -34,7 +35,7 @@ class TrainOptions:
         ),
     ]
     task: Annotated[
-        Literal["classify", "translate", "language", "caption", "igpt", "restore"], Parameter(help="What to learn.")
+        Literal["classify", "translate", "language", "caption", "igpt", "restore", "mri"], Parameter(help="What to learn.")
     ] = "classify"
     model: Annotated[str, Parameter(help="A name from `vitrail models`; auto: by the size and count of the data.")] = "auto"
     epochs: Annotated[int | Auto, Parameter(converter=whole, help="Passes over the training data.")] = "auto"
@@ -215,6 +216,27 @@ class TrainOptions:
         int | Auto,
         Parameter(converter=whole, group=RESTORATION, help="Of each picture, an epoch; auto: some thousands in all."),
     ] = "auto"
+    acceleration: Annotated[float, Parameter(group=KSPACE, help="One line of k-space in so many is measured.")] = 4.0
+    mask: Annotated[Literal["random", "equispaced", "density"], Parameter(group=KSPACE, help="Which lines they are.")] = (
+        "random"
+    )
+    center: Annotated[
+        float | Auto,
+        Parameter(group=KSPACE, help="Share of the lines, in the middle, that is always measured; auto: 0.32 of them."),
+    ] = "auto"
+    consistency: Annotated[
+        bool, Parameter(group=KSPACE, help="Keep the measured lines of every coil as they were measured.", negative="")
+    ] = False
+    objective: Annotated[
+        Literal["supervised", "equivariant"],
+        Parameter(group=KSPACE, help="Learn from scans of all lines, or from accelerated ones alone (equivariant imaging)."),
+    ] = "supervised"
+    slices: Annotated[
+        int | None, Parameter(converter=whole, group=KSPACE, help="Learn from so many slices, evenly chosen; by default all.")
+    ] = None
+    scalp: Annotated[
+        bool, Parameter(group=KSPACE, help="Simulate a skull and a scalp around a brain that comes without.", negative="")
+    ] = False
 
 
 @Parameter(name="*")

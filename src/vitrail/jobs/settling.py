@@ -85,7 +85,11 @@ def check_numbers(options: TrainOptions) -> None:
     if options.minutes is not None and options.epochs != "auto":
         raise VitrailError("--minutes and --epochs are two ways to say how long: give one of them")
     if options.weights is not None:
-        for name in ("model", *PARTS, "image_size", "in_channels"):
+        for name in (
+            "model",
+            *PARTS,
+            *(() if options.task == "mri" else ("image_size", "in_channels")),
+        ):  # k-space has any size
             if getattr(options, name) not in (None, "auto"):
                 raise VitrailError(f"--weights brings its own model: --{name.replace('_', '-')} cannot be given beside it")
     check_shard(options)

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from vitrail.learn.training.task import Batches, Task
     from vitrail.learn.training.world import World
 
-Topic = Literal["pictures", "classifying", "text", "captions", "translation", "language models", "pixels", "restoration"]
+Topic = Literal[
+    "pictures", "classifying", "text", "captions", "translation", "language models", "pixels", "restoration", "k-space"
+]
 
 
 class Trade(Protocol):
@@ -78,6 +80,7 @@ TRADES: Mapping[str, Entry] = MappingProxyType(
         "caption": Entry("vitrail.jobs.captioning:Captioning", ("pictures", "text", "captions")),
         "igpt": Entry("vitrail.jobs.igpt:Pretraining", ("pictures", "pixels")),
         "restore": Entry("vitrail.jobs.restoring:Restoring", ("restoration",)),
+        "mri": Entry("vitrail.jobs.reconstructing:Reconstructing", ("k-space",)),
     }
 )
 
@@ -102,6 +105,7 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
                 "degrade", "patch_size", "patches", "in_channels", "batch", "workers", "bad_files", "cache", "cache_gb", "flip",
             }
         ),
+        "k-space": frozenset({"acceleration", "mask", "center", "consistency", "objective", "slices", "scalp", "image_size", "batch"}),
     }
 )  # fmt: skip
 

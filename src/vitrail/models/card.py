@@ -16,6 +16,7 @@ from vitrail.models.catalogue import count_parameters
 from vitrail.models.markdown import block, last_name, literal, plain
 from vitrail.models.purpose import PIPELINES, purpose_of
 from vitrail.models.restoration_card import describe_restoration, restoration_limits, use_restoration
+from vitrail.models.scan_card import TITLE, describe_reconstructor, scan_limits, use_reconstructor
 from vitrail.models.word_card import describe_use, describe_words, title_of, word_limits
 from vitrail.preprocessing import Preprocessing
 
@@ -33,6 +34,7 @@ METRIC_NAMES = {
     "ece": "Expected calibration error", "map": "Mean average precision", "f1_micro": "Micro F1", "f1_macro": "Macro F1",
     "exact_match": "All labels right", "loss": "Loss", "bleu": "BLEU", "exact": "Captions exactly right", "perplexity": "Perplexity",
     "likelihood": "Mean probability of a token", "psnr": "PSNR (dB)", "ssim": "SSIM", "psnr_given": "PSNR of what was given (dB)",
+    "psnr_zero_filled": "PSNR of the zero-filled pictures (dB)", "ssim_zero_filled": "SSIM of the zero-filled pictures",
     "ssim_given": "SSIM of what was given",
 }  # fmt: skip
 
@@ -71,6 +73,8 @@ def _about(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
         return [*_what(model), *_use(model)]
     if purpose_of(model) == "restore":
         return [*describe_restoration(model), *use_restoration()]
+    if purpose_of(model) == "mri":
+        return [*describe_reconstructor(model), *use_reconstructor()]
     return [*describe_words(model, facts), *describe_use(model)]
 
 
@@ -81,7 +85,7 @@ def front_matter(model: Any, facts: Mapping[str, Any], metrics: Mapping[str, flo
     header: dict[str, Any] = {
         "library_name": "vitrail",
         "pipeline_tag": task,
-        "tags": ["text" if model.preprocessing is None else "vision", model.architecture, *multi_label],
+        "tags": ["vision" if _what_it_reads(model) != "text" else "text", model.architecture, *multi_label],
     }
     if "languages" in facts:
         header["language"] = [plain(name) for name in facts["languages"]]
@@ -104,9 +108,15 @@ def front_matter(model: Any, facts: Mapping[str, Any], metrics: Mapping[str, flo
     return header
 
 
+def _what_it_reads(model: Any) -> str:
+    return "scans" if purpose_of(model) == "mri" else "text" if model.preprocessing is None else "pictures"
+
+
 def _kind(model: Any) -> str:
     if purpose_of(model) == "restore":
         return "restoration of pictures"
+    if purpose_of(model) == "mri":
+        return TITLE
     if not hasattr(model, "num_classes"):
         return title_of(model)
     if not model.num_classes:
@@ -205,13 +215,15 @@ def _limits(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
     lines = []
     if purpose_of(model) == "restore":
         lines += restoration_limits(model)
+    elif purpose_of(model) == "mri":
+        lines += scan_limits()
     elif not hasattr(model, "num_classes"):
         lines += word_limits(model)
     elif model.num_classes and model.multi_label:
         lines.append(f"It knows {model.num_classes} labels and nothing else; each has a score of its own, from 0 to 1.")
     elif model.num_classes:
         lines.append(f"It answers with one of its {model.num_classes} classes even for a picture of something else.")
-    what = "text" if model.preprocessing is None else "pictures"
+    what = _what_it_reads(model)
     lines.append(f"Scores hold for {what} of the kind it was trained on; check it on yours before you rely on it.")
     given = facts.get("limits", ())
     lines += [plain(line) for line in ((given,) if isinstance(given, str) else given)]

@@ -17,6 +17,7 @@ from vitrail.models import (
     igpt,
     language,
     mask_predict,
+    reconstructor,
     resnet,
     seq2seq,
     show_attend_tell,
@@ -56,6 +57,7 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
             show_attend_tell.ShowAttendTellConfig, show_attend_tell.build_show_attend_tell, "captions"
         ),
         "captioner": Architecture(captioner.CaptionerConfig, captioner.build_captioner, "captions"),
+        "reconstructor": Architecture(reconstructor.ReconstructorConfig, reconstructor.build_reconstructor, "k-space"),
         "igpt": Architecture(igpt.IGPTConfig, igpt.build_igpt, "pixels"),
         "swinir": Architecture(swinir.SwinIRConfig, swinir.build_swinir, "restoration"),
         "unet": Architecture(unet.UNetConfig, unet.build_unet, "restoration"),
@@ -76,6 +78,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "seq2seq": seq2seq.PRESETS,
         "show_attend_tell": show_attend_tell.PRESETS,
         "captioner": captioner.PRESETS,
+        "reconstructor": reconstructor.PRESETS,
         "igpt": igpt.PRESETS,
         "swinir": swinir.PRESETS,
         "unet": unet.PRESETS,

@@ -43,6 +43,7 @@ class ViTRestorerConfig:
     out_channels: int = 3
     scale: int = 1  # above 1 the picture is enlarged bicubically first
     drop_path: float = 0.0  # of the last block; rises linearly from 0
+    last_norm: bool = True  # behind the blocks, as published; without it the head knows how bright a patch is
     eps: float = 1e-6
     degradation: str | None = None  # what it learned to undo
 
@@ -95,7 +96,7 @@ def build_vit_restorer(config: ViTRestorerConfig) -> ViTRestorer:
     model = ViTRestorer(
         tokenizer=tokenizer,
         position=position_of(config, grid=grid),
-        encoder=PlainEncoder(blocks, norm=nn.LayerNorm(config.width, eps=config.eps)),
+        encoder=PlainEncoder(blocks, norm=nn.LayerNorm(config.width, eps=config.eps) if config.last_norm else None),
         head=ReconstructionHead(config.width, channels=config.out_channels, patch=tokenizer.patch),
         config=config,
     ).apply(initialize)
