@@ -45,9 +45,7 @@ class EncoderBlock(nn.Module):
         self.mlp_branch = residual_branch(width, drop_path=drop_path, layer_scale=layer_scale)
 
     def forward(self, x: Float[Tensor, "b n d"], scope: Scope = OPEN) -> Float[Tensor, "b n d"]:
-        add = partial(
-            through, dropout=self.dropout if self.training else 0.0, segments=scope.segments if scope.spans else None
-        )
+        add = partial(through, dropout=self.dropout if self.training else 0.0, segments=scope.segments if scope.spans else None)
         if self.order == "pre":
             x = x + add(self.attention_branch, self.attention(self.attention_norm(x), scope))
             return x + add(self.mlp_branch, self.mlp(self.mlp_norm(x)))
