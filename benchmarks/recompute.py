@@ -35,7 +35,16 @@ def bleu(path: Path) -> float:
     return 100 * brevity * math.exp(statistics.fmean(map(math.log, shares)))
 
 
-SCORES = {"test_accuracy": (accuracy, "%"), "test_bleu": (bleu, "BLEU")}  # columns of results.csv, and how a document says them
+def psnr(path: Path) -> float:
+    """The mean over pictures, or slices, in dB."""
+    return statistics.fmean(float(row["psnr"]) for row in _rows(path))
+
+
+SCORES = {
+    "test_accuracy": (accuracy, "%"),
+    "test_bleu": (bleu, "BLEU"),
+    "test_psnr": (psnr, "dB"),
+}  # columns of results.csv, and how a document says them
 
 
 def recompute(folder: Path) -> tuple[dict[tuple[str, str], list[float]], list[str]]:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from vitrail.errors import VitrailError
 
-Fit = Literal["crop", "squash"]
+Fit = Literal["crop", "squash", "aspect"]
 Interpolation = Literal["nearest", "bilinear", "bicubic"]
 
 
@@ -18,7 +18,9 @@ class Preprocessing:
     channels: int = 3
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
     std: tuple[float, ...] = (0.5, 0.5, 0.5)
-    fit: Fit = "crop"  # crop: shorter side to the size, then the middle; squash: both sides, aspect ratio lost
+    # crop: shorter side to the size, then the middle; squash: both sides, aspect ratio lost; aspect: kept, of at most the area of
+    # `size` (see `data.transforms.aspect_size`), and squashed where pictures must be of one size.
+    fit: Fit = "crop"
     interpolation: Interpolation = "bicubic"
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ from vitrail.errors import VitrailError
 T = TypeVar("T")
 State = Literal["finished", "interrupted", "running?", "broken"]
 TRACES = ("machine.yaml", "results.csv", "state", "last", "best")  # one of them beside config.yaml makes a folder a run
-SCORES = ("map", "accuracy", "exact", "bleu", "likelihood")  # what chooses the best epoch, the first that a run has
+SCORES = ("map", "accuracy", "exact", "bleu", "likelihood", "psnr")  # what chooses the best epoch, the first that a run has
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked", "palette")  # tensors of a model that are no parameters
 SIGN_OF_LIFE = 300.0  # seconds: a run writes something every two minutes, or at the end of a validation
 
@@ -103,7 +103,7 @@ def read_run(path: Path) -> RunSummary:
         metric=metric,
         validation=number(chosen.get(metric)) if metric else None,
         best_epoch=None if (epoch := number(chosen.get("epoch"))) is None else int(epoch),
-        test=number(metrics.get(metric)) if metric else None,
+        test=number(metrics.get(metric)) if metric and metrics.get("split", "test") == "test" else None,
         interval=pair(metrics.get("interval")),
         problem="; ".join(problems) or None,
         options=options,
@@ -181,6 +181,8 @@ def best_of(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 def score_words(split: str, metric: str, value: float) -> str:
     """`test accuracy 98.61 %`: the line that training ends with. BLEU is told as from 0 to 100, a perplexity as it is."""
+    if metric == "psnr":
+        return f"{split} psnr {value:.2f} dB"
     if metric == "perplexity":
         return f"{split} perplexity {value:.2f}"
     if metric == "bits_per_pixel":

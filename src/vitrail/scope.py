@@ -1,15 +1,17 @@
 """Scope: what attention needs beside queries, keys and values. The encoder makes it once a forward pass.
 
 b batch, h heads, n queries, m keys, w u widths of what they are made from, d key width, e value width, x of either made longer
+g pictures of one shape, t tokens of each
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from vitrail.tokens import Places
+from vitrail.tokens import Places, Windows
 
 
 @runtime_checkable
@@ -41,6 +43,15 @@ class AttentionPosition(Protocol):
 
 
 @runtime_checkable
+class WindowPosition(AttentionPosition, Protocol):
+    """One that a layer owns, and that it tells itself where tokens stand."""
+
+    prepares_parameters: bool
+
+    def prepare(self, queries: Places, keys: Places, device: torch.device | None = None) -> Any: ...
+
+
+@runtime_checkable
 class AttentionCache(Protocol):
     """What a layer keeps from one step of decoding to the next; `nn.attention.cache` has both kinds."""
 
@@ -62,6 +73,19 @@ class PositionCache(Protocol):
     def once(self, make: Callable[[], Tensor]) -> Tensor: ...
 
 
+class Span(NamedTuple):
+    """Pictures of one shape that stand side by side in a packed sequence, and what the attention among their own tokens needs."""
+
+    start: int
+    pictures: int
+    tokens: int  # of each of them, prefix included
+    scope: "Scope"  # as if they were a batch by themselves
+
+    def of(self, x: Float[Tensor, "1 n w"]) -> Float[Tensor, "g t w"]:
+        """Their part of the sequence, as that batch."""
+        return x[0, self.start : self.start + self.pictures * self.tokens].view(self.pictures, self.tokens, -1)
+
+
 class Scope(NamedTuple):
     """Who may look at whom, and from where."""
 
@@ -69,13 +93,17 @@ class Scope(NamedTuple):
     keys: Places | None = None  # None: the queries' own
     mask: Bool[Tensor, "#b #h #n m"] | None = None  # True: may attend
     causal: bool = False  # a query sees its own place and what stands before; the last query sees every key
-    segments: Int[Tensor, "b n"] | None = None  # several pictures packed in one sequence; already part of `mask`
+    segments: Int[Tensor, "b n"] | None = None  # several pictures packed in one sequence: which of them; part of `mask`, or of:
+    spans: tuple[
+        Span, ...
+    ] = ()  # all of a packed sequence: attention is computed within each picture alone, and nothing beside
     position: AttentionPosition | None = None  # None where the scheme does not act inside attention
     prepared: Any = None  # what the position computed once for all layers, such as a rotary table
     cache: AttentionCache | None = None  # keys and values of earlier steps, one for each layer
     arriving: "Scope | None" = (
         None  # with a cache: the new tokens among themselves, which is what `sources` and `rotate` are about
     )
+    windows: Windows | None = None  # the batch is windows of pictures, and this is how they were cut
 
 
 OPEN = Scope()  # everything may attend to everything, no positions

@@ -33,6 +33,14 @@ class Places(NamedTuple):
         return self._replace(grid=(math.prod(self.grid),))
 
 
+class Windows(NamedTuple):
+    """How a grid is cut into windows: padded to whole ones, shifted cyclically by `shift`, cut."""
+
+    grid: tuple[int, int]
+    window: tuple[int, int]
+    shift: tuple[int, int] = (0, 0)
+
+
 class Tokens(NamedTuple):
     """A batch of token sequences on a grid of any number of axes."""
 

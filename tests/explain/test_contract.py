@@ -29,6 +29,8 @@ def shrink(name, size=LONG, **changes):
         options["depths"] = [min(2, depth) for depth in config.depths]
     if getattr(config, "tokenizer", None) == "patch":
         options["patch"] = 8
+    if "window" in known:  # every stage's grid has the picture's aspect ratio
+        options["patch"] = 2
     return model_config(name, **options)
 
 

@@ -94,7 +94,7 @@ def test_the_rotary_kernel_is_the_product_of_turned_constants(position, base):
         assert float(found.maps[i, j, k, l]) == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("position", ["alibi", "alibi_1d", "relative_table"])
+@pytest.mark.parametrize("position", ["alibi", "alibi_1d", "relative_table", "continuous_bias"])
 @pytest.mark.parametrize("head", [None, 0, -1])
 def test_a_fixed_bias_is_the_one_inside_attention(position, head):
     model = model_with(position)

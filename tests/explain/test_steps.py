@@ -40,7 +40,7 @@ def test_every_step_follows_and_the_last_is_the_layers_output(position):
     model = model_with(position=position, prefix=2).train()
     steps = six_steps(model, IMAGE, layer=1, head=2, query=(2, 3))
     check(model, IMAGE, steps, layer=1, head=2, token=2 + 2 * 5 + 3)
-    biased = position.startswith(("relative", "alibi"))
+    biased = position.startswith(("relative", "alibi", "continuous"))
     assert (steps.bias is not None) == biased
     assert steps.words == ("q·k / √8 + bias of the position" if biased else "q·k / √8")
     assert (steps.read is not None) == position.startswith("relative_shaw")

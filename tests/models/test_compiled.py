@@ -19,7 +19,16 @@ def test_export_with_a_free_batch(position):
     assert_close(program.module()(images), model(images))
 
 
-ONE_OF_A_KIND = ["absolute_qk", "relative_shaw", "relative_projected_1d", "relative_table", "rotary", "alibi", "conditional"]
+ONE_OF_A_KIND = [
+    "absolute_qk",
+    "relative_shaw",
+    "relative_projected_1d",
+    "relative_table",
+    "continuous_bias",
+    "rotary",
+    "alibi",
+    "conditional",
+]
 
 
 @pytest.mark.parametrize(
@@ -57,3 +66,19 @@ def test_compile_gives_the_same_and_leaves_no_graph_break():
     assert_close(compiled(images), model(images), atol=1e-5, rtol=1e-5)
     with pytest.raises(vt.VitrailError, match="compiled model"), vt.explain.record(compiled):
         pass
+
+
+@pytest.mark.parametrize("name", ["swin_nano_patch2_window4_32", "swinv2_nano_window4_32"])
+def test_windows_compile_and_cross_export(name):
+    """Also behind a pass in inference mode, which leaves what it prepared on the layers."""
+    torch._dynamo.reset()
+    model = vt.create_model(name, depths=(2, 1), image_size=(18, 22)).eval()
+    images = torch.randn(2, 3, 18, 22)
+    with torch.inference_mode():
+        model(images)
+    program = torch.export.export(model, (images,), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},))
+    more = torch.randn(5, 3, 18, 22)
+    assert_close(program.module()(more), model(more), atol=1e-5, rtol=1e-5)
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    assert_close(compiled(images), model(images), atol=1e-5, rtol=1e-5)
+    model.train()(images).sum().backward()

@@ -16,6 +16,7 @@ from vitrail.cli import (
     models,
     predict,
     pretrain,
+    restore,
     runs,
     studio,
     train,
@@ -38,6 +39,8 @@ EPILOGUE = """Examples:
   vitrail complete runs/language/book "It was"    and go on with a text
   vitrail pretrain --method igpt --data digits    learn from pixels alone
   vitrail complete runs/igpt/digits a.png --out finished/    and finish the lower half of pictures
+  vitrail train --task restore --data photos/ --degrade sr2    learn to enlarge pictures
+  vitrail restore runs/restore/photos a.png       and do it
   vitrail models "vit*"                           what can be built
 """
 
@@ -56,6 +59,7 @@ app.command(evaluate.evaluate, name="eval", help_epilogue=evaluate.EXAMPLES)
 app.command(predict.predict, name="predict", help_epilogue=predict.EXAMPLES)
 app.command(translate.translate, name="translate", help_epilogue=translate.EXAMPLES)
 app.command(caption.caption, name="caption", help_epilogue=caption.EXAMPLES)
+app.command(restore.restore, name="restore", help_epilogue=restore.EXAMPLES)
 app.command(explain.explain, name="explain", help_epilogue=explain.EXAMPLES)
 app.command(complete.complete, name="complete", help_epilogue=complete.EXAMPLES)
 app.command(check.check, name="check", help_epilogue=check.EXAMPLES)

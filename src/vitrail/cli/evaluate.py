@@ -12,6 +12,7 @@ EXAMPLES = """Examples:
   vitrail eval runs/classify/digits
   vitrail eval runs/classify/digits --split val --json
   vitrail eval runs/translate/multi30k --beams 1
+  vitrail eval runs/restore/photos --data Set5/HR
   vitrail eval some/model/folder --data pictures/ --out scores/
 """
 

@@ -16,6 +16,8 @@ EXAMPLES = """Examples:
   vitrail train --data digits --out runs/mine --resume
   vitrail train --task translate --data pairs/ --source de --target en --lower
   vitrail train --task language --data book.txt --minutes 10
+  vitrail train --task restore --data photos/ --degrade sr2 --minutes 30
+  vitrail train --task mri --data brain.nii.gz --acceleration 4 --minutes 30
   vitrail train --config runs/classify/digits/config.yaml --seed 1
 """
 
@@ -33,7 +35,7 @@ def train(
     A folder of pictures has one subfolder a class, or train/, val/ and test/ with those in them; one of sentences to translate has
     train.de and train.en, say, with val and test alike, whose lines translate each other.
     """
-    from vitrail.jobs.evaluate import headline
+    from vitrail.jobs.evaluate import headline, scored_split
     from vitrail.jobs.train import run_training
     from vitrail.learn.training.interruption import Interrupted
 
@@ -43,5 +45,5 @@ def train(
         print(f"{stop}; everything is saved: vitrail train --out {stop.where} --resume goes on", file=sys.stderr)
         return stop.exit_code
     if run.first:
-        print(headline("test", run.metrics))
+        print(headline(scored_split(run.path), run.metrics))
     return 0

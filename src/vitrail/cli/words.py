@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vitrail.errors import VitrailError, suggestion
-from vitrail.jobs.options import CompleteOptions, EvalOptions, ExplainOptions, TrainOptions
+from vitrail.jobs.options import CompleteOptions, EvalOptions, ExplainOptions, RestoreOptions, TrainOptions
 from vitrail.run_files import read_table
 
 OPTIONS: dict[str, tuple[str, ...]] = {
@@ -17,6 +17,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "predict": ("json", "top_k"),
     "translate": ("beams", "batch", "device", "json"),
     "caption": ("beams", "json", "out"),
+    "restore": tuple(field.name for field in fields(RestoreOptions)),
     "explain": tuple(field.name for field in fields(ExplainOptions)),
     "complete": tuple(field.name for field in fields(CompleteOptions)),
     "check": ("fix", "out", "json", "workers", "seed"),
@@ -25,7 +26,22 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "models": ("json",),
 }
 SWITCHES = frozenset(
-    {"bytes", "checkpointing", "compile", "flip", "json", "lower", "masked", "open", "resume", "shard", "tensorboard"}
+    {
+        "bytes",
+        "checkpointing",
+        "compile",
+        "consistency",
+        "flip",
+        "json",
+        "lower",
+        "masked",
+        "open",
+        "pack",
+        "resume",
+        "scalp",
+        "shard",
+        "tensorboard",
+    }
 )  # options without a value
 SENTENCES = frozenset({"complete", "translate"})  # verbs whose words may be any text, E=mc² too
 ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)

@@ -25,6 +25,7 @@ from vitrail.data.mixing import Mixing, mix
 from vitrail.data.transforms import normalize, read_fitted, to_unit
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import Preprocessing
+from vitrail.ragged import Ragged
 
 COPY = 2**40  # more than a split has pictures
 # Epoch, and index + COPY · (which of its repetitions): together the name of what is random about a picture.
@@ -39,13 +40,26 @@ class Batch(NamedTuple):
     indices: Int[Tensor, "b"]
 
 
+class PackedBatch(NamedTuple):
+    """The same of pictures of different sizes, which `data.packing` makes."""
+
+    images: Ragged
+    labels: Int[Tensor, "b"] | Bool[Tensor, "b k"]
+    indices: Int[Tensor, "b"]
+
+    @property
+    def weight(self) -> int:
+        """Pictures: processes that share a batch may have one more or less than another."""
+        return len(self.images)
+
+
 class Fetched(NamedTuple):
     """What a worker hands over: a batch, without the pictures that could not be read; None if that is all of them.
 
     What is wrong is handed back, not raised: a worker would wrap it into a traceback of many lines.
     """
 
-    batch: Batch | None
+    batch: Any  # a Batch or a PackedBatch
     bad: tuple[PictureError, ...] = ()
 
 
@@ -200,13 +214,17 @@ class Loader:
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        self.split, self.on_bad = split, on_bad
-        self.order = Order(
+        order = Order(
             split.labels, batch=batch, shuffle=shuffle, seed=seed, balanced=balanced, repeats=repeats, rank=rank, world=world
         )
-        self.pictures = Pictures(
+        pictures = Pictures(
             split, preprocessing, how=how or Augmentation(), seed=seed, cache=cache, mixing=mixing, classes=classes
         )
+        self.connect(order, pictures, workers=workers, on_bad=on_bad)
+
+    def connect(self, order: Order, pictures: Any, *, workers: int, on_bad: Callable[[PictureError], None] | None) -> None:
+        """Who says which pictures come next, who makes batches of them, and in how many processes."""
+        self.split, self.order, self.pictures, self.on_bad = pictures.split, order, pictures, on_bad
         self.loader: DataLoader[Fetched] | None = None
         if workers:
             self.loader = DataLoader(
@@ -222,7 +240,7 @@ class Loader:
     def __len__(self) -> int:
         return len(self.order)
 
-    def batches(self, epoch: int = 0, start: int = 0) -> Iterator[Batch]:
+    def batches(self, epoch: int = 0, start: int = 0) -> Iterator[Any]:
         self.order.epoch, self.order.start = epoch, start
         for batch, bad in ahead(self.pictures.__getitems__, self.order) if self.loader is None else self.loader:
             for error in bad:

@@ -3,6 +3,9 @@
 b batch, h w picture, ch channels
 """
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import torch
 from jaxtyping import Float, UInt8
@@ -12,6 +15,7 @@ from torch import Tensor
 from vitrail.data.dataset import Split
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import Preprocessing
+from vitrail.ragged import Ragged
 
 RESAMPLING = {
     "nearest": Image.Resampling.NEAREST,
@@ -31,6 +35,27 @@ def fit_picture(picture: Image.Image, preprocessing: Preprocessing) -> np.ndarra
         picture = picture.resize((width, height), RESAMPLING[preprocessing.interpolation], box=box, reducing_gap=3.0)
     array = np.asarray(picture)
     return array[:, :, None] if preprocessing.channels == 1 else array
+
+
+def fit_aspect(picture: Image.Image, preprocessing: Preprocessing, *, multiple: int) -> np.ndarray:
+    """The picture as it is, of at most the area of the model's size: for models that take pictures of any size."""
+    size = aspect_size((picture.height, picture.width), preprocessing.size, multiple=multiple)
+    return fit_picture(picture, replace(preprocessing, size=size, fit="squash"))
+
+
+def aspect_size(size: tuple[int, int], largest: tuple[int, int], *, multiple: int) -> tuple[int, int]:
+    """What a picture of `size` (height, width) is resized to, so that its area is at most that of `largest`, its sides are multiples of
+    `multiple`, and its aspect is nearly its own. One that is smaller already is not enlarged, but for a side below `multiple`."""
+    area = largest[0] * largest[1] // multiple**2  # in squares of multiple x multiple, as the rest
+    if not area:
+        raise VitrailError(f"a picture of {largest[0]}x{largest[1]} pixels has no room for a square of {multiple}x{multiple}")
+    scale = min(1.0, math.sqrt(largest[0] * largest[1] / (size[0] * size[1]))) / multiple
+    exact = [max(1e-9, side * scale) for side in size]
+    sides = [max(1, round(side)) for side in exact]
+    while sides[0] * sides[1] > area:  # of the two, the one that was rounded up by more
+        axis = max((axis for axis in (0, 1) if sides[axis] > 1), key=lambda axis: sides[axis] / exact[axis])
+        sides[axis] = min(sides[axis] - 1, max(1, area // sides[1 - axis]))
+    return sides[0] * multiple, sides[1] * multiple
 
 
 def read_fitted(split: Split, index: int, preprocessing: Preprocessing) -> np.ndarray:
@@ -69,6 +94,12 @@ def to_bytes(images: Float[Tensor, "b ch h w"], preprocessing: Preprocessing) ->
 def prepare(pictures: list[Image.Image], preprocessing: Preprocessing) -> Float[Tensor, "b ch h w"]:
     """Pictures of any size and mode to a model's input."""
     return normalize(to_unit(np.stack([fit_picture(picture, preprocessing) for picture in pictures])), preprocessing)
+
+
+def prepare_aspect(pictures: list[Image.Image], preprocessing: Preprocessing, *, multiple: int) -> Ragged:
+    """The same for a model that takes pictures in their own aspect."""
+    arrays = [fit_aspect(picture, preprocessing, multiple=multiple) for picture in pictures]
+    return Ragged.join([normalize(to_unit(np.stack([array])), preprocessing)[0] for array in arrays])
 
 
 def measure(arrays: UInt8[np.ndarray, "b h w ch"]) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -10,15 +10,16 @@ import torch
 from PIL import Image, ImageOps
 
 from vitrail.data.images import read_picture, to_gray_or_color
-from vitrail.data.transforms import prepare
+from vitrail.data.transforms import prepare, prepare_aspect
 from vitrail.deploy.fill_mask import FillMask
 from vitrail.deploy.text_generation import TextGeneration
 from vitrail.deploy.translation import Translation
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models.classifier import to_probabilities
 from vitrail.models.folder import load
+from vitrail.ragged import Ragged
 
-TASKS = ("image-classification", "image-to-text", "translation", "text-generation", "fill-mask")
+TASKS = ("image-classification", "image-to-text", "translation", "text-generation", "fill-mask", "image-to-image")
 Picture = str | Path | Image.Image | np.ndarray
 Answer = list[dict[str, Any]]
 
@@ -57,8 +58,15 @@ class ImageClassification:
         """Probabilities, b k."""
         device = next(self.model.parameters()).device
         with torch.inference_mode():
-            logits = self.model(prepare(pictures, self.model.preprocessing).to(device)).float()
+            logits = self.model(self.prepare(pictures).to(device)).float()
             return to_probabilities(logits, multi_label=self.model.multi_label).cpu()
+
+    def prepare(self, pictures: list[Image.Image]) -> torch.Tensor | Ragged:
+        """The model's input; where it takes pictures in their own aspect, of as many sizes."""
+        preprocessing = self.model.preprocessing
+        if preprocessing.fit == "aspect":
+            return prepare_aspect(pictures, preprocessing, multiple=self.model.size_multiple)
+        return prepare(pictures, preprocessing)
 
 
 def open_picture(picture: Picture, target: tuple[int, int]) -> Image.Image:
@@ -80,6 +88,10 @@ def pipeline(task: str, model: Any) -> Any:
         from vitrail.deploy.captions import ImageToText  # here: it opens pictures as this module does
 
         return ImageToText(loaded)
+    if task == "image-to-image":
+        from vitrail.deploy.image_to_image import ImageToImage
+
+        return ImageToImage(loaded)
     made: dict[str, Callable[[Any], Any]] = {
         "translation": Translation,
         "text-generation": TextGeneration,

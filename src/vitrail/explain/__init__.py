@@ -19,6 +19,7 @@ from vitrail.explain.record import Seen, record
 from vitrail.explain.relevance import relevance
 from vitrail.explain.rollout import rollout, rollout_matrix
 from vitrail.explain.steps import Steps, six_steps, steps_table
+from vitrail.explain.windows import picture_weights, window_read, window_received
 from vitrail.explain.words import WordLook, to_words, word_look
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "look",
     "methods_for",
     "occlusion",
+    "picture_weights",
     "pooling_map",
     "position_similarity",
     "principal_filters",
@@ -69,5 +71,7 @@ __all__ = [
     "to_cells",
     "to_words",
     "token_colors",
+    "window_read",
+    "window_received",
     "word_look",
 ]

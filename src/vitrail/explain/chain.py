@@ -4,6 +4,7 @@ from torch import nn
 
 from vitrail.errors import VitrailError
 from vitrail.explain.record import check_weights
+from vitrail.nn.attention.windowed import WindowedAttention
 from vitrail.nn.groups.attention import LiftingAttention
 from vitrail.nn.groups.encoder import GroupEncoder
 
@@ -16,6 +17,10 @@ def check_chain(model: nn.Module) -> None:
         if isinstance(module, LiftingAttention):
             raise VitrailError(
                 f"{kind} lifts its tokens by attention: they are others in the next layer, and no chain leads through"
+            )
+        if isinstance(module, WindowedAttention):
+            raise VitrailError(
+                f"{kind} attends within windows and merges its tokens between stages: they are others in the next, and no chain leads through"
             )
         if isinstance(module, GroupEncoder) and any(module.halvings):
             raise VitrailError(

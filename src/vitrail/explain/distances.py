@@ -10,7 +10,8 @@ from torch import Tensor
 from vitrail.errors import VitrailError
 from vitrail.explain.cells import spatial
 from vitrail.explain.look import Look
-from vitrail.tokens import Grid
+from vitrail.nn.functional.windows import window_cells
+from vitrail.tokens import Grid, Windows
 
 
 def centers(grid: Grid, pixels: tuple[int, int]) -> Float[Tensor, "c 2"]:
@@ -40,6 +41,9 @@ def attention_distance(look: Look) -> Float[Tensor, "l h"]:
     """
     found = []
     for entry, weights in enumerate(look.seen.layers):
+        if (windows := look.seen.about(entry).windows) is not None:
+            found.append(window_distance(weights, windows, look))
+            continue
         queries, keys = look.places(entry)
         if queries.index is not None or keys.index is not None:
             raise VitrailError("attention distance is between all patches of a picture, and some were dropped")
@@ -57,8 +61,22 @@ def attention_distance(look: Look) -> Float[Tensor, "l h"]:
     return stack_layers(found)
 
 
+def window_distance(weights: Float[Tensor, "bw h n m"], windows: Windows, look: Look) -> Float[Tensor, "h"]:
+    """The same of a layer that attends within windows: what goes to padding, and what padding asks, is left out."""
+    cells = window_cells(windows, weights.device)
+    real = cells >= 0
+    places = centers(windows.grid, look.image_size).to(weights)[cells.clamp(min=0)]  # w n 2
+    apart = (places[:, :, None] - places[:, None]).square().sum(-1).sqrt()  # w n m
+    reads = weights.view(-1, len(cells), *weights.shape[1:]) * real[:, None, None]  # b w h n m
+    reads = reads / reads.sum(-1, keepdim=True).clamp(min=torch.finfo(reads.dtype).tiny)
+    far = (reads * apart[:, None]).sum(-1).transpose(2, 3)[:, real]  # b cells h
+    return far.mean((0, 1))
+
+
 def stack_layers(found: list[Float[Tensor, "..."]]) -> Float[Tensor, "l ..."]:
-    """One row a layer; what has other numbers of heads in its layers has no such table."""
-    if len({part.shape for part in found}) > 1:
-        raise VitrailError(f"layers have different numbers of heads: {', '.join(str(len(part)) for part in found)}")
-    return torch.stack(found)
+    """One row a layer, as many heads as the layer with most of them has: what others have not is NaN."""
+    most = max(len(part) for part in found)
+    whole = [part.new_full((most,) * part.ndim, torch.nan) for part in found]
+    for row, part in zip(whole, found, strict=True):
+        row[tuple(slice(side) for side in part.shape)] = part
+    return torch.stack(whole)

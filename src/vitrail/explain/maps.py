@@ -14,6 +14,7 @@ from vitrail.explain.cells import cell_tokens, to_grid
 from vitrail.explain.evaluating import at_model, evaluating
 from vitrail.explain.look import Look
 from vitrail.explain.reading import pool_weights
+from vitrail.explain.windows import window_read, window_received
 
 Reduce = Literal["mean", "max", "min"]
 REDUCE: tuple[Reduce, ...] = ("mean", "max", "min")
@@ -49,6 +50,10 @@ def attention_map(
         return received_map(look, layer=layer, head=head, reduce=reduce)
     entry = look.seen.find(layer)
     queries, keys = look.places(entry)
+    if (windows := look.seen.about(entry).windows) is not None:
+        assert query is not None  # such a layer has no class token
+        look.seen.about(entry).rows(range(windows.window[0] * windows.window[1]))
+        return window_read(heads_together(look, entry, head, reduce), windows, query)
     rows = [0] if query is None else cell_tokens(query, queries)
     read = heads_together(look, entry, head, reduce)[:, look.seen.about(entry).rows(rows)]
     return to_grid(read.mean(1), keys)
@@ -60,6 +65,8 @@ def received_map(look: Look, *, layer: int = -1, head: int | None = None, reduce
     kept, (_, keys) = look.seen.about(entry), look.places(entry)
     if len(kept.queries) < kept.query_count:
         raise VitrailError("what patches receive is the mean over all queries, and only some were recorded")
+    if kept.windows is not None:
+        return window_received(heads_together(look, entry, head, reduce), kept.windows)
     return to_grid(heads_together(look, entry, head, reduce).mean(1), keys)
 
 

@@ -13,9 +13,11 @@ from torch import Tensor
 from vitrail.explain.layer_inputs import layer_inputs
 from vitrail.explain.record import choose
 from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.nn.attention.windowed import WindowedAttention
 from vitrail.nn.positions.absolute_qk import AbsoluteQK
 from vitrail.nn.positions.added import AddedPosition
 from vitrail.nn.positions.alibi import Alibi
+from vitrail.nn.positions.continuous_bias import ContinuousBias
 from vitrail.nn.positions.every_layer import EveryLayer, LayersApart
 from vitrail.nn.positions.position import Position
 from vitrail.nn.positions.relative import RelativeProjected, RelativeRows, RelativeShaw
@@ -57,6 +59,8 @@ def position_similarity(
       query of length 1 that points to the row of its own place: what depends on the query has no map without one.
     """
     scheme = getattr(model, "position", None)
+    if any(isinstance(module, WindowedAttention) for module in model.modules()):
+        return "The positions of this model are offsets within a window, so there are no two places of the picture to compare."
     if scheme is None:
         return f"The model ({getattr(model, 'architecture', type(model).__name__)}) has no position on a grid of two axes."
     grid = tuple(model.tokenizer.grid(model.image_size))
@@ -70,7 +74,7 @@ def position_similarity(
             return _compare_rows(position if isinstance(position, AddedPosition) else position.added, grid, device, position)
         if isinstance(position, Rotary):
             return _turn_constants(position, grid, device)
-        if isinstance(position, (Alibi, RelativeTable)):
+        if isinstance(position, (Alibi, RelativeTable, ContinuousBias)):
             return _show_bias(position, grid, model.encoder.blocks[layer].attention, head, device)
         if isinstance(position, RelativeRows):
             return _ask_rows(position, grid, model, layer, head, images)
@@ -97,7 +101,11 @@ def _turn_constants(position: Rotary, grid: Grid, device: torch.device) -> Simil
 
 
 def _show_bias(
-    position: Alibi | RelativeTable, grid: Grid, attention: MultiHeadAttention, head: int | None, device: torch.device
+    position: Alibi | RelativeTable | ContinuousBias,
+    grid: Grid,
+    attention: MultiHeadAttention,
+    head: int | None,
+    device: torch.device,
 ) -> Similarity:
     places = Places(grid)
     scope = Scope(queries=places, keys=places, position=position, prepared=position.prepare(places, places, device))

@@ -16,7 +16,7 @@ from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.attention.part import Part
 from vitrail.nn.attention.recording import recording
 from vitrail.scope import Scope
-from vitrail.tokens import Places
+from vitrail.tokens import Places, Windows
 
 
 class Kept(NamedTuple):
@@ -28,6 +28,9 @@ class Kept(NamedTuple):
     query_count: int
     query_places: Places | None = None
     key_places: Places | None = None
+    windows: Windows | None = (
+        None  # the layer attends within windows: the batch is windows, and places are those of the whole picture
+    )
 
     def head(self, number: int) -> int:
         """Where the head `number` (negative: from the end) is among those that were kept."""
@@ -47,7 +50,8 @@ class Seen:
     """What the recorded layers did in the last forward pass, one entry a layer, in the order they ran.
 
     `layers[i] @ values[i]` equals `outputs[i]`, the layer's output before its last projection (plus the position's read
-    term, where a scheme has one).
+    term, where a scheme has one). A layer that attends within windows has a row of the batch for each window, picture by picture, and
+    its queries and keys are those of a window: `explain.windows` puts them back into the picture.
     """
 
     def __init__(
@@ -88,8 +92,10 @@ class Seen:
             self.values.append(part.of_heads(v.detach()))
             self.outputs.append(part.of(out.detach()))
         self.names.append(name)
-        keys = scope.queries if scope.keys is None else scope.keys
-        self.kept.append(Kept(heads, queries, q.shape[1], q.shape[2], scope.queries, keys))
+        places, keys = scope.queries, scope.queries if scope.keys is None else scope.keys
+        if scope.windows is not None:
+            places = keys = Places(scope.windows.grid)
+        self.kept.append(Kept(heads, queries, q.shape[1], q.shape[2], places, keys, scope.windows))
 
     @property
     def depth(self) -> int:

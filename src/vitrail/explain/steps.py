@@ -3,7 +3,7 @@
 ch channels, y x picture, m keys, d key width, e value width
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -14,8 +14,11 @@ from vitrail.errors import VitrailError
 from vitrail.explain.cells import cell_tokens
 from vitrail.explain.layer_inputs import LayerInputs, layer_inputs
 from vitrail.explain.record import choose
+from vitrail.explain.windows import find_place
+from vitrail.nn.attention.cosine import CosineKernel
 from vitrail.nn.attention.softmax import SoftmaxKernel
-from vitrail.tokens import Places
+from vitrail.nn.functional.windows import whole_windows, window_cells
+from vitrail.tokens import Places, Windows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +30,9 @@ class Steps:
     query: Float[Tensor, "d"]  # 1
     keys: Float[Tensor, "m d"]  # 2
     scores: Float[Tensor, "m"]  # 3: q·k
-    scaled: Float[Tensor, "m"]  # 4: q·k / sqrt(d), plus the bias of the position where it has one
+    scaled: Float[
+        Tensor, "m"
+    ]  # 4: q·k / sqrt(d), plus the bias of the position where it has one; the product itself of a cosine
     weights: Float[Tensor, "m"]  # 5: sum to 1
     values: Float[Tensor, "m e"]
     output: Float[Tensor, "e"]  # 6: before the layer's last projection
@@ -36,11 +41,18 @@ class Steps:
     layer: int = 0
     head: int = 0
     places: Places  # of the keys
+    cosine: bool = False  # q and k have length 1, and q is times the head's own scale
+
+    @property
+    def scale(self) -> float:
+        """From scores to `scaled` without its bias."""
+        return 1.0 if self.cosine else len(self.query) ** -0.5
 
     @property
     def words(self) -> str:
         """The fourth step as it was done here."""
-        return f"q·k / √{len(self.query)}" + ("" if self.bias is None else " + bias of the position")
+        scaled = "s · cos(q, k)" if self.cosine else f"q·k / √{len(self.query)}"
+        return scaled + ("" if self.bias is None else " + bias of the position")
 
 
 class Row(NamedTuple):
@@ -58,25 +70,31 @@ def six_steps(
 ) -> Steps:
     """softmax(q K^T / sqrt(d) + bias) V + read, for one query of one picture  [Vaswani+ 2017, eq. 1].
 
-    `query` is a patch (row, column), on a group at the identity, or None for the class token. Queries and keys are as the
+    `query` is a patch (row, column) of the layer's own grid, on a group at the identity, or None for the class token. Queries and keys are as the
     product reads them: turned, where the position is rotary.
     """
     inputs = layer_inputs(model, images, layer)
     [head] = choose([head], inputs.q.shape[1], "head", "the layer")
+    has_class = model.head.pool_by == "class"
+    if inputs.scope.windows is not None:
+        inputs, number = in_window(inputs, inputs.scope.windows, query)
     ours = inputs.scope.queries
     assert ours is not None
     theirs = inputs.scope.keys or ours
-    has_class = model.head.pool_by == "class"
-    number = query_number(ours, query, has_class=has_class)
+    if inputs.scope.windows is None:
+        number = query_number(ours, query, has_class=has_class)
     scope, kernel = inputs.scope, inputs.layer.kernel
     with torch.no_grad():
         every = kernel.weights(inputs.q, inputs.k, scope)  # 1 h n m
         weights, bias = every[0, head, number], _bias(inputs, head, number)
-        if not isinstance(kernel, SoftmaxKernel):  # one that looks at some of the keys: the others have no share at all
+        if not isinstance(
+            kernel, (SoftmaxKernel, CosineKernel)
+        ):  # one that looks at some of the keys: the others have no share at all
             bias = (torch.zeros_like(weights) if bias is None else bias).masked_fill(weights == 0, -torch.inf)
-        q, k, v = inputs.q[0, head, number], inputs.k[0, head], inputs.v[0, head]
+        asking, asked = kernel.turn(inputs.q, inputs.k) if isinstance(kernel, CosineKernel) else (inputs.q, inputs.k)
+        q, k, v = asking[0, head, number], asked[0, head], inputs.v[0, head]
         scores = k @ q
-        scaled = scores * len(q) ** -0.5
+        scaled = scores if isinstance(kernel, CosineKernel) else scores * len(q) ** -0.5
         position, read = scope.position, None
         if position is not None and position.reads:
             told = position.read(every, scope)
@@ -96,7 +114,22 @@ def six_steps(
         layer=inputs.number,
         head=head,
         places=theirs,
+        cosine=isinstance(kernel, CosineKernel),
     )
+
+
+def in_window(inputs: LayerInputs, windows: Windows, query: tuple[int, int] | None) -> tuple[LayerInputs, int]:
+    """What goes into the window that a cell of the picture stands in, and the cell's number there. Places are those of the picture with
+    the padding that makes it whole windows; the position has been told of the window itself already."""
+    if query is None:
+        raise VitrailError("the model has no class token: choose a patch as query, (row, column)")
+    window, place = find_place(windows, query)
+    whole = whole_windows(windows.grid, windows.window)
+    cells = window_cells(windows._replace(grid=whole), inputs.q.device)[window]
+    scope, one = inputs.scope, slice(window, window + 1)
+    places = Places(whole, index=cells[None])
+    scope = scope._replace(queries=places, keys=places, mask=None if scope.mask is None else scope.mask[one])
+    return replace(inputs, q=inputs.q[one], k=inputs.k[one], v=inputs.v[one], out=inputs.out[one], scope=scope), place
 
 
 def steps_table(steps: Steps, count: int = 10) -> list[Row]:

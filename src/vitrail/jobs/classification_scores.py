@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from vitrail.data.bad_files import BadFile, BadFiles
 from vitrail.data.dataset import DataSet, Part, Split
 from vitrail.data.images import PictureError
 from vitrail.data.loading import Loader, choose_workers
+from vitrail.data.packing import PackedLoader
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
 from vitrail.jobs.cleaning import describe_bad, open_clean
@@ -61,7 +63,9 @@ def score(
         met.add(error.name)
         bad.add(BadFile(error.name, name, error.reason, "during"))
 
-    pictures = Loader(split, model.preprocessing, batch=batch, workers=workers, on_bad=note, rank=world.rank, world=world.size)
+    packed = packing(model)
+    make: Callable[..., Loader] = Loader if packed is None else partial(PackedLoader, **packed)
+    pictures = make(split, model.preprocessing, batch=batch, workers=workers, on_bad=note, rank=world.rank, world=world.size)
     predictions = Classify(model.to(device), multi_label=split.labels.ndim == 2, device=device, world=world).evaluate(
         pictures.batches()
     )
@@ -69,6 +73,13 @@ def score(
     if met:
         split = Part(split, np.array([i for i in range(len(split)) if split.name(i) not in met], dtype=np.int64))
     return Scored(predictions.metrics, predictions, split, labels)
+
+
+def packing(model: Any) -> dict[str, Any] | None:
+    """What a loader of pictures in their own aspect must know of the model; None where it takes all at one size."""
+    if model.preprocessing.fit != "aspect":
+        return None
+    return {"multiple": model.size_multiple, "prefix": model.config.prefix}
 
 
 def evaluate_classifier(

@@ -1,6 +1,6 @@
 """Image classification as a job: pictures, a model for them, and options settled by both."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
@@ -17,9 +17,10 @@ from vitrail.data.dataset import DataSet
 from vitrail.data.images import PictureError
 from vitrail.data.loading import Loader
 from vitrail.data.mixing import Mixing
+from vitrail.data.packing import PackedLoader
 from vitrail.data.transforms import measure, read_fitted
 from vitrail.errors import VitrailError
-from vitrail.jobs.classification_scores import evaluate_classifier, finish
+from vitrail.jobs.classification_scores import evaluate_classifier, finish, packing
 from vitrail.jobs.cleaning import list_bad, open_clean
 from vitrail.jobs.facts import count_splits
 from vitrail.jobs.options import TrainOptions
@@ -33,7 +34,8 @@ from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import load
-from vitrail.preprocessing import Preprocessing
+from vitrail.models.packing import check_norms
+from vitrail.preprocessing import Fit, Preprocessing
 from vitrail.tasks.classify import Classify
 
 OF_RECIPE = ("drop_path", "token_keep")  # options of a recipe that are the model's to follow
@@ -66,7 +68,9 @@ class Classifying:
             begin=RECIPES[self.options.recipe].lr,
             plan=lambda options: plan_for(options, self.model, device=options.device),
             task=lambda trial: make_task(self.options, self.data, trial, self.options.device, World()),
-            batches=make_loaders(self.options, self.data, self.model.preprocessing, unlimited, World())[0],
+            batches=make_loaders(
+                self.options, self.data, self.model.preprocessing, unlimited, World(), packed=packing(self.model)
+            )[0],
             folder=folder,
             bar=bar,
         )
@@ -84,7 +88,7 @@ class Classifying:
         return make_task(self.options, self.data, self.model, device, world)
 
     def make_loaders(self, world: World) -> tuple[Loader, Loader]:
-        return make_loaders(self.options, self.data, self.model.preprocessing, self.bad, world)
+        return make_loaders(self.options, self.data, self.model.preprocessing, self.bad, world, packed=packing(self.model))
 
     def finish(self, folder: Path, progress: Progress, bar: ProgressBar, world: World) -> tuple[dict[str, float], Any]:
         return finish(folder, self.data, self.options, progress, bar, self.bad, world)
@@ -109,9 +113,18 @@ def make_task(options: TrainOptions, data: DataSet, model: Any, device: str, wor
 
 
 def make_loaders(
-    options: TrainOptions, data: DataSet, preprocessing: Preprocessing, bad: BadFiles, world: World
+    options: TrainOptions,
+    data: DataSet,
+    preprocessing: Preprocessing,
+    bad: BadFiles,
+    world: World,
+    *,
+    packed: Mapping[str, Any] | None = None,
 ) -> tuple[Loader, Loader]:
-    """Those of pictures with classes, which may be mixed, balanced and repeated."""
+    """Those of pictures with classes, which may be mixed, balanced and repeated; `packed` as `packing` has it."""
+    drawn: dict[str, Any] = {"balanced": options.balance == "sampling", "repeats": whole(options.repeats)}
+    if packed is not None:
+        return picture_loaders(options, data, preprocessing, bad, world, make=partial(PackedLoader, **packed), **drawn)
     mixing = Mixing(mixup=real(options.mixup), cutmix=real(options.cutmix))
     return picture_loaders(
         options,
@@ -119,18 +132,24 @@ def make_loaders(
         preprocessing,
         bad,
         world,
-        balanced=options.balance == "sampling",
         mixing=mixing if mixing.mixup or mixing.cutmix else None,
         classes=len(data.classes),
-        repeats=whole(options.repeats),
+        **drawn,
     )
 
 
 def picture_loaders(
-    options: TrainOptions, data: Any, preprocessing: Preprocessing, bad: BadFiles, world: World, **of_training: Any
+    options: TrainOptions,
+    data: Any,
+    preprocessing: Preprocessing,
+    bad: BadFiles,
+    world: World,
+    *,
+    make: Callable[..., Loader] | None = None,
+    **of_training: Any,
 ) -> tuple[Loader, Loader]:
     """Training pictures, shuffled and moved about, and validation pictures as they are; decoded ones are kept for next time.
-    `of_training` is what else the loader of the former is told."""
+    `make` makes a loader, `of_training` is what else that of the former is told."""
     shape, budget = (*preprocessing.size, preprocessing.channels), int(real(options.cache_gb) * 2**30)
     numbers = {field.name: getattr(options, field.name) for field in fields(Augmentation)}
     found: list[Loader] = []
@@ -141,7 +160,7 @@ def picture_loaders(
             cache = Cache(len(split), shape, kind=options.cache, budget=budget)
             budget -= cache.size
         found.append(
-            Loader(
+            (make or Loader)(
                 split,
                 preprocessing,
                 batch=whole(options.batch),
@@ -181,6 +200,7 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
         model.multi_label = data.multi_label
         if options.checkpointing:
             set_checkpointing(model)
+        model.preprocessing = replace(model.preprocessing, fit=choose_fit(options, model))
         return model.to(device)
     assert options.image_size is not None
     model = create_model(
@@ -194,10 +214,24 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
         set_checkpointing(model)
     model.labels, model.multi_label = data.classes, data.multi_label
     plain: Preprocessing = model.preprocessing
+    fit = choose_fit(options, model)
     some = spread(len(data["train"]), 1000)
     mean, std = measure(np.stack([read_fitted(data["train"], index, plain) for index in some]))
-    model.preprocessing = replace(plain, mean=mean, std=std)
+    model.preprocessing = replace(plain, mean=mean, std=std, fit=fit)
     return model.to(device)
+
+
+def choose_fit(options: TrainOptions, model: Any) -> Fit:
+    """With --pack pictures keep their aspect; the model must be one that takes them so."""
+    fit: Fit = model.preprocessing.fit
+    if not options.pack:
+        return "squash" if fit == "aspect" else fit
+    if not hasattr(model, "forward_packed"):
+        raise VitrailError(
+            f"--pack: a model of the kind {model.architecture} cannot pack pictures of different sizes; a vit can"
+        )
+    check_norms(model)
+    return "aspect"
 
 
 def known_options(options: TrainOptions, config: Any, names: Sequence[str]) -> dict[str, Any]:
@@ -217,7 +251,8 @@ def describe(bar: ProgressBar, data: DataSet, options: TrainOptions, model: Any,
     for note in data.notes:
         bar.say(f"  {note}")
     name = options.model if options.weights is None else f"weights of {options.weights}"
-    bar.say(f"{name}: {count_parameters(model):,} parameters, pictures {height}x{width}x{model.config.in_channels}")
+    shape = f"{height}x{width}x{model.config.in_channels}" + (", or as many pixels in their own aspect" if options.pack else "")
+    bar.say(f"{name}: {count_parameters(model):,} parameters, pictures {shape}")
     bar.say(
         f"recipe {options.recipe}: {describe_length(options)}, batch {options.batch}, lr {options.lr:g} on {options.device}"
     )

@@ -25,12 +25,15 @@ HEADLINES = (
     "bleu",
     "perplexity",
     "bits_per_pixel",
+    "psnr",
 )  # the metric to end with, the first that there is
 
-ONLY_SOME = frozenset({"beams", "workers", "bad_files"})  # options of eval that not every task has
+ONLY_SOME = frozenset({"beams", "workers", "bad_files", "degrade"})  # options of eval that not every task has
 
 TASKS: Mapping[Purpose, str] = {
     "translate": "translate", "language": "language", "fill": "language", "caption": "caption", "igpt": "igpt",
+    "restore": "restore",
+    "mri": "mri",
 }  # what scores them  # fmt: skip
 
 
@@ -42,12 +45,13 @@ def headline(split: str, metrics: Mapping[str, float]) -> str:
 
 def evaluate(
     run: str | Path, *, data: str | Path | None = None, split: str = "test", batch: int = 64, beams: int | None = None,
-    workers: int | None = None, bad_files: float = 0.05, device: str = "auto", out: str | Path | None = None,
+    workers: int | None = None, bad_files: float = 0.05, degrade: str | None = None, device: str = "auto",
+    out: str | Path | None = None,
 ) -> dict[str, float]:  # fmt: skip
     """`vitrail eval` in Python: the metrics of a run or model folder on a split of its own data, or of other data."""
     record = {
         "data": None if data is None else str(data), "split": split, "batch": batch, "beams": beams,
-        "workers": "auto" if workers is None else workers, "bad_files": bad_files, "device": device,
+        "workers": "auto" if workers is None else workers, "bad_files": bad_files, "degrade": degrade, "device": device,
         "out": None if out is None else str(out),
     }  # fmt: skip
     return run_evaluation(str(run), from_record(EvalOptions, record, what="evaluate"))
@@ -94,3 +98,11 @@ def read_metrics(folder: Path) -> dict[str, float] | None:
         return {name: float(value) for name, value in found.items() if name not in ("split", "interval", "signature")}
     except (OSError, ValueError, AttributeError, TypeError):
         return None
+
+
+def scored_split(folder: Path) -> str:
+    """What a finished run was scored on: test, or val where there is no test split."""
+    try:
+        return str(json.loads((folder / METRICS).read_text()).get("split", "test"))
+    except (OSError, ValueError, AttributeError):
+        return "test"

@@ -9,6 +9,8 @@ from cyclopts import CoercionError, Group, Parameter, Token, convert
 Auto = Literal["auto"]
 RECIPE = Group("Recipe", help="Each is the recipe's unless given.", sort_key=2)
 PIXELS = Group("Pixels", help="With `vitrail pretrain --method igpt`, which has --masked and --dropout too.", sort_key=4)
+RESTORATION = Group("Restoration", help="With --task restore.", sort_key=5)
+KSPACE = Group("Accelerated MRI", help="With --task mri.", sort_key=6)
 TEXT = Group("Text", help="With --task translate, language and caption.", sort_key=3)
 
 
@@ -32,9 +34,9 @@ class TrainOptions:
             "or a file, or copy, reverse, sort."
         ),
     ]
-    task: Annotated[Literal["classify", "translate", "language", "caption", "igpt"], Parameter(help="What to learn.")] = (
-        "classify"
-    )
+    task: Annotated[
+        Literal["classify", "translate", "language", "caption", "igpt", "restore", "mri"], Parameter(help="What to learn.")
+    ] = "classify"
     model: Annotated[str, Parameter(help="A name from `vitrail models`; auto: by the size and count of the data.")] = "auto"
     epochs: Annotated[int | Auto, Parameter(converter=whole, help="Passes over the training data.")] = "auto"
     minutes: Annotated[float | None, Parameter(help="A time budget instead of epochs; the schedule fits itself to it.")] = None
@@ -53,11 +55,19 @@ class TrainOptions:
         ),
     ] = None
     in_channels: Annotated[int | Auto, Parameter(converter=whole, help="1 gray, 3 color; auto: as the pictures are.")] = "auto"
+    pack: Annotated[
+        bool,
+        Parameter(
+            help="Keep each picture's aspect, with at most the pixels of --image-size; as many share a step as have the tokens of "
+            "--batch full ones.",
+            negative="",
+        ),
+    ] = False
     position: Annotated[
         str | None,
         Parameter(
             help="none, sinusoidal_1d, sinusoidal_2d (each also with _concatenated), learned_1d, learned_2d, absolute_qk, "
-            "absolute_qk_sinusoidal, relative_shaw, relative_projected, rotary, alibi (each also with _1d), relative_table, "
+            "absolute_qk_sinusoidal, relative_shaw, relative_projected, rotary, alibi (each also with _1d), relative_table, continuous_bias, "
             "conditional."
         ),
     ] = None
@@ -191,6 +201,42 @@ class TrainOptions:
             converter=whole, group=PIXELS, help="Of the palette, at most; auto: the model's. Fewer if the pictures have fewer."
         ),
     ] = "auto"
+    degrade: Annotated[
+        str | None,
+        Parameter(
+            group=RESTORATION,
+            help="What to undo: srN (N of 2, 3, 4, 8 times smaller), noiseS (of S levels of 255), jpegQ (of quality Q), realN (blur, "
+            "noise, JPEG and N times smaller).",
+        ),
+    ] = None
+    patch_size: Annotated[
+        int | Auto, Parameter(converter=whole, group=RESTORATION, help="Side of the patches that the model is given.")
+    ] = "auto"
+    patches: Annotated[
+        int | Auto,
+        Parameter(converter=whole, group=RESTORATION, help="Of each picture, an epoch; auto: some thousands in all."),
+    ] = "auto"
+    acceleration: Annotated[float, Parameter(group=KSPACE, help="One line of k-space in so many is measured.")] = 4.0
+    mask: Annotated[Literal["random", "equispaced", "density"], Parameter(group=KSPACE, help="Which lines they are.")] = (
+        "random"
+    )
+    center: Annotated[
+        float | Auto,
+        Parameter(group=KSPACE, help="Share of the lines, in the middle, that is always measured; auto: 0.32 of them."),
+    ] = "auto"
+    consistency: Annotated[
+        bool, Parameter(group=KSPACE, help="Keep the measured lines of every coil as they were measured.", negative="")
+    ] = False
+    objective: Annotated[
+        Literal["supervised", "equivariant"],
+        Parameter(group=KSPACE, help="Learn from scans of all lines, or from accelerated ones alone (equivariant imaging)."),
+    ] = "supervised"
+    slices: Annotated[
+        int | None, Parameter(converter=whole, group=KSPACE, help="Learn from so many slices, evenly chosen; by default all.")
+    ] = None
+    scalp: Annotated[
+        bool, Parameter(group=KSPACE, help="Simulate a skull and a scalp around a brain that comes without.", negative="")
+    ] = False
 
 
 @Parameter(name="*")
@@ -204,6 +250,7 @@ class EvalOptions:
     beams: Annotated[int | None, Parameter(converter=whole, help="Of text: beams of the search; by default the run's.")] = None
     workers: Annotated[int | Auto, Parameter(converter=whole, help="Processes that read pictures.")] = "auto"
     bad_files: Annotated[float, Parameter(help="Stop if more than this share of the pictures cannot be read.")] = 0.05
+    degrade: Annotated[str | None, Parameter(help="Of a restorer: another damage than it learned to undo, such as sr2.")] = None
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
     json: Annotated[bool, Parameter(help="Print the metrics as JSON.", negative="")] = False
     out: Annotated[str | None, Parameter(help="Write predictions.csv and report.html into this folder.")] = None
@@ -258,4 +305,20 @@ class CompleteOptions:
     top_k: Annotated[int | None, Parameter(converter=whole, help="Draw among so many of the likeliest colors.")] = None
     top_p: Annotated[float | None, Parameter(help="Draw among the likeliest colors that make up this share, in (0, 1].")] = None
     seed: Annotated[int, Parameter(converter=whole, help="Decides every draw.")] = 0
+    device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RestoreOptions:
+    """What `vitrail restore` takes beside RUN and pictures."""
+
+    tile: Annotated[
+        int | Auto,
+        Parameter(converter=whole, help="Restore pieces of this side, so that memory is bounded; auto: pictures over 512."),
+    ] = "auto"
+    overlap: Annotated[
+        int | None, Parameter(converter=whole, help="Pixels that neighboring pieces share; by default as the model sees far.")
+    ] = None
+    out: Annotated[str | None, Parameter(help="A folder for the pictures; by default each lies beside its original.")] = None
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"

@@ -62,8 +62,8 @@ def summary_table(runs: Sequence[RunSummary]) -> tuple[list[str], list[list[str]
             plain(run.model),
             "-" if run.parameters is None else f"{run.parameters / 1e6:.2f}M",
             str(run.epochs) if run.planned is None else f"{run.epochs}/{run.planned}",
-            percent(run.validation) + ("" if run.metric in (None, "accuracy") else f" {run.metric}"),
-            percent(run.test),
+            spell_score(run.validation, run.metric) + ("" if run.metric in (None, "accuracy") else f" {run.metric}"),
+            spell_score(run.test, run.metric),
             "-" if run.interval is None else f"{percent(run.interval[0])}–{percent(run.interval[1])}",
             "-" if run.minutes is None else f"{run.minutes:.1f}",
             run.state,
@@ -78,6 +78,11 @@ def options_table(runs: Sequence[RunSummary]) -> tuple[list[str], list[list[str]
     if not names:
         return None
     return ["run", *names], [[plain(run.path), *(plain(run.options.get(name, "-")) for name in names)] for run in runs]
+
+
+def spell_score(value: float | None, metric: str | None) -> str:
+    """In percent, but decibels as they are."""
+    return f"{value:.2f} dB" if metric == "psnr" and value is not None else percent(value)
 
 
 def percent(share: float | None) -> str:

@@ -1,5 +1,6 @@
 """From the options that a user gave to options without `auto`: what the data, the model and the machine decide."""
 
+import math
 from collections.abc import Collection
 from dataclasses import fields, replace
 from pathlib import Path
@@ -41,6 +42,8 @@ AT_LEAST: dict[str, float] = {
     "batch_tokens": 16,
     "beams": 1,
     "colors": 2,
+    "patch_size": 1,
+    "patches": 1,
 }
 ABOVE: dict[str, float] = {"minutes": 0, "lr": 0, "clip": 0, "cache_gb": 0, "token_keep": 0, "layer_decay": 0, "progressive": 0}
 AT_MOST: dict[str, float] = {
@@ -74,7 +77,7 @@ def check_numbers(options: TrainOptions) -> None:
                 raise VitrailError(f"{spelled} must be 1 (gray) or 3 (color), got {number}")
     if options.seed > LARGEST_SEED:
         raise VitrailError(f"--seed must be at most {LARGEST_SEED}, got {options.seed}")
-    for name in ("data", "out", "weights", "model", "source", "target"):
+    for name in ("data", "out", "weights", "model", "source", "target", "degrade"):
         if getattr(options, name) == "":
             raise VitrailError(f"--{name} is empty")
     if options.image_size is not None and len(options.image_size) not in (1, 2):
@@ -82,10 +85,15 @@ def check_numbers(options: TrainOptions) -> None:
     if options.minutes is not None and options.epochs != "auto":
         raise VitrailError("--minutes and --epochs are two ways to say how long: give one of them")
     if options.weights is not None:
-        for name in ("model", *PARTS, "image_size", "in_channels"):
+        for name in (
+            "model",
+            *PARTS,
+            *(() if options.task == "mri" else ("image_size", "in_channels")),
+        ):  # k-space has any size
             if getattr(options, name) not in (None, "auto"):
                 raise VitrailError(f"--weights brings its own model: --{name.replace('_', '-')} cannot be given beside it")
     check_shard(options)
+    check_pack(options)
     if options.position is not None:
         position_where(options.position, options.position_where)  # and that there is such a position
     if options.attention is not None:
@@ -109,6 +117,21 @@ def check_shard(options: TrainOptions) -> None:
     ):
         if wish:
             raise VitrailError(f"--shard and {spelled} do not go together: leave one of them out")
+
+
+def check_pack(options: TrainOptions) -> None:
+    """What takes all pictures of a step to be of one size."""
+    if not options.pack:
+        return
+    for wish, spelled in (
+        (options.compile, "--compile"),
+        (options.shard, "--shard"),
+        (options.mixup not in ("auto", 0), f"--mixup {options.mixup}"),
+        (options.cutmix not in ("auto", 0), f"--cutmix {options.cutmix}"),
+        (options.progressive not in ("auto", 1), f"--progressive {options.progressive}"),
+    ):
+        if wish:
+            raise VitrailError(f"--pack and {spelled} do not go together: pictures of a step are of different sizes")
 
 
 def spell_out(options: TrainOptions) -> TrainOptions:
@@ -145,7 +168,9 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
         choices["in_channels"] = (
             (3 if any(p.mode != "L" for p in first) else 1) if options.in_channels == "auto" else options.in_channels
         )
-        choices["model"] = choose_model(choices["image_size"], len(train)) if options.model == "auto" else options.model
+        choices["model"] = (
+            choose_model(choices["image_size"], len(train), pack=options.pack) if options.model == "auto" else options.model
+        )
         architecture, config = model_config(choices["model"])
         if ARCHITECTURES[architecture].takes != "pictures":
             raise VitrailError(f"--model {choices['model']} is no classifier of pictures, which --task {options.task} needs")
@@ -159,6 +184,8 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
     for field in fields(recipe := recipe_for(name, size=size, channels=channels)):
         if field.name != "lr" and getattr(options, field.name) == "auto":
             choices[field.name] = getattr(recipe, field.name)
+    if options.pack:  # a recipe's wishes give way
+        choices |= {"mixup": 0.0, "cutmix": 0.0, "progressive": 1.0}
     if options.shard and choices.get("optimizer") == "muon":  # which needs whole matrices; its rates are AdamW's
         choices["optimizer"] = "adamw"
     if options.lr is None:
@@ -196,6 +223,10 @@ def choose_size(options: TrainOptions, pictures: list[Image.Image]) -> tuple[int
     """The user's, or the pictures' own if they are small and alike; else the common shorter side, in steps of 16, 224 at most."""
     if (asked := size_of(options)) is not None:
         return asked
+    if options.pack:  # the area is what counts; no picture of the usual one is to be shrunk, whatever the patch
+        side = float(np.median([math.sqrt(p.height * p.width) for p in pictures]))
+        step = 16 if side > SMALL else 8
+        return (min(LARGEST, math.ceil(side / step) * step),) * 2
     sizes = {(p.height, p.width) for p in pictures}
     if len(sizes) == 1 and max(height_width := sizes.pop()) <= SMALL:
         return height_width
@@ -205,9 +236,11 @@ def choose_size(options: TrainOptions, pictures: list[Image.Image]) -> tuple[int
     return (min(LARGEST, shorter // 16 * 16),) * 2
 
 
-def choose_model(size: tuple[int, int], pictures: int) -> str:
+def choose_model(size: tuple[int, int], pictures: int, *, pack: bool = False) -> str:
     if max(size) > SMALL:
         return "vit_tiny_patch16_224"
+    if pack:  # no convolutions, whose batch norm wants pictures of one size
+        return f"vit_nano_patch{2 if min(size) <= 16 else 4 if min(size) <= 32 else 8}_32"
     if pictures <= 5_000:
         return "vit_nano_conv"
     return "vit_micro_hybrid" if min(size) >= 24 else "vit_micro_conv"

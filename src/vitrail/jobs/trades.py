@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from vitrail.learn.training.task import Batches, Task
     from vitrail.learn.training.world import World
 
-Topic = Literal["pictures", "text", "captions", "translation", "language models", "pixels"]
+Topic = Literal[
+    "pictures", "classifying", "text", "captions", "translation", "language models", "pixels", "restoration", "k-space"
+]
 
 
 class Trade(Protocol):
@@ -72,11 +74,13 @@ class Entry(NamedTuple):
 
 TRADES: Mapping[str, Entry] = MappingProxyType(
     {
-        "classify": Entry("vitrail.jobs.classifying:Classifying", ("pictures",)),
+        "classify": Entry("vitrail.jobs.classifying:Classifying", ("pictures", "classifying")),
         "translate": Entry("vitrail.jobs.translating:Translating", ("text", "translation")),
         "language": Entry("vitrail.jobs.language_modeling:ModelingLanguage", ("text", "language models")),
         "caption": Entry("vitrail.jobs.captioning:Captioning", ("pictures", "text", "captions")),
         "igpt": Entry("vitrail.jobs.igpt:Pretraining", ("pictures", "pixels")),
+        "restore": Entry("vitrail.jobs.restoring:Restoring", ("restoration",)),
+        "mri": Entry("vitrail.jobs.reconstructing:Reconstructing", ("k-space",)),
     }
 )
 
@@ -90,11 +94,18 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
                 "progressive",
             }
         ),
+        "classifying": frozenset({"pack"}),
         "text": frozenset({"vocabulary", "lower", "bytes", "longest", "batch_tokens", "dropout"}),
         "captions": frozenset({"beams"}),
         "translation": frozenset({"source", "target", "beams", "merge_dropout"}),
         "language models": frozenset({"masked"}),
         "pixels": frozenset({"colors", "masked", "dropout"}),
+        "restoration": frozenset(
+            {
+                "degrade", "patch_size", "patches", "in_channels", "batch", "workers", "bad_files", "cache", "cache_gb", "flip",
+            }
+        ),
+        "k-space": frozenset({"acceleration", "mask", "center", "consistency", "objective", "slices", "scalp", "image_size", "batch"}),
     }
 )  # fmt: skip
 

@@ -15,6 +15,8 @@ from vitrail.files import write_whole
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.markdown import block, last_name, literal, plain
 from vitrail.models.purpose import PIPELINES, purpose_of
+from vitrail.models.restoration_card import describe_restoration, restoration_limits, use_restoration
+from vitrail.models.scan_card import TITLE, describe_reconstructor, scan_limits, use_reconstructor
 from vitrail.models.word_card import describe_use, describe_words, title_of, word_limits
 from vitrail.preprocessing import Preprocessing
 
@@ -31,11 +33,13 @@ METRIC_NAMES = {
     "accuracy": "Accuracy", "top5": "Top-5 accuracy", "macro_f1": "Macro F1", "balanced_accuracy": "Balanced accuracy",
     "ece": "Expected calibration error", "map": "Mean average precision", "f1_micro": "Micro F1", "f1_macro": "Macro F1",
     "exact_match": "All labels right", "loss": "Loss", "bleu": "BLEU", "exact": "Captions exactly right", "perplexity": "Perplexity",
-    "likelihood": "Mean probability of a token",
+    "likelihood": "Mean probability of a token", "psnr": "PSNR (dB)", "ssim": "SSIM", "psnr_given": "PSNR of what was given (dB)",
+    "psnr_zero_filled": "PSNR of the zero-filled pictures (dB)", "ssim_zero_filled": "SSIM of the zero-filled pictures",
+    "ssim_given": "SSIM of what was given",
 }  # fmt: skip
 
 
-HEADLINES = ("map", "accuracy", "exact", "bleu", "perplexity")  # of these the first that was measured
+HEADLINES = ("map", "accuracy", "exact", "bleu", "perplexity", "psnr")  # of these the first that was measured
 
 
 def write_card(folder: str | Path, model: Any, facts: Mapping[str, Any] | None = None) -> None:
@@ -55,13 +59,23 @@ def card(model: Any, facts: Mapping[str, Any] | None = None) -> str:
     header = yaml.safe_dump(front_matter(model, known, metrics), sort_keys=False, allow_unicode=True, width=math.inf)
     parts = [
         f"# {_kind(model).capitalize()} ({model.architecture})",
-        *(_what(model) if hasattr(model, "num_classes") else describe_words(model, known)),
-        *(_use(model) if hasattr(model, "num_classes") else describe_use(model)),
+        *_about(model, known),
         *_training(known),
         *_scores(known, metrics),
         *_limits(model, known),
     ]
     return f"---\n{header}---\n" + "\n\n".join(parts) + "\n"
+
+
+def _about(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
+    """What it is and how to use it, in the words of its kind."""
+    if hasattr(model, "num_classes"):
+        return [*_what(model), *_use(model)]
+    if purpose_of(model) == "restore":
+        return [*describe_restoration(model), *use_restoration()]
+    if purpose_of(model) == "mri":
+        return [*describe_reconstructor(model), *use_reconstructor()]
+    return [*describe_words(model, facts), *describe_use(model)]
 
 
 def front_matter(model: Any, facts: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[str, Any]:
@@ -71,7 +85,7 @@ def front_matter(model: Any, facts: Mapping[str, Any], metrics: Mapping[str, flo
     header: dict[str, Any] = {
         "library_name": "vitrail",
         "pipeline_tag": task,
-        "tags": ["text" if model.preprocessing is None else "vision", model.architecture, *multi_label],
+        "tags": ["vision" if _what_it_reads(model) != "text" else "text", model.architecture, *multi_label],
     }
     if "languages" in facts:
         header["language"] = [plain(name) for name in facts["languages"]]
@@ -94,7 +108,15 @@ def front_matter(model: Any, facts: Mapping[str, Any], metrics: Mapping[str, flo
     return header
 
 
+def _what_it_reads(model: Any) -> str:
+    return "scans" if purpose_of(model) == "mri" else "text" if model.preprocessing is None else "pictures"
+
+
 def _kind(model: Any) -> str:
+    if purpose_of(model) == "restore":
+        return "restoration of pictures"
+    if purpose_of(model) == "mri":
+        return TITLE
     if not hasattr(model, "num_classes"):
         return title_of(model)
     if not model.num_classes:
@@ -126,6 +148,7 @@ def describe_preprocessing(preprocessing: Preprocessing) -> str:
     fit = {
         "crop": f"resized until it just covers {size}, of which the middle is cut out",
         "squash": f"resized to {size}, whatever its shape",
+        "aspect": f"resized with its aspect kept to at most the area of {size}, whole patches a side",
     }[preprocessing.fit]
     channels = {1: "gray", 3: "RGB"}.get(preprocessing.channels, f"{preprocessing.channels} channels")
     mean, std = (", ".join(f"{value:.4g}" for value in values) for values in (preprocessing.mean, preprocessing.std))
@@ -174,6 +197,9 @@ def _scores(facts: Mapping[str, Any], metrics: Mapping[str, float]) -> Iterable[
         yield f"{METRIC_NAMES[headline]} on {words}: **{metrics[headline]:.2f}**."
         if "signature" in facts:
             yield f"By sacrebleu: {literal(facts['signature'])}."
+    elif headline == "psnr":
+        given = f", of what was given {metrics['psnr_given']:.2f} dB" if "psnr_given" in metrics else ""
+        yield f"PSNR on {plain(facts.get('split', 'test'))}: **{metrics['psnr']:.2f} dB**{given}."
     elif headline is not None:
         # The bootstrap of a score without a mistake has no width, which says nothing about other pictures.
         interval = (
@@ -187,13 +213,17 @@ def _scores(facts: Mapping[str, Any], metrics: Mapping[str, float]) -> Iterable[
 def _limits(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
     yield "## Limits"
     lines = []
-    if not hasattr(model, "num_classes"):
+    if purpose_of(model) == "restore":
+        lines += restoration_limits(model)
+    elif purpose_of(model) == "mri":
+        lines += scan_limits()
+    elif not hasattr(model, "num_classes"):
         lines += word_limits(model)
     elif model.num_classes and model.multi_label:
         lines.append(f"It knows {model.num_classes} labels and nothing else; each has a score of its own, from 0 to 1.")
     elif model.num_classes:
         lines.append(f"It answers with one of its {model.num_classes} classes even for a picture of something else.")
-    what = "text" if model.preprocessing is None else "pictures"
+    what = _what_it_reads(model)
     lines.append(f"Scores hold for {what} of the kind it was trained on; check it on yours before you rely on it.")
     given = facts.get("limits", ())
     lines += [plain(line) for line in ((given,) if isinstance(given, str) else given)]

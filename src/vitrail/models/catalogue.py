@@ -17,11 +17,16 @@ from vitrail.models import (
     igpt,
     language,
     mask_predict,
+    reconstructor,
     resnet,
     seq2seq,
     show_attend_tell,
+    swin,
+    swinir,
     transformer,
+    unet,
     vit,
+    vit_restorer,
 )
 from vitrail.models.features import FeatureMaps
 from vitrail.records import from_record, to_record
@@ -41,6 +46,7 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
     {
         "vit": Architecture(vit.ViTConfig, vit.build_vit),
         "resnet": Architecture(resnet.ResNetConfig, resnet.build_resnet),
+        "swin": Architecture(swin.SwinConfig, swin.build_swin),
         "gsa": Architecture(gsa.GSAConfig, gsa.build_gsa),
         "gcnn": Architecture(gcnn.GCNNConfig, gcnn.build_gcnn),
         "transformer": Architecture(transformer.TransformerConfig, transformer.build_transformer, "text"),
@@ -51,7 +57,11 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
             show_attend_tell.ShowAttendTellConfig, show_attend_tell.build_show_attend_tell, "captions"
         ),
         "captioner": Architecture(captioner.CaptionerConfig, captioner.build_captioner, "captions"),
+        "reconstructor": Architecture(reconstructor.ReconstructorConfig, reconstructor.build_reconstructor, "k-space"),
         "igpt": Architecture(igpt.IGPTConfig, igpt.build_igpt, "pixels"),
+        "swinir": Architecture(swinir.SwinIRConfig, swinir.build_swinir, "restoration"),
+        "unet": Architecture(unet.UNetConfig, unet.build_unet, "restoration"),
+        "vit_restorer": Architecture(vit_restorer.ViTRestorerConfig, vit_restorer.build_vit_restorer, "restoration"),
     }
 )
 
@@ -59,6 +69,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "vit": vit.PRESETS,
         "resnet": resnet.PRESETS,
+        "swin": swin.PRESETS,
         "gsa": gsa.PRESETS,
         "gcnn": gcnn.PRESETS,
         "transformer": transformer.PRESETS,
@@ -67,7 +78,11 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "seq2seq": seq2seq.PRESETS,
         "show_attend_tell": show_attend_tell.PRESETS,
         "captioner": captioner.PRESETS,
+        "reconstructor": reconstructor.PRESETS,
         "igpt": igpt.PRESETS,
+        "swinir": swinir.PRESETS,
+        "unet": unet.PRESETS,
+        "vit_restorer": vit_restorer.PRESETS,
     }
 )
 MODELS: Mapping[str, tuple[str, Any]] = MappingProxyType(
@@ -156,6 +171,6 @@ def table_row(name: str) -> dict[str, Any]:
         facts["depth"] = sum(config.depths)
     if hasattr(config, "decoder_depth"):
         facts["depth"] = config.depth + config.decoder_depth
-    size = getattr(config, "image_size", None)
     takes = ARCHITECTURES[architecture].takes
+    size = None if takes == "restoration" else getattr(config, "image_size", None)  # restorers read any
     return {"name": name, "parameters": parameters, **facts, "image_size": None if size is None else list(size), "takes": takes}

@@ -12,6 +12,7 @@ from vitrail.nn.positions.absolute_qk import AbsoluteQK
 from vitrail.nn.positions.added import AddedPosition
 from vitrail.nn.positions.alibi import Alibi
 from vitrail.nn.positions.conditional import Conditional
+from vitrail.nn.positions.continuous_bias import ContinuousBias
 from vitrail.nn.positions.every_layer import EveryLayer, LayersApart
 from vitrail.nn.positions.learned import Learned1d, Learned2d
 from vitrail.nn.positions.position import Position
@@ -75,6 +76,7 @@ POSITIONS: Mapping[str, Scheme] = MappingProxyType(
         ),
         "relative_projected": Scheme(lambda s: RelativeProjected(s.width, grid=s.grid, prefix=s.prefix), "layers_apart"),
         "relative_table": Scheme(lambda s: RelativeTable(s.heads, grid=s.grid, prefix=s.prefix), "layers_apart"),
+        "continuous_bias": Scheme(lambda s: ContinuousBias(s.heads, grid=s.grid), "layers_apart"),
         "rotary_1d": Scheme(lambda s: Rotary(s.key_width, axes=len(s.grid), line=True), "layers"),
         "rotary": Scheme(lambda s: Rotary(s.key_width, axes=len(s.grid)), "layers"),
         "alibi_1d": Scheme(lambda s: Alibi(s.heads, line=True), "layers"),

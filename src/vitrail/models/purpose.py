@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from vitrail.models.catalogue import ARCHITECTURES
 
-Purpose = Literal["classify", "features", "translate", "language", "fill", "caption", "igpt"]
+Purpose = Literal["classify", "features", "translate", "language", "fill", "caption", "igpt", "restore", "mri"]
 
 # Hugging Face's names of these. Not every model of pixels draws pictures, but all have features to read.
 PIPELINES: Mapping[Purpose, str] = MappingProxyType(
@@ -18,6 +18,8 @@ PIPELINES: Mapping[Purpose, str] = MappingProxyType(
         "fill": "fill-mask",
         "caption": "image-to-text",
         "igpt": "image-feature-extraction",
+        "restore": "image-to-image",
+        "mri": "image-to-image",
     }
 )
 
@@ -31,6 +33,10 @@ def purpose_of(model: Any) -> Purpose:
         return "caption"
     if takes == "pixels":
         return "igpt"
+    if takes == "restoration":
+        return "restore"
+    if takes == "k-space":
+        return "mri"
     if hasattr(model, "encode"):
         return "translate"
     return "language" if model.config.causal else "fill"

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS, Classifier, check_classifier_config
 from vitrail.models.features import tokens_behind
+from vitrail.models.packing import Pictures, packed_features, padded_features
 from vitrail.models.parts import Where, build_kernel, position_name, position_of, position_where
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
@@ -30,6 +31,7 @@ from vitrail.nn.tokenizers.patch import PatchTokenizer
 from vitrail.nn.tokenizers.prefix import PrefixTokens
 from vitrail.nn.tokenizers.resnet_stem import ResNetStem
 from vitrail.preprocessing import Preprocessing, neutral
+from vitrail.ragged import Ragged
 from vitrail.tokens import Tokens
 
 
@@ -96,6 +98,19 @@ class VisionTransformer(Classifier):
     def forward_features(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
         """The encoder's tokens; in training only a share `token_keep` of the picture's, and `index` says which."""
         return self.encoder(self.dropping(self.embed(images)), position=self.position)
+
+    def forward(self, images: Float[Tensor, "b ch h w"] | Ragged) -> Float[Tensor, "b k"]:
+        return self.forward_packed(list(images)) if isinstance(images, Ragged) else super().forward(images)
+
+    def forward_packed(self, pictures: Pictures) -> Float[Tensor, "b k"]:
+        """Logits of pictures of any sizes, which share one sequence and do not see each other  [Dehghani+ 2023, NaViT]."""
+        groups, places = packed_features(self, pictures)
+        return torch.cat([self.forward_head(tokens) for tokens in groups])[places]
+
+    def forward_padded(self, pictures: Pictures) -> Float[Tensor, "b k"]:
+        """The same numbers, by a batch padded to the longest sequence, of which a mask hides the padding."""
+        tokens, places = padded_features(self, pictures)
+        return self.forward_head(tokens)[places]
 
     @property
     def depth(self) -> int:

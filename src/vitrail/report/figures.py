@@ -36,6 +36,7 @@ SCORES: Mapping[str, Score] = MappingProxyType(  # columns of results.csv behind
         "accuracy": Score("accuracy"),
         "exact": Score("captions exactly right"),
         "bleu": Score("BLEU", unit=""),
+        "psnr": Score("PSNR", factor=1.0, unit=" dB"),
         "perplexity": Score("perplexity", factor=1.0, unit="", lowest=True),
         "bits_per_pixel": Score("bits a pixel", factor=1.0, unit="", lowest=True),
     }
@@ -81,7 +82,7 @@ def _draw_score(axes: Axes, history: History) -> None:
     if np.isfinite(values).any():
         best = int(np.nanargmin(values) if score.lowest else np.nanargmax(values))
         axes.plot(epochs[best], values[best], "o", color=BLUE, markersize=6)
-        if not score.lowest:
+        if score.factor > 1:  # a share: what is above 1 is not to be had
             axes.set_ylim(top=min(axes.get_ylim()[1], 1.02))
         which = "lowest" if score.lowest else "highest"
         words = f"{which} {score.factor * values[best]:.2f}{score.unit}, epoch {epochs[best]:g}"

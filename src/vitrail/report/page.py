@@ -137,17 +137,23 @@ def drawing(svg: str, description: str, *, kind: str = "") -> Markup:
 
 
 def photograph(picture: bytes, description: str, *, pixelated: bool) -> Markup:
-    """A PNG or JPEG picture of the data, in the page itself."""
-    kind = "png" if picture.startswith(b"\x89PNG") else "jpeg"
+    """A PNG, WebP or JPEG picture of the data, in the page itself."""
+    kind = "png" if picture.startswith(b"\x89PNG") else "webp" if picture.startswith(b"RIFF") else "jpeg"
     source = f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"
     return element("img", src=source, alt=description, class_="pixelated" if pixelated else "smooth")
 
 
-def page(title: str, *body: str) -> str:
-    """The whole document."""
-    style, script = ((files("vitrail.report") / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+def page(title: str, *body: str, parts: Sequence[str] = ()) -> str:
+    """The whole document. `parts` names styles and scripts beside the page's own that the body needs: "before_after"."""
+    texts = {
+        name: (files("vitrail.report") / name).read_text(encoding="utf-8")
+        for part in ("page", *parts)
+        for name in (f"{part}.css", f"{part}.js")
+    }
+    styles, scripts = ([text for name, text in texts.items() if name.endswith(kind)] for kind in (".css", ".js"))
+    digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    named = " ".join(f"'sha256-{digest}'" for digest in digests)
+    policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {named}"
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -156,7 +162,7 @@ def page(title: str, *body: str) -> str:
         element("meta", name="color-scheme", content="light dark"),
         element("link", rel="icon", href="data:,"),  # or a browser would ask the server for one
         element("title", title),
-        element("style", Markup(style)),
+        *(element("style", Markup(style)) for style in styles),
     )
-    inside = element("body", element("main", *body), element("script", Markup(script)))
+    inside = element("body", element("main", *body), *(element("script", Markup(script)) for script in scripts))
     return f'<!DOCTYPE html>\n<html lang="en">\n{head}\n{inside}\n</html>\n'

@@ -19,10 +19,10 @@ Box = tuple[int, int, int, int]
 def seen_box(size: tuple[int, int], preprocessing: Preprocessing) -> Box:
     """The pixels of a picture of `size` (rows, columns) that the model sees: x0 y0 x1 y1.
 
-    All of them where its preprocessing squashes; where it crops, the middle, to the nearest pixel.
+    Where its preprocessing crops, the middle, to the nearest pixel; otherwise all of them.
     """
     height, width = size
-    if preprocessing.fit == "squash":
+    if preprocessing.fit != "crop":
         return 0, 0, width, height
     left, top, right, bottom = (round(edge) for edge in center_box((width, height), preprocessing.size[::-1]))
     return min(left, width - 1), min(top, height - 1), max(right, left + 1), max(bottom, top + 1)

@@ -7,13 +7,14 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from vitrail.data.loading import Batch
+from vitrail.data.loading import Batch, PackedBatch
 from vitrail.learn.metrics.accuracy import topk_accuracy, topk_hits
 from vitrail.learn.metrics.bootstrap import bootstrap_interval, bootstrap_statistic
 from vitrail.learn.metrics.calibration import calibration
@@ -133,14 +134,14 @@ class Classify:
         self.score = "map" if multi_label else "accuracy"
         self.objective: Callable[..., Tensor] = binary_cross_entropy if multi_label else cross_entropy
         self.world = world or World()
-        self.forward: Callable[[Tensor], Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
+        self.forward: Callable[[Any], Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
 
     @cached_property
-    def train_forward(self) -> Callable[[Tensor], Tensor]:
+    def train_forward(self) -> Callable[[Any], Tensor]:
         """With several processes, the model whose backward pass averages their gradients; one that is sharded does so itself."""
         return for_training(self.forward, self.model, self.world)
 
-    def loss(self, batch: Batch) -> Tensor:
+    def loss(self, batch: Batch | PackedBatch) -> Tensor:
         """The objective. A model that draws something at random asks for each picture's loss, and adds a term of value 0
         whose gradient is that of the expectation in what decided the draw."""
         logits, how = self.train_forward(batch.images), {"smoothing": self.smoothing, "weights": self.weights}
@@ -150,7 +151,7 @@ class Classify:
         losses = self.objective(logits, batch.labels, **how, reduction="none")
         return losses.mean() + surrogate_loss(losses.detach())
 
-    def evaluate(self, batches: Iterable[Batch]) -> Predictions:
+    def evaluate(self, batches: Iterable[Any]) -> Predictions:
         was_training = self.model.training
         self.model.eval()
         outputs: list[tuple[Tensor, Tensor, Tensor]] = []
@@ -167,4 +168,7 @@ class Classify:
         if self.world.size > 1:
             truth, _ = self.world.gather_rows(truth, indices)
             logits, indices = self.world.gather_rows(logits, indices)
+        else:  # packed pictures come sorted by size
+            order = indices.argsort()
+            logits, truth = logits[order], truth[order]
         return Predictions(logits=logits.numpy(), truth=truth.numpy())

@@ -20,7 +20,7 @@ from vitrail.tokens import Places, Tokens
 WIDTH, HEADS, DEPTH = 24, 2, 2
 GRIDS = [(7,), (3, 5), (2, 3, 4)]
 SCHEMES = list(POSITIONS)
-SHIFTED = ["relative_shaw", "relative_projected", "relative_table", "rotary", "alibi"]
+SHIFTED = ["relative_shaw", "relative_projected", "relative_table", "continuous_bias", "rotary", "alibi"]
 BY_CELL = [name for name in SCHEMES if name != "conditional"]  # whose place of a token does not depend on the other tokens
 WHERES = ["auto", "layers", "layers_apart"]
 

@@ -3,18 +3,20 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from vitrail import report
 from vitrail.deploy.studio.security import Guard, error
 from vitrail.deploy.studio.studio import Studio
 from vitrail.deploy.studio.studio_error import StudioError
@@ -22,6 +24,7 @@ from vitrail.deploy.studio.uploads import receive_body, receive_file
 from vitrail.errors import VitrailError
 
 WEB = Path(__file__).parent / "web"
+REPORT = Path(report.__file__).parent
 HEAVY, LIGHT = (
     8,
     4,
@@ -51,6 +54,14 @@ class TextOrder(BaseModel):
     seed: Annotated[StrictInt, Field(ge=0, le=2**31)] = 0
 
 
+class RestorationOrder(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    model: StrictStr
+    picture: StrictStr
+    degrade: StrictBool = False
+    seed: Annotated[StrictInt, Field(ge=0, le=2**31)] = 0
+
+
 def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
     """The whole application, its door included."""
     app = FastAPI(title="Vitrail studio", docs_url=None, redoc_url=None, openapi_url=None, telemetry=SILENCE)
@@ -69,6 +80,14 @@ def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
     @app.get("/text")
     async def text_page() -> Response:
         return FileResponse(web / "text.html", media_type="text/html")
+
+    @app.get("/restore")
+    async def restore_page() -> Response:
+        return FileResponse(web / "restore.html", media_type="text/html")
+
+    @app.get("/static/before_after.{kind}")
+    async def before_after(kind: Literal["css", "js"]) -> Response:  # of the reports: one slider for both
+        return FileResponse(REPORT / f"before_after.{kind}", media_type=f"text/{kind.replace('js', 'javascript')}")
 
     @app.get("/api/models")
     async def models() -> Response:
@@ -145,6 +164,24 @@ def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
     @app.get("/api/sentences/{name}/attention")
     async def text_attention(name: str, request: Request, kind: str, layer: int = -1, head: str = "mean") -> Response:
         return await run(light, lambda: studio.texts.attention(session(request), name, kind=kind, layer=layer, head=head))
+
+    @app.post("/api/restorations")
+    async def restore(request: Request) -> Response:
+        asked = read(RestorationOrder, await receive_body(request))
+        begin = partial(studio.restorations.begin, worse=asked.degrade, seed=asked.seed)
+        return await run(light, lambda: begin(session(request), asked.model, asked.picture))
+
+    @app.get("/api/restorations/{name}")
+    async def restoring(name: str, request: Request) -> Response:
+        return await run(light, lambda: studio.restorations.progress(session(request), name))
+
+    @app.post("/api/restorations/{name}/stop")
+    async def stop_restoring(name: str, request: Request) -> Response:
+        return await run(light, lambda: studio.restorations.stop(session(request), name))
+
+    @app.get("/api/restorations/{name}/{which}.png")
+    async def restored(name: str, which: str, request: Request) -> Response:
+        return await run(light, lambda: studio.restorations.file(session(request), name, which), "image/png")
 
     @app.get("/api/runs")
     async def runs() -> Response:

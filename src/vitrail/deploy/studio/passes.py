@@ -22,6 +22,7 @@ from vitrail.explain.evaluating import check_finite
 from vitrail.explain.heads import entropy
 from vitrail.explain.maps import REDUCE, reduce_heads
 from vitrail.explain.record import record
+from vitrail.explain.windows import picture_weights
 from vitrail.models.classifier import to_probabilities
 from vitrail.preprocessing import Preprocessing
 
@@ -108,7 +109,12 @@ def run_pass(
         if attention:
             with record(model) as seen:
                 logits = model(images)[0].float()
-            layers = [to_cells(weights[0], grid=grid, prefix=prefix, elements=elements) for weights in seen.layers]
+            layers = [
+                to_cells(weights[0], grid=grid, prefix=prefix, elements=elements)
+                if kept.windows is None
+                else picture_weights(weights, kept.windows, grid=grid)[0]
+                for weights, kept in zip(seen.layers, seen.kept, strict=True)
+            ]
             layers = [weights.half() if half else weights for weights in layers]
         else:
             logits = model(images)[0].float()

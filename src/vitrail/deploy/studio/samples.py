@@ -9,6 +9,7 @@ import numpy as np
 from vitrail.data.bad_files import BAD_FILES, leave_out, read_bad_files
 from vitrail.data.dataset import Split
 from vitrail.data.opening import divide_data, find_data
+from vitrail.data.unlabelled import divide_unlabelled, find_unlabelled
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.uploads import Picture, encode, encode_pixels, read_upload
 from vitrail.errors import VitrailError
@@ -50,19 +51,23 @@ class Samples:
 NONE = Samples(None, (), ())
 
 
-def find_samples(run: Path, image_size: tuple[int, int]) -> Samples:
-    """From the data that config.yaml names, divided as in training; none where it is gone, or would have to be downloaded."""
+def find_samples(run: Path, image_size: tuple[int, int] | None) -> Samples:
+    """From the data that config.yaml names, divided as in training; none where it is gone, or would have to be downloaded.
+    `image_size`: what the model of labels reads; None: pictures without labels, of any size."""
     options = read_run(run).options
     source, seed = options.get("data"), options.get("seed", 0)
     if not isinstance(source, str) or not isinstance(seed, int) or source.startswith("hf:"):
         return NONE
     try:
-        data = find_data(source, image_size=image_size)
+        data = find_unlabelled(source) if image_size is None else find_data(source, image_size=image_size)
         unread = {file.name for file in read_bad_files(run / BAD_FILES) if file.when == "before"}
-        data = divide_data(leave_out(data, unread), seed=seed)
+        data = (divide_unlabelled if image_size is None else divide_data)(leave_out(data, unread), seed=seed)
     except (VitrailError, OSError):
         return NONE
-    split = data["test"]
+    split = data["test" if "test" in data.splits else "val"]
+    if image_size is None:
+        spread = np.unique(np.linspace(0, len(split) - 1, min(MOST, len(split))).astype(int)).tolist()
+        return Samples(split, tuple(spread), tuple(Path(split.name(index)).name for index in spread))
     chosen = choose(split.labels)
     return Samples(split, tuple(chosen), tuple(name_labels(split.labels[index], data.classes) for index in chosen))
 

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "vitrail_session"
-PAGES = ("/", "/text")
+PAGES = ("/", "/text", "/restore")
 SESSION = re.compile(r"[0-9a-f]{32}")  # 128 bits
 LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 POLICY = (

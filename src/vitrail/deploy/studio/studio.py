@@ -13,6 +13,8 @@ from vitrail.deploy.studio import runs
 from vitrail.deploy.studio.flights import Flights
 from vitrail.deploy.studio.numbers import pack, plain
 from vitrail.deploy.studio.passes import GENEROUS, Look, all_rows, arrange, attention_row, prepare_pixels, run_pass
+from vitrail.deploy.studio.restore_facts import RestoreFacts
+from vitrail.deploy.studio.restore_studio import RestoreStudio
 from vitrail.deploy.studio.samples import NONE, Samples, find_samples
 from vitrail.deploy.studio.sessions import MOST_PICTURES, Store
 from vitrail.deploy.studio.studio_error import StudioError
@@ -31,7 +33,7 @@ class Studio:
 
     def __init__(self, models: Models, *, budget: int) -> None:
         self.models, self.store, self.flights = models, Store(budget), Flights()
-        self.texts = TextStudio(models, self.store)
+        self.texts, self.restorations = TextStudio(models, self.store), RestoreStudio(models, self.store)
         self._samples: dict[str, Samples] = {}
         self._looks: dict[Hashable, str] = {}  # the look of a model, picture, erased cells and order, where it was made before
         self._decoding = threading.BoundedSemaphore(2)  # a decoded picture may take 150 MB
@@ -52,7 +54,8 @@ class Studio:
             if name in self._samples:
                 return self._samples[name]
             model = self.models.find(name)
-            found = find_samples(model.run, picture_facts(model).image_size)
+            restores = isinstance(model.facts(), RestoreFacts)
+            found = find_samples(model.run, None if restores else picture_facts(model).image_size)
             if found is not NONE:  # what is not there may come: a disk is mounted, data is downloaded
                 self._samples[name] = found
             return found
@@ -234,8 +237,10 @@ def describe_look(name: str, look: Look, facts: Facts, picture: Picture) -> byte
 
 
 def picture_facts(entry: StudioModel) -> Facts:
-    """Of a model that looks at pictures; one of words has a page of its own."""
+    """Of a model that tells what is in a picture; the others have pages of their own."""
     facts = entry.facts()
+    if isinstance(facts, RestoreFacts):
+        raise StudioError("This model restores pictures: it has no labels to tell.")
     if not isinstance(facts, Facts):
         raise StudioError("This model reads text: it cannot look at a picture.")
     return facts

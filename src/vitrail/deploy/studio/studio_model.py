@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from vitrail.deploy.studio.restore_facts import RestoreFacts, read_restore_facts
 from vitrail.deploy.studio.runs import describe_score, find_run_folders
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.text_facts import TextFacts, read_text_facts
@@ -99,12 +100,12 @@ class StudioModel:
         self.folder, self.run = folder, run  # the model folder, and the run it belongs to or itself
         self.id, self.name = identify(run), run.name or str(run)
         self.lock = threading.RLock()
-        self._facts: Facts | TextFacts | None = None
+        self._facts: Facts | TextFacts | RestoreFacts | None = None
         self._model: Any = None
         self._stamp: object = None
         self._similarity: Similarity | str | None = None
 
-    def facts(self) -> Facts | TextFacts:
+    def facts(self) -> Facts | TextFacts | RestoreFacts:
         """Weights are not read; a model that is still training has the same config all along."""
         if self._facts is not None:  # without the lock: it is held through whole passes
             return self._facts
@@ -248,14 +249,14 @@ def stamp_of(path: Path) -> object:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def read_facts(folder: Path) -> Facts | TextFacts:
+def read_facts(folder: Path) -> Facts | TextFacts | RestoreFacts:
     """From config.json alone: the model is built without memory (on torch's meta device) and counted."""
     path = folder / CONFIG
     found = read_config(path)
     name = found["architecture"]
     config = from_record(ARCHITECTURES[name].config, found["config"], what=f"{path}: config")
     takes = ARCHITECTURES[name].takes
-    if takes not in ("pictures", "text"):
+    if takes not in ("pictures", "text", "restoration"):
         raise VitrailError(f"{folder}: the studio has no page for models of the kind {name}")
     if takes == "pictures" and not config.num_classes:
         raise VitrailError(f"{folder}: this model has no classifier: it was made with num_classes=0")
@@ -268,6 +269,8 @@ def read_facts(folder: Path) -> Facts | TextFacts:
         raise VitrailError(f"{path}: config: no such model can be built ({error})") from None
     if takes == "text":
         return read_text_facts(model)
+    if takes == "restoration":
+        return read_restore_facts(model)
     attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
     grid, elements, tokens = find_grid(model)
     prefix = int(getattr(config, "prefix", 0))

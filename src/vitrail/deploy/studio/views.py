@@ -96,7 +96,7 @@ def show_steps(model: Any, look: Look, *, layer: int, head: int, query: str) -> 
         "weights": steps.weights,
         "values": steps.values,
         "output": steps.output,
-        "scale": len(steps.query) ** -0.5,
+        "scale": steps.scale,
         "words": steps.words,
     }
 

@@ -25,14 +25,15 @@ def draw_dots(
         aside = np.linspace(-0.14, 0.14, heads) if heads > 1 else np.zeros(1)  # heads side by side, to be told apart
         places = (numbers[:, None] + aside).flatten()
         axes.plot(places, values.flatten(), "o", color=BLUE, alpha=0.6, markersize=4.5, markeredgewidth=0, zorder=3)
-        axes.plot(numbers, values.mean(axis=1), color=ORANGE, linewidth=1.4, marker="_", markersize=10)
-        words = [f"one of {heads} heads" if heads > 1 else "the head", "mean over the heads"]
+        axes.plot(numbers, np.nanmean(values, axis=1), color=ORANGE, linewidth=1.4, marker="_", markersize=10)
+        some = "a head" if np.isnan(values).any() else f"one of {heads} heads"  # where layers have different numbers of them
+        words = [some if heads > 1 else "the head", "mean over the heads"]
         if reference is not None:
             axes.axhline(reference, color=INK, linewidth=1, linestyle=(0, (4, 3)))
             words.append(reference_words)
         axes.set_title(title, loc="left")
         axes.set(xlabel="layer", ylabel=unit)
-        axes.set_ylim(0, 1.08 * max(float(values.max(initial=0.0)), reference or 0.0) or 1.0)
+        axes.set_ylim(0, 1.08 * max(float(np.nanmax(values, initial=0.0)), reference or 0.0) or 1.0)
         axes.set_xlim(-0.5, layers - 0.5)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True, steps=(1, 2, 5, 10)))
         axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)

@@ -5,6 +5,7 @@ l layers, h heads
 
 import math
 
+import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -31,7 +32,7 @@ def draw_divergence(divergence: Float[Tensor, "l h h"]) -> Figure:
     """A square of heads by heads for each layer, all on one scale from 0 to the largest divergence there is."""
     numbers = divergence.double().cpu().numpy()
     layers, heads = numbers.shape[:2]
-    limit = float(numbers.max(initial=0.0)) or 1.0
+    limit = float(np.nanmax(numbers, initial=0.0)) or 1.0
     side = min(1.3, max(0.8, 0.16 * heads))
     gap_across, gap_down, left, top = 0.3, 0.42, 0.3, 1.02
     columns = min(layers, int((WIDEST - left + gap_across) / (side + gap_across)))
@@ -40,8 +41,9 @@ def draw_divergence(divergence: Float[Tensor, "l h h"]) -> Figure:
         sheet = Sheet(max(left + columns * (side + gap_across), 3.9), top + rows * (side + gap_down))
         for layer in range(layers):
             row, column = divmod(layer, columns)
+            heads = int((~np.isnan(numbers[layer, 0])).sum())  # of this layer
             place = (left + column * (side + gap_across), top + row * (side + gap_down))
-            sheet.picture(*place, side, side, shade(numbers[layer], limit))
+            sheet.picture(*place, side, side, shade(numbers[layer, :heads, :heads], limit))
             sheet.write(place[0], place[1] - 0.05, f"layer {layer}", fontsize=7.5)
             for head in range(0, heads, max(1, -(-heads // 6))):
                 middle = (head + 0.5) * side / heads

@@ -92,7 +92,7 @@ def _place(name: str) -> str:
 
 
 def _short(steps: Steps) -> str:
-    return f"/ √{len(steps.query)}" + ("" if steps.bias is None else " + bias")
+    return ("s·cos" if steps.cosine else f"/ √{len(steps.query)}") + ("" if steps.bias is None else " + bias")
 
 
 def _title(sheet: Sheet, left: float, top: float, words: str, *, strong: bool = True) -> None:

@@ -6,24 +6,30 @@ from typing import Any
 from torch import nn
 
 from vitrail.errors import VitrailError
+from vitrail.nn.positions.continuous_bias import ContinuousBias
 
 # A captioner's encoder is a whole model of pictures: its parameters have the same names behind one more `encoder.`. A model that
 # writes all words at once has a Transformer in it.
 WITHIN = r"(?:encoder\.|transformer\.)?"
 FIRST = re.compile(WITHIN + r"(?:tokenizer|prefix|position|stem|stem_norm)\.")  # what stands before the first block
 TABLE = re.compile(r"(transformer\.)?(?:words\.table|colors)\.weight")  # what words or colors are read from
-BLOCK = re.compile(rf"(?:{WITHIN}encoder\.blocks|stages)\.(\d+)\.")  # of a convolutional net, its stages
-INNER = re.compile(WITHIN + r"(?:encoder|decoder)\.blocks\.")  # those of a decoder too, which all learn at the full rate
+# Of a convolutional net, its stages. A merging has the number of the block that stands behind it.
+BLOCK = re.compile(rf"(?:{WITHIN}encoder\.(?:blocks|mergings)|stages)\.(\d+)\.")
+INNER = re.compile(
+    WITHIN + r"(?:encoder|decoder)\.(?:blocks|mergings)\."
+)  # those of a decoder too, which all learn at the full rate
 Named = list[tuple[str, nn.Parameter]]
 
 
 def split_by_decay(model: nn.Module) -> tuple[Named, Named]:
     """The trainable parameters: matrices and filters; then biases, norms, scales, tokens and position tables.
 
-    [Dosovitskiy+ 2021's successors, timm]: what a linear map multiplies by is decayed, what is added is not.
+    [Dosovitskiy+ 2021's successors, timm]: what a linear map multiplies by is decayed, what is added is not, nor the small network that
+    makes a continuous position bias [Liu+ 2022's code].
     """
     added = {id(p) for m in model.modules() for n, p in m.named_parameters(recurse=False) if n.endswith(("table", "tokens"))}
     added |= {id(p) for n, p in model.named_parameters() if ".tables." in n}
+    added |= {id(p) for module in model.modules() if isinstance(module, ContinuousBias) for p in module.parameters()}
     trainable = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     decayed = [(name, p) for name, p in trainable if p.ndim >= 2 and id(p) not in added]
     chosen = {id(p) for _, p in decayed}

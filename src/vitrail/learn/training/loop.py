@@ -25,7 +25,7 @@ from vitrail.learn.training.sharded_state import load_shards, save_shards
 from vitrail.learn.training.sharding import is_sharded
 from vitrail.learn.training.state import Progress, Row, load_state, save_state
 from vitrail.learn.training.step import Stepper, Taken, autocast
-from vitrail.learn.training.task import Batches, Task
+from vitrail.learn.training.task import Batches, Task, tell_score
 from vitrail.learn.training.world import World
 
 SECONDS_BETWEEN_CHECKPOINTS = 120.0
@@ -196,7 +196,7 @@ def _end_epoch(task: Task, validation: Batches, plan: Plan, progress: Progress, 
     of = f"/{plan.epochs}" if plan.minutes is None else ""
     bar.say(
         f"epoch {progress.epoch + 1:>3}{of}  train loss {row['train_loss']:.4f}  val loss {metrics['loss']:.4f}  "
-        f"val {score} {100 * metrics[score]:.2f} %{'  *' if better else ''}"
+        f"val {score} {tell_score(task, metrics[score])}{'  *' if better else ''}"
     )
     progress.epoch, progress.batch, progress.loss_sum = progress.epoch + 1, 0, 0.0
 

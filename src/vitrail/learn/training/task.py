@@ -1,6 +1,6 @@
 """What the training loop asks of a task. Tasks satisfy it by shape; the loop knows nothing else about them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ class Evaluation(Protocol):
 
 @runtime_checkable
 class Task(Protocol):
-    """Model + objective + metrics."""
+    """Model + objective + metrics. One whose score is no share of 1 also has `tell(score) -> str`: see `tell_score`."""
 
     model: nn.Module
     name: str
@@ -40,3 +40,9 @@ class Batches(Protocol):
     def __len__(self) -> int: ...
 
     def batches(self, epoch: int = 0, start: int = 0) -> Iterable[Any]: ...
+
+
+def tell_score(task: Task, value: float) -> str:
+    """The score as people say it: in percent, unless the task tells it itself, such as "33.66 dB"."""
+    tell: Callable[[float], str] | None = getattr(task, "tell", None)
+    return f"{100 * value:.2f} %" if tell is None else tell(value)

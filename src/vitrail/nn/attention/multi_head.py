@@ -1,8 +1,10 @@
 """Multi-head attention: projections around a kernel. Self-attention, or cross-attention when a context is given.
 
 b batch, n queries, m keys, w width, u width of the context, h heads, d key width, e value width
+g pictures of one shape, t tokens of each
 """
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -18,7 +20,7 @@ class MultiHeadAttention(nn.Module):
 
     y is x itself (self-attention) or `context` (cross-attention). Keys and values may have widths of their own; by
     default both are width / heads. With `scope.cache`, x are the tokens that are new, and keys and values of the earlier ones,
-    or of the context, are not computed again.
+    or of the context, are not computed again. With `scope.spans`, x is several pictures packed into one sequence.
     """
 
     def __init__(
@@ -31,6 +33,7 @@ class MultiHeadAttention(nn.Module):
         value_width: int | None = None,
         context_width: int | None = None,
         bias: bool = True,
+        key_bias: bool = True,
     ) -> None:
         super().__init__()
         if heads < 1 or ((key_width is None or value_width is None) and width % heads):
@@ -40,13 +43,15 @@ class MultiHeadAttention(nn.Module):
         self.heads = heads
         self.kernel = kernel if kernel is not None else SoftmaxKernel()
         self.query = nn.Linear(width, heads * key_width, bias=bias)
-        self.key = nn.Linear(source, heads * key_width, bias=bias)
+        self.key = nn.Linear(source, heads * key_width, bias=bias and key_bias)
         self.value = nn.Linear(source, heads * value_width, bias=bias)
         self.output = nn.Linear(heads * value_width, width, bias=bias)
 
     def forward(
         self, x: Float[Tensor, "b n w"], scope: Scope = OPEN, context: Float[Tensor, "b m u"] | None = None
     ) -> Float[Tensor, "b n w"]:
+        if scope.spans:
+            return self.forward_packed(x, scope)
         source = x if context is None else context
         position, cache = scope.position, scope.cache
         near = scope if scope.arriving is None else scope.arriving  # queries, and the keys that are made now
@@ -66,6 +71,36 @@ class MultiHeadAttention(nn.Module):
         if (recorder := current_recorder()) is not None:
             recorder.keep(self, q, k, v, out, scope)
         return self.output(merge_heads(out))
+
+    def forward_packed(self, x: Float[Tensor, "1 n w"], scope: Scope) -> Float[Tensor, "1 n w"]:
+        """Self-attention of a packed sequence: projections of all tokens at once, then each span's pictures by themselves."""
+        if current_recorder() is not None:
+            raise VitrailError("the attention of packed pictures cannot be recorded: give the model one picture at a time")
+        spans = scope.spans
+        asking, asked = packed_sources(x, scope)
+        projected = self.query(asking), self.key(asked), self.value(x)  # 1 n w
+        outputs: list[Float[Tensor, "_ w"]] = []
+        for span in spans:
+            q, k, v = (split_heads(span.of(y), self.heads) for y in projected)  # g h t d
+            here, position = span.scope, span.scope.position
+            if position is not None:
+                q, k = position.rotate(q, k, here)
+                here = position.project(self.key, here)
+            refuse_unsupported(self.kernel, here, cross=False)
+            outputs.append(merge_heads(self.kernel(q, k, v, here)).flatten(0, 1))
+        return self.output(torch.cat(outputs)[None])
+
+
+def packed_sources(x: Float[Tensor, "1 n w"], scope: Scope) -> tuple[Float[Tensor, "1 n w"], Float[Tensor, "1 n w"]]:
+    """What queries and keys of a packed sequence are made from: most schemes leave that to the tokens alone."""
+    parts = [(span.of(x), span.scope) for span in scope.spans]
+    found = [
+        (part, part) if here.position is None else here.position.sources(part, part, here) for part, here in parts
+    ]  # g t w each
+    if all(asking is part and asked is part for (asking, asked), (part, _) in zip(found, parts, strict=True)):
+        return x, x
+    asking, asked = (torch.cat([pair[side].flatten(0, 1) for pair in found])[None] for side in (0, 1))
+    return asking, asked
 
 
 def split_heads(x: Float[Tensor, "b n w"], heads: int) -> Float[Tensor, "b h n d"]:

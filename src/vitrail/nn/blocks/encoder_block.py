@@ -3,6 +3,7 @@
 b batch, n tokens, d width
 """
 
+from functools import partial
 from typing import Literal
 
 from jaxtyping import Float
@@ -16,7 +17,8 @@ NormOrder = Literal["pre", "post"]
 
 
 class EncoderBlock(nn.Module):
-    """Pre-norm  x + f(norm(x))  [Dosovitskiy+ 2021, eq. 2-3]  or post-norm  norm(x + f(x))  [Vaswani+ 2017, section 3.1].
+    """Pre-norm  x + f(norm(x))  [Dosovitskiy+ 2021, eq. 2-3], post-norm  norm(x + f(x))  [Vaswani+ 2017, section 3.1]  or
+    res-post-norm  x + norm(f(x))  [Liu+ 2022, Swin-V2, section 3.2].
 
     Handed its parts; owns only what joins them.
     """
@@ -27,7 +29,7 @@ class EncoderBlock(nn.Module):
         *,
         attention: nn.Module,
         mlp: nn.Module,
-        norm: NormOrder = "pre",
+        norm: NormOrder | Literal["res-post"] = "pre",
         norm_kind: NormKind = "layer",
         drop_path: float = 0.0,
         layer_scale: float | None = None,
@@ -35,7 +37,7 @@ class EncoderBlock(nn.Module):
         eps: float = 1e-6,
     ) -> None:
         super().__init__()
-        self.order: NormOrder = norm
+        self.order = norm
         self.dropout = dropout
         self.attention_norm, self.attention = build_norm(norm_kind, width, eps=eps), attention
         self.mlp_norm, self.mlp = build_norm(norm_kind, width, eps=eps), mlp
@@ -43,9 +45,12 @@ class EncoderBlock(nn.Module):
         self.mlp_branch = residual_branch(width, drop_path=drop_path, layer_scale=layer_scale)
 
     def forward(self, x: Float[Tensor, "b n d"], scope: Scope = OPEN) -> Float[Tensor, "b n d"]:
-        dropout = self.dropout if self.training else 0.0
+        add = partial(through, dropout=self.dropout if self.training else 0.0, segments=scope.segments if scope.spans else None)
         if self.order == "pre":
-            x = x + through(self.attention_branch, self.attention(self.attention_norm(x), scope), dropout=dropout)
-            return x + through(self.mlp_branch, self.mlp(self.mlp_norm(x)), dropout=dropout)
-        x = self.attention_norm(x + through(self.attention_branch, self.attention(x, scope), dropout=dropout))
-        return self.mlp_norm(x + through(self.mlp_branch, self.mlp(x), dropout=dropout))
+            x = x + add(self.attention_branch, self.attention(self.attention_norm(x), scope))
+            return x + add(self.mlp_branch, self.mlp(self.mlp_norm(x)))
+        if self.order == "res-post":
+            x = x + add(self.attention_branch, self.attention_norm(self.attention(x, scope)))
+            return x + add(self.mlp_branch, self.mlp_norm(self.mlp(x)))
+        x = self.attention_norm(x + add(self.attention_branch, self.attention(x, scope)))
+        return self.mlp_norm(x + add(self.mlp_branch, self.mlp(x)))

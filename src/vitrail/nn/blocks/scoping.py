@@ -13,7 +13,7 @@ from vitrail.errors import VitrailError
 from vitrail.nn.attention.cache import Cache
 from vitrail.nn.functional.attention import segment_mask
 from vitrail.nn.positions.position import Position
-from vitrail.scope import AttentionCache, Scope
+from vitrail.scope import AttentionCache, Scope, Span
 from vitrail.tokens import Places, Tokens
 
 
@@ -44,6 +44,27 @@ def own_scope(
         position=position if position is not None and position.attends else None,
         prepared=prepare(position, places, places, tokens.x.device),
     )
+
+
+def packed_scope(groups: Sequence[Tokens], position: Position | None, *, causal: bool) -> Scope:
+    """Of a packed sequence: groups of pictures, those of one shape together, one behind the other. Each has its own scope.
+
+    Where no position acts inside the blocks, neighbors of as many tokens share one, whatever their shapes: it asks for no places.
+    """
+    inside = position is not None and (position.attends or position.enters)
+    spans, start = list[Span](), 0
+    for tokens in groups:
+        pictures, count = tokens.x.shape[:2]
+        if not inside and spans and spans[-1].tokens == count:
+            spans[-1] = spans[-1]._replace(pictures=spans[-1].pictures + pictures)
+        else:
+            scope = own_scope(tokens, position, causal=causal) if inside else Scope(causal=causal)
+            spans.append(Span(start, pictures, count, scope))
+        start += pictures * count
+    lengths = [span.tokens for span in spans for _ in range(span.pictures)]
+    device = groups[0].x.device
+    segments = torch.arange(len(lengths), device=device).repeat_interleave(torch.tensor(lengths, device=device))
+    return Scope(segments=segments[None], spans=tuple(spans))
 
 
 def cached_scope(tokens: Tokens, position: Position | None, cache: Cache, *, causal: bool) -> Scope:

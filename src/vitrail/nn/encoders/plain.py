@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from vitrail.nn.attention.cache import Cache
-from vitrail.nn.blocks.scoping import own_scope, scope_at
+from vitrail.nn.blocks.scoping import own_scope, packed_scope, scope_at
+from vitrail.nn.positions.packed import PackedPosition
 from vitrail.nn.positions.position import Position
 from vitrail.scope import Scope
 from vitrail.tokens import Tokens
@@ -46,9 +47,13 @@ class PlainEncoder(nn.Module):
         segments: Int[Tensor, "b n"] | None = None,
         keep: Collection[int] = (),
         cache: Cache | None = None,
+        scope: Scope | None = None,
     ) -> tuple[Tokens, list[Tokens]]:
-        """The last tokens, and those behind each block whose number is in `keep`, normed as the last are."""
-        scope = self.scope(tokens, position, segments, cache)
+        """The last tokens, and those behind each block whose number is in `keep`, normed as the last are.
+
+        `scope`, if it is made already, says all of who may look at whom.
+        """
+        scope = self.scope(tokens, position, segments, cache) if scope is None else scope
         x, kept = tokens.x, []
         again = self.checkpointing and self.training and torch.is_grad_enabled()
         for number, block in enumerate(self.blocks):
@@ -61,6 +66,19 @@ class PlainEncoder(nn.Module):
         if cache is not None:
             cache.length += tokens.x.shape[1]
         return tokens._replace(x=self.norm(x)), kept
+
+    def packed(self, groups: Sequence[Tokens], *, position: Position | None = None) -> list[Tokens]:
+        """Pictures of different shapes as one sequence, in which each sees itself alone  [Dehghani+ 2023, NaViT, section 2].
+
+        `groups` are batches of pictures of one shape each. What acts on single tokens runs over all of them at once and without
+        padding; attention computes sum_i n_i^2 pairs for pictures of n_i tokens.
+        """
+        scope = packed_scope(groups, position, causal=self.causal)
+        together = torch.cat([tokens.x.flatten(0, 1) for tokens in groups])[None]  # 1 n d
+        around = None if position is None else PackedPosition(position)
+        out = self.walk(Tokens(together, grid=(together.shape[1],)), position=around, scope=scope)[0].x[0]  # n d
+        parts = out.split_with_sizes([tokens.x.shape[0] * tokens.x.shape[1] for tokens in groups])
+        return [tokens._replace(x=part.view_as(tokens.x)) for tokens, part in zip(groups, parts, strict=True)]
 
     def scope(self, tokens: Tokens, position: Position | None, segments: Tensor | None, cache: Cache | None = None) -> Scope:
         return own_scope(tokens, position, causal=self.causal, segments=segments, cache=cache)

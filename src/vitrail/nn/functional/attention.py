@@ -33,7 +33,7 @@ def attend(
     if causal and not fused_causal:
         mask = _join(mask, causal_mask(q.shape[-2], k.shape[-2], device=q.device))
     if bias is not None and mask is not None:
-        bias = bias.masked_fill(~mask, -torch.inf)
+        bias = torch.where(mask, bias, -torch.inf)  # both may stand for all: one pass makes what the kernel reads
     return F.scaled_dot_product_attention(
         q, k, v, attn_mask=mask if bias is None else bias, is_causal=fused_causal, scale=scale, dropout_p=dropout
     )

@@ -2,6 +2,7 @@
 
 import { find, make } from "./dom.js";
 import { newSide, run } from "./looks.js";
+import { fillChooser, visit } from "./pages.js";
 import { loadSamples } from "./pictures.js";
 import { makeStage } from "./stage.js";
 import { change, side, state, watch } from "./state.js";
@@ -9,12 +10,12 @@ import { count } from "./words.js";
 
 const stages = [];
 
-/** `texts` are models of words: choosing one opens their page. */
-export function makeChoosers(texts) {
+/** `all`: of other pages too; choosing one of those opens its page. */
+export function makeChoosers(all) {
   const [first, second, button] = [find("#model"), find("#other"), find("#compare")];
-  for (const select of [first, second]) select.append(...state.models.map(({ id, name }) => make("option", { value: id, text: name })));
-  if (texts.length) first.append(make("optgroup", { label: "Text" }, texts.map(({ id, name }) => make("option", { value: id, text: name }))));
-  first.addEventListener("change", () => (modelOf(first.value) ? useModel(first.value) : (location.href = `/text#${first.value}`)));
+  fillChooser(first, all, "/");
+  fillChooser(second, state.models, "/");
+  first.addEventListener("change", () => (modelOf(first.value) ? useModel(first.value) : visit(all.find(({ id }) => id === first.value))));
   second.addEventListener("change", () => compare(second.value));
   button.addEventListener("click", toggleCompare);
   button.disabled = state.models.length < 2;

@@ -2,6 +2,7 @@
 
 import { find, make } from "./dom.js";
 import { pick, samples, upload } from "./api.js";
+import { fileButton, listenForFiles } from "./files.js";
 import { lastWish, newWish, show } from "./looks.js";
 import { announce, complain } from "./said.js";
 import { change, state, watch } from "./state.js";
@@ -10,19 +11,9 @@ let strip;
 
 export function makePictures() {
   strip = make("div", { class: "samples", role: "group", "aria-label": "Samples of the test split" });
-  const input = make("input", { type: "file", accept: "image/*", id: "file", class: "unseen", tabindex: "-1", "aria-label": "Choose a picture" });
-  input.addEventListener("change", () => {
-    if (input.files.length) take(input.files[0]);
-    input.value = "";
-  });
-  const own = make("button", { type: "button", id: "choose", class: "drop", onclick: () => input.click() }, make("strong", { text: "Your own picture" }), make("span", { class: "soft", text: "choose, drop or paste" }));
-  own.title = "It stays on this machine";
+  const [own, input] = fileButton(take);
   find("#pictures").append(own, strip, input);
-  listenForDrops();
-  addEventListener("paste", (event) => {
-    const file = [...(event.clipboardData?.files ?? [])][0];
-    if (file) take(file);
-  });
+  listenForFiles(take);
   watch(["samples", "picture"], refresh);
 }
 
@@ -70,27 +61,4 @@ export async function take(file) {
   } catch (error) {
     complain(error);
   }
-}
-
-function listenForDrops() {
-  const veil = find("#falling");
-  let depth = 0;
-  const carries = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
-  addEventListener("dragenter", (event) => {
-    if (!carries(event)) return;
-    depth += 1;
-    veil.hidden = false;
-  });
-  addEventListener("dragleave", () => {
-    depth = Math.max(0, depth - 1);
-    veil.hidden = depth === 0;
-  });
-  addEventListener("dragover", (event) => event.preventDefault());
-  addEventListener("drop", (event) => {
-    event.preventDefault();
-    depth = 0;
-    veil.hidden = true;
-    const file = event.dataTransfer?.files?.[0];
-    if (file) take(file);
-  });
 }

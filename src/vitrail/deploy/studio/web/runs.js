@@ -85,8 +85,8 @@ function paint() {
   own.charts.replaceChildren(...charts(history, run));
 }
 
-/** What is told of a run, the first that it has; BLEU is a number from 0 to 100 without a unit. */
-const METRICS = [["val_map", "mAP", percent], ["val_bleu", "BLEU", (value) => number(100 * value)], ["val_likelihood", "likelihood", percent], ["val_accuracy", "accuracy", percent]];
+/** What is told of a run, the first that it has; BLEU is a number from 0 to 100 without a unit, PSNR in decibels and no share of 1. */
+const METRICS = [["val_map", "mAP", percent], ["val_bleu", "BLEU", (value) => number(100 * value)], ["val_psnr", "PSNR", (value) => `${number(value, 4)} dB`], ["val_likelihood", "likelihood", percent], ["val_accuracy", "accuracy", percent]];
 const metric = (history) => METRICS.find(([key]) => history.some((row) => Number.isFinite(row[key]))) ?? METRICS.at(-1);
 
 function runRow(run) {
@@ -113,11 +113,12 @@ function charts(history, run) {
   if (!history.length) return [make("p", { class: "soft", text: "No epoch has been finished yet." })];
   const last = Math.max(run.of || 0, history.at(-1).epoch, 2);
   const line = (name, key, color) => ({ name, color, points: history.map((row) => [row.epoch, row[key] ?? NaN]) });
-  const [key, name] = metric(history);
+  const [key, name, spell] = metric(history);
+  const share = key !== "val_psnr";
   const unit = key === "val_bleu" ? "" : " %";
   const specs = [
     ["Loss", [line("training", "train_loss", LINES[1]), line("validation", "val_loss", LINES[0])], (value) => number(value), true],
-    [`Validation ${name}`, [line("", key, LINES[0])], (value) => `${number(100 * value)}${unit}`, false],
+    [`Validation ${name}`, [line("", key, LINES[0])], share ? (value) => `${number(100 * value)}${unit}` : spell, false],
     ["Learning rate", [line("", "lr", LINES[5])], (value) => number(value), true],
   ];
   const columns = getComputedStyle(own.charts).gridTemplateColumns.split(" ").length;
@@ -130,7 +131,7 @@ function charts(history, run) {
     const chart = lineChart({
       width, height: 240, series, right: series[0].name ? 78 : 18, label: `${title} by epoch`,
       x: { low: 1, high: last, label: "epoch" },
-      y: { low: fromZero ? low : low - room, high: fromZero ? high + room : Math.min(1, high + room), format },
+      y: { low: fromZero ? low : low - room, high: fromZero || !share ? high + room : Math.min(1, high + room), format },
     });
     return [make("figure", { class: "drawing" }, make("figcaption", { text: title }), chart)];
   });

@@ -5,6 +5,7 @@ import { makeTools } from "./brush.js";
 import { makeChoosers, useModel } from "./compare.js";
 import { find, make } from "./dom.js";
 import { makeKeys } from "./keys.js";
+import { pageOf, sentElsewhere } from "./pages.js";
 import { makePictures } from "./pictures.js";
 import { makePredictions } from "./predictions.js";
 import { makeRuns } from "./runs.js";
@@ -20,17 +21,16 @@ async function wake() {
   makeKeys();
   const found = await models();
   if (!found.length) throw new Error("There is no model to look into yet. Train one with: vitrail train --data digits");
-  const [pictures, texts] = [found.filter(({ task }) => task === "classify"), found.filter(({ task }) => task !== "classify")];
-  const wished = location.hash.slice(1);
-  if (!pictures.length || (!wished && found[0] === texts[0])) return location.replace("/text"); // a model of words has a page of its own
+  if (sentElsewhere(found, "/")) return; // models of words and those that restore have pages of their own
+  const pictures = found.filter((model) => pageOf(model) === "/");
   change({ models: pictures });
-  makeChoosers(texts);
+  makeChoosers(found);
   makeTools();
   makePictures();
   makePredictions();
   makeViews();
   makeTour();
-  await useModel((pictures.find(({ id }) => id === wished) ?? pictures[0]).id);
+  await useModel((pictures.find(({ id }) => id === location.hash.slice(1)) ?? pictures[0]).id);
   if (!find(".sample") && !state.picture) {
     const hint = make("p", { class: "soft empty", text: "Choose, drop or paste a picture to begin." });
     find("#stages").prepend(hint);

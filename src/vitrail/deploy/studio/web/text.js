@@ -4,6 +4,7 @@ import { get, models, post } from "./api.js";
 import { find, make } from "./dom.js";
 import { makeLines } from "./lines.js";
 import { makeLooking } from "./looking.js";
+import { fillChooser, pageOf, sentElsewhere, visit } from "./pages.js";
 import { makeRuns } from "./runs.js";
 import { complain, toast } from "./said.js";
 import { makeTheme } from "./theme.js";
@@ -21,26 +22,24 @@ async function wake() {
   makeTheme();
   makeRuns();
   own.models = await models();
-  const texts = own.models.filter(({ task }) => task !== "classify");
+  if (sentElsewhere(own.models, "/text")) return;
+  const texts = own.models.filter((model) => pageOf(model) === "/text");
   if (!texts.length) throw new Error("There is no model of words to look into yet. Train one with: vitrail train --task translate --data reverse");
   own.looking = makeLooking(find("#looking"), { react: light });
   own.lines = makeLines(find("#sentences"), { react: light });
-  makeChooser(texts);
+  makeChooser();
   makeForm();
   useModel(texts.find(({ id }) => id === location.hash.slice(1)) ?? texts[0]);
   document.body.dataset.ready = "yes";
 }
 
-function makeChooser(texts) {
+function makeChooser() {
   const select = find("#model");
-  const option = ({ id, name }) => make("option", { value: id, text: name });
-  const pictures = own.models.filter(({ task }) => task === "classify");
-  select.append(...texts.map(option));
-  if (pictures.length) select.append(make("optgroup", { label: "Pictures" }, pictures.map(option)));
+  fillChooser(select, own.models, "/text");
   select.addEventListener("change", () => {
     const model = own.models.find(({ id }) => id === select.value);
-    if (model.task === "classify") location.href = `/#${model.id}`;
-    else useModel(model);
+    if (pageOf(model) === "/text") useModel(model);
+    else visit(model);
   });
 }
 

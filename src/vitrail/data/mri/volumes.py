@@ -1,0 +1,68 @@
+"""Volumes of NIfTI files, and their slices as pictures of a given size.
+
+x to the patient's right, y to the front, z up; h rows, w columns
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float32
+
+from vitrail.errors import VitrailError
+from vitrail.extras import need
+
+ENDINGS = (".nii", ".nii.gz")
+
+
+@dataclass(frozen=True)
+class Volume:
+    """Magnitudes, and the length of a voxel's edges in one unit."""
+
+    values: Float32[np.ndarray, "x y z"]
+    spacing: tuple[float, float, float]
+
+
+def read_volume(path: Path) -> Volume:
+    """A NIfTI file's one volume, turned so that its axes point right, front and up; below zero and not finite is nothing."""
+    nibabel = need("nibabel", "medical")
+    if not path.is_file():
+        raise VitrailError(f"{path}: no such file")
+    if not path.name.endswith(ENDINGS):
+        raise VitrailError(f"{path}: a volume is a file of {' or '.join(ENDINGS)}")
+    try:
+        image = nibabel.as_closest_canonical(nibabel.load(path))
+        spacing = tuple(float(length) for length in image.header.get_zooms()[:3])
+        values = np.asarray(image.dataobj, dtype=np.float32)
+    except Exception as error:  # nibabel, gzip and zlib raise whatever they like on broken files
+        reason = str(error).strip() or type(error).__name__
+        raise VitrailError(f"{path}: not a readable NIfTI file ({reason})") from None
+    if values.ndim == 4 and values.shape[3] == 1:
+        values = values[..., 0]
+    if values.ndim != 3 or 0 in values.shape:
+        raise VitrailError(f"{path}: expected one volume of three axes, got shape {values.shape}")
+    if not all(0 < length < float("inf") for length in spacing):
+        raise VitrailError(f"{path}: a voxel's edges must be longer than 0, got {spacing}")
+    return Volume(np.nan_to_num(values, posinf=0.0, neginf=0.0).clip(min=0), (spacing[0], spacing[1], spacing[2]))
+
+
+def cut_plane(volume: Volume, axis: int, position: int, size: tuple[int, int]) -> Float32[np.ndarray, "h w"]:
+    """One slice as radiologists look at it: front or top of the head up, and the patient's right (or front) on the left."""
+    across = [other for other in range(3) if other != axis]
+    plane = np.moveaxis(volume.values, axis, 0)[position, ::-1, ::-1].T  # rows along the later axis, from its far end
+    return fit_plane(plane, (volume.spacing[across[1]], volume.spacing[across[0]]), size)
+
+
+def fit_plane(
+    plane: Float32[np.ndarray, "rows columns"], spacing: tuple[float, float], size: tuple[int, int]
+) -> Float32[np.ndarray, "h w"]:
+    """The whole plane as large as it fits into `size` with square pixels, and nothing around it."""
+    lengths = plane.shape[0] * spacing[0], plane.shape[1] * spacing[1]
+    scale = min(size[0] / lengths[0], size[1] / lengths[1])
+    inner = max(round(lengths[0] * scale), 1), max(round(lengths[1] * scale), 1)
+    picture = torch.from_numpy(np.ascontiguousarray(plane))[None, None]
+    picture = F.interpolate(picture, size=inner, mode="bicubic", antialias=True, align_corners=False).clamp(min=0)[0, 0]
+    top, left = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
+    return F.pad(picture, (left, size[1] - inner[1] - left, top, size[0] - inner[0] - top)).numpy()

@@ -1,0 +1,49 @@
+"""Restoring files: `vitrail restore`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from vitrail.deploy.image_to_image import ImageToImage, open_layers
+from vitrail.errors import VitrailError
+from vitrail.jobs.machine import choose_device
+from vitrail.jobs.options import RestoreOptions
+from vitrail.jobs.predict import expand
+from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.models.folder import load
+
+
+def restore_files(
+    run: str, words: list[str], options: RestoreOptions, *, quiet: bool = False
+) -> Iterator[tuple[Path, Path | VitrailError]]:
+    """Each picture with where it was written, or with what is wrong with it while the rest goes on."""
+    if options.tile != "auto" and options.tile < 1:
+        raise VitrailError(f"--tile must be at least 1, got {options.tile}")
+    if options.overlap is not None and options.overlap < 0:
+        raise VitrailError(f"--overlap must be at least 0, got {options.overlap}")
+    paths, bar = expand(words), ProgressBar(quiet=quiet)
+    restore = ImageToImage(load(run).to(choose_device(options.device)))
+    folder = None if options.out is None else Path(options.out).expanduser()
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    tile = None if options.tile == "auto" else options.tile
+    for path in paths:
+        try:
+            layers = open_layers(path)
+        except VitrailError as error:
+            yield path, error
+            continue
+        with bar.counting(path.name) as progress:
+            restored = restore.restore(layers, tile=tile, overlap=options.overlap, on_tile=progress)
+        target = free_name(path, folder)
+        restored.save(target, "PNG")
+        yield path, target
+
+
+def free_name(path: Path, folder: Path | None) -> Path:
+    """NAME_restored.png in the folder, or beside the picture; with a number behind where there is one already."""
+    number, parent = 1, path.parent if folder is None else folder
+    while True:
+        found = parent / f"{path.stem}_restored{'' if number == 1 else f'_{number}'}.png"
+        if not found.exists():
+            return found
+        number += 1

@@ -1,0 +1,120 @@
+"""Pictures from accelerated MRI scans: a network that repairs what the lines left out did to the zero-filled picture.
+
+b batch, c coils, h w picture
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
+
+import torch
+from jaxtyping import Bool, Complex, Float
+from torch import Tensor, nn
+
+from vitrail.errors import VitrailError, check_choice
+from vitrail.models import swinir, unet, vit_restorer
+from vitrail.nn.functional.fourier import keep_measured, sense_adjoint
+from vitrail.records import from_record, to_record
+
+Consistency = Literal["none", "hard"]
+
+
+class Network(NamedTuple):
+    """A kind of restorer, which takes and gives pictures of one size."""
+
+    config: type[Any]
+    build: Callable[[Any], nn.Module]
+
+
+NETWORKS: Mapping[str, Network] = MappingProxyType(
+    {
+        "vit_restorer": Network(vit_restorer.ViTRestorerConfig, vit_restorer.build_vit_restorer),
+        "swinir": Network(swinir.SwinIRConfig, swinir.build_swinir),
+        "unet": Network(unet.UNetConfig, unet.build_unet),
+    }
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReconstructorConfig:
+    """A kind of restorer, its own config as a record, and what is done about the measured lines afterwards."""
+
+    network: str  # of NETWORKS
+    settings: dict = field(default_factory=dict)  # type: ignore[type-arg]  # what JSON gives; two channels, real and imaginary part
+    consistency: Consistency = "none"
+
+    def __post_init__(self) -> None:
+        check_choice("network of a reconstructor", self.network, NETWORKS)
+        restorer = from_record(NETWORKS[self.network].config, self.settings, what="settings")
+        if (restorer.in_channels, restorer.out_channels, restorer.scale) != (2, 2, 1):
+            raise VitrailError(
+                "settings: the network of a reconstructor takes and gives 2 channels of one size, got "
+                f"in_channels {restorer.in_channels}, out_channels {restorer.out_channels}, scale {restorer.scale}"
+            )
+        object.__setattr__(self, "settings", to_record(restorer))  # all of it, whatever the defaults will be some day
+
+
+class Reconstructor(nn.Module):
+    """x = s g(A^H y / s), with g a restorer of two channels and s the mean magnitude of A^H y: what a scanner's units are does not
+    matter, and what g has to take away is not small beside the steps of its last layer.
+
+    With g a vision transformer the model of [Lin and Heckel 2022], with SwinIR's body SwinMR [Huang+ 2022], with a U-Net the
+    baseline of fastMRI [Zbontar+ 2018]; they learn from the SENSE-combined picture, not from one coil's.
+    With the consistency "hard" the measured lines of every coil stay as they were measured (`fill`), the others are the picture's, and
+    the coils are combined again: x + A^H (y - A x).
+    """
+
+    architecture = "reconstructor"
+    labels = None
+    multi_label = False
+    preprocessing = None
+    tokenizer = None
+
+    def __init__(self, network: nn.Module, *, config: ReconstructorConfig) -> None:
+        super().__init__()
+        self.network, self.config = network, config
+
+    def forward(
+        self, kspace: Complex[Tensor, "b c h w"], mask: Bool[Tensor, "b #h w"], maps: Complex[Tensor, "b c h w"]
+    ) -> Complex[Tensor, "b h w"]:
+        """`kspace` is zero where nothing was measured, its zero frequency at h // 2, w // 2."""
+        image = self.repair(sense_adjoint(kspace, maps, mask))
+        return image if self.config.consistency == "none" else keep_measured(image, kspace, mask, maps).image
+
+    def fill(
+        self, kspace: Complex[Tensor, "b c h w"], mask: Bool[Tensor, "b #h w"], maps: Complex[Tensor, "b c h w"]
+    ) -> Complex[Tensor, "b c h w"]:
+        """Every coil's whole k-space: the measured lines bit for bit, the picture's elsewhere."""
+        return keep_measured(self.repair(sense_adjoint(kspace, maps, mask)), kspace, mask, maps).kspace
+
+    def repair(self, image: Complex[Tensor, "b h w"]) -> Complex[Tensor, "b h w"]:
+        """s g(x / s)."""
+        scale = scale_of(image)[:, None, None]
+        parts = torch.view_as_real(image / scale).movedim(-1, 1)  # b 2 h w
+        return scale * torch.view_as_complex(self.network(parts).float().movedim(1, -1).contiguous())
+
+
+def scale_of(image: Complex[Tensor, "b h w"]) -> Float[Tensor, "b"]:
+    """The mean magnitude of each picture, by which everything is divided; a black one by 1. A number, not learned from."""
+    mean = image.detach().abs().mean((-2, -1))
+    return torch.where(mean > 0, mean, 1.0)
+
+
+def build_reconstructor(config: ReconstructorConfig) -> Reconstructor:
+    kind = NETWORKS[config.network]
+    return Reconstructor(kind.build(from_record(kind.config, config.settings, what="settings")), config=config)
+
+
+def preset(network: str, **settings: Any) -> ReconstructorConfig:
+    return ReconstructorConfig(network=network, settings={"in_channels": 2, "out_channels": 2, **settings})
+
+
+PRESETS = MappingProxyType(
+    {
+        # Nearly equal numbers of parameters, not of operations: the U-Net and SwinMR work at every pixel, the ViT on patches.
+        "mri_vit_small": preset("vit_restorer", width=96, depth=4, heads=4, patch=8, last_norm=False),
+        "mri_swin_small": preset("swinir", width=60, depths=(6, 6), heads=6),  # SwinMR [Huang+ 2022], of which it has a third
+        "mri_unet_small": preset("unet", width=16, levels=3),
+    }
+)

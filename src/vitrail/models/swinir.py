@@ -1,0 +1,181 @@
+"""SwinIR: restoration with windows of attention, at the picture's own resolution from end to end.
+
+b batch, ch channels, out channels that come out, h w picture, h2 w2 the picture that comes out, d width
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitrail.errors import VitrailError
+from vitrail.models.classifier import check_depths
+from vitrail.models.restorer import Restorer, check_restorer_config
+from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.nn.attention.windowed import WindowedAttention
+from vitrail.nn.blocks.encoder_block import EncoderBlock
+from vitrail.nn.blocks.feed_forward import FeedForward
+from vitrail.nn.convolution.upsampling import Upsampler, build_upsampling, convolution
+from vitrail.nn.encoders.plain import PlainEncoder
+from vitrail.nn.encoders.residual_group import Convolutions, ResidualGroup, closing_convolution
+from vitrail.nn.functional.maps import to_maps, to_tokens
+from vitrail.nn.functional.mirroring import mirror_to_multiple
+from vitrail.nn.initialization import initialize
+from vitrail.nn.positions.relative_table import RelativeTable
+from vitrail.tokens import Tokens
+
+MEAN = (0.4488, 0.4371, 0.4040)  # of DIV2K's pictures, taken away from color and given back
+EPS = 1e-5  # of the norms, torch's own
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SwinIRConfig:
+    """Everything that tells one SwinIR from another."""
+
+    width: int
+    depths: tuple[int, ...]  # blocks of each residual group
+    heads: int
+    window: int = 8
+    mlp_ratio: float = 2.0
+    scale: int = 1
+    in_channels: int = 3
+    out_channels: int = 3
+    upsampler: Upsampler = "none"  # none: the size is kept, and what is learned is added to the input
+    features: int = 64  # channels while the picture is enlarged, by pixelshuffle and nearest_conv
+    last_convolutions: Convolutions = 1  # behind each group and behind the last
+    over_bicubic: bool = False  # add what is learned to the bicubic enlargement, instead of learning the whole picture
+    drop_path: float = 0.0  # of the last block; rises linearly from 0
+    degradation: str | None = None  # what it learned to undo
+
+
+class SwinIR(Restorer):
+    """F_0 = conv(x);  F = F_0 + conv(norm(groups(norm(F_0))));  y = upsampling(F)  [Liang+ 2021, eq. 1-6]. Handed its parts.
+
+    The published JPEG models count pixels up to 255: that is the first weights times 255, the last over 255, and no option here.
+    """
+
+    architecture = "swinir"
+    tokenizer = None
+    first_layer = "first"
+
+    def __init__(
+        self,
+        *,
+        first: nn.Module,
+        first_norm: nn.Module,
+        groups: Sequence[ResidualGroup],
+        norm: nn.Module,
+        after: nn.Module,
+        upsampling: nn.Module,
+        config: SwinIRConfig,
+    ) -> None:
+        super().__init__(config)
+        self.first, self.first_norm = first, first_norm
+        self.groups = nn.ModuleList(groups)
+        self.norm, self.after, self.upsampling = norm, after, upsampling
+        convolutions = [name for name, module in upsampling.named_modules() if isinstance(module, nn.Conv2d)]
+        self.last_layer = f"upsampling.{convolutions[-1]}"
+        self.tile_step = config.window
+        # A block sees across its window; a convolution one pixel, but the closing three together two; bicubic enlarging two.
+        closing = 1 if config.last_convolutions == 1 else 2
+        through = sum(config.depths) * (config.window - 1) + (len(groups) + 1) * closing
+        self.reach = max(2, 1 + through + len(convolutions))
+
+    @property
+    def residual(self) -> bool:
+        """Whether what the layers give is added to the (enlarged) input."""
+        return bool(self.config.over_bicubic or self.config.upsampler == "none")
+
+    def forward(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b out h2 w2"]:
+        self.check_images(images)
+        mean = images.new_tensor(MEAN if images.shape[1] == 3 else (0.0,))[:, None, None]
+        shallow = self.first(mirror_to_multiple(images - mean, self.config.window))
+        tokens = Tokens(self.first_norm(to_tokens(shallow)), grid=(shallow.shape[2], shallow.shape[3]))
+        for group in self.groups:
+            tokens = group(tokens)
+        deep = self.after(to_maps(self.norm(tokens.x), (shallow.shape[2], shallow.shape[3])))
+        height, width = (self.scale * side for side in images.shape[2:])
+        out = self.upsampling(shallow + deep)[..., :height, :width]
+        return out + (self.enlarge(images) if self.residual else mean)
+
+
+def build_swinir(config: SwinIRConfig) -> SwinIR:
+    """The parts that a config names, put together."""
+    check(config)
+    rates = iter(torch.linspace(0, config.drop_path, sum(config.depths), device="cpu").tolist())
+    upsampling = build_upsampling(
+        config.upsampler, config.width, out_channels=config.out_channels, scale=config.scale, features=config.features
+    )
+    model = SwinIR(
+        first=convolution(config.in_channels, config.width),
+        first_norm=nn.LayerNorm(config.width, eps=EPS),
+        groups=[
+            ResidualGroup(
+                PlainEncoder([build_block(config, shifted=bool(number % 2), drop_path=next(rates)) for number in range(depth)]),
+                convolution=closing_convolution(config.width, config.last_convolutions),
+            )
+            for depth in config.depths
+        ],
+        norm=nn.LayerNorm(config.width, eps=EPS),
+        after=closing_convolution(config.width, config.last_convolutions),
+        upsampling=upsampling,
+        config=config,
+    ).apply(initialize)
+    if model.residual:  # begins as the (enlarged) input
+        for parameter in model.get_submodule(model.last_layer).parameters():
+            nn.init.zeros_(parameter)
+    return model
+
+
+def build_block(config: SwinIRConfig, *, shifted: bool, drop_path: float) -> EncoderBlock:
+    """A block of Swin: every second one looks at windows that are shifted by half of one."""
+    window, shift = (config.window, config.window), (config.window // 2,) * 2 if shifted else (0, 0)
+    return EncoderBlock(
+        config.width,
+        attention=WindowedAttention(
+            MultiHeadAttention(config.width, heads=config.heads),
+            window=window,
+            shift=(shift[0], shift[1]),
+            position=RelativeTable(config.heads, grid=window),
+        ),
+        mlp=FeedForward(config.width, hidden=int(config.width * config.mlp_ratio)),
+        drop_path=drop_path,
+        eps=EPS,
+    )
+
+
+def check(config: SwinIRConfig) -> None:
+    check_restorer_config(config, residual=True)
+    check_depths(config.depths)
+    for name in ("width", "heads", "window", "features"):
+        if getattr(config, name) < 1:
+            raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
+    if int(config.width * config.mlp_ratio) < 1 or (config.width < 4 and config.last_convolutions == 3):
+        raise VitrailError(f"a width of {config.width} is too narrow for mlp_ratio {config.mlp_ratio} or three convolutions")
+    if config.over_bicubic and config.upsampler == "none":
+        raise VitrailError('over_bicubic goes with an upsampler, got upsampler "none"')
+
+
+# [Liang+ 2021, section 4.1]: six groups of six blocks, 180 channels; four groups and 60 channels for the lightweight ones.
+MIDDLE = SwinIRConfig(width=180, depths=(6,) * 6, heads=6, drop_path=0.1)
+LIGHT = replace(MIDDLE, width=60, depths=(6,) * 4, upsampler="direct")
+# For two cores: few blocks, what is learned on top of bicubic enlarging.
+NANO = SwinIRConfig(width=32, depths=(2, 2), heads=2, upsampler="direct", over_bicubic=True)
+SMALL = {"nano": NANO, "micro": replace(NANO, width=48, heads=3)}
+PRESETS = MappingProxyType(
+    {
+        **{f"swinir_light_x{scale}": replace(LIGHT, scale=scale) for scale in (2, 3, 4)},
+        **{f"swinir_classical_x{scale}": replace(MIDDLE, scale=scale, upsampler="pixelshuffle") for scale in (2, 3, 4, 8)},
+        "swinir_real_x4": replace(MIDDLE, scale=4, upsampler="nearest_conv"),
+        "swinir_real_large_x4": replace(
+            MIDDLE, width=240, depths=(6,) * 9, heads=8, scale=4, upsampler="nearest_conv", last_convolutions=3
+        ),
+        "swinir_denoise": MIDDLE,
+        "swinir_jpeg": replace(MIDDLE, window=7, in_channels=1, out_channels=1),  # 7: JPEG's own blocks are 8x8
+        **{f"swinir_{name}_x{scale}": replace(size, scale=scale) for name, size in SMALL.items() for scale in (2, 3, 4)},
+        **{f"swinir_{name}": replace(size, upsampler="none", over_bicubic=False) for name, size in SMALL.items()},
+    }
+)

@@ -1,0 +1,62 @@
+"""The hierarchical encoder: blocks at several resolutions, each stage on a coarser grid than the one before.
+
+b batch, n tokens, d width
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from vitrail.nn.tokenizers.merging import PatchMerging
+from vitrail.scope import Scope
+from vitrail.tokens import Grid, Tokens
+
+
+class HierarchicalEncoder(nn.Module):
+    """z_l = block_l(z_{l-1}, scope), with a merging before the first block of each stage but the first, then a last norm
+    [Liu+ 2021, Swin, figure 3]. Makes the Scope once for each grid.
+
+    `mergings` has the number of the block that stands behind each; all blocks are one list, so that a block's number is its depth.
+    """
+
+    mergings: Mapping[str, PatchMerging]
+
+    def __init__(
+        self, blocks: Sequence[nn.Module], *, mergings: Mapping[int, PatchMerging], norm: nn.Module | None = None
+    ) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.mergings = nn.ModuleDict({str(number): merging for number, merging in mergings.items()})  # type: ignore[assignment]
+        self.norm = norm if norm is not None else nn.Identity()
+        self.checkpointing = False  # in training: keep only what goes into a block, and compute the rest again [Chen+ 2016]
+
+    @property
+    def stages(self) -> int:
+        return len(self.mergings) + 1
+
+    def grid(self, grid: Grid) -> Grid:
+        """The last stage's grid, of the first one's."""
+        for merging in self.mergings.values():
+            grid = merging.grid(grid)
+        return grid
+
+    def forward(self, tokens: Tokens) -> Tokens:
+        return self.walk(tokens)[0]
+
+    def walk(self, tokens: Tokens, *, keep: Collection[int] = ()) -> tuple[Tokens, list[Tokens]]:
+        """The last tokens, and those behind each stage whose number is in `keep`: as the next stage reads them, the last ones normed."""
+        again = self.checkpointing and self.training and torch.is_grad_enabled()
+        kept, stage = [], 0
+        scope = Scope(queries=tokens.places, keys=tokens.places)
+        for number, block in enumerate(self.blocks):
+            if str(number) in self.mergings:
+                if stage in keep:
+                    kept.append(tokens)
+                tokens, stage = self.mergings[str(number)](tokens), stage + 1
+                scope = Scope(queries=tokens.places, keys=tokens.places)
+            x = checkpoint(block, tokens.x, scope, use_reentrant=False) if again else block(tokens.x, scope)
+            tokens = tokens._replace(x=x)
+        last = tokens._replace(x=self.norm(tokens.x))
+        return last, [*kept, last] if stage in keep else kept

@@ -1,0 +1,139 @@
+"""Restoring pictures: model + distance to the true picture, measured as the literature does.
+
+b batch, ch channels, h w given, h2 w2 true, p pictures
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, UInt8
+from torch import Tensor
+
+from vitrail.data.degradation import Degradation
+from vitrail.data.patches_of_pictures import Pairs, WholePair
+from vitrail.learn.metrics.psnr import psnr, to_luma
+from vitrail.learn.metrics.ssim import ssim
+from vitrail.learn.objectives.charbonnier import charbonnier
+from vitrail.learn.training.sharding import for_training
+from vitrail.learn.training.world import World
+from vitrail.models.tiling import restore_tiled
+from vitrail.nn.functional.bicubic import resize_bicubic, round_levels
+
+COLUMNS = ("loss", "psnr", "ssim", "psnr_given", "ssim_given")
+EXAMPLES = 8
+CEILING = 100.0  # dB: a picture without an error; a mean cannot hold infinity
+WHOLE = 512  # pixels a side, at most, that are restored in one piece
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestoredExample:
+    """One picture before and after. `given` is enlarged bicubically to the size of the others."""
+
+    name: str
+    given: UInt8[np.ndarray, "h w ch"]
+    restored: UInt8[np.ndarray, "h w ch"]
+    truth: UInt8[np.ndarray, "h w ch"] | None
+    psnr_given: float
+    psnr_restored: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restorations:
+    """What a model makes of a split, in the split's order: a row a picture of loss, PSNR and SSIM, and the same of what was given."""
+
+    rows: Float[np.ndarray, "p 5"]
+    indices: Int[np.ndarray, "p"]  # of the rows' pictures
+    examples: tuple[RestoredExample, ...] = ()
+
+    @cached_property
+    def metrics(self) -> dict[str, float]:
+        """Means over the pictures, as the literature has them: not of the squared errors."""
+        means = self.rows.mean(axis=0, dtype=np.float64) if len(self.rows) else np.full(len(COLUMNS), math.nan)
+        return dict(zip(COLUMNS, means.tolist(), strict=True))
+
+    @property
+    def error(self) -> float:
+        """None to speak of: the same pictures with the same damage every time, so that epochs differ by the model alone."""
+        return 0.0
+
+
+class Restore:
+    """Satisfies the training loop's Task protocol."""
+
+    name = "restore"
+    score = "psnr"
+
+    def __init__(
+        self, model: Any, how: Degradation, *, device: str = "cpu", compiled: bool = False, world: World | None = None
+    ) -> None:
+        self.model, self.how, self.device, self.world = model, how, torch.device(device), world or World()
+        self.forward: Callable[[Tensor], Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
+
+    @cached_property
+    def train_forward(self) -> Callable[[Tensor], Tensor]:
+        """With several processes, the model whose backward pass averages their gradients."""
+        return for_training(self.forward, self.model, self.world)
+
+    def tell(self, score: float) -> str:
+        return f"{score:.2f} dB"
+
+    def loss(self, batch: Pairs) -> Tensor:
+        return charbonnier(self.train_forward(batch.given), batch.truth)
+
+    def evaluate(self, batches: Iterable[WholePair]) -> Restorations:
+        was_training = self.model.training
+        self.model.eval()
+        rows, numbers, examples = list[list[float]](), [torch.empty(0, dtype=torch.int64)], list[RestoredExample]()
+        with torch.inference_mode():
+            for pair in batches:
+                out = self.restore(pair.given.to(self.device)).float().cpu()
+                given, restored, truth = enlarge(pair.given, self.how.scale), to_bytes(out), to_bytes(pair.truth)
+                row = [
+                    charbonnier(out, pair.truth).item(),
+                    *measure(restored, truth, self.how),
+                    *measure(given, truth, self.how),
+                ]
+                rows.append(row)
+                numbers.append(pair.indices)
+                if len(examples) < EXAMPLES:
+                    examples.append(
+                        RestoredExample(
+                            name=pair.name, given=given, restored=restored, truth=truth, psnr_given=row[3], psnr_restored=row[1]
+                        )
+                    )
+        self.model.train(was_training)
+        table, indices = torch.tensor(rows, dtype=torch.float64).reshape(-1, len(COLUMNS)), torch.cat(numbers)
+        if self.world.size > 1:
+            table, indices = self.world.gather_rows(table, indices)
+        return Restorations(rows=table.numpy(), indices=indices.numpy(), examples=tuple(examples))
+
+    def restore(self, given: Float[Tensor, "1 ch h w"]) -> Float[Tensor, "1 ch h2 w2"]:
+        """In one piece, or a large picture in pieces that fit the memory."""
+        if max(given.shape[-2:]) <= WHOLE:
+            return self.forward(given)
+        return restore_tiled(self.model, given, tile=WHOLE // 2)
+
+
+def measure(restored: UInt8[np.ndarray, "h w ch"], truth: UInt8[np.ndarray, "h w ch"], how: Degradation) -> tuple[float, float]:
+    """PSNR and SSIM as papers have them: of enlarged pictures and of JPEG on Y, without a border as wide as the scale where there is
+    one; of noise on all channels; of gray on gray."""
+    border = how.scale if how.scale > 1 else 0
+    if truth.shape[2] == 3 and how.kind != "noise":
+        found, wanted = to_luma(restored), to_luma(truth)
+    else:
+        found, wanted = restored, truth
+    return min(CEILING, psnr(found, wanted, border=border)), ssim(found, wanted, border=border)
+
+
+def enlarge(given: Float[Tensor, "1 ch h w"], scale: int) -> UInt8[np.ndarray, "h2 w2 ch"]:
+    """What was given at the size of what is wanted: what there was before any model."""
+    return to_bytes(given if scale == 1 else resize_bicubic(given, float(scale)))
+
+
+def to_bytes(picture: Float[Tensor, "1 ch h w"]) -> UInt8[np.ndarray, "h w ch"]:
+    return round_levels(255 * picture[0]).to(torch.uint8).permute(1, 2, 0).numpy()
