@@ -42,7 +42,8 @@ def train_language(
 ) -> list[dict[str, object]]:
     """How surprising the test sentences are, and the same with their words shuffled."""
     folder = options.out / "runs" / f"{kind}-{position}"
-    words = ["--data", options.text, "--model", LANGUAGE[kind][0], "--position", position, "--epochs", options.epochs]
+    epochs = options.masked_epochs if kind == "masked" else options.epochs
+    words = ["--data", options.text, "--model", LANGUAGE[kind][0], "--position", position, "--epochs", epochs]
     words += [
         "--vocabulary",
         options.vocabulary,
@@ -106,7 +107,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--text", type=Path, required=True, help="sentences, one a line")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--epochs", type=int, default=3, help="of the language models")
+    parser.add_argument("--epochs", type=int, default=3, help="of the causal language models")
+    parser.add_argument(
+        "--masked-epochs", type=int, default=20, help="of the masked ones, which are asked for every seventh word only"
+    )
     parser.add_argument("--toy-epochs", type=int, default=8, help="of the encoder-decoder")
     parser.add_argument("--vocabulary", type=int, default=2000)
     parser.add_argument("--sentences", type=int, default=500, help="of the test")
