@@ -41,7 +41,7 @@ class ReconstructorConfig:
     """A kind of restorer, its own config as a record, and what is done about the measured lines afterwards."""
 
     network: str  # of NETWORKS
-    settings: dict = field(default_factory=dict)  # type: ignore[type-arg]  # what JSON gives; two channels, real and imaginary part
+    settings: dict = field(default_factory=dict, hash=False)  # type: ignore[type-arg]  # what JSON gives; two channels, real and imaginary part
     consistency: Consistency = "none"
 
     def __post_init__(self) -> None:
