@@ -100,7 +100,7 @@ def evaluate_restorer(
         raise VitrailError(f"{data.name}: no picture of {name} could be scored")
     folder = make_folder(options, bad)
     if folder is not None:
-        facts = {"Model": f"{run}, {count_parameters(model):,} parameters", "Pictures": count_splits({name: data[name]})}
+        facts = {"Model": f"{run}, {count_parameters(model):,} parameters", "Pictures": f"{len(data[name]):,}"}
         past = past_of(run, trained, commands_for_run)
         write_scores(folder, found, data[name], how, options.split, title=data.name, facts=facts, **past)
         bar.say(f"report: {folder / REPORT}")
