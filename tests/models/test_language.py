@@ -124,6 +124,11 @@ def test_text_models_in_the_table(command):
     assert rows["gpt_tiny"]["image_size"] is None
     assert rows["transformer_tiny"]["depth"] == 8
     takes = {line.split()[0]: line.split()[-1] for line in command("models", "*_tiny").out.splitlines()[1:]}
-    assert {name for name, kind in takes.items() if kind == "text"} >= {"bert_tiny", "gpt_tiny", "transformer_tiny", "cmlm_tiny"}
+    assert {name for name, kind in takes.items() if kind == "text"} >= {
+        "bert_tiny",
+        "gpt_tiny",
+        "transformer_tiny",
+        "cmlm_tiny",
+    }
     assert {kind for name, kind in takes.items() if name not in ("unet_tiny", "vit_restorer_tiny")} == {"text"}
     assert not set(rows) & set(vt.models.catalogue.picture_models())
