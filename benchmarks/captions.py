@@ -9,11 +9,7 @@
 import argparse
 from pathlib import Path
 
-from records import keep, read_rows
-
-import vitrail as vt
-from vitrail.jobs.stored import read_options
-from vitrail.models.catalogue import count_parameters
+from records import keep, read_run
 
 
 def main() -> None:
@@ -23,12 +19,7 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     for run in options.runs:
-        trained, rows, epochs = (
-            read_options(run / "config.yaml"),
-            read_rows(run / "predictions.csv"),
-            read_rows(run / "results.csv"),
-        )
-        facts = {"parameters": count_parameters(vt.load(run)), "epochs": len(epochs), "seconds": epochs[-1]["seconds"]}
+        trained, rows, facts = read_run(run)
         said, shown = [row["caption"] for row in rows], [row["reference"] for row in rows]
         keep(options.out, trained.model, trained.seed, shown, said, **facts, beams=trained.beams)
 

@@ -39,6 +39,17 @@ def read_rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def read_run(run: Path) -> tuple[Any, list[dict[str, str]], dict[str, Any]]:
+    """Of a run of `vitrail train`: its options, what it said of the test samples, and facts for a row of the table."""
+    import vitrail as vt
+    from vitrail.jobs.stored import read_options
+    from vitrail.models.catalogue import count_parameters
+
+    epochs = read_rows(run / "results.csv")
+    facts = {"parameters": count_parameters(vt.load(run)), "epochs": len(epochs), "seconds": epochs[-1]["seconds"]}
+    return read_options(run / "config.yaml"), read_rows(run / "predictions.csv"), facts
+
+
 def read_accuracies(folder: Path) -> dict[tuple[str, int], float]:
     """Test accuracy of what has been run, by model and seed."""
     return {(row["model"], int(row["seed"])): float(row["test_accuracy"]) for row in read_rows(folder / "results.csv")}

@@ -12,10 +12,7 @@ import argparse
 import statistics
 from pathlib import Path
 
-from records import append, read_rows, write_rows
-
-import vitrail as vt
-from vitrail.models.catalogue import count_parameters
+from records import append, read_rows, read_run, write_rows
 
 
 def main() -> None:
@@ -25,9 +22,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    model, epochs = vt.load(options.run), read_rows(options.run / "results.csv")
-    degradation = model.config.degradation
-    facts = {"parameters": count_parameters(model), "epochs": len(epochs), "seconds": epochs[-1]["seconds"]}
+    trained, _, facts = read_run(options.run)
+    degradation = trained.degrade
     for folder in options.scored:
         rows = read_rows(folder / "predictions.csv")
         for who, column in ((options.run.name, ""), (f"given-{degradation}", "_given")):

@@ -9,12 +9,9 @@
 import argparse
 from pathlib import Path
 
-from records import keep_translations, read_rows
+from records import keep_translations, read_run
 
-import vitrail as vt
-from vitrail.jobs.stored import read_options
 from vitrail.learn.metrics.bleu import corpus_bleu
-from vitrail.models.catalogue import count_parameters
 
 
 def main() -> None:
@@ -24,14 +21,9 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     for run in options.runs:
-        trained, rows, epochs = (
-            read_options(run / "config.yaml"),
-            read_rows(run / "predictions.csv"),
-            read_rows(run / "results.csv"),
-        )
+        trained, rows, facts = read_run(run)
         hypotheses = [row["hypothesis"] for row in rows]
         bleu = corpus_bleu(hypotheses, [row["reference"] for row in rows], lower=trained.lower)
-        facts = {"parameters": count_parameters(vt.load(run)), "epochs": len(epochs), "seconds": epochs[-1]["seconds"]}
         keep_translations(options.out, trained.model, trained.seed, bleu, hypotheses, **facts, beams=trained.beams)
         print(f"{trained.model}: {bleu.score:.2f} BLEU, {bleu.signature}")
 
