@@ -1,6 +1,9 @@
 """Writing files so that a reader never meets half of one."""
 
+import csv
+import io
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -16,6 +19,13 @@ def write_whole(path: Path, content: bytes | str) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_table(path: Path, rows: Iterable[Iterable[object]]) -> None:
+    """`write_whole` of a CSV file; the first row has the names of the columns."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    write_whole(path, text.getvalue())
 
 
 def write_synced(path: Path, data: bytes) -> None:

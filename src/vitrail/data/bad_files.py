@@ -1,7 +1,6 @@
 """Pictures that cannot be read: found before training begins, left out, and listed in bad_files.csv."""
 
 import csv
-import io
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 from vitrail.data.dataset import DataSet, Part, Split, SplitName
 from vitrail.data.scanning import scan_splits
 from vitrail.errors import VitrailError
-from vitrail.files import write_whole
+from vitrail.files import write_table
 
 BAD_FILES = "bad_files.csv"
 COLUMNS = ("picture", "split", "reason", "met")
@@ -62,11 +61,8 @@ class BadFiles:
     def write(self) -> None:
         if self.path is None or not self.files:
             return
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        writer.writerows((bad.name, bad.split, bad.reason, bad.when) for bad in self.files.values())
-        write_whole(self.path, text.getvalue())
+        rows = ((bad.name, bad.split, bad.reason, bad.when) for bad in self.files.values())
+        write_table(self.path, [COLUMNS, *rows])
 
 
 def read_bad_files(path: Path) -> list[BadFile]:

@@ -182,11 +182,14 @@ class Order(Sampler[list[Key]]):
         copies = order[: -(-len(order) // self.repeats), None] + COPY * np.arange(self.repeats)
         return copies.ravel()[: len(order)]
 
+    def deal(self, epoch: int) -> list[np.ndarray]:
+        """The whole batches of an epoch."""
+        order = self.permutation(epoch)
+        return [order[step * self.batch : (step + 1) * self.batch] for step in range(len(self))]
+
     def __iter__(self) -> Iterator[list[Key]]:
         epoch = self.epoch  # kept: another pass may begin before this one ends
-        order = self.permutation(epoch)
-        for step in range(self.start, len(self)):
-            whole = order[step * self.batch : (step + 1) * self.batch]
+        for whole in self.deal(epoch)[self.start :]:
             share = whole[self.rank :: self.world]
             if len(share):
                 yield [(epoch, int(number)) for number in share]

@@ -3,7 +3,7 @@
 n pictures, h w one picture, ch channels
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -82,7 +82,6 @@ class PackedOrder(Order):
         return max(1, int(self.lengths.sum()) // self.budget) if self.shuffle else len(self.bins)
 
     def deal(self, epoch: int) -> list[np.ndarray]:
-        """The whole batches of an epoch."""
         if not self.shuffle:
             return self.bins
         order = self.permutation(epoch)
@@ -92,13 +91,6 @@ class PackedOrder(Order):
             bins = next_fit(self.lengths[order % COPY].tolist(), self.budget)
             found += [order[numbers] for numbers in bins]
         return found[: len(self)]
-
-    def __iter__(self) -> Iterator[list[Key]]:
-        epoch = self.epoch  # kept: another pass may begin before this one ends
-        for whole in self.deal(epoch)[self.start :]:
-            share = whole[self.rank :: self.world]
-            if len(share):
-                yield [(epoch, int(number)) for number in share]
 
 
 class PackedPictures(Pictures):

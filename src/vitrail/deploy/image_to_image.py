@@ -16,10 +16,9 @@ from vitrail.data.images import TURNS, find_orientation, open_picture, read_pict
 from vitrail.data.transforms import to_unit
 from vitrail.errors import VitrailError
 from vitrail.models.purpose import purpose_of
-from vitrail.models.tiling import restore_tiled
-from vitrail.nn.functional.bicubic import round_levels
+from vitrail.models.tiling import TILE, WHOLE, restore_tiled
+from vitrail.tasks.restore import to_bytes
 
-WHOLE, TILE = 512, 256  # pixels a side: what is restored in one piece, and the pieces of anything larger
 Picture = str | Path | Image.Image | np.ndarray
 OnTile = Callable[[int, int], None]
 
@@ -73,7 +72,7 @@ class ImageToImage:
         images = to_unit(picture[None]).to(next(self.model.parameters()).device)
         with torch.inference_mode():
             out = self.model(images) if how is None else restore_tiled(self.model, images, **how)
-        return round_levels(255 * out[0].float()).to(torch.uint8).permute(1, 2, 0).cpu().numpy()
+        return to_bytes(out.float().cpu())
 
 
 def open_layers(picture: Picture) -> Layers:

@@ -1,8 +1,5 @@
 """Scoring a captioner: the end of training, and `vitrail eval`."""
 
-import csv
-import io
-import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,12 +12,12 @@ from vitrail.data.caption_batches import CaptionBatches
 from vitrail.data.captions import CaptionData, CaptionedSplit
 from vitrail.data.loading import Loader, choose_workers
 from vitrail.errors import VitrailError
-from vitrail.files import write_whole
+from vitrail.files import write_table
 from vitrail.jobs.caption_cleaning import open_clean_captions
 from vitrail.jobs.classifying import note_bad
 from vitrail.jobs.cleaning import describe_bad
-from vitrail.jobs.evaluate import METRICS, PREDICTIONS, REPORT, headline
-from vitrail.jobs.facts import count_splits, later_commands, model_fact, training_fact
+from vitrail.jobs.evaluate import PREDICTIONS, REPORT, headline
+from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import whole
@@ -29,7 +26,6 @@ from vitrail.jobs.stored import to_store
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress, Row
 from vitrail.learn.training.world import World
-from vitrail.models.card import write_card
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.tasks.caption import BEAMS, Caption, Captions
@@ -121,13 +117,8 @@ def finish(
         "signature": found.signature,
         "recipe": options.recipe,
     }
-    write_card(folder / "best", model, told)
     kept = {"split": "test", "interval": found.interval, **found.metrics, "signature": found.signature}
-    write_whole(folder / METRICS, json.dumps(kept, indent=2) + "\n")
-    bar.say(scored.interval)
-    if bad.files:
-        bar.say(describe_bad(bad))
-    bar.say(f"report: {folder / REPORT}")
+    end_run(folder, model, bar, told=told, kept=kept, lines=[scored.interval, describe_bad(bad) if bad.files else ""])
     return found.metrics, model
 
 
@@ -208,13 +199,12 @@ def write_scores(
 
 def write_predictions(path: Path, scored: Scored) -> None:
     """A line a picture: what the model says of it, and what people say, in as many columns as that takes."""
-    text, found = io.StringIO(), scored.found
-    writer = csv.writer(text, lineterminator="\n")
+    found = scored.found
     most = max(map(len, found.references), default=1)
-    writer.writerow(["picture", "caption", *(["reference"] if most == 1 else [f"reference_{n + 1}" for n in range(most)])])
-    for index, caption, references in zip(found.indices.tolist(), found.captions, found.references, strict=True):
-        writer.writerow([scored.split.name(index), caption, *references, *[""] * (most - len(references))])
-    write_whole(path, text.getvalue())
+    head = ["picture", "caption", *(["reference"] if most == 1 else [f"reference_{n + 1}" for n in range(most)])]
+    said = zip(found.indices.tolist(), found.captions, found.references, strict=True)
+    rows = ([scored.split.name(index), caption, *words, *[""] * (most - len(words))] for index, caption, words in said)
+    write_table(path, [head, *rows])
 
 
 def commands_for_run(folder: Path) -> dict[str, str]:

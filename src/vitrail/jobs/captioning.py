@@ -18,7 +18,7 @@ from vitrail.jobs.classifying import picture_loaders
 from vitrail.jobs.cleaning import list_bad
 from vitrail.jobs.facts import count_splits
 from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.planning import describe_length, find_rate, make_plan, real, set_checkpointing, whole
+from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, real, set_checkpointing, whole
 from vitrail.jobs.settling import PARTS, size_of, spread
 from vitrail.jobs.text_settling import keep_tokenizer, load_trained, make_tokenizer
 from vitrail.learn.training.plan import Plan
@@ -55,7 +55,6 @@ class Captioning:
             self.options,
             self.model,
             begin=CAPTION_RECIPES[self.options.recipe].lr,
-            plan=lambda options: make_plan(options, device=options.device),
             task=lambda trial: make_task(self.options, self.data, trial, self.options.device, World()),
             batches=self.make_loaders(World())[0],
             folder=folder,
@@ -76,9 +75,7 @@ class Captioning:
             f"{name}: {count_parameters(model):,} parameters, pictures {height}x{width}x{model.config.in_channels}, "
             f"a vocabulary of {len(model.tokenizer):,}{', lower case' if model.tokenizer.lower else ''}"
         )
-        bar.say(
-            f"recipe {options.recipe}: {describe_length(options)}, batch {options.batch}, lr {real(options.lr):g} on {options.device}"
-        )
+        bar.say(describe_recipe(options))
         bar.say(f"writing to {folder}")
 
     def keep(self, folder: Path, bar: ProgressBar) -> None:

@@ -1,8 +1,5 @@
 """Scoring a classifier on a split: the end of training, and `vitrail eval`."""
 
-import csv
-import io
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -17,10 +14,10 @@ from vitrail.data.images import PictureError
 from vitrail.data.loading import Loader, choose_workers
 from vitrail.data.packing import PackedLoader
 from vitrail.errors import VitrailError
-from vitrail.files import write_whole
+from vitrail.files import write_table
 from vitrail.jobs.cleaning import describe_bad, open_clean
-from vitrail.jobs.evaluate import METRICS, PREDICTIONS, REPORT, headline
-from vitrail.jobs.facts import count_splits, model_fact, training_fact
+from vitrail.jobs.evaluate import PREDICTIONS, REPORT, headline
+from vitrail.jobs.facts import count_splits, end_run, model_fact, training_fact
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.reporting import commands_for_run, write_page
@@ -30,7 +27,6 @@ from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.run_folder import CONFIG
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
-from vitrail.models.card import write_card
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.tasks.classify import Classify, Predictions
@@ -208,12 +204,8 @@ def finish(
         "recipe": options.recipe,
         "pictures": {name: len(split) for name, split in data.splits.items()},
     }
-    write_card(folder / "best", model, told)
-    write_whole(folder / METRICS, json.dumps({"split": "test", "interval": interval, **scored.metrics}, indent=2) + "\n")
-    bar.say(describe_interval(scored))
-    if bad.files:
-        bar.say(describe_bad(bad))
-    bar.say(f"report: {folder / REPORT}")
+    kept = {"split": "test", "interval": interval, **scored.metrics}
+    end_run(folder, model, bar, told=told, kept=kept, lines=[describe_interval(scored), describe_bad(bad) if bad.files else ""])
     return scored.metrics, model
 
 
@@ -229,17 +221,15 @@ def write_scores(
 
 def write_predictions(path: Path, scored: Scored) -> None:
     """A line a picture: what it is, what the model says, how sure it is; with several labels, how sure of each."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     answers, labels = scored.predictions, np.array(scored.labels, dtype=object)
     sure = answers.probabilities
     if answers.multi_label:
-        writer.writerow(["picture", "truth", "predicted", *scored.labels])
+        rows: list[list[object]] = [["picture", "truth", "predicted", *scored.labels]]
         for index, (truth, said) in enumerate(zip(answers.truth, answers.decisions, strict=True)):
             words = ("|".join(labels[truth]), "|".join(labels[said]))
-            writer.writerow([scored.split.name(index), *words, *(f"{share:.6f}" for share in sure[index])])
+            rows.append([scored.split.name(index), *words, *(f"{share:.6f}" for share in sure[index])])
     else:
-        writer.writerow(["picture", "truth", "predicted", "confidence"])
+        rows = [["picture", "truth", "predicted", "confidence"]]
         for index, (is_, said) in enumerate(zip(answers.truth, sure.argmax(axis=1), strict=True)):
-            writer.writerow([scored.split.name(index), labels[is_], labels[said], f"{sure[index, said]:.6f}"])
-    write_whole(path, text.getvalue())
+            rows.append([scored.split.name(index), labels[is_], labels[said], f"{sure[index, said]:.6f}"])
+    write_table(path, rows)

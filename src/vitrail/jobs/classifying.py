@@ -24,7 +24,7 @@ from vitrail.jobs.classification_scores import evaluate_classifier, finish, pack
 from vitrail.jobs.cleaning import list_bad, open_clean
 from vitrail.jobs.facts import count_splits
 from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.planning import describe_length, find_rate, make_plan, real, set_checkpointing, whole
+from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, real, set_checkpointing, whole
 from vitrail.jobs.recipes import RECIPES, recipe_for
 from vitrail.jobs.settling import PARTS, settle, size_of, spread
 from vitrail.learn.objectives.balance import class_weights
@@ -253,7 +253,5 @@ def describe(bar: ProgressBar, data: DataSet, options: TrainOptions, model: Any,
     name = options.model if options.weights is None else f"weights of {options.weights}"
     shape = f"{height}x{width}x{model.config.in_channels}" + (", or as many pixels in their own aspect" if options.pack else "")
     bar.say(f"{name}: {count_parameters(model):,} parameters, pictures {shape}")
-    bar.say(
-        f"recipe {options.recipe}: {describe_length(options)}, batch {options.batch}, lr {options.lr:g} on {options.device}"
-    )
+    bar.say(describe_recipe(options))
     bar.say(f"writing to {folder}")

@@ -1,14 +1,18 @@
-"""What the reports of all tasks tell in the same words: the model, its training, how many there are, what to do next."""
+"""What all tasks tell in the same words: the model, its training, how many there are, what to do next, and the end of a run."""
 
+import json
 import shlex
-from collections.abc import Mapping, Sized
+from collections.abc import Iterable, Mapping, Sized
 from pathlib import Path
 from typing import Any
 
+from vitrail.files import write_whole
+from vitrail.jobs.evaluate import METRICS, REPORT
 from vitrail.jobs.options import TrainOptions
-from vitrail.learn.training.progress_bar import clock
+from vitrail.learn.training.progress_bar import ProgressBar, clock
 from vitrail.learn.training.run_folder import CONFIG
 from vitrail.learn.training.state import Progress
+from vitrail.models.card import write_card
 from vitrail.models.catalogue import count_parameters
 
 
@@ -34,3 +38,15 @@ def later_commands(folder: Path, *, verb: str = "train", config: Path | None = N
         "Go on, if it was interrupted": f"vitrail {verb} --out {shlex.quote(str(folder))} --resume",
         "Repeat it": f"vitrail {verb} --config {shlex.quote(str(config or folder / CONFIG))}",
     }
+
+
+def end_run(
+    folder: Path, model: Any, bar: ProgressBar, *, told: Mapping[str, Any], kept: Mapping[str, Any], lines: Iterable[str]
+) -> None:
+    """The card of the best model (`told`), metrics.json (`kept`), which ends a run, and what there is to say of it; empty lines are not
+    said."""
+    write_card(folder / "best", model, dict(told))
+    write_whole(folder / METRICS, json.dumps(dict(kept), indent=2) + "\n")
+    for line in (*lines, f"report: {folder / REPORT}"):
+        if line:
+            bar.say(line)

@@ -22,12 +22,12 @@ from vitrail.files import write_whole
 from vitrail.jobs.classifying import make_loaders
 from vitrail.jobs.cleaning import describe_bad, list_bad, open_clean
 from vitrail.jobs.completing import complete_pictures
-from vitrail.jobs.evaluate import METRICS, REPORT, headline
-from vitrail.jobs.facts import count_splits, later_commands, model_fact, training_fact
+from vitrail.jobs.evaluate import REPORT, headline
+from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.pixel_settling import RECIPES, check_ours, load_trained, prepare_model, settle_pixels
-from vitrail.jobs.planning import describe_length, find_rate, make_plan, real, whole
+from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, whole
 from vitrail.jobs.scored_data import open_scored
 from vitrail.jobs.settling import size_of, spread
 from vitrail.jobs.stored import to_store
@@ -35,7 +35,6 @@ from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
-from vitrail.models.card import write_card
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.models.igpt import ImageGPT
@@ -71,7 +70,6 @@ class Pretraining:
             self.options,
             self.model,
             begin=RECIPES[self.options.recipe].lr,
-            plan=lambda options: make_plan(options, device=options.device),
             task=lambda trial: PixelModeling(trial, seed=self.options.seed, device=self.options.device),
             batches=make_loaders(self.options, self.data, self.preprocessing, BadFiles(pictures=1, limit=1.0), World())[0],
             folder=folder,
@@ -92,9 +90,7 @@ class Pretraining:
         name = options.model if options.weights is None else f"weights of {options.weights}"
         bar.say(f"{name}: {count_parameters(self.model):,} parameters, {height * width} pixels a picture, {kind}")
         bar.say(f"palette of {options.colors} colors, {describe_error(self.palette_error)}")
-        bar.say(
-            f"recipe {options.recipe}: {describe_length(options)}, batch {options.batch}, lr {real(options.lr):g} on {options.device}"
-        )
+        bar.say(describe_recipe(options))
         bar.say(f"writing to {folder}")
 
     def keep(self, folder: Path, bar: ProgressBar) -> None:
@@ -128,13 +124,10 @@ class Pretraining:
             "data": self.data.name, "split": "test", "metrics": metrics, "recipe": options.recipe,
             "pictures": {name: len(split) for name, split in self.data.splits.items()},
         }  # fmt: skip
-        write_card(folder / "best", model, told)
         found = {} if not isinstance(probe, Probe) else {"probe": {"test": probe.test, "validation": probe.validation}}
         write_whole(folder / "probe.json", json.dumps(found, indent=2) + "\n")
-        write_whole(folder / METRICS, json.dumps({"split": "test", **metrics}, indent=2) + "\n")
-        if self.bad.files:
-            bar.say(describe_bad(self.bad))
-        bar.say(f"report: {folder / REPORT}")
+        lines = [describe_bad(self.bad) if self.bad.files else ""]
+        end_run(folder, model, bar, told=told, kept={"split": "test", **metrics}, lines=lines)
         return metrics, model
 
     def write_report(

@@ -1,6 +1,5 @@
 """Language modeling as a job: lines of text, a tokenizer and a model for them, and options settled by both."""
 
-import json
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -11,9 +10,8 @@ from vitrail.data.dataset import SplitName
 from vitrail.data.text.line_batches import LineBatches
 from vitrail.data.text.plain import LineData, open_lines
 from vitrail.errors import VitrailError
-from vitrail.files import write_whole
-from vitrail.jobs.evaluate import METRICS, REPORT, headline
-from vitrail.jobs.facts import count_splits, later_commands, model_fact, training_fact
+from vitrail.jobs.evaluate import REPORT, headline
+from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import make_plan, real, whole
@@ -33,7 +31,6 @@ from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
-from vitrail.models.card import write_card
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.models.purpose import Purpose
@@ -122,9 +119,7 @@ class ModelingLanguage:
         write_report(folder / REPORT, found, "test", title=self.name, facts=facts, rows=progress.rows,
                      configuration=to_store(options), commands=commands_for_run(folder, causal=model.config.causal))  # fmt: skip
         told = {"data": self.name, "sentences": counts, "split": "test", "metrics": found.metrics, "recipe": options.recipe}
-        write_card(folder / "best", model, told)
-        write_whole(folder / METRICS, json.dumps({"split": "test", **found.metrics}, indent=2) + "\n")
-        bar.say(f"report: {folder / REPORT}")
+        end_run(folder, model, bar, told=told, kept={"split": "test", **found.metrics}, lines=[])
         return found.metrics, model
 
     @staticmethod

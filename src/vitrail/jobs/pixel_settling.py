@@ -1,7 +1,7 @@
 """Options without `auto` for learning from pixels, and the model with its palette."""
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -15,8 +15,9 @@ from vitrail.errors import VitrailError, check_choice
 from vitrail.jobs.machine import check_precision, choose_device, spare_memory
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, set_checkpointing, whole
-from vitrail.jobs.recipes import Recipe, choose_recipe
+from vitrail.jobs.recipes import Recipe, choose_recipe, taken_from
 from vitrail.jobs.settling import PARTS, choose_parts, choose_size, sample_pictures
+from vitrail.jobs.trades import refuse_options
 from vitrail.models.catalogue import create_model, model_config, rebuild
 from vitrail.models.folder import load
 from vitrail.models.purpose import purpose_of
@@ -44,9 +45,7 @@ NOT_OURS: Mapping[str, Any] = MappingProxyType(
 
 def check_ours(options: TrainOptions) -> None:
     """An option that would have no effect is refused, not passed over."""
-    for name, nothing in NOT_OURS.items():
-        if getattr(options, name) not in ("auto", nothing):
-            raise VitrailError(f"--{name.replace('_', '-')} {getattr(options, name)}: learning from pixels has no such option")
+    refuse_options(options, NOT_OURS, who="learning from pixels")
 
 
 def load_trained(options: TrainOptions) -> Any:
@@ -88,9 +87,7 @@ def settle_pixels(options: TrainOptions, data: DataSet, loaded: Any) -> TrainOpt
         choose_recipe(len(train), trained=loaded is not None) if options.recipe == "auto" else options.recipe
     )
     recipe = RECIPES[check_choice("recipe for pixels", kind, RECIPES)]
-    for field in fields(recipe):
-        if field.name != "lr" and getattr(options, field.name) == "auto":
-            choices[field.name] = getattr(recipe, field.name)
+    choices |= taken_from(recipe, options)
     if options.lr is None:
         choices["lr"] = recipe.lr
     if options.batch == "auto":  # at least eight steps an epoch, where there are pictures enough

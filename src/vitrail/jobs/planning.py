@@ -50,21 +50,22 @@ def find_rate(
     model: Any,
     *,
     begin: float,
-    plan: Callable[[TrainOptions], Plan],
     task: Callable[[Any], Task],
     batches: Batches,
     folder: Path,
     bar: ProgressBar,
+    plan: Callable[[TrainOptions], Plan] | None = None,
 ) -> float:
     """A range test on the training data around the rate `begin`, with a picture of it; model and generators are as before
-    afterwards. `task` makes the task of a copy of the model."""
+    afterwards. `task` makes the task of a copy of the model; `plan`: `make_plan`, unless the model has a say in it."""
     from vitrail.rendering import to_png
     from vitrail.report.range_test import draw_range_test
 
     bar.say("looking for a learning rate: a hundred steps, each a little faster than the one before")
     trial = copy.deepcopy(model).to(options.device)
     state = torch.get_rng_state()
-    stepper = Stepper(task(trial), plan(replace(options, lr=begin, ema=0.0, sam=0.0)), World())
+    tried = replace(options, lr=begin, ema=0.0, sam=0.0)
+    stepper = Stepper(task(trial), make_plan(tried, device=tried.device) if plan is None else plan(tried), World())
     endless = forever(batches)
     trial.train()
     result = run_range_test(lambda rate: stepper.take(next(endless), rate).loss)
@@ -100,3 +101,8 @@ def whole(value: int | str) -> int:
 def real(value: float | str | None) -> float:
     assert isinstance(value, int | float), value
     return value
+
+
+def describe_recipe(options: TrainOptions) -> str:
+    """How a model of pictures will learn, in a line."""
+    return f"recipe {options.recipe}: {describe_length(options)}, batch {options.batch}, lr {real(options.lr):g} on {options.device}"

@@ -1,7 +1,7 @@
 """Recipes: how to learn from so many pictures. Rows of a table, chosen by the size of the training split. No torch here."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -147,3 +147,9 @@ def choose_text_recipe(sentences: int, *, trained: bool = False) -> str:
     if trained:
         return "finetune"
     return next((name for name, most in TEXT_SIZES.items() if sentences <= most), "medium")
+
+
+def taken_from(recipe: Any, options: Any, *, but: Collection[str] = ("lr",)) -> dict[str, Any]:
+    """What a recipe says of the options that are `auto`; those of `but` are settled elsewhere."""
+    names = [field.name for field in fields(recipe) if field.name not in but]
+    return {name: getattr(recipe, name) for name in names if getattr(options, name) == "auto"}

@@ -1,8 +1,5 @@
 """Accelerated MRI as a job: scans that are read or simulated, a model that reconstructs them, and options settled by both."""
 
-import csv
-import io
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,12 +11,12 @@ import torch
 from vitrail.data.mri.batches import Sampling, ScanBatches
 from vitrail.data.mri.opening import ScanData, is_measured, open_scans
 from vitrail.data.mri.slices import Slices, SomeSlices
-from vitrail.files import write_whole
-from vitrail.jobs.evaluate import METRICS, PREDICTIONS, REPORT, headline
-from vitrail.jobs.facts import count_splits, later_commands, model_fact, training_fact
+from vitrail.files import write_table
+from vitrail.jobs.evaluate import PREDICTIONS, REPORT, headline
+from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
-from vitrail.jobs.planning import describe_length, find_rate, make_plan, real, whole
+from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, whole
 from vitrail.jobs.reconstruction_settling import (
     RECIPES,
     check_ours,
@@ -37,7 +34,6 @@ from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress, Row
 from vitrail.learn.training.world import World
-from vitrail.models.card import write_card
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.tasks.reconstruct import COLUMNS, Reconstruct, ReconstructionScores
@@ -70,7 +66,6 @@ class Reconstructing:
             self.options,
             self.model,
             begin=RECIPES[self.options.recipe].lr,
-            plan=lambda options: make_plan(options, device=options.device),
             task=lambda trial: Reconstruct(trial, objective=self.options.objective, device=self.options.device),
             batches=self.make_loaders(World())[0],
             folder=folder,
@@ -88,9 +83,7 @@ class Reconstructing:
         name = options.model if options.weights is None else f"weights of {options.weights}"
         kept = ", measured lines kept" if options.consistency else ""
         bar.say(f"{name}: {count_parameters(self.model):,} parameters, {self.model.config.network}{kept}")
-        bar.say(
-            f"recipe {options.recipe}: {describe_length(options)}, batch {options.batch}, lr {real(options.lr):g} on {options.device}"
-        )
+        bar.say(describe_recipe(options))
         bar.say(f"writing to {folder}")
 
     def keep(self, folder: Path, bar: ProgressBar) -> None:
@@ -146,10 +139,7 @@ class Reconstructing:
             "data": self.data.name, "split": "test", "metrics": found.metrics, "recipe": options.recipe,
             "pictures": {name: len(split) for name, split in self.data.splits.items()},
         }  # fmt: skip
-        write_card(folder / "best", model, told)
-        write_whole(folder / METRICS, json.dumps({"split": "test", **found.metrics}, indent=2) + "\n")
-        bar.say(describe_gain(found))
-        bar.say(f"report: {folder / REPORT}")
+        end_run(folder, model, bar, told=told, kept={"split": "test", **found.metrics}, lines=[describe_gain(found)])
         return found.metrics, model
 
     @staticmethod
@@ -233,12 +223,9 @@ def write_scores(
     """predictions.csv, a line a slice, and report.html."""
     from vitrail.report.reconstruction import ReconstructionReport, write_reconstruction_report  # here: it imports matplotlib
 
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["slice", *COLUMNS])
-    for index, row in zip(found.indices.tolist(), found.rows.tolist(), strict=True):
-        writer.writerow([names[index], *(f"{value:.6f}" for value in row)])
-    write_whole(folder / PREDICTIONS, text.getvalue())
+    scores = zip(found.indices.tolist(), found.rows.tolist(), strict=True)
+    lines = ((names[index], *(f"{value:.6f}" for value in row)) for index, row in scores)
+    write_table(folder / PREDICTIONS, [("slice", *COLUMNS), *lines])
     report = ReconstructionReport(
         title=title,
         headline=headline(split, found.metrics),

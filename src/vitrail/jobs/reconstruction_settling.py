@@ -1,7 +1,7 @@
 """Options without `auto` for accelerated MRI, and the model."""
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -10,7 +10,8 @@ from vitrail.errors import VitrailError, check_choice
 from vitrail.jobs.machine import check_precision, choose_device
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import set_checkpointing
-from vitrail.jobs.recipes import Recipe
+from vitrail.jobs.recipes import Recipe, taken_from
+from vitrail.jobs.trades import refuse_options
 from vitrail.models.catalogue import ARCHITECTURES, create_model, model_config, rebuild
 from vitrail.models.folder import load
 
@@ -33,9 +34,7 @@ NOT_OURS: Mapping[str, Any] = MappingProxyType(
 
 def check_ours(options: TrainOptions) -> None:
     """An option that would have no effect is refused, not passed over; so are numbers out of range."""
-    for name, nothing in NOT_OURS.items():
-        if getattr(options, name) not in ("auto", nothing):
-            raise VitrailError(f"--{name.replace('_', '-')} {getattr(options, name)}: --task mri has no such option")
+    refuse_options(options, NOT_OURS, who="--task mri")
     if options.acceleration < 1:
         raise VitrailError(f"--acceleration must be at least 1, got {options.acceleration:g}")
     if options.center != "auto" and not 0 < options.center * options.acceleration <= 1:
@@ -76,19 +75,10 @@ def settle_scan(options: TrainOptions, slices: int, loaded: Any) -> TrainOptions
         architecture, config = model_config(name)
         if ARCHITECTURES[architecture].takes != "k-space":
             raise VitrailError(f"--model {name} does not read k-space; mri_vit_small does")
-    kind = choices["recipe"] = (
-        options.recipe
-        if options.recipe != "auto"
-        else "finetune"
-        if loaded is not None
-        else "tiny"
-        if slices <= FEW
-        else "small"
-    )
+    by_slices = "tiny" if slices <= FEW else "small"
+    kind = choices["recipe"] = (by_slices if loaded is None else "finetune") if options.recipe == "auto" else options.recipe
     recipe = RECIPES[check_choice("recipe for MRI", kind, RECIPES)]
-    for field in fields(recipe):
-        if field.name not in ("lr", "batch") and getattr(options, field.name) == "auto":
-            choices[field.name] = getattr(recipe, field.name)
+    choices |= taken_from(recipe, options, but={"lr", "batch"})
     if options.lr is None:
         choices["lr"] = recipe.lr * RATES[config.network]
     if options.batch == "auto":

@@ -1,8 +1,5 @@
 """Scoring a restorer on whole pictures: the end of training, and `vitrail eval`; what they write."""
 
-import csv
-import io
-import json
 import shlex
 from collections.abc import Mapping
 from functools import partial
@@ -15,11 +12,11 @@ from vitrail.data.degradation import Degradation, parse_degradation
 from vitrail.data.patches_of_pictures import whole_loader
 from vitrail.data.picture_store import PictureStore
 from vitrail.errors import VitrailError
-from vitrail.files import write_whole
+from vitrail.files import write_table
 from vitrail.jobs.classifying import note_bad
 from vitrail.jobs.cleaning import describe_bad
-from vitrail.jobs.evaluate import METRICS, PREDICTIONS, REPORT, headline
-from vitrail.jobs.facts import count_splits, later_commands, model_fact, training_fact
+from vitrail.jobs.evaluate import PREDICTIONS, REPORT, headline
+from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import whole
@@ -29,7 +26,6 @@ from vitrail.jobs.stored import to_store
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
-from vitrail.models.card import write_card
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.tasks.restore import COLUMNS, Restorations, Restore
@@ -71,12 +67,8 @@ def finish(
         "data": data.name, "split": split, "metrics": found.metrics, "recipe": options.recipe,
         "pictures": {name: len(part) for name, part in data.splits.items()},
     }  # fmt: skip
-    write_card(folder / "best", model, told)
-    write_whole(folder / METRICS, json.dumps({"split": split, **found.metrics}, indent=2) + "\n")
-    bar.say(compare_words(found.metrics, how))
-    if bad.files:
-        bar.say(describe_bad(bad))
-    bar.say(f"report: {folder / REPORT}")
+    lines = [compare_words(found.metrics, how), describe_bad(bad) if bad.files else ""]
+    end_run(folder, model, bar, told=told, kept={"split": split, **found.metrics}, lines=lines)
     return found.metrics, model
 
 
@@ -132,11 +124,8 @@ def write_scores(
     from vitrail.report.restoration import PictureScore, RestorationReport, write_restoration_report  # they import matplotlib
 
     names = [pictures.name(index) for index in found.indices.tolist()]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("picture", *COLUMNS))
-    writer.writerows((name, *(f"{value:.6g}" for value in row)) for name, row in zip(names, found.rows, strict=True))
-    write_whole(folder / PREDICTIONS, text.getvalue())
+    lines = ((name, *(f"{value:.6g}" for value in row)) for name, row in zip(names, found.rows, strict=True))
+    write_table(folder / PREDICTIONS, [("picture", *COLUMNS), *lines])
     metrics = found.metrics
     report = RestorationReport(
         title=title,

@@ -16,7 +16,7 @@ from vitrail.jobs.classifying import note_bad
 from vitrail.jobs.cleaning import list_bad
 from vitrail.jobs.facts import count_splits
 from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.planning import describe_length, find_rate, make_plan, real, whole
+from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, real, whole
 from vitrail.jobs.restoration_scores import evaluate_restorer, finish
 from vitrail.jobs.restoring_settling import (
     RECIPES,
@@ -65,7 +65,6 @@ class Restoring:
             self.options,
             self.model,
             begin=RECIPES[self.options.recipe].lr,
-            plan=lambda options: make_plan(options, device=options.device),
             task=lambda trial: Restore(trial, self.how, device=self.options.device),
             batches=self.make_loaders(World())[0],
             folder=folder,
@@ -83,9 +82,7 @@ class Restoring:
             f"{name}: {count_parameters(self.model):,} parameters, {channels}; patches of {patch}x{patch}, "
             f"{options.patches} of each picture an epoch"
         )
-        bar.say(
-            f"recipe {options.recipe}: {describe_length(options)}, batch {options.batch}, lr {real(options.lr):g} on {options.device}"
-        )
+        bar.say(describe_recipe(options))
         bar.say(f"writing to {folder}")
 
     @property

@@ -1,7 +1,7 @@
 """Options without `auto` for restoring pictures, the pictures, and the model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -15,8 +15,9 @@ from vitrail.jobs.cleaning import try_pictures
 from vitrail.jobs.machine import check_precision, choose_device, spare_memory
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import set_checkpointing
-from vitrail.jobs.recipes import Recipe
+from vitrail.jobs.recipes import Recipe, taken_from
 from vitrail.jobs.settling import PARTS, choose_parts, sample_pictures
+from vitrail.jobs.trades import refuse_options
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models.catalogue import ARCHITECTURES, MODELS, create_model, model_config, rebuild
 from vitrail.models.folder import load
@@ -68,9 +69,7 @@ def load_trained(options: TrainOptions, how: Degradation) -> Any:
 
 def settle_restoring(options: TrainOptions, data: DataSet, *, how: Degradation, loaded: Any = None) -> TrainOptions:
     """The same options with every `auto` replaced."""
-    for name, nothing in NOT_OURS.items():
-        if getattr(options, name) not in ("auto", nothing):
-            raise VitrailError(f"--{name} {getattr(options, name)}: restoring pictures has no such option")
+    refuse_options(options, NOT_OURS, who="restoring pictures")
     train = data["train"]
     choices: dict[str, Any] = {"device": choose_device(options.device)}
     check_precision(options.precision, choices["device"])
@@ -84,9 +83,7 @@ def settle_restoring(options: TrainOptions, data: DataSet, *, how: Degradation, 
         choices |= choose_parts(options, name, config)
     kind = choices["recipe"] = ("small" if loaded is None else "finetune") if options.recipe == "auto" else options.recipe
     recipe = RECIPES[check_choice("recipe for restoring", kind, RECIPES)]
-    for field in fields(recipe):
-        if field.name != "lr" and getattr(options, field.name) == "auto":
-            choices[field.name] = getattr(recipe, field.name)
+    choices |= taken_from(recipe, options)
     if options.lr is None:
         choices["lr"] = recipe.lr
     if options.flip is None:

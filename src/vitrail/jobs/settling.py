@@ -16,7 +16,7 @@ from vitrail.data.opening import BUILT_IN
 from vitrail.errors import VitrailError, check_choice
 from vitrail.jobs.machine import check_precision, choose_device, spare_memory
 from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.recipes import SMALL, choose_recipe, recipe_for
+from vitrail.jobs.recipes import SMALL, choose_recipe, recipe_for, taken_from
 from vitrail.models.catalogue import ARCHITECTURES, model_config
 from vitrail.models.parts import KERNELS, position_name, position_where
 
@@ -181,9 +181,8 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
     name = choices["recipe"] = (
         choose_recipe(len(train), trained=loaded is not None) if options.recipe == "auto" else options.recipe
     )
-    for field in fields(recipe := recipe_for(name, size=size, channels=channels)):
-        if field.name != "lr" and getattr(options, field.name) == "auto":
-            choices[field.name] = getattr(recipe, field.name)
+    recipe = recipe_for(name, size=size, channels=channels)
+    choices |= taken_from(recipe, options)
     if options.pack:  # a recipe's wishes give way
         choices |= {"mixup": 0.0, "cutmix": 0.0, "progressive": 1.0}
     if options.shard and choices.get("optimizer") == "muon":  # which needs whole matrices; its rates are AdamW's

@@ -1,7 +1,7 @@
 """Options without `auto` for tasks about text, and their model and tokenizer: what translating and language modeling share."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from vitrail.files import write_whole
 from vitrail.jobs.machine import check_precision, choose_device
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import describe_length, find_rate, make_plan, real, set_checkpointing, whole
-from vitrail.jobs.recipes import TEXT_RECIPES, choose_text_recipe
+from vitrail.jobs.recipes import TEXT_RECIPES, choose_text_recipe, taken_from
 from vitrail.jobs.settling import PARTS, check_shard, choose_parts, spread
 from vitrail.jobs.trades import foreign_options
 from vitrail.learn.training.progress_bar import ProgressBar
@@ -80,9 +80,7 @@ def settle_text(
         choose_text_recipe(sentences, trained=loaded is not None) if options.recipe == "auto" else options.recipe
     )
     recipe = TEXT_RECIPES[check_choice("recipe for text", name, TEXT_RECIPES)]
-    for field in fields(recipe):
-        if field.name not in {"lr", "batch_tokens", *foreign_options(options.task)} and getattr(options, field.name) == "auto":
-            choices[field.name] = getattr(recipe, field.name)
+    choices |= taken_from(recipe, options, but={"lr", "batch_tokens", *foreign_options(options.task)})
     if options.task == "language" and options.smoothing == "auto":
         choices["smoothing"] = 0.0  # perplexity is about the probabilities themselves
     if options.lr is None:

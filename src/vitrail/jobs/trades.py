@@ -123,6 +123,13 @@ def foreign_options(task: str) -> dict[str, Topic]:
     return {name: topic for topic, names in reversed(tuple(ABOUT.items())) if topic not in own for name in sorted(names - mine)}
 
 
+def refuse_options(options: TrainOptions, nothing: Mapping[str, Any], *, who: str) -> None:
+    """An option that would have no effect is refused, not passed over: beside `auto` only what `nothing` has says nothing."""
+    for name, value in nothing.items():
+        if getattr(options, name) not in ("auto", value):
+            raise VitrailError(f"--{name.replace('_', '-')} {getattr(options, name)}: {who} has no such option")
+
+
 def check_foreign(options: TrainOptions) -> None:
     """An option of another task is refused, not passed over."""
     defaults = {field.name: field.default for field in fields(options)}

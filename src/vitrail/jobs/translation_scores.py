@@ -1,8 +1,5 @@
 """Scoring a model that translates: the end of training, and `vitrail eval`."""
 
-import csv
-import io
-import json
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,9 +11,9 @@ from vitrail.data.dataset import SplitName
 from vitrail.data.text.batching import PairBatches
 from vitrail.data.text.parallel import ParallelData, open_parallel
 from vitrail.errors import VitrailError
-from vitrail.files import write_whole
-from vitrail.jobs.evaluate import METRICS, PREDICTIONS, REPORT, headline
-from vitrail.jobs.facts import count_splits, later_commands, model_fact, training_fact
+from vitrail.files import write_table, write_whole
+from vitrail.jobs.evaluate import PREDICTIONS, REPORT, headline
+from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.scored_data import choose_source, make_folder, past_of
@@ -24,7 +21,6 @@ from vitrail.jobs.stored import to_store
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress, Row
 from vitrail.learn.training.world import World
-from vitrail.models.card import write_card
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.tasks.translate import BEAMS, SENTENCES, Translate, Translations
@@ -84,12 +80,8 @@ def finish(
         "signature": found.signature,
         "recipe": options.recipe,
     }
-    write_card(folder / "best", model, told)
     kept = {"split": "test", "interval": found.interval, **found.metrics, "signature": found.signature}
-    write_whole(folder / METRICS, json.dumps(kept, indent=2) + "\n")
-    for line in (describe_interval(found), skipped, f"report: {folder / REPORT}"):
-        if line:
-            bar.say(line)
+    end_run(folder, model, bar, told=told, kept=kept, lines=[describe_interval(found), skipped])
     return found.metrics, model
 
 
@@ -172,11 +164,8 @@ def write_scores(
 
 def write_predictions(path: Path, found: Translations) -> None:
     """A line a sentence: what it says, what it should become, what it became."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["index", "source", "reference", "hypothesis"])
-    writer.writerows(zip(found.indices, found.sources, found.references, found.hypotheses, strict=True))
-    write_whole(path, text.getvalue())
+    rows = zip(found.indices, found.sources, found.references, found.hypotheses, strict=True)
+    write_table(path, [("index", "source", "reference", "hypothesis"), *rows])
 
 
 def commands_for_run(folder: Path) -> dict[str, str]:

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from vitrail.errors import VitrailError
 
+WHOLE, TILE = 512, 256  # pixels a side: what is restored in one piece, and the pieces of anything larger
+
 
 class Tile(NamedTuple):
     """A part of a side: pixels begin to end, and how much its answer counts at each of their enlargements."""

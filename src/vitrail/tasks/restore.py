@@ -21,13 +21,12 @@ from vitrail.learn.metrics.ssim import ssim
 from vitrail.learn.objectives.charbonnier import charbonnier
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
-from vitrail.models.tiling import restore_tiled
+from vitrail.models.tiling import TILE, WHOLE, restore_tiled
 from vitrail.nn.functional.bicubic import resize_bicubic, round_levels
 
 COLUMNS = ("loss", "psnr", "ssim", "psnr_given", "ssim_given")
 EXAMPLES = 8
 CEILING = 100.0  # dB: a picture without an error; a mean cannot hold infinity
-WHOLE = 512  # pixels a side, at most, that are restored in one piece
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,15 +107,14 @@ class Restore:
                     )
         self.model.train(was_training)
         table, indices = torch.tensor(rows, dtype=torch.float64).reshape(-1, len(COLUMNS)), torch.cat(numbers)
-        if self.world.size > 1:
-            table, indices = self.world.gather_rows(table, indices)
+        table, indices = self.world.gather_rows(table, indices)
         return Restorations(rows=table.numpy(), indices=indices.numpy(), examples=tuple(examples))
 
     def restore(self, given: Float[Tensor, "1 ch h w"]) -> Float[Tensor, "1 ch h2 w2"]:
         """In one piece, or a large picture in pieces that fit the memory."""
         if max(given.shape[-2:]) <= WHOLE:
             return self.forward(given)
-        return restore_tiled(self.model, given, tile=WHOLE // 2)
+        return restore_tiled(self.model, given, tile=TILE)
 
 
 def measure(restored: UInt8[np.ndarray, "h w ch"], truth: UInt8[np.ndarray, "h w ch"], how: Degradation) -> tuple[float, float]:

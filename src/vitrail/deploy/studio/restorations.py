@@ -21,11 +21,10 @@ from vitrail.deploy.studio.restore_facts import RestoreFacts
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.uploads import Picture, encode_pixels
 from vitrail.explain.evaluating import NOT_FINITE
-from vitrail.models.tiling import restore_tiled
+from vitrail.models.tiling import TILE, restore_tiled
 from vitrail.report.compare import Square, differing_square
-from vitrail.tasks.restore import CEILING, enlarge, measure, to_bytes
+from vitrail.tasks.restore import enlarge, measure, to_bytes
 
-TILE = 256  # pixels a side of what the model is given at a time
 MOST_MADE = 8_000_000  # pixels that come out
 SQUARE = 64  # pixels a side of what the page enlarges
 
@@ -93,8 +92,8 @@ def make_restoration(
     if worse and facts.degradation is not None:
         shown["truth"] = pixels
         for which in ("given", "restored"):
-            found = measure(shown[which], pixels, facts.degradation)
-            scores |= {f"psnr_{which}": min(CEILING, found[0]), f"ssim_{which}": found[1]}
+            psnr, ssim = measure(shown[which], pixels, facts.degradation)
+            scores |= {f"psnr_{which}": psnr, f"ssim_{which}": ssim}
     return Made(
         files={which: encode_pixels(array) for which, array in shown.items()},
         size=(restored.shape[0], restored.shape[1]),
