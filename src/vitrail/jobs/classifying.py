@@ -32,6 +32,7 @@ from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
+from vitrail.models.backbones import backbone_of
 from vitrail.models.catalogue import count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import load
 from vitrail.models.packing import check_norms
@@ -51,7 +52,7 @@ class Classifying:
     @classmethod
     def prepare(cls, options: TrainOptions, bar: ProgressBar, *, begun: Path | None) -> "Classifying":
         """Data without its bad files, a model for it, and options without `auto`."""
-        loaded = None if options.weights is None else load(options.weights)
+        loaded = None if options.weights is None else backbone_of(load(options.weights), what=f"--weights {options.weights}")
         known = None if begun is None else read_bad_files(begun / BAD_FILES)
         data, bad = open_clean(
             options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, bar=bar, known=known

@@ -26,6 +26,7 @@ HEADLINES = (
     "perplexity",
     "bits_per_pixel",
     "psnr",
+    "explained",
 )  # the metric to end with, the first that there is
 
 ONLY_SOME = frozenset({"beams", "workers", "bad_files", "degrade"})  # options of eval that not every task has
@@ -65,9 +66,15 @@ def run_evaluation(run: str, options: EvalOptions, *, quiet: bool = False) -> di
     if options.beams is not None and options.beams < 1:
         raise VitrailError(f"--beams must be at least 1, got {options.beams}")
     model, trained = load(run), training_options(run)
-    task = TASKS.get(purpose_of(model), "classify") if trained is None else trained.task
+    task = task_of(model) if trained is None else trained.task
     check_ours(options, task)
     return find_trade(task).evaluate(run, model, trained, options, ProgressBar(quiet=quiet))
+
+
+def task_of(model: Any) -> str:
+    """What scores it: the method by which it learned, or what it is for."""
+    purpose = purpose_of(model)
+    return str(model.architecture) if purpose == "pretrain" else TASKS.get(purpose, "classify")
 
 
 def check_ours(options: EvalOptions, task: str) -> None:

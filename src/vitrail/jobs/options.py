@@ -11,6 +11,12 @@ RECIPE = Group("Recipe", help="Each is the recipe's unless given.", sort_key=2)
 PIXELS = Group("Pixels", help="With `vitrail pretrain --method igpt`, which has --masked and --dropout too.", sort_key=4)
 RESTORATION = Group("Restoration", help="With --task restore.", sort_key=5)
 KSPACE = Group("Accelerated MRI", help="With --task mri.", sort_key=6)
+DISTILLATION = Group("Few labels", help="With --task classify: learn with a teacher, or from a part of the labels.", sort_key=7)
+PRETRAINING = Group(
+    "Pretraining",
+    help="With `vitrail pretrain`; each says which methods have it. auto: as published, for small data.",
+    sort_key=8,
+)
 TEXT = Group("Text", help="With --task translate, language and caption.", sort_key=3)
 
 
@@ -35,7 +41,10 @@ class TrainOptions:
         ),
     ]
     task: Annotated[
-        Literal["classify", "translate", "language", "caption", "igpt", "restore", "mri"], Parameter(help="What to learn.")
+        Literal[
+            "classify", "translate", "language", "caption", "igpt", "mae", "beit", "dvae", "dino", "moco", "restore", "mri"
+        ],
+        Parameter(help="What to learn."),
     ] = "classify"
     model: Annotated[str, Parameter(help="A name from `vitrail models`; auto: by the size and count of the data.")] = "auto"
     epochs: Annotated[int | Auto, Parameter(converter=whole, help="Passes over the training data.")] = "auto"
@@ -237,6 +246,74 @@ class TrainOptions:
     scalp: Annotated[
         bool, Parameter(group=KSPACE, help="Simulate a skull and a scalp around a brain that comes without.", negative="")
     ] = False
+    labels: Annotated[
+        float, Parameter(group=DISTILLATION, help="Share of the training pictures to learn from, of every class alike.")
+    ] = 1.0
+    freeze: Annotated[
+        Literal["none", "encoder"], Parameter(group=DISTILLATION, help="What of the model stays as --weights has it.")
+    ] = "none"
+    teacher: Annotated[
+        str | None, Parameter(group=DISTILLATION, help="A run or model whose answers are learned from too (DeiT).")
+    ] = None
+    distill: Annotated[
+        Literal["hard", "soft"],
+        Parameter(group=DISTILLATION, help="Learn the teacher's likeliest class, or its probabilities."),
+    ] = "hard"
+    distill_share: Annotated[
+        float | Auto, Parameter(group=DISTILLATION, help="Weight of the teacher's answer in the loss, in [0, 1].")
+    ] = "auto"
+    distill_temperature: Annotated[
+        float | Auto, Parameter(group=DISTILLATION, help="By which logits are divided where probabilities are learned.")
+    ] = "auto"
+    hide: Annotated[
+        float | Auto,
+        Parameter(group=PRETRAINING, help="mae, beit: share of the patches that the model does not see, in (0, 1)."),
+    ] = "auto"
+    decoder_depth: Annotated[int | Auto, Parameter(converter=whole, group=PRETRAINING, help="mae: blocks of the decoder.")] = (
+        "auto"
+    )
+    decoder_width: Annotated[int | Auto, Parameter(converter=whole, group=PRETRAINING, help="mae: its width.")] = "auto"
+    mask_tokens: Annotated[
+        Literal["decoder", "encoder"],
+        Parameter(
+            group=PRETRAINING, help="mae: where tokens stand for hidden patches; in the encoder too is the slow control."
+        ),
+    ] = "decoder"
+    plain_pixels: Annotated[
+        bool,
+        Parameter(group=PRETRAINING, help="mae: predict pixels as they are, not normalized patch by patch.", negative=""),
+    ] = False
+    tokenizer: Annotated[
+        str | None,
+        Parameter(group=PRETRAINING, help="beit: the run of `vitrail pretrain --method dvae` whose codes are predicted."),
+    ] = None
+    codes: Annotated[
+        int | Auto, Parameter(converter=whole, group=PRETRAINING, help="dvae: words of the visual vocabulary.")
+    ] = "auto"
+    views: Annotated[
+        int | Auto,
+        Parameter(converter=whole, group=PRETRAINING, help="dino: small crops of a picture, beside the two large ones."),
+    ] = "auto"
+    prototypes: Annotated[
+        int | Auto, Parameter(converter=whole, group=PRETRAINING, help="dino: what teacher and student must agree on.")
+    ] = "auto"
+    momentum: Annotated[
+        float | Auto, Parameter(group=PRETRAINING, help="dino, moco: of the teacher's average of the student, to begin with.")
+    ] = "auto"
+    temperature: Annotated[
+        float | Auto, Parameter(group=PRETRAINING, help="dino, moco: of the student's softmax; dvae: of Gumbel's, in the end.")
+    ] = "auto"
+    teacher_temperature: Annotated[
+        float | Auto, Parameter(group=PRETRAINING, help="dino: of the teacher's softmax; lower is sharper.")
+    ] = "auto"
+    knn_every: Annotated[
+        int | Auto,
+        Parameter(
+            converter=whole,
+            group=PRETRAINING,
+            help="dino, moco: ask for the nearest neighbors' labels each so many epochs; 0: never.",
+        ),
+    ] = "auto"
 
 
 @Parameter(name="*")

@@ -14,6 +14,7 @@ from vitrail.errors import check_choice
 from vitrail.files import write_whole
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.markdown import block, last_name, literal, plain
+from vitrail.models.pretraining_card import describe_pretrained, pretrained_limits, use_pretrained
 from vitrail.models.purpose import PIPELINES, purpose_of
 from vitrail.models.restoration_card import describe_restoration, restoration_limits, use_restoration
 from vitrail.models.scan_card import TITLE, describe_reconstructor, scan_limits, use_reconstructor
@@ -75,6 +76,8 @@ def _about(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
         return [*describe_restoration(model), *use_restoration()]
     if purpose_of(model) == "mri":
         return [*describe_reconstructor(model), *use_reconstructor()]
+    if purpose_of(model) == "pretrain":
+        return [*describe_pretrained(model), *use_pretrained()]
     return [*describe_words(model, facts), *describe_use(model)]
 
 
@@ -117,6 +120,8 @@ def _kind(model: Any) -> str:
         return "restoration of pictures"
     if purpose_of(model) == "mri":
         return TITLE
+    if purpose_of(model) == "pretrain":
+        return "features learned without labels"
     if not hasattr(model, "num_classes"):
         return title_of(model)
     if not model.num_classes:
@@ -217,6 +222,8 @@ def _limits(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
         lines += restoration_limits(model)
     elif purpose_of(model) == "mri":
         lines += scan_limits()
+    elif purpose_of(model) == "pretrain":
+        lines += pretrained_limits()
     elif not hasattr(model, "num_classes"):
         lines += word_limits(model)
     elif model.num_classes and model.multi_label:

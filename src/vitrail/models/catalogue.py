@@ -17,6 +17,7 @@ from vitrail.models import (
     igpt,
     language,
     mask_predict,
+    masked_autoencoder,
     reconstructor,
     resnet,
     seq2seq,
@@ -31,7 +32,9 @@ from vitrail.models import (
 from vitrail.models.features import FeatureMaps
 from vitrail.records import from_record, to_record
 
-Takes = Literal["pictures", "text", "captions", "pixels", "restoration", "k-space"]  # captions: pictures and words
+Takes = Literal[
+    "pictures", "text", "captions", "pixels", "restoration", "k-space", "views"
+]  # captions: pictures and words; views: pictures without labels
 
 
 class Architecture(NamedTuple):
@@ -59,6 +62,7 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
         "captioner": Architecture(captioner.CaptionerConfig, captioner.build_captioner, "captions"),
         "reconstructor": Architecture(reconstructor.ReconstructorConfig, reconstructor.build_reconstructor, "k-space"),
         "igpt": Architecture(igpt.IGPTConfig, igpt.build_igpt, "pixels"),
+        "mae": Architecture(masked_autoencoder.MAEConfig, masked_autoencoder.build_mae, "views"),
         "swinir": Architecture(swinir.SwinIRConfig, swinir.build_swinir, "restoration"),
         "unet": Architecture(unet.UNetConfig, unet.build_unet, "restoration"),
         "vit_restorer": Architecture(vit_restorer.ViTRestorerConfig, vit_restorer.build_vit_restorer, "restoration"),

@@ -228,6 +228,14 @@ PRESETS = MappingProxyType(
             f"vit_nano_patch{patch}_32": replace(SMALL_PICTURES, depth=4, heads=4, patch=patch, tokenizer="patch", pool="mean")
             for patch in (1, 2, 4, 8)
         },
+        # What learns without labels from small pictures.
+        **{
+            f"vit_{name}_patch{patch}_32": replace(
+                SMALL_PICTURES, width=width, depth=depth, heads=heads, patch=patch, tokenizer="patch", pool="mean"
+            )
+            for name, width, depth, heads in (("micro", 128, 5, 4), ("mini", 192, 6, 3))
+            for patch in (2, 4, 8)
+        },
         # For 24 to 64 pixels: more convolutions, fewer tokens and blocks. What learns fastest from thousands of pictures.
         "vit_nano_hybrid": replace(HYBRID, width=96, depth=2, heads=3),
         "vit_micro_hybrid": replace(HYBRID, width=128, depth=2, heads=4),

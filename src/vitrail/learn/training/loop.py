@@ -96,7 +96,7 @@ def fit(
                     if plan.progressive < 1.0:
                         size = size_at(middle, batch[0].shape[-2:], start=plan.progressive, multiple=plan.multiple)
                         batch = shrink(batch, size)
-                    taken = stepper.take(batch, progress.rate)
+                    taken = stepper.take(batch, progress.rate, middle)
                     progress.step, progress.batch = progress.step + 1, progress.batch + 1
                     clock.tick(progress)
                     progress.elapsed, stopping = world.mean([progress.elapsed, float(interruption.signal is not None)])

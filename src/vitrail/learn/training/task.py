@@ -34,6 +34,17 @@ class Task(Protocol):
 
 
 @runtime_checkable
+class Following(Protocol):
+    """A task of which something follows the steps: a schedule of its own, or a teacher that is an average of the model."""
+
+    def before_step(self, done: float) -> None:
+        """`done`: the share of the run, in [0, 1]."""
+
+    def after_step(self) -> None:
+        """The weights have moved. Not called where a step was not taken."""
+
+
+@runtime_checkable
 class Batches(Protocol):
     """Passes over a split that can begin at any batch: what exact resumption needs."""
 

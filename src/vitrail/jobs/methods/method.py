@@ -1,0 +1,40 @@
+"""What tells one way of learning without labels from another: all else is `jobs.pretraining`'s."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from vitrail.data.bad_files import BadFiles
+from vitrail.data.dataset import DataSet
+from vitrail.jobs.options import TrainOptions
+from vitrail.jobs.recipes import Recipe
+from vitrail.learn.training.task import Batches, Task
+from vitrail.learn.training.world import World
+from vitrail.report.page import Markup
+
+
+class Method(Protocol):
+    """A method of `vitrail pretrain`, without state of its own."""
+
+    name: str  # as --method has it
+    does: str  # what is learned, in words: "each hidden patch from the others"
+    recipes: Mapping[str, Recipe]
+    nothing: Mapping[str, Any]  # options that it does not have, with the value beside `auto` that says nothing
+
+    def settle(self, options: TrainOptions, config: Any) -> dict[str, Any]:
+        """What `auto` means for its own options, for a backbone of this config; and a VitrailError for what cannot be."""
+
+    def build(self, backbone: Any, options: TrainOptions) -> Any:
+        """The model to train around a backbone, whose weights stay as they are."""
+
+    def make_task(self, model: Any, data: DataSet, options: TrainOptions, *, device: str, world: World) -> Task: ...
+
+    def make_loaders(
+        self, model: Any, data: DataSet, options: TrainOptions, bad: BadFiles, world: World
+    ) -> tuple[Batches, Batches]:
+        """What is learned from, and what is validated on."""
+
+    def describe(self, model: Any, options: TrainOptions) -> Iterable[str]:
+        """Lines that tell what is particular about this run, before it begins."""
+
+    def show(self, model: Any, data: DataSet, options: TrainOptions) -> Iterable[Markup]:
+        """Sections of the report: what the trained model does, in pictures."""
