@@ -80,7 +80,10 @@ class MAE:
         )
 
     def show(self, model: Any, data: DataSet, options: TrainOptions) -> Iterable[Markup]:
-        return ()
+        from vitrail.jobs.methods.mae_shown import draw_some  # they import matplotlib
+        from vitrail.report.masking import show_drawn
+
+        return show_drawn(*draw_some(model, data, seed=options.seed), normalized=model.config.normalize)
 
 
 def choose_heads(width: int, config: Any) -> int:
