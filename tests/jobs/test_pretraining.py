@@ -61,7 +61,7 @@ def test_a_run_from_pictures_to_report(run):
 
 def test_the_card_and_the_backbone(run):
     card = (run.path / "best" / "README.md").read_text()
-    for words in ("features learned without labels", "method `mae`", "a `vit`", "vitrail train --data pictures/ --weights", ".backbone",
+    for words in ("# Features learned without labels (mae)", "method `mae`", "a `vit`", "vitrail train --data pictures/ --weights", ".backbone",
                   "pipeline_tag: image-feature-extraction"):  # fmt: skip
         assert words in card, words
     model = vt.load(run.path)
