@@ -234,7 +234,7 @@ def test_two_processes_are_one_run(arrays, environment, tmp_path):
         start_new_session=True,
     )
     try:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=180)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         raise
