@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from vitrail.deploy.studio.mask_facts import MaskFacts, read_mask_facts
 from vitrail.deploy.studio.restore_facts import RestoreFacts, read_restore_facts
 from vitrail.deploy.studio.runs import describe_score, find_run_folders
 from vitrail.deploy.studio.studio_error import StudioError
@@ -22,6 +23,7 @@ from vitrail.explain.positions import Similarity, position_similarity
 from vitrail.learn.training.run_folder import CONFIG as CONFIG_YAML
 from vitrail.models.catalogue import ARCHITECTURES, build_model, count_parameters
 from vitrail.models.folder import CONFIG, WEIGHTS, find, load, read_config
+from vitrail.models.masked_autoencoder import MaskedAutoencoder
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record
@@ -93,6 +95,9 @@ class Facts:
         }
 
 
+AnyFacts = Facts | TextFacts | RestoreFacts | MaskFacts
+
+
 class StudioModel:
     """One entry of the list. `lock` is held by whoever computes with the model."""
 
@@ -100,12 +105,12 @@ class StudioModel:
         self.folder, self.run = folder, run  # the model folder, and the run it belongs to or itself
         self.id, self.name = identify(run), run.name or str(run)
         self.lock = threading.RLock()
-        self._facts: Facts | TextFacts | RestoreFacts | None = None
+        self._facts: AnyFacts | None = None
         self._model: Any = None
         self._stamp: object = None
         self._similarity: Similarity | str | None = None
 
-    def facts(self) -> Facts | TextFacts | RestoreFacts:
+    def facts(self) -> AnyFacts:
         """Weights are not read; a model that is still training has the same config all along."""
         if self._facts is not None:  # without the lock: it is held through whole passes
             return self._facts
@@ -249,14 +254,14 @@ def stamp_of(path: Path) -> object:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def read_facts(folder: Path) -> Facts | TextFacts | RestoreFacts:
+def read_facts(folder: Path) -> AnyFacts:
     """From config.json alone: the model is built without memory (on torch's meta device) and counted."""
     path = folder / CONFIG
     found = read_config(path)
     name = found["architecture"]
     config = from_record(ARCHITECTURES[name].config, found["config"], what=f"{path}: config")
     takes = ARCHITECTURES[name].takes
-    if takes not in ("pictures", "text", "restoration"):
+    if takes not in ("pictures", "text", "restoration", "views"):
         raise VitrailError(f"{folder}: the studio has no page for models of the kind {name}")
     if takes == "pictures" and not config.num_classes:
         raise VitrailError(f"{folder}: this model has no classifier: it was made with num_classes=0")
@@ -271,6 +276,14 @@ def read_facts(folder: Path) -> Facts | TextFacts | RestoreFacts:
         return read_text_facts(model)
     if takes == "restoration":
         return read_restore_facts(model)
+    preprocessing = from_record(Preprocessing, found["preprocessing"], what=f"{path}: preprocessing")
+    if isinstance(model, MaskedAutoencoder):
+        return read_mask_facts(model, preprocessing)
+    if takes == "views":
+        raise VitrailError(
+            f"{folder}: a run of --method {name} has nothing to look at without labels: `vitrail train --weights {folder} --data DIR` learns "
+            "some, and the studio shows that run"
+        )
     attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
     grid, elements, tokens = find_grid(model)
     prefix = int(getattr(config, "prefix", 0))
@@ -278,7 +291,7 @@ def read_facts(folder: Path) -> Facts | TextFacts | RestoreFacts:
         architecture=name,
         labels=tuple(found["labels"] or (f"LABEL_{number}" for number in range(config.num_classes))),
         multi_label=bool(found.get("multi_label", False)),
-        preprocessing=from_record(Preprocessing, found["preprocessing"], what=f"{path}: preprocessing"),
+        preprocessing=preprocessing,
         image_size=tuple(config.image_size),
         grid=grid,
         elements=elements,
