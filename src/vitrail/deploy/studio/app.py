@@ -23,6 +23,7 @@ from vitrail.deploy.studio.studio import Studio
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.uploads import receive_body, receive_file
 from vitrail.errors import VitrailError
+from vitrail.tasks.drawing_hidden import Statistics
 
 WEB = Path(__file__).parent / "web"
 REPORT = Path(report.__file__).parent
@@ -70,6 +71,7 @@ class DrawingOrder(BaseModel):
     share: Annotated[StrictFloat, Field(ge=0.05, le=0.95)] = 0.75
     seed: Annotated[StrictInt, Field(ge=0, le=2**31)] = 0
     hidden: Annotated[list[StrictInt], Field(max_length=100_000)] | None = None  # by hand: then neither share nor seed counts
+    statistics: Statistics = "true"
 
 
 def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
@@ -194,7 +196,7 @@ def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
     @app.post("/api/drawings")
     async def draw(request: Request) -> Response:
         asked = read(DrawingOrder, await receive_body(request))
-        drawn = partial(studio.masks.draw, share=asked.share, seed=asked.seed, hidden=asked.hidden)
+        drawn = partial(studio.masks.draw, share=asked.share, seed=asked.seed, hidden=asked.hidden, statistics=asked.statistics)
         return await run(heavy, lambda: drawn(session(request), asked.model, asked.picture))
 
     @app.get("/api/runs")

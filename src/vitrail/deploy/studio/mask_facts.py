@@ -1,7 +1,7 @@
 """What the studio knows of a masked autoencoder before it is loaded."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from vitrail.errors import VitrailError
 from vitrail.models.catalogue import count_parameters
@@ -13,6 +13,7 @@ from vitrail.preprocessing import Preprocessing
 class MaskFacts:
     """`hide` is the share of patches that was hidden in training, `normalize` whether each is predicted without its mean and deviation."""
 
+    task: ClassVar[str] = "mask"
     architecture: str
     preprocessing: Preprocessing
     grid: tuple[int, int]
@@ -30,7 +31,7 @@ class MaskFacts:
     def to_json(self) -> dict[str, Any]:
         return {
             "architecture": self.architecture,
-            "task": "mask",
+            "task": self.task,
             "image_size": self.image_size,
             "channels": self.preprocessing.channels,
             "grid": self.grid,

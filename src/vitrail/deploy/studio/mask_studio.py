@@ -11,6 +11,7 @@ from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.studio_model import Models
 from vitrail.deploy.studio.uploads import Picture
 from vitrail.deploy.studio.working import work
+from vitrail.tasks.drawing_hidden import Statistics
 
 
 class MaskStudio:
@@ -20,7 +21,15 @@ class MaskStudio:
         self.models, self.store = models, store
 
     def draw(
-        self, session: str, model: str, picture: str, *, share: float, seed: int, hidden: Sequence[int] | None = None
+        self,
+        session: str,
+        model: str,
+        picture: str,
+        *,
+        share: float,
+        seed: int,
+        hidden: Sequence[int] | None = None,
+        statistics: Statistics = "true",
     ) -> bytes:
         """A share of the patches hidden at random, or those that are named."""
         entry = self.models.find(model)
@@ -32,4 +41,5 @@ class MaskStudio:
         pixels = self.store.get(session, picture, Picture).fit(facts.preprocessing).copy()
         self.models.get(entry.id)  # now it is computed with
         with entry.lock:
-            return pack(describe_drawing(work(draw_hidden, work(entry.model), pixels, kept, facts.preprocessing)))
+            drawn = work(draw_hidden, work(entry.model), pixels, kept, facts.preprocessing, statistics)
+        return pack(describe_drawing(drawn))

@@ -20,9 +20,11 @@ from vitrail.deploy.studio.passes import prepare_pixels
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.uploads import encode_pixels
 from vitrail.explain.evaluating import NOT_FINITE
-from vitrail.learn.objectives.masked_pixels import masked_pixel_losses, normalize_patches
-from vitrail.nn.functional.masking import hidden_from, keep_lowest
+from vitrail.nn.functional.masking import keep_lowest
 from vitrail.preprocessing import Preprocessing
+from vitrail.tasks.drawing_hidden import Statistics, reconstruct
+
+FLAT = 1e-8  # variance below which a patch is of one color: less than one pixel a single step of 256 brighter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,14 +56,16 @@ def keep_all_but(cells: int, hidden: Sequence[int]) -> Int[Tensor, "1 _"]:
 
 
 def draw_hidden(
-    model: Any, pixels: UInt8[np.ndarray, "h w ch"], kept: Int[Tensor, "1 _"], preprocessing: Preprocessing
+    model: Any,
+    pixels: UInt8[np.ndarray, "h w ch"],
+    kept: Int[Tensor, "1 _"],
+    preprocessing: Preprocessing,
+    statistics: Statistics = "true",
 ) -> Drawing:
-    """One pass. Only the kept patches go in, and of the hidden ones what comes out is put back by their true mean and deviation, where
-    the model does not predict these."""
+    """One pass. `statistics`: whose mean and contrast patches are shown with, where the model does not predict these."""
     images = prepare_pixels(pixels, preprocessing)
     start = time.perf_counter()
-    with torch.inference_mode():
-        found = reconstruct(model, images, kept)
+    found = reconstruct(model, images, kept, statistics=statistics)
     milliseconds = 1000 * (time.perf_counter() - start)
     if not bool(found.drawn.isfinite().all()):
         raise StudioError(f"{NOT_FINITE.capitalize()}.")
@@ -71,24 +75,14 @@ def draw_hidden(
         drawn=to_bytes(found.drawn, preprocessing)[0],
         hidden=tuple(hidden.nonzero().flatten().tolist()),
         cells=len(hidden),
-        explained=explained(model, images, found.drawn, found.hidden),
+        explained=explained(model.patches(images), found.hidden, found.explained),
         milliseconds=milliseconds,
     )
 
 
-def explained(
-    model: Any, images: Float[Tensor, "1 ch h w"], drawn: Float[Tensor, "1 ch h w"], hidden: Bool[Tensor, "1 c"]
-) -> float | None:
-    """1 - loss / loss of the mean color over this picture's hidden patches, as a run's score has it; None where they are all flat, or
-    nothing is hidden."""
-    truth, guess = model.patches(images), model.patches(drawn)
-    if model.config.normalize:  # both by the truth's own numbers: the error as the loss sees it
-        target = normalize_patches(truth)
-        guess = (guess - truth) / (truth.var(-1, keepdim=True) + 1e-6).sqrt() + target
-    else:
-        target = truth
-    flat = float(masked_pixel_losses(target.mean(-1, keepdim=True).expand_as(target), target, hidden)) if hidden.any() else 0.0
-    return 1.0 - float(masked_pixel_losses(guess, target, hidden)) / flat if flat > 1e-9 else None
+def explained(truth: Float[Tensor, "1 c p"], hidden: Bool[Tensor, "1 c"], found: Float[Tensor, "1"]) -> float | None:
+    """The share of the variance in hidden patches that was drawn; None where nothing is hidden, or all of it is flat."""
+    return float(found) if bool(hidden.any()) and float(truth[hidden].var(-1).max()) > FLAT else None
 
 
 def describe_drawing(found: Drawing) -> dict[str, Any]:
@@ -107,26 +101,3 @@ def describe_drawing(found: Drawing) -> dict[str, Any]:
 
 def picture_address(pixels: UInt8[np.ndarray, "h w ch"]) -> str:
     return f"data:image/png;base64,{base64.b64encode(encode_pixels(pixels)).decode()}"
-
-
-# --- until the model's own comes: dropped when it is there
-from typing import NamedTuple  # noqa: E402
-
-from vitrail.nn.functional.patches import unpatchify  # noqa: E402
-
-
-class Reconstruction(NamedTuple):
-    drawn: Tensor
-    shown: Tensor
-    hidden: Tensor
-
-
-def reconstruct(model: Any, images: Tensor, kept: Tensor) -> Reconstruction:
-    patches, drawn = model.patches(images), model(images, kept)
-    hidden = hidden_from(kept, patches.shape[1])
-    if model.config.normalize:
-        drawn = drawn * (patches.var(-1, keepdim=True) + 1e-6).sqrt() + patches.mean(-1, keepdim=True)
-    tokenizer = model.backbone.tokenizer
-    return Reconstruction(
-        unpatchify(drawn, tokenizer.patch, tokenizer.grid(tuple(images.shape[2:]))), images, hidden
-    )

@@ -60,11 +60,11 @@ class Studio:
             facts = model.facts()
             if isinstance(facts, RestoreFacts):
                 found = find_samples(model.run, None)
-            elif isinstance(facts, MaskFacts):  # labels or not: it has learned from pictures alone
-                found = find_samples(model.run, facts.image_size)
-                found = find_samples(model.run, None) if found is NONE else found
             else:
-                found = find_samples(model.run, picture_facts(model).image_size)
+                known = facts if isinstance(facts, MaskFacts) else picture_facts(model)
+                found = find_samples(model.run, known.image_size)
+                if found is NONE and known.task != "classify":  # it has learned from pictures alone
+                    found = find_samples(model.run, None)
             if found is not NONE:  # what is not there may come: a disk is mounted, data is downloaded
                 self._samples[name] = found
             return found
@@ -241,6 +241,7 @@ def describe_look(name: str, look: Look, facts: Facts, picture: Picture) -> byte
             "box": [float(side) for side in box],
             "fits": facts.preprocessing.fit,
             "kept": bool(look.layers),
+            "version": hashlib.sha256(repr(look.version).encode()).hexdigest()[:12],
         }
     )
 

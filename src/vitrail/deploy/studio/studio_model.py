@@ -29,11 +29,13 @@ from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record
 
 MOST_LOADED = 4  # models in memory
+CLASSLESS = ("rollout", "attention")  # maps of a picture that ask for no class
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What config.json says of a model, and what follows from it."""
+    """What config.json says of a model, and what follows from it. Without labels it is a backbone: its attention and its tokens are to be
+    seen, and it says nothing of a picture."""
 
     architecture: str
     labels: tuple[str, ...]
@@ -56,6 +58,10 @@ class Facts:
     methods: tuple[dict[str, str], ...]
 
     @property
+    def task(self) -> str:
+        return "classify" if self.labels else "features"
+
+    @property
     def has_class(self) -> bool:
         return self.pool == "class"
 
@@ -72,7 +78,7 @@ class Facts:
         height, width = self.image_size
         return {
             "architecture": self.architecture,
-            "task": "classify",
+            "task": self.task,
             "labels": self.labels,
             "multi_label": self.multi_label,
             "image_size": self.image_size,
@@ -124,7 +130,7 @@ class StudioModel:
         with self.lock:
             stamp = stamp_of(self.folder / WEIGHTS)
             if self._model is None or stamp != self._stamp:
-                self._model, self._stamp, self._similarity = load(self.folder), stamp, None
+                self._model, self._stamp, self._similarity = looked_into(load(self.folder)), stamp, None
             return self._model
 
     def similarity(self) -> Similarity | str:
@@ -263,8 +269,6 @@ def read_facts(folder: Path) -> AnyFacts:
     takes = ARCHITECTURES[name].takes
     if takes not in ("pictures", "text", "restoration", "views"):
         raise VitrailError(f"{folder}: the studio has no page for models of the kind {name}")
-    if takes == "pictures" and not config.num_classes:
-        raise VitrailError(f"{folder}: this model has no classifier: it was made with num_classes=0")
     try:
         with torch.device("meta"):
             model = build_model(name, config)
@@ -279,12 +283,16 @@ def read_facts(folder: Path) -> AnyFacts:
     preprocessing = from_record(Preprocessing, found["preprocessing"], what=f"{path}: preprocessing")
     if isinstance(model, MaskedAutoencoder):
         return read_mask_facts(model, preprocessing)
-    if takes == "views":
-        raise VitrailError(
-            f"{folder}: a run of --method {name} has nothing to look at without labels: `vitrail train --weights {folder} --data DIR` learns "
-            "some, and the studio shows that run"
-        )
+    model = looked_into(model)
+    if not hasattr(model, "num_classes"):
+        raise VitrailError(f"{folder}: a model of the kind {name} has no backbone whose attention the studio could show")
+    config = model.config
     attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    shown = bool(attentions) and all("weights" in module.kernel.supports for module in attentions)
+    if not config.num_classes and not shown:
+        raise VitrailError(
+            f"{folder}: this model has neither labels nor attention to look at: learn some with vitrail train --weights RUN, and look at that run"
+        )
     grid, elements, tokens = find_grid(model)
     prefix = int(getattr(config, "prefix", 0))
     return Facts(
@@ -303,11 +311,20 @@ def read_facts(folder: Path) -> AnyFacts:
         position=getattr(model.config, "position", None),
         tokenizer=getattr(config, "tokenizer", None),
         parameters=count_parameters(model),
-        attention=bool(attentions) and all("weights" in module.kernel.supports for module in attentions),
-        lens=has_lens(model),
+        attention=shown,
+        lens=has_lens(model) and bool(config.num_classes),
         similarity=has_similarity(model),
-        methods=tuple({"name": name, "words": METHODS[name].words} for name in methods_for(model)),
+        methods=tuple(
+            {"name": name, "words": METHODS[name].words}
+            for name in methods_for(model)
+            if config.num_classes or name in CLASSLESS
+        ),
     )
+
+
+def looked_into(model: Any) -> Any:
+    """What the studio computes with: of a model that learned features without labels the backbone, unless it has a page of its own."""
+    return model if isinstance(model, MaskedAutoencoder) else getattr(model, "backbone", model)
 
 
 def find_grid(model: Any) -> tuple[tuple[int, int], int, int]:

@@ -72,5 +72,6 @@ function facts(model) {
   const told = [];
   if (model.layers) told.push(`${count(model.layers, "layer")}${model.heads ? ` × ${count(model.heads, "head")}` : ""}`);
   if (model.patch) told.push(`${rows} × ${columns} patches of ${model.patch[0]} × ${model.patch[1]} px`);
+  if (!model.labels.length) told.push("a backbone without labels");
   return [...told, ...size(model)];
 }

@@ -1,7 +1,7 @@
 // The page of masked autoencoders wakes up: patches of a picture are hidden by a slider, by chance or by hand, and drawn by the model.
 
 import { loadImage, post } from "./api.js";
-import { find, make, slider } from "./dom.js";
+import { choice, find, make, slider } from "./dom.js";
 import { makeHandIn } from "./hand_in.js";
 import { openPage, size } from "./pages.js";
 import { makePanels } from "./panels.js";
@@ -9,7 +9,7 @@ import { announce, complain } from "./said.js";
 import { count, fixed, percent } from "./words.js";
 
 const PAUSE = 40; // milliseconds that a slider rests before the model is asked
-const own = { model: null, picture: null, share: 0.75, seed: 0, hand: null, asking: false, again: false, timer: 0 };
+const own = { model: null, picture: null, share: 0.75, seed: 0, hand: null, statistics: "true", asking: false, again: false, timer: 0 };
 
 function furnish() {
   own.pictures = makeHandIn((picture) => {
@@ -21,6 +21,11 @@ function furnish() {
   own.slider = slider("Hidden", { id: "share", min: 0.05, max: 0.95, step: 0.01, value: own.share, words: whole, react: (share) => wish({ share, hand: null }) });
   own.another = make("button", { type: "button", id: "another", text: "Another mask", title: "As many patches, but others", onclick: () => wish({ seed: own.seed + 1, hand: null }) });
   find("#hiding").append(own.slider.box, own.another);
+  own.contrast = choice("Mean and contrast", [["true", "Of the true patch"], ["seen", "From what is seen"]], own.statistics, (statistics) => {
+    own.contrast.press(statistics);
+    wish({ statistics });
+  });
+  find("#contrast").append(make("span", { text: "Mean and contrast" }), own.contrast.box);
 }
 
 const whole = (share) => `${Math.round(100 * share)}\u00a0%`;
@@ -30,6 +35,7 @@ function useModel(model) {
   own.slider.set(own.share);
   own.panels.use(model);
   find("#caption").textContent = caption(model);
+  find("#contrast").hidden = !model.normalize;
   own.pictures.offer(model, { first: own.picture === null });
   if (own.picture) ask();
   else own.pictures.invite(find("#inviting"));
@@ -42,7 +48,7 @@ function facts(model) {
 }
 
 function caption(model) {
-  const normal = "The model predicts a patch without its mean and its contrast; to be seen, it is put back with the mean and the deviation of the true patch.";
+  const normal = "The model predicts each patch without its mean and contrast. To be seen, it is put back with those of the true patch, which the model never saw, or with what the patches around it let one expect.";
   return `Click patches to hide or show them. ${model.normalize ? normal : "The model predicts the pixels themselves."} It learned from hidden patches alone: what it draws where it sees was never asked for.`;
 }
 
@@ -68,9 +74,9 @@ async function ask() {
   if (own.asking) return;
   own.asking = true;
   find("#panels").setAttribute("aria-busy", "true");
-  const { model, picture, share, seed, hand } = own;
+  const { model, picture, share, seed, hand, statistics } = own;
   try {
-    const found = await post("/api/drawings", { model: model.id, picture: picture.id, share, seed, hidden: hand });
+    const found = await post("/api/drawings", { model: model.id, picture: picture.id, share, seed, hidden: hand, statistics });
     const [read, drawn] = await Promise.all([loadImage(found.read), loadImage(found.drawn)]);
     if (model === own.model && picture === own.picture) show(found, read, drawn, own.hand === hand);
   } catch (error) {
