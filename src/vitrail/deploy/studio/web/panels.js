@@ -2,6 +2,7 @@
 // Patches are hidden and shown on the first two, by click, by a stroke of the mouse, by touch, or by arrow keys and Enter.
 
 import { make } from "./dom.js";
+import { toast } from "./said.js";
 import { place } from "./words.js";
 
 const PANELS = [["picture", "The picture"], ["left", "What is left"], ["drawn", "What the model drew"], ["pasted", "Drawn, the seen patches pasted in"]];
@@ -67,7 +68,7 @@ export function makePanels(box, touched) {
   /** Hides or shows a cell; the last one that is left stays. */
   function put(cell, hide) {
     if (own.hidden.has(cell) === hide) return;
-    if (hide && own.hidden.size + 1 >= own.grid[0] * own.grid[1]) return touched(own.hidden, "One patch at least stays: from nothing the model cannot draw.");
+    if (hide && own.hidden.size + 1 >= own.grid[0] * own.grid[1]) return toast("One patch at least stays: from nothing the model cannot draw.");
     if (hide) own.hidden.add(cell);
     else own.hidden.delete(cell);
     paint();
