@@ -200,7 +200,7 @@ def test_a_model_is_saved_whole(make, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "more"),
-    [("resnet8_32", {}), ("swin_nano_32", {}), ("vit_nano_conv", {}), ("vit_nano_patch4_32", {"position": "rotary"})],
+    [("resnet8_32", {}), ("swin_nano_patch2_window4_32", {}), ("vit_nano_conv", {}), ("vit_nano_patch4_32", {"position": "rotary"})],
 )
 def test_other_backbones_read_small_views_too(name, more):
     inside = create_model(name, num_classes=0, image_size=(32, 32), **more)
