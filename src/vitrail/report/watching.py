@@ -88,7 +88,7 @@ def draw_watch(rows: Rows) -> Figure:
 
 def show_neighbors(backbone: Any, data: DataSet) -> Markup:
     """Some validation pictures, and the training pictures that are nearest to each."""
-    asked, known = (read_some(backbone, data[name], count) for name, count in (("val", QUERIES), ("train", KNOWN)))
+    asked, known = read_some(backbone, data["val"], QUERIES), read_some(backbone, data["train"], KNOWN)
     if not asked.indices or not known.indices:
         return section("Nearest neighbors", note="There are no pictures to show.")
     nearness, numbers = nearest_neighbors(known.features, asked.features, k=NEAREST)

@@ -54,7 +54,7 @@ class Contrast(LearningByTeacher):
         order = torch.cat(indices) if indices else torch.empty(0, dtype=torch.int64)
         rows = self.world.gather_rows(rows, order)[0]
         total = 0.0
-        for part in rows.split(self.batch):
+        for part in torch.split(rows, self.batch):
             loss = contrast_loss(part[:, 0], part[:, 1], torch.arange(len(part)), temperature=self.temperature)
             total += len(part) * loss.item()
         return {"loss": total / len(rows) if len(rows) else float("inf")}

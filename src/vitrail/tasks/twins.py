@@ -24,7 +24,6 @@ from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.backbones import mean_features
 
-
 EARLY = 0.2  # share of the run before which nobody is warned: a new network says the same of all pictures
 
 

@@ -31,7 +31,7 @@ def output_entropies(mean: Float[Tensor, "k"], single: float) -> dict[str, float
     information, which is what collapse is  [Caron+ 2021, section 5.3 and figure 7].
     """
     whole = math.log(len(mean))
-    entropy = -torch.special.xlogy(mean.double(), mean.double()).sum().item() / whole
+    entropy = max(0.0, -torch.special.xlogy(mean.double(), mean.double()).sum().item() / whole)
     return {"entropy": entropy, "single_entropy": single / whole, "information": entropy - single / whole}
 
 

@@ -1,7 +1,7 @@
 """A teacher that follows its student: not trained, an average of what the student was."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 
 @torch.no_grad()
@@ -13,7 +13,7 @@ def follow(teacher: nn.Module, student: nn.Module, momentum: float) -> None:
     """
     if momentum == 1.0:
         return
-    own, others = list(teacher.parameters()), list(student.parameters())
+    own, others = list[Tensor](teacher.parameters()), list[Tensor](student.parameters())
     if momentum == 0.0:
         torch._foreach_copy_(own, others)
     else:
