@@ -45,7 +45,8 @@ def backbone(**changes):
 
 def student_and_teacher(momentum: float = 0.9, **settings):
     inside = backbone(**settings.pop("backbone", {}))
-    config = dino.DINOConfig(backbone=to_record(inside.config), prototypes=17, hidden=24, bottleneck=8)
+    head = {"prototypes": 17, "hidden": 24, "bottleneck": 8, "batch_norm": settings.pop("batch_norm", False)}
+    config = dino.DINOConfig(backbone=to_record(inside.config), **head)
     task = {"look": LOOKS[0], "momentum": momentum, "temperature": 0.1, "teacher_temperature": 0.05, **settings}
     return SelfDistillation(dino.assemble(inside, config), **task)
 

@@ -25,6 +25,7 @@ class DINOConfig:
     prototypes: int = 65536
     hidden: int = 2048
     bottleneck: int = 256
+    batch_norm: bool = False  # in the head, between its layers
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "backbone", settle_backbone(self.network, self.backbone))
@@ -82,7 +83,14 @@ def assemble(backbone: Any, config: DINOConfig) -> DINO:
     """A student that is a backbone as it is, with the weights it has, and a teacher that begins as its copy."""
     width = backbone.head.features_width
     heads = [
-        PrototypeHead(width, hidden=config.hidden, bottleneck=config.bottleneck, prototypes=config.prototypes) for _ in range(2)
+        PrototypeHead(
+            width,
+            hidden=config.hidden,
+            bottleneck=config.bottleneck,
+            prototypes=config.prototypes,
+            batch_norm=config.batch_norm,
+        )
+        for _ in range(2)
     ]
     heads[1].load_state_dict(heads[0].state_dict())
     heads[1].requires_grad_(False)

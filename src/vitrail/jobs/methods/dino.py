@@ -23,7 +23,10 @@ from vitrail.tasks.dino import SelfDistillation
 
 AREA = 0.3  # of a picture, that a large view has at least and a small one at most  [Caron+ 2021: 0.25 to 0.4]
 LEAST = 0.1  # that a small view has at least; the paper's 0.05 would be 7x7 of 32x32 pixels
-SMALL_DATA = 100_000  # pictures, up to which there are fewer steps to average over, and fewer prototypes to fill
+LARGE_DATA = (
+    "medium",
+    "large",
+)  # recipes as published; the others have fewer steps to average over, and fewer prototypes to fill
 
 
 class DINO:
@@ -45,7 +48,7 @@ class DINO:
     nothing = NOT_OF_VIEWS
 
     def settle(self, options: TrainOptions, config: Any) -> dict[str, Any]:
-        small = options.recipe not in ("medium", "large")
+        small = options.recipe not in LARGE_DATA
         chosen = {
             "views": 4 if small else 8,
             "prototypes": 1024 if small else 65536,
@@ -68,6 +71,7 @@ class DINO:
             prototypes=whole(options.prototypes),
             hidden=min(2048, 4 * width),
             bottleneck=min(256, width),
+            batch_norm=options.recipe not in LARGE_DATA,
         )
         return assemble(backbone, config)
 

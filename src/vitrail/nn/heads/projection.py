@@ -16,19 +16,21 @@ from vitrail.nn.initialization import initialize
 class PrototypeHead(nn.Module):
     """Cosines with k prototypes: x -> MLP -> z / |z| -> V z with rows of V of length 1  [Caron+ 2021, appendix C].
 
-    The published code has a weight norm whose lengths are fixed at 1: the same function of the same parameters. Without batch norm,
-    with GELU. `learning` says what share of the gradient reaches the prototypes: 0 in the beginning of a run.
+    The published code has a weight norm whose lengths are fixed at 1: the same function of the same parameters. GELU between layers;
+    with `batch_norm` a norm before it, which the published code offers too: a small new network says nearly the same of all pictures,
+    and the norm leaves what differs. `learning` says what share of the gradient reaches the prototypes: 0 in the beginning of a run.
     """
 
-    def __init__(self, width: int, *, hidden: int, bottleneck: int, prototypes: int, layers: int = 3) -> None:
+    def __init__(
+        self, width: int, *, hidden: int, bottleneck: int, prototypes: int, layers: int = 3, batch_norm: bool = False
+    ) -> None:
         super().__init__()
         if prototypes < 2:
             raise VitrailError(f"teacher and student agree on one of at least 2 prototypes, got {prototypes}")
-        sides = (width, *(hidden for _ in range(layers - 1)), bottleneck)
         steps: list[nn.Module] = []
-        for source, target in pairwise(sides):
-            steps += [nn.Linear(source, target), nn.GELU()]
-        self.mlp = nn.Sequential(*steps[:-1])
+        for source, target in pairwise((width, *(hidden for _ in range(layers - 1)))):
+            steps += [nn.Linear(source, target), *([nn.BatchNorm1d(target)] if batch_norm else []), nn.GELU()]
+        self.mlp = nn.Sequential(*steps, nn.Linear(hidden if layers > 1 else width, bottleneck))
         self.mlp.apply(initialize)
         self.prototypes = nn.Linear(bottleneck, prototypes, bias=False)
         self.learning = 1.0
