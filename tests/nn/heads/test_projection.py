@@ -21,6 +21,15 @@ def test_outputs_are_cosines_whatever_the_length_of_the_prototypes():
     assert [type(part) for part in head.mlp] == [nn.Linear, nn.GELU, nn.Linear, nn.GELU, nn.Linear]
 
 
+def test_a_batch_norm_leaves_what_differs():
+    torch.manual_seed(0)
+    alike = torch.randn(1, 7) + 1e-3 * torch.randn(64, 7)
+    plain, normed = (PrototypeHead(7, hidden=11, bottleneck=5, prototypes=13, batch_norm=norm) for norm in (False, True))
+    assert plain(alike).std(0).max() < 0.01
+    assert normed(alike).std(0).min() > 0.1
+    assert sum(isinstance(part, nn.BatchNorm1d) for part in normed.mlp) == 2
+
+
 def test_it_is_torchs_weight_norm_with_lengths_of_one():
     torch.manual_seed(0)
     head, x = PrototypeHead(7, hidden=11, bottleneck=5, prototypes=13), torch.randn(3, 7)
