@@ -27,6 +27,8 @@ HEADLINES = (
     "bits_per_pixel",
     "psnr",
     "explained",
+    "knn",
+    "spread",
 )  # the metric to end with, the first that there is
 
 ONLY_SOME = frozenset({"beams", "workers", "bad_files", "degrade"})  # options of eval that not every task has

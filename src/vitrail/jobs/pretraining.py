@@ -18,7 +18,7 @@ from vitrail.jobs.cleaning import describe_bad, list_bad
 from vitrail.jobs.evaluate import REPORT, headline
 from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
 from vitrail.jobs.machine import choose_device
-from vitrail.jobs.methods.method import Method
+from vitrail.jobs.methods.method import Method, Watching
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, whole
 from vitrail.jobs.pretraining_settling import load_backbone, open_pictures, prepare_backbone, settle_pretraining
@@ -85,7 +85,7 @@ class Pretraining:
         list_bad(self.bad, folder, bar)
 
     def make_plan(self, *, device: str) -> Plan:
-        return make_plan(self.options, device=device)
+        return make_plan(self.options, device=device, decay_growth=getattr(self.method, "decay_growth", 1.0))
 
     def make_task(self, *, device: str, world: World) -> Task:
         return self.method.make_task(self.model, self.data, self.options, device=device, world=world)
@@ -126,7 +126,10 @@ class Pretraining:
                 "Training": training_fact(options, progress),
             },
             history=progress.rows,
-            sections=tuple(self.method.show(model, self.data, options)),
+            sections=(
+                *(self.method.show_history(progress.rows, metrics) if isinstance(self.method, Watching) else ()),
+                *self.method.show(model, self.data, options),
+            ),
             commands={
                 "Go on with labels": f"vitrail train --data DIR --weights {run}",
                 "Score it again": f"vitrail eval {run}",

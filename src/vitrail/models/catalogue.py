@@ -12,12 +12,14 @@ from torch import nn
 from vitrail.errors import VitrailError, suggestion
 from vitrail.models import (
     captioner,
+    dino,
     gcnn,
     gsa,
     igpt,
     language,
     mask_predict,
     masked_autoencoder,
+    moco,
     reconstructor,
     resnet,
     seq2seq,
@@ -63,6 +65,8 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
         "reconstructor": Architecture(reconstructor.ReconstructorConfig, reconstructor.build_reconstructor, "k-space"),
         "igpt": Architecture(igpt.IGPTConfig, igpt.build_igpt, "pixels"),
         "mae": Architecture(masked_autoencoder.MAEConfig, masked_autoencoder.build_mae, "views"),
+        "dino": Architecture(dino.DINOConfig, dino.build_dino, "views"),
+        "moco": Architecture(moco.MoCoConfig, moco.build_moco, "views"),
         "swinir": Architecture(swinir.SwinIRConfig, swinir.build_swinir, "restoration"),
         "unet": Architecture(unet.UNetConfig, unet.build_unet, "restoration"),
         "vit_restorer": Architecture(vit_restorer.ViTRestorerConfig, vit_restorer.build_vit_restorer, "restoration"),

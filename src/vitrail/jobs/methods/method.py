@@ -1,6 +1,6 @@
 """What tells one way of learning without labels from another: all else is `jobs.pretraining`'s."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from vitrail.data.bad_files import BadFiles
@@ -14,7 +14,8 @@ from vitrail.report.page import Markup
 
 @runtime_checkable
 class Method(Protocol):
-    """A method of `vitrail pretrain`, without state of its own."""
+    """A method of `vitrail pretrain`, without state of its own. One under which the pull on the weights grows has a `decay_growth`: by
+    what factor, until the end."""
 
     name: str  # as --method has it
     does: str  # what is learned, in words: "each hidden patch from the others"
@@ -39,3 +40,11 @@ class Method(Protocol):
 
     def show(self, model: Any, data: DataSet, options: TrainOptions) -> Iterable[Markup]:
         """Sections of the report: what the trained model does, in pictures."""
+
+
+@runtime_checkable
+class Watching(Protocol):
+    """A method that has more to tell of a run's course than its losses."""
+
+    def show_history(self, rows: Sequence[Mapping[str, float | int]], metrics: Mapping[str, float]) -> Iterable[Markup]:
+        """Sections of the report: `rows` of results.csv, and what was measured in the end."""

@@ -198,6 +198,8 @@ def _end_epoch(task: Task, validation: Batches, plan: Plan, progress: Progress, 
         f"epoch {progress.epoch + 1:>3}{of}  train loss {row['train_loss']:.4f}  val loss {metrics['loss']:.4f}  "
         f"val {score} {tell_score(task, metrics[score])}{'  *' if better else ''}"
     )
+    if warning := getattr(task, "warning", ""):
+        bar.say(f"  {warning}")
     progress.epoch, progress.batch, progress.loss_sum = progress.epoch + 1, 0, 0.0
 
 

@@ -20,7 +20,8 @@ class Evaluation(Protocol):
 
 @runtime_checkable
 class Task(Protocol):
-    """Model + objective + metrics. One whose score is no share of 1 also has `tell(score) -> str`: see `tell_score`."""
+    """Model + objective + metrics. One whose score is no share of 1 also has `tell(score) -> str`: see `tell_score`. One that can go
+    wrong in a way that its score does not show also has `warning`, a line that is said after a validation, or nothing."""
 
     model: nn.Module
     name: str
