@@ -141,6 +141,7 @@ def spell_out(options: TrainOptions) -> TrainOptions:
         options,
         data=absolute(options.data),
         weights=options.weights and absolute(options.weights),
+        tokenizer=options.tokenizer and absolute(options.tokenizer),
         image_size=size_of(options),
         position=options.position and position_name(options.position),
     )
