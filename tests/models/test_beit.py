@@ -1,5 +1,7 @@
 """BEiT: what is hidden cannot be seen, only hidden cells are read, and the backbone stays a classifier of its own."""
 
+import random
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -83,3 +85,26 @@ def test_it_comes_back_from_a_file_and_its_backbone_goes_on(tmp_path):
 def test_what_cannot_be(options, message):
     with pytest.raises(VitrailError, match=message):
         small(**options)
+
+
+@pytest.mark.parametrize("kind", ["dvae", "beit"])
+def test_broken_configs_give_a_model_or_one_line(kind, tmp_path):
+    model = small() if kind == "beit" else vt.create_model("dvae_small", width=4, codes=6, image_size=(8, 12), stride=4)
+    path, rng, loaded = vt.save(model, tmp_path / kind) / "config.json", random.Random(3), 0
+    content = path.read_bytes()
+    for _ in range(120):
+        data = bytearray(content)
+        for _ in range(rng.choice((1, 1, 3))):
+            place = rng.randrange(len(data))
+            data[place : place + rng.randrange(3)] = rng.choice(
+                (b"", b"9", b"-", b'"', b"null", b"[", b"\xff", b"\\", b"0", b"e")
+            )
+        path.write_bytes(bytes(data))
+        try:
+            vt.load(path.parent)
+        except VitrailError as error:
+            assert str(path.parent) in str(error), error  # noqa: PT017
+            assert "\n" not in str(error), error  # noqa: PT017
+        else:
+            loaded += 1
+    assert 0 < loaded < 120, "a fuzz that breaks nothing, or everything, tests nothing"
