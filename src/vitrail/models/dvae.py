@@ -107,7 +107,7 @@ class DiscreteVAE(nn.Module):
         grid = self.grid(self.image_size) if grid is None else grid
         if codes.shape[1] != math.prod(grid):
             raise VitrailError(f"a grid of {grid[0]}x{grid[1]} has {math.prod(grid)} codes, got {codes.shape[1]}")
-        return self.decoder(self.codebook[codes].mT.unflatten(2, grid))
+        return self.decoder(self.codebook[codes].mT.reshape(len(codes), -1, *grid))
 
 
 def build_dvae(config: DVAEConfig) -> DiscreteVAE:
@@ -120,9 +120,9 @@ def build_dvae(config: DVAEConfig) -> DiscreteVAE:
     down: list[nn.Module] = []
     up: list[nn.Module] = []
     for fine, coarse in pairwise(ends):
-        sizes = {"kernel_size": 4, "stride": 2, "padding": 1} if halvings else {"kernel_size": 3, "padding": 1}
-        down += [nn.Conv2d(fine, coarse, **sizes), nn.ReLU()]
-        up = [nn.ReLU(), nn.ConvTranspose2d(coarse, fine, **sizes), *up]
+        kernel, stride = (4, 2) if halvings else (3, 1)
+        down += [nn.Conv2d(fine, coarse, kernel, stride=stride, padding=1), nn.ReLU()]
+        up = [nn.ReLU(), nn.ConvTranspose2d(coarse, fine, kernel, stride=stride, padding=1), *up]
     blocks = [[PlainResidual(width) for _ in range(config.depth)] for _ in range(2)]
     encoder = nn.Sequential(*down[:-1], *blocks[0], nn.ReLU(), nn.Conv2d(width, width, 1))
     decoder = nn.Sequential(nn.Conv2d(width, width, 3, padding=1), *blocks[1], *up)

@@ -93,7 +93,7 @@ class NamingHidden:
     def hide_same(self, batch: Batch) -> Bool[Tensor, "b c"]:
         """The same patches of a picture in every evaluation, whatever the batch it comes in."""
         numbers = torch.from_numpy(uniforms(self.seed, 0, batch.indices.cpu().numpy(), count=4 * BLOCKS)).float()
-        return self.hide(numbers.unflatten(1, (BLOCKS, 4)).to(self.device), batch.images)
+        return self.hide(numbers.view(-1, BLOCKS, 4).to(self.device), batch.images)
 
     def evaluate(self, batches: Iterable[Batch]) -> NamedPatches:
         was_training = self.model.training
