@@ -9,7 +9,7 @@ from torch.testing import assert_close
 import vitrail as vt
 from vitrail.errors import VitrailError
 from vitrail.models.backbones import backbone_of
-from vitrail.models.beit import BEiTConfig, build_beit
+from vitrail.models.beit import BEiTConfig, assemble_beit, build_beit
 from vitrail.records import to_record
 
 BACKBONE = to_record(
@@ -61,6 +61,17 @@ def test_the_head_reads_hidden_cells_only():
     gradient = kept[0].grad.abs().sum(-1)
     assert (gradient[~hidden] == 0).all()
     assert (gradient[hidden] > 0).all()
+
+
+def test_a_norm_stands_before_the_head_once():
+    model = small()
+    assert model.norm is None
+    assert small(backbone={**BACKBONE, "norm": "post"}).norm is None
+    model.backbone.encoder.norm = torch.nn.Identity()
+    again = assemble_beit(model.backbone, model.config)
+    assert again.norm is not None
+    assert_close(again.norm(torch.randn(5, 12)).mean(1), torch.zeros(5), atol=1e-5, rtol=0)
+    assert again(torch.randn(2, 3, 12, 20), hidden_cells()).shape == (6, 13)
 
 
 def test_it_comes_back_from_a_file_and_its_backbone_goes_on(tmp_path):
