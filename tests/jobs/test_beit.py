@@ -95,7 +95,7 @@ def test_eval_finds_the_tokenizer_again(beit, stripes):
 
 
 def test_labels_go_on_from_it(beit, stripes, tmp_path):
-    run = train(data=stripes, weights=beit.path, out=tmp_path / "labels", **QUICK)
+    run = train(data=stripes, weights=beit.path, out=tmp_path / "labels", **{**QUICK, "epochs": 1})
     assert (run.model.config.position, run.model.config.layer_scale) == ("relative_table", 0.1)
     assert run.model.num_classes == 2
 
