@@ -11,8 +11,10 @@ from torch import nn
 
 from vitrail.errors import VitrailError, suggestion
 from vitrail.models import (
+    beit,
     captioner,
     dino,
+    dvae,
     gcnn,
     gsa,
     igpt,
@@ -67,6 +69,8 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
         "mae": Architecture(masked_autoencoder.MAEConfig, masked_autoencoder.build_mae, "views"),
         "dino": Architecture(dino.DINOConfig, dino.build_dino, "views"),
         "moco": Architecture(moco.MoCoConfig, moco.build_moco, "views"),
+        "dvae": Architecture(dvae.DVAEConfig, dvae.build_dvae, "views"),
+        "beit": Architecture(beit.BEiTConfig, beit.build_beit, "views"),
         "swinir": Architecture(swinir.SwinIRConfig, swinir.build_swinir, "restoration"),
         "unet": Architecture(unet.UNetConfig, unet.build_unet, "restoration"),
         "vit_restorer": Architecture(vit_restorer.ViTRestorerConfig, vit_restorer.build_vit_restorer, "restoration"),
@@ -88,6 +92,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "captioner": captioner.PRESETS,
         "reconstructor": reconstructor.PRESETS,
         "igpt": igpt.PRESETS,
+        "dvae": dvae.PRESETS,
         "swinir": swinir.PRESETS,
         "unet": unet.PRESETS,
         "vit_restorer": vit_restorer.PRESETS,

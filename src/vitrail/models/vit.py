@@ -303,6 +303,24 @@ PRESETS = MappingProxyType(
             for name, width, depth, heads in (("nano", 64, 4, 4), ("micro", 128, 5, 4))
             for word, distilled in (("", False), ("_distilled", True))
         },
+        # The same with what BEiT has instead of absolute positions: one relative table for all layers, and layer scale  [Bao+ 2022].
+        **{
+            f"beit_{name}_patch{patch}_32": replace(
+                SMALL_PICTURES,
+                width=width,
+                depth=depth,
+                heads=heads,
+                patch=patch,
+                tokenizer="patch",
+                pool="mean",
+                position="relative_table",
+                position_where="layers",
+                layer_scale=0.1,
+            )
+            for name, width, depth, heads in (("nano", 64, 4, 4), ("micro", 128, 5, 4), ("mini", 192, 6, 3))
+            for patch in (2, 4, 8)
+        },
+        "beit_tiny_patch16_224": replace(SIZES["tiny"], position="relative_table", position_where="layers", layer_scale=0.1),
         # For 24 to 64 pixels: more convolutions, fewer tokens and blocks. What learns fastest from thousands of pictures.
         "vit_nano_hybrid": replace(HYBRID, width=96, depth=2, heads=3),
         "vit_micro_hybrid": replace(HYBRID, width=128, depth=2, heads=4),

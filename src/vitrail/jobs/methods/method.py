@@ -48,3 +48,32 @@ class Watching(Protocol):
 
     def show_history(self, rows: Sequence[Mapping[str, float | int]], metrics: Mapping[str, float]) -> Iterable[Markup]:
         """Sections of the report: `rows` of results.csv, and what was measured in the end."""
+
+
+@runtime_checkable
+class Choosing(Protocol):
+    """A method for which `--model auto` is not the backbone that any method can have."""
+
+    def choose_model(self, size: tuple[int, int], pictures: int) -> str:
+        """For pictures of this size, so many."""
+
+
+@runtime_checkable
+class Standalone(Choosing, Protocol):
+    """A method whose model is no classifier's backbone with something around it, but a kind of its own."""
+
+    architecture: str  # what --model and --weights must be
+
+    def create(self, options: TrainOptions) -> Any:
+        """A new model, whose preprocessing is not measured yet. `build` then gets it in the place of a backbone."""
+
+    def later(self, run: str) -> dict[str, str]:
+        """What to do with a run that is finished: what it does -> a line for the shell."""
+
+
+@runtime_checkable
+class Watchful(Protocol):
+    """A method that can fail without its loss telling."""
+
+    def watch(self, model: Any, metrics: Mapping[str, float]) -> Iterable[str]:
+        """Lines that say so, or nothing."""
