@@ -181,6 +181,7 @@ def finish(
         "Model": model_fact(options, model),
         "Pictures": f"{height}x{width}, " + count_splits(data.splits),
         "Training": training_fact(options, progress),
+        **({} if options.labels == 1 else {"Labels": f"{100 * options.labels:g} % of every class of the training pictures"}),
     }
     write_scores(
         folder,

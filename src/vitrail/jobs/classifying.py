@@ -15,6 +15,7 @@ from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, read_bad_files
 from vitrail.data.cache import Cache
 from vitrail.data.dataset import DataSet
 from vitrail.data.images import PictureError
+from vitrail.data.label_share import keep_share
 from vitrail.data.loading import Loader
 from vitrail.data.mixing import Mixing
 from vitrail.data.packing import PackedLoader
@@ -57,6 +58,7 @@ class Classifying:
         data, bad = open_clean(
             options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, bar=bar, known=known
         )
+        data = keep_share(data, options.labels, seed=options.seed)
         options = settle(options, data, loaded=loaded)
         torch.manual_seed(options.seed)
         return cls(data, prepare_model(options, data, loaded), options, bad)

@@ -45,9 +45,18 @@ AT_LEAST: dict[str, float] = {
     "patch_size": 1,
     "patches": 1,
 }
-ABOVE: dict[str, float] = {"minutes": 0, "lr": 0, "clip": 0, "cache_gb": 0, "token_keep": 0, "layer_decay": 0, "progressive": 0}
+ABOVE: dict[str, float] = {
+    "minutes": 0,
+    "lr": 0,
+    "clip": 0,
+    "cache_gb": 0,
+    "token_keep": 0,
+    "layer_decay": 0,
+    "progressive": 0,
+    "labels": 0,
+}
 AT_MOST: dict[str, float] = {
-    "bad_files": 1, "magnitude": 10, "erase": 1, "token_keep": 1, "layer_decay": 1, "progressive": 1, "colors": 2**16,
+    "bad_files": 1, "magnitude": 10, "erase": 1, "token_keep": 1, "layer_decay": 1, "progressive": 1, "colors": 2**16, "labels": 1,
 }  # fmt: skip
 LARGEST_SEED = 2**63 - 1  # torch's generators take no more
 LARGEST = 224  # the side that is chosen for large pictures
