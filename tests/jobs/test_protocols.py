@@ -135,7 +135,7 @@ def test_training_and_features_choose_the_same_pictures(arrays):
 @pytest.fixture(scope="module")
 def network(tmp_path_factory):
     """A backbone without classes, as pretraining leaves it; it has learned nothing."""
-    torch.manual_seed(0)
+    torch.manual_seed(7)
     model = vt.create_model("vit_nano_patch2_32", num_classes=0, image_size=(8, 8), in_channels=1)
     return save(model, tmp_path_factory.mktemp("models") / "backbone")
 

@@ -50,7 +50,7 @@ def headline(split: str, metrics: Mapping[str, float]) -> str:
 def evaluate(
     run: str | Path, *, data: str | Path | None = None, split: str = "test", batch: int = 64, beams: int | None = None,
     workers: int | None = None, bad_files: float = 0.05, degrade: str | None = None, device: str = "auto",
-    out: str | Path | None = None, protocol: str | Sequence[str] | None = None, labels: float | str | Sequence[float] | None = None,
+    out: str | Path | None = None, protocol: str | Sequence[str] | None = None, labels: float | int | str | Sequence[float | int] | None = None,
     seeds: int = 1, epochs: int | None = None,
 ) -> dict[str, float]:  # fmt: skip
     """`vitrail eval` in Python: the metrics of a run or model folder on a split of its own data, or of other data.
@@ -66,7 +66,7 @@ def evaluate(
     return run_evaluation(str(run), from_record(EvalOptions, record, what="evaluate"))
 
 
-def join_words(words: float | str | Sequence[object] | None) -> str | None:
+def join_words(words: float | int | str | Sequence[object] | None) -> str | None:
     """As the command line has it: several with commas."""
     if words is None or isinstance(words, str):
         return words

@@ -1,7 +1,7 @@
 """What tells one way of learning without labels from another: all else is `jobs.pretraining`'s."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from vitrail.data.bad_files import BadFiles
 from vitrail.data.dataset import DataSet
@@ -12,6 +12,7 @@ from vitrail.learn.training.world import World
 from vitrail.report.page import Markup
 
 
+@runtime_checkable
 class Method(Protocol):
     """A method of `vitrail pretrain`, without state of its own."""
 
