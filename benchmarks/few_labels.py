@@ -85,9 +85,18 @@ def pretraining(options: argparse.Namespace) -> list[list[Job]]:
         words: tuple[object, ...] = ("--model", options.model)
         if method == "beit":
             share = TOKENIZER * options.minutes
-            patch = patch_of(options.model)
             first.append(
-                vitrail("pretrain", runs / "dvae", "--method", "dvae", *common, "--minutes", share, *patch, *options.dvae)
+                vitrail(
+                    "pretrain",
+                    runs / "dvae",
+                    "--method",
+                    "dvae",
+                    *common,
+                    "--minutes",
+                    share,
+                    *stride_of(options.model),
+                    *options.dvae,
+                )
             )
             words, minutes = (*words, "--tokenizer", runs / "dvae"), options.minutes - share
         job = vitrail(
@@ -97,9 +106,9 @@ def pretraining(options: argparse.Namespace) -> list[list[Job]]:
     return [stage for stage in (first, second) if stage]
 
 
-def patch_of(model: str) -> tuple[object, ...]:
-    """The words of `vitrail pretrain --method dvae` that give its codes the patch of a model."""
-    return ("--model", f"dvae_nano_patch{model.split('_patch')[1].split('_')[0]}_32")
+def stride_of(model: str) -> tuple[object, ...]:
+    """Words that give the tokenizer's codes the patch of a model, as its name says it."""
+    return ("--model", f"dvae_small_stride{model.split('_patch')[1].split('_')[0]}")
 
 
 def extra(options: argparse.Namespace, method: str) -> list[str]:
