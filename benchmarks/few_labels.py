@@ -183,7 +183,8 @@ def ask_neighbors(options: argparse.Namespace) -> None:
             run([job], options)
         done = read_accuracies(options.out)
         for row in read_rows(job.folder / "protocol.csv"):
-            name = f"{row['protocol']} {'' if row['protocol'] == 'pixels' else method + ' '}{100 * float(row['labels']):g}%"
+            words = [row["protocol"], *(() if row["protocol"] == "pixels" else (method,)), f"{float(row['labels']):g}"]
+            name = " ".join(words)
             if (name, 0) in done:
                 continue
             answers = read_rows(job.folder / row["predictions"])

@@ -327,3 +327,20 @@ def test_the_table_has_means_over_seeds():
     head, rows = mean_table(cells)
     assert head == ["labels", "10 % (10)", "100 % (100)"]
     assert rows == [["nearest neighbors", "60.00 (50.00 to 70.00)", "90.00"], ["nearest neighbors by pixels", "30.00", "–"]]
+
+
+def test_the_headline_is_about_the_run_and_names_what_to_compare_with():
+    def cell(protocol, labels, accuracy):
+        return Cell(protocol, labels, 0, 10, accuracy, accuracy, accuracy, "", "")
+
+    cells = [
+        cell("knn", 0.1, 0.4),
+        cell("linear", 0.1, 0.5),
+        cell("pixels", 0.1, 0.9),
+        cell("knn", 1.0, 0.95),
+        cell("scratch", 0.1, 0.3),
+    ]
+    headline, against = protocols.describe_best(cells)
+    assert headline == "linear 50.00 % with 10 % of the labels"
+    assert against == "to compare with: from scratch 30.00 %, nearest neighbors by pixels 90.00 %"
+    assert protocols.describe_best([cell("scratch", 0.5, 0.25)]) == ("from scratch 25.00 % with 50 % of the labels", "")

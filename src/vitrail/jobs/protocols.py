@@ -44,6 +44,7 @@ from vitrail.rendering import to_png
 from vitrail.report.protocols import LINES, Cell, ProtocolReport, draw_protocols, mean_table, percent_of, write_protocol_report
 
 PROTOCOLS = ("knn", "linear", "finetune", "scratch")
+BASELINES = ("scratch", "pixels")  # what owes nothing to the run
 LABELS = "0.1,1"  # shares, unless others are asked for
 NEIGHBORS = 20  # with a temperature of 0.07, as published [Caron+ 2021, DINO]
 TABLE, FIGURE, ASKED = "protocol.csv", "protocol.png", "protocol.json"
@@ -275,9 +276,11 @@ class Evaluation:
         run = shlex.quote(self.name)
         write_whole(self.folder / FIGURE, to_png(draw_protocols(self.cells)))
         height, width = self.backbone.image_size
+        headline, against = describe_best(self.cells)
         report = ProtocolReport(
             title=f"{self.found.name}, with few labels",
-            headline=describe_best(self.cells),
+            headline=headline,
+            against=against,
             cells=self.cells,
             facts={
                 "Features of": f"{self.name}, {self.backbone.architecture}, {count_parameters(self.backbone):,} parameters",
@@ -332,16 +335,18 @@ def read_cells(path: Path) -> list[Cell]:
         return [Cell(*(kinds[name](row[name]) for name in Cell._fields)) for row in csv.DictReader(file)]
 
 
-def describe_best(cells: Sequence[Cell]) -> str:
-    """Which protocol does best with the fewest labels; the mean of the seeds."""
+def describe_best(cells: Sequence[Cell]) -> tuple[str, str]:
+    """Which protocol does best with the fewest labels, and what it must be better than; means of the seeds, in words."""
     least = min(cell.labels for cell in cells)
-    means = {
-        name: np.mean(found)
-        for name in LINES
-        if (found := [c.accuracy for c in cells if (c.protocol, c.labels) == (name, least)])
-    }
-    best = max(means, key=lambda name: means[name])
-    return f"{LINES[best].title}: {100 * means[best]:.2f} % with {percent_of(least)} of the labels"
+    means: dict[str, float] = {}
+    for name in LINES:
+        found = [cell.accuracy for cell in cells if (cell.protocol, cell.labels) == (name, least)]
+        if found:
+            means[name] = float(np.mean(found))
+    words = {name: f"{LINES[name].title} {100 * value:.2f} %" for name, value in means.items()}
+    best = max(means, key=lambda name: (name not in BASELINES, means[name]))
+    others = [words[name] for name in BASELINES if name in words and name != best]
+    return f"{words[best]} with {percent_of(least)} of the labels", "to compare with: " + ", ".join(others) if others else ""
 
 
 def describe_cells(cells: Sequence[Cell]) -> list[str]:

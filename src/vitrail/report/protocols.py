@@ -53,10 +53,11 @@ LINES: Mapping[str, Line] = MappingProxyType(
 
 @dataclass(frozen=True, kw_only=True)
 class ProtocolReport:
-    """What the page shows; `facts` and `commands` are words already."""
+    """What the page shows; all but the cells are words already."""
 
     title: str
     headline: str
+    against: str = ""  # what it is to be compared with
     cells: Sequence[Cell]
     facts: Mapping[str, str] = field(default_factory=dict)
     commands: Mapping[str, str] = field(default_factory=dict)
@@ -158,7 +159,7 @@ def write_protocol_report(report: ProtocolReport, path: Path) -> None:
         section("How it was measured", explain(report.cells)),
         *([show_commands(report.commands)] if report.commands else []),
     ]
-    header = show_header(report.title, report.headline, interval="", numbers={}, facts=report.facts)
+    header = show_header(report.title, report.headline, interval=report.against, numbers={}, facts=report.facts)
     write_whole(path, page(report.title, header, contents(sections), *sections))
 
 
