@@ -218,7 +218,7 @@ def draw(runs: dict[str, Path], data: Any, options: argparse.Namespace) -> None:
         large = enlarge(found, (masks.shape[1], masks.shape[2])).numpy()
         for row in range(len(numbers)):
             panels[row][place].imshow(large[row], cmap="magma", vmin=0)
-            panels[row][place].contour(masks[row].numpy(), [0.5], colors="#ffffff", linewidths=0.7)
+            panels[row][place].contour(masks[row].numpy(), [0.5], colors="#3aa0ff", linewidths=0.8)
         panels[0][place].set_title(name, fontsize=9)
     for axes in panels.flat:
         axes.set_xticks([])
