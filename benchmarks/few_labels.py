@@ -252,7 +252,7 @@ def groups_of(rows: list[dict[str, str]]) -> dict[str, dict[str, list[float]]]:
 def print_tables(rows: list[dict[str, str]]) -> None:
     """Markdown; the last column is what a row is better by than the first of its part."""
     for part, models in groups_of(rows).items():
-        basis = {"few labels": "scratch", "teacher": "student alone"}.get(part, next(iter(models)))
+        basis = {"few labels": "scratch", "teacher": "student alone", "features": "pixels 1"}.get(part, next(iter(models)))
         print(f"\n{part}\n\n| | test accuracy | each seed | against {basis} |\n|---|---|---|---|")
         for model, scores in models.items():
             mean = statistics.mean(scores)
@@ -293,7 +293,7 @@ def parse() -> argparse.Namespace:
         "--methods", nargs="*", choices=METHODS, default=list(METHODS), help="none: no pretraining, for --deit alone"
     )
     parser.add_argument("--model", default="vit_micro_patch4_32")
-    parser.add_argument("--minutes", type=float, default=6.0, help="of pretraining, each method")
+    parser.add_argument("--minutes", type=float, default=5.0, help="of pretraining, each method")
     parser.add_argument("--labels", type=float, default=0.1, help="share of the labels to fine-tune on")
     parser.add_argument("--epochs", type=int, default=20, help="of fine-tuning, and from scratch")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])

@@ -312,7 +312,7 @@ def ask_neighbors(table: FeatureTable, data: DataSet) -> tuple[torch.Tensor, Des
 
 
 def read_linear(table: FeatureTable, data: DataSet) -> tuple[torch.Tensor, Described, str]:
-    parts = {name: table.of(data[name]) for name in ("train", "val", "test")}  # type: ignore[index]
+    parts = {name: table.of(data[name]) for name in ("train", "val", "test")}
     splits: dict[Any, Labelled] = {name: Labelled(part.features[None].double(), part.labels) for name, part in parts.items()}
     probe = probe_layers(splits, len(data.classes))
     return torch.tensor(probe.answers[0]), parts["test"], f"penalty {probe.penalties[0]:g}"
