@@ -268,18 +268,19 @@ def draw(rows: list[dict[str, str]], target: Path) -> None:
     from matplotlib import pyplot as plt
 
     groups = groups_of(rows)
-    widths = [1.0 + 0.75 * len(models) for models in groups.values()]
+    tallest = max(map(len, groups.values()))
     figure, panels = plt.subplots(
-        1, len(groups), figsize=(sum(widths), 3.6), width_ratios=widths, squeeze=False, layout="constrained"
+        1, len(groups), figsize=(4.2 * len(groups), 0.8 + 0.27 * tallest), squeeze=False, layout="constrained"
     )
     for axes, (part, models) in zip(panels[0], groups.items(), strict=True):
         for place, scores in enumerate(models.values()):
-            axes.plot([place] * len(scores), scores, "o", color="#cc671d", alpha=0.7)
-            axes.hlines(statistics.mean(scores), place - 0.3, place + 0.3, color="#333333")
-        axes.set_xticks(range(len(models)), [name.replace(" ", "\n") for name in models], fontsize=8)
+            axes.plot(scores, [place] * len(scores), "o", color="#cc671d", alpha=0.7)
+            axes.vlines(statistics.mean(scores), place - 0.3, place + 0.3, color="#333333")
+        axes.set_yticks(range(len(models)), list(models), fontsize=8)
+        axes.set_ylim(len(models) - 0.4, -0.6)
+        axes.set_xlabel("test accuracy, %")
         axes.set_title(part, fontsize=10)
-        axes.grid(axis="y", alpha=0.2)
-    panels[0][0].set_ylabel("test accuracy, %")
+        axes.grid(axis="x", alpha=0.2)
     figure.savefig(target, dpi=150)
 
 
