@@ -17,6 +17,9 @@ PRETRAINING = Group(
     help="With `vitrail pretrain`; each says which methods have it. auto: as published, for small data.",
     sort_key=8,
 )
+PROTOCOL = Group(
+    "Features", help="With --protocol: what the features of pictures are good for, with few labels. --out goes on.", sort_key=9
+)
 TEXT = Group("Text", help="With --task translate, language and caption.", sort_key=3)
 
 
@@ -331,6 +334,29 @@ class EvalOptions:
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
     json: Annotated[bool, Parameter(help="Print the metrics as JSON.", negative="")] = False
     out: Annotated[str | None, Parameter(help="Write predictions.csv and report.html into this folder.")] = None
+    protocol: Annotated[
+        str | None,
+        Parameter(
+            group=PROTOCOL,
+            help="knn, linear, finetune, scratch, several with commas: neighbors' and a linear reader's answers by the model's features, "
+            "training from its weights, and from new ones.",
+        ),
+    ] = None
+    labels: Annotated[
+        str | None,
+        Parameter(group=PROTOCOL, help="Shares of the training labels, such as 0.01,0.1,1; by default 0.1,1."),
+    ] = None
+    seeds: Annotated[
+        int, Parameter(converter=whole, group=PROTOCOL, help="So many choices of the labelled pictures, and trainings.")
+    ] = 1
+    epochs: Annotated[
+        int | None,
+        Parameter(
+            converter=whole,
+            group=PROTOCOL,
+            help="finetune, scratch: passes; by default those of the recipe for so many pictures.",
+        ),
+    ] = None
 
 
 @Parameter(name="*")
