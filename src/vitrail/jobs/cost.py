@@ -108,17 +108,22 @@ def cells_read(config: ViTConfig, *, training: bool) -> int:
     return max(1, round(config.token_keep * cells)) if training else cells
 
 
+def mlp_matrices(config: ViTConfig) -> int:
+    """Matrices of r d² numbers in a block's MLP, and r d numbers that it keeps of a token: a gate makes it one more."""
+    return 3 if config.activation == "swiglu" else 2
+
+
 def forward_macs(config: ViTConfig, *, training: bool = False) -> int:
     """Multiply-adds of one picture: tokenizer + L (4 n d² + 2 n² d + 2 r n d²) + head.
 
-    A block's matrices are queries, keys, values and output (4 d²) and the MLP's two (2 r d²), for each token; the scores and
+    A block's matrices are queries, keys, values and output (4 d²) and the MLP's two (2 r d²; a gate is a third), for each token; the scores and
     the weighted sum of the values take n d each, for each token. Norms, softmax and activations are not counted: they are
     limited by memory, and the utilization answers for them.
     """
     config = settle(config)
     cells = cells_read(config, training=training)
     n, d, hidden = cells + config.prefix, config.width, int(config.width * config.mlp_ratio)
-    block = 4 * n * d * d + 2 * n * n * d + 2 * n * d * hidden
+    block = 4 * n * d * d + 2 * n * n * d + mlp_matrices(config) * n * d * hidden
     pool = 2 * cells * d if config.pool == "attention" else 0
     features = config.head_hidden or d
     head = pool + (d * features if config.head_hidden else 0) + features * config.num_classes
@@ -153,7 +158,7 @@ def activation_bytes(config: ViTConfig, precision: Precision) -> float:
     config = settle(config)
     n = cells_read(config, training=True) + config.prefix
     a_number = 2 if precision == "bf16" else 4
-    return config.depth * n * config.width * (2 * 4 + (6 + 2 * config.mlp_ratio) * a_number)
+    return config.depth * n * config.width * (2 * 4 + (6 + mlp_matrices(config) * config.mlp_ratio) * a_number)
 
 
 def all_reduce_seconds(size: float, *, machine: Machine, processes: int) -> float:

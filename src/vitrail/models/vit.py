@@ -58,6 +58,7 @@ class ViTConfig:
     pool: Pool = "class"
     head_hidden: int | None = None  # width of the head's hidden layer; None: linear
     norm: NormOrder = "pre"
+    last_norm: Literal["tokens", "pooled"] = "tokens"  # what the last norm reads: every token, or what pooling made of them
     activation: Activation = "gelu"
     eps: float = 1e-6
     drop_path: float = 0.0  # of the last block; rises linearly from 0
@@ -65,6 +66,7 @@ class ViTConfig:
     dropout: float = 0.0
     attention_dropout: float = 0.0
     token_keep: float = 1.0  # share of the picture's tokens that the encoder reads in training
+    distilled: bool = False  # whether the second prefix token learns from a teacher, through a head of its own
 
 
 class VisionTransformer(Classifier):
@@ -164,13 +166,20 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
         )
         for rate in rates
     ]
+    last_norm = nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" else None
     model = VisionTransformer(
         tokenizer=tokenizer,
         prefix=PrefixTokens(config.width, count=config.prefix) if config.prefix else None,
         position=position_of(config, grid=grid, prefix=config.prefix if config.prefix_rows else 0),
         dropping=TokenDropping(config.token_keep),
-        encoder=PlainEncoder(blocks, norm=nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" else None),
-        head=ClassificationHead(config.width, classes=config.num_classes, pool=config.pool, hidden=config.head_hidden),
+        encoder=PlainEncoder(blocks, norm=last_norm if config.last_norm == "tokens" else None),
+        head=ClassificationHead(
+            config.width,
+            classes=config.num_classes,
+            pool=config.pool,
+            hidden=config.head_hidden,
+            norm=last_norm if config.last_norm == "pooled" else None,
+        ),
         config=config,
         preprocessing=neutral(config.image_size, config.in_channels),
     )

@@ -81,11 +81,13 @@ def refuse_left(left: Weights) -> None:
         raise VitrailError(f"{len(left)} weights have no place in this model, such as {next(iter(left))}")
 
 
-def check_fit(found: Weights, expected: Weights) -> None:
-    """Every weight that a model has is there, and has its shape."""
+def check_fit(found: Weights, expected: Weights, pairs: Iterable[tuple[str, str]] = ()) -> None:
+    """Every weight that a model has is there, and has its shape. Of what is missing, `pairs` (theirs, ours) say the foreign name."""
     missing = [name for name in expected if name not in found]
     if missing:
-        raise VitrailError(f"{len(missing)} weights of this model are missing, such as {missing[0]}")
+        first = missing[0]
+        called = next((their + first.removeprefix(name) for their, name in pairs if first.startswith(f"{name}.")), first)
+        raise VitrailError(f"{len(missing)} weights of this model are missing, such as {called}")
     refuse_left({name: tensor for name, tensor in found.items() if name not in expected})
     for name, tensor in found.items():
         if tensor.shape != expected[name].shape:
