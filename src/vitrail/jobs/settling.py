@@ -17,6 +17,7 @@ from vitrail.errors import VitrailError, check_choice
 from vitrail.jobs.machine import check_precision, choose_device, spare_memory
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.recipes import SMALL, choose_recipe, recipe_for, taken_from
+from vitrail.jobs.teaching import check_wishes, settle_distillation
 from vitrail.models.catalogue import ARCHITECTURES, model_config
 from vitrail.models.parts import KERNELS, position_name, position_where
 
@@ -44,10 +45,21 @@ AT_LEAST: dict[str, float] = {
     "colors": 2,
     "patch_size": 1,
     "patches": 1,
+    "distill_share": 0,
 }
-ABOVE: dict[str, float] = {"minutes": 0, "lr": 0, "clip": 0, "cache_gb": 0, "token_keep": 0, "layer_decay": 0, "progressive": 0}
+ABOVE: dict[str, float] = {
+    "minutes": 0,
+    "lr": 0,
+    "clip": 0,
+    "cache_gb": 0,
+    "token_keep": 0,
+    "layer_decay": 0,
+    "progressive": 0,
+    "labels": 0,
+    "distill_temperature": 0,
+}
 AT_MOST: dict[str, float] = {
-    "bad_files": 1, "magnitude": 10, "erase": 1, "token_keep": 1, "layer_decay": 1, "progressive": 1, "colors": 2**16,
+    "bad_files": 1, "magnitude": 10, "erase": 1, "token_keep": 1, "layer_decay": 1, "progressive": 1, "colors": 2**16, "labels": 1, "distill_share": 1,
 }  # fmt: skip
 LARGEST_SEED = 2**63 - 1  # torch's generators take no more
 LARGEST = 224  # the side that is chosen for large pictures
@@ -77,7 +89,7 @@ def check_numbers(options: TrainOptions) -> None:
                 raise VitrailError(f"{spelled} must be 1 (gray) or 3 (color), got {number}")
     if options.seed > LARGEST_SEED:
         raise VitrailError(f"--seed must be at most {LARGEST_SEED}, got {options.seed}")
-    for name in ("data", "out", "weights", "model", "source", "target", "degrade"):
+    for name in ("data", "out", "weights", "model", "source", "target", "degrade", "teacher"):
         if getattr(options, name) == "":
             raise VitrailError(f"--{name} is empty")
     if options.image_size is not None and len(options.image_size) not in (1, 2):
@@ -92,6 +104,9 @@ def check_numbers(options: TrainOptions) -> None:
         ):  # k-space has any size
             if getattr(options, name) not in (None, "auto"):
                 raise VitrailError(f"--weights brings its own model: --{name.replace('_', '-')} cannot be given beside it")
+    if options.freeze != "none" and options.weights is None:
+        raise VitrailError(f"--freeze {options.freeze} keeps what --weights brings: give --weights too")
+    check_wishes(options)
     check_shard(options)
     check_pack(options)
     if options.position is not None:
@@ -114,6 +129,7 @@ def check_shard(options: TrainOptions) -> None:
         (options.compile, "--compile"),
         (options.sam not in ("auto", 0), f"--sam {options.sam}"),
         (options.optimizer in ("lamb", "muon"), f"--optimizer {options.optimizer}"),
+        (options.freeze != "none", f"--freeze {options.freeze}"),
     ):
         if wish:
             raise VitrailError(f"--shard and {spelled} do not go together: leave one of them out")
@@ -141,6 +157,7 @@ def spell_out(options: TrainOptions) -> TrainOptions:
         options,
         data=absolute(options.data),
         weights=options.weights and absolute(options.weights),
+        teacher=options.teacher and absolute(options.teacher),
         image_size=size_of(options),
         position=options.position and position_name(options.position),
     )
@@ -161,7 +178,7 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
     """The same options with every `auto` replaced. `loaded` is the model that --weights brought."""
     train = data["train"]
     first = sample_pictures(train, 32)
-    choices: dict[str, Any] = {"device": choose_device(options.device)}
+    choices: dict[str, Any] = {"device": choose_device(options.device), **settle_distillation(options)}
     check_precision(options.precision, choices["device"])
     if loaded is None:
         choices["image_size"] = choose_size(options, first)

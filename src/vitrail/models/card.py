@@ -23,7 +23,7 @@ from vitrail.preprocessing import Preprocessing
 
 CARD = "README.md"
 FACTS = (
-    "data", "pictures", "sentences", "languages", "recipe", "split", "metrics", "signature", "interval", "limits",
+    "data", "pictures", "sentences", "languages", "recipe", "split", "metrics", "signature", "interval", "limits", "teacher",
 )  # fmt: skip
 MOST_LABELS = 100
 DETAILS = (  # those that a config has
@@ -37,6 +37,8 @@ METRIC_NAMES = {
     "likelihood": "Mean probability of a token", "psnr": "PSNR (dB)", "ssim": "SSIM", "psnr_given": "PSNR of what was given (dB)",
     "psnr_zero_filled": "PSNR of the zero-filled pictures (dB)", "ssim_zero_filled": "SSIM of the zero-filled pictures",
     "ssim_given": "SSIM of what was given",
+    "class_head_accuracy": "Accuracy of its class head alone", "distilled_head_accuracy": "Accuracy of its distillation head alone",
+    "teacher_accuracy": "Accuracy of its teacher", "teacher_agreement": "Share on which it agrees with its teacher",
 }  # fmt: skip
 
 
@@ -51,7 +53,7 @@ def write_card(folder: str | Path, model: Any, facts: Mapping[str, Any] | None =
 def card(model: Any, facts: Mapping[str, Any] | None = None) -> str:
     """The whole page. Facts, each optional: `data` (a name), `pictures` (how many in each split), `recipe` (words or options),
     `split` and `metrics` (what was measured on it), `interval` (of the headline metric, 95 %), `limits` (sentences); of text
-    `sentences` (how many in each split), `languages` (source and target), `signature` (how BLEU was computed)."""
+    `teacher` (who it was), `sentences` (how many in each split), `languages` (source and target), `signature` (how BLEU was computed)."""
     known = dict(facts or {})
     for name in known:
         check_choice("fact of a model card", name, FACTS)
@@ -188,6 +190,8 @@ def _training(facts: Mapping[str, Any]) -> Iterable[str]:
         lines.append(f"- Recipe: {literal(', '.join(f'{key} {last_name(value)}' for key, value in recipe.items()))}")
     elif recipe:
         lines.append(f"- Recipe: {literal(recipe)}")
+    if "teacher" in facts:
+        lines.append(f"- Teacher: {plain(facts['teacher'])}")
     return ["## Training", "\n".join(lines)] if lines else []
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.classifier import MOST_BLOCKS, Classifier, check_classifier_config
+from vitrail.models.classifier import MOST_BLOCKS, Classifier, check_classifier_config, new_output
 from vitrail.models.features import tokens_behind
 from vitrail.models.packing import Pictures, packed_features, padded_features
 from vitrail.models.parts import Where, build_kernel, position_name, position_of, position_where
@@ -53,7 +53,7 @@ class ViTConfig:
     position: str = "learned_1d"
     position_where: Where = "auto"
     attention: str = "softmax"
-    prefix: int = 1  # class token first, then registers
+    prefix: int = 1  # class token first, then that of distillation, then registers
     prefix_rows: bool = True  # whether prefix tokens own rows of the position table
     pool: Pool = "class"
     head_hidden: int | None = None  # width of the head's hidden layer; None: linear
@@ -70,7 +70,10 @@ class ViTConfig:
 
 
 class VisionTransformer(Classifier):
-    """[Dosovitskiy+ 2021, eq. 1-4]. Handed its parts; `build_vit` makes them from a config."""
+    """[Dosovitskiy+ 2021, eq. 1-4]. Handed its parts; `build_vit` makes them from a config.
+
+    With a distillation token [Touvron+ 2021, DeiT] a second head reads the second prefix token; its answer is the mean of both heads' logits.
+    """
 
     architecture = "vit"
 
@@ -86,10 +89,12 @@ class VisionTransformer(Classifier):
         config: ViTConfig,
         preprocessing: Preprocessing,
         labels: tuple[str, ...] | None = None,
+        distilled_head: nn.Module | None = None,
     ) -> None:
         super().__init__(config, preprocessing, labels)
         self.tokenizer, self.prefix, self.position = tokenizer, prefix, position
         self.dropping, self.encoder, self.head = dropping, encoder, head
+        self.distilled_head = distilled_head
 
     def embed(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
         """Pictures to tokens with their positions: in evaluation, what the first block reads."""
@@ -100,6 +105,30 @@ class VisionTransformer(Classifier):
     def forward_features(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
         """The encoder's tokens; in training only a share `token_keep` of the picture's, and `index` says which."""
         return self.encoder(self.dropping(self.embed(images)), position=self.position)
+
+    def forward_head(self, features: Tokens, pre_logits: bool = False) -> Float[Tensor, "b k"]:
+        found = super().forward_head(features, pre_logits)
+        if self.distilled_head is None:
+            return found
+        second = pool_distilled(features)
+        return (found + (second if pre_logits else self.distilled_head(second))) / 2
+
+    def forward_both(self, images: Float[Tensor, "b ch h w"] | Ragged) -> tuple[Float[Tensor, "b k"], Float[Tensor, "b k"]]:
+        """The logits of the class token's head and of the distillation token's, which learn from different teachers."""
+        if self.distilled_head is None:
+            raise VitrailError("this model has no distillation token: it was made with distilled=False")
+        if not isinstance(images, Ragged):
+            tokens = self.forward_features(images)
+            return self.head(tokens), self.distilled_head(pool_distilled(tokens))
+        groups, places = packed_features(self, list(images))
+        first = torch.cat([self.head(tokens) for tokens in groups])
+        second = torch.cat([self.distilled_head(pool_distilled(tokens)) for tokens in groups])
+        return first[places], second[places]
+
+    def reset_classifier(self, num_classes: int, labels: Sequence[str] | None = None) -> None:
+        super().reset_classifier(num_classes, labels)
+        if self.distilled_head is not None:
+            self.distilled_head = new_output(self.config.width, num_classes, like=next(self.parameters()))
 
     def forward(self, images: Float[Tensor, "b ch h w"] | Ragged) -> Float[Tensor, "b k"]:
         return self.forward_packed(list(images)) if isinstance(images, Ragged) else super().forward(images)
@@ -122,6 +151,11 @@ class VisionTransformer(Classifier):
     def forward_intermediates(self, images: Float[Tensor, "b ch h w"], indices: Sequence[int]) -> list[Tokens]:
         """The tokens behind the blocks `indices` (negative: from the end), normed as the last are. None is dropped: maps need all."""
         return tokens_behind(self.encoder, self.embed(images), indices, position=self.position)
+
+
+def pool_distilled(tokens: Tokens) -> Float[Tensor, "b d"]:
+    """The second prefix token."""
+    return tokens.x[:, 1]
 
 
 def build_vit(config: ViTConfig) -> VisionTransformer:
@@ -167,6 +201,9 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
         for rate in rates
     ]
     last_norm = nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" else None
+    second: nn.Module | None = None
+    if config.distilled:
+        second = nn.Linear(config.width, config.num_classes) if config.num_classes else nn.Identity()
     model = VisionTransformer(
         tokenizer=tokenizer,
         prefix=PrefixTokens(config.width, count=config.prefix) if config.prefix else None,
@@ -180,6 +217,7 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
             hidden=config.head_hidden,
             norm=last_norm if config.last_norm == "pooled" else None,
         ),
+        distilled_head=second,
         config=config,
         preprocessing=neutral(config.image_size, config.in_channels),
     )
@@ -198,6 +236,12 @@ def settle(config: ViTConfig) -> ViTConfig:
         raise VitrailError(f"prefix cannot be negative, got {config.prefix}")
     if config.pool == "class" and not config.prefix:
         raise VitrailError('pool="class" needs a class token: prefix must be at least 1, got 0')
+    if config.distilled and config.prefix < 2:
+        raise VitrailError(
+            f"distilled=True needs a class and a distillation token: prefix must be at least 2, got {config.prefix}"
+        )
+    if config.distilled and (config.pool != "class" or config.head_hidden is not None):
+        raise VitrailError('distilled=True has two linear heads: pool must be "class" and head_hidden None')
     patch = config.patch
     if patch == "auto":  # the power of two that leaves 4 to 8 tokens on the shorter side
         patch = max(2, 1 << max(0, (min(config.image_size) - 1) // 8).bit_length())
@@ -227,6 +271,12 @@ PRESETS = MappingProxyType(
             for name, size in SIZES.items()
             for patch in (32, 16, 14, 8)
         },
+        # [Touvron+ 2021, table 1]: the ViT's sizes, and with the distillation token.
+        **{
+            f"deit_{name}{word}_patch16_224": replace(SIZES[name], distilled=distilled, prefix=1 + distilled)
+            for name in ("tiny", "small", "base")
+            for word, distilled in (("", False), ("_distilled", True))
+        },
         "vit_base_r50_s16_224": replace(SIZES["base"], tokenizer="resnet"),
         # For 8 to 64 pixels and data sets of thousands, on two cores; about 0.2, 0.8 and 3 million parameters.
         "vit_nano_conv": replace(SMALL_PICTURES, width=72, depth=3, heads=3),
@@ -244,6 +294,22 @@ PRESETS = MappingProxyType(
             )
             for name, width, depth, heads in (("micro", 128, 5, 4), ("mini", 192, 6, 3))
             for patch in (2, 4, 8)
+        },
+        # The same with a class token and, distilled, with one for a teacher's answers.
+        **{
+            f"deit_{name}{word}_patch4_32": replace(
+                SMALL_PICTURES,
+                width=width,
+                depth=depth,
+                heads=heads,
+                patch=4,
+                tokenizer="patch",
+                pool="class",
+                distilled=distilled,
+                prefix=1 + distilled,
+            )
+            for name, width, depth, heads in (("nano", 64, 4, 4), ("micro", 128, 5, 4))
+            for word, distilled in (("", False), ("_distilled", True))
         },
         # For 24 to 64 pixels: more convolutions, fewer tokens and blocks. What learns fastest from thousands of pictures.
         "vit_nano_hybrid": replace(HYBRID, width=96, depth=2, heads=3),
