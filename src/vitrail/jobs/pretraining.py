@@ -1,7 +1,7 @@
 """Learning from pictures without their labels as a job, whatever the method (jobs/methods): data, a backbone, and what is around it."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from vitrail.jobs.cleaning import describe_bad, list_bad
 from vitrail.jobs.evaluate import REPORT, headline
 from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
 from vitrail.jobs.machine import choose_device
-from vitrail.jobs.methods.method import Method
+from vitrail.jobs.methods.method import Method, Standalone, Watchful
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, whole
 from vitrail.jobs.pretraining_settling import load_backbone, open_pictures, prepare_backbone, settle_pretraining
@@ -71,15 +71,20 @@ class Pretraining:
         for note in self.data.notes:
             bar.say(f"  {note}")
         name = options.model if options.weights is None else f"weights of {options.weights}"
-        backbone = count_parameters(backbone_of(self.model, what=name))
-        bar.say(
-            f"{name}: {backbone:,} parameters and {count_parameters(self.model) - backbone:,} around it, pictures {height}x{width}"
-        )
+        bar.say(f"{name}: {self.count(name)}, pictures {height}x{width}")
         bar.say(f"{options.task}: {self.method.does}")
         for line in self.method.describe(self.model, options):
             bar.say(f"  {line}")
         bar.say(describe_recipe(options))
         bar.say(f"writing to {folder}")
+
+    def count(self, name: str) -> str:
+        """The parameters, in words."""
+        every = count_parameters(self.model)
+        if isinstance(self.method, Standalone):
+            return f"{every:,} parameters"
+        backbone = count_parameters(backbone_of(self.model, what=name))
+        return f"{backbone:,} parameters and {every - backbone:,} around it"
 
     def keep(self, folder: Path, bar: ProgressBar) -> None:
         list_bad(self.bad, folder, bar)
@@ -103,16 +108,25 @@ class Pretraining:
         metrics = dict(task.evaluate(loader.batches()).metrics)
         if not world.first:
             return metrics, model
-        self.write_report(folder, model, name, metrics, progress)
+        warnings = tuple(self.method.watch(model, metrics)) if isinstance(self.method, Watchful) else ()
+        self.write_report(folder, model, name, metrics, progress, warnings)
         told = {
             "data": self.data.name, "split": name, "metrics": metrics, "recipe": options.recipe,
             "pictures": {name: len(split) for name, split in self.data.splits.items()},
         }  # fmt: skip
-        lines = [describe_bad(self.bad) if self.bad.files else ""]
+        lines = [*(f"warning: {line}" for line in warnings), describe_bad(self.bad) if self.bad.files else ""]
         end_run(folder, model, bar, told=told, kept={"split": name, **metrics}, lines=lines)
         return metrics, model
 
-    def write_report(self, folder: Path, model: Any, split: str, metrics: Mapping[str, float], progress: Progress) -> None:
+    def write_report(
+        self,
+        folder: Path,
+        model: Any,
+        split: str,
+        metrics: Mapping[str, float],
+        progress: Progress,
+        warnings: Sequence[str] = (),
+    ) -> None:
         from vitrail.report.pretraining import PretrainingReport, write_pretraining_report  # they import matplotlib
 
         options, (height, width), run = self.options, model.image_size, shlex.quote(str(folder))
@@ -124,11 +138,16 @@ class Pretraining:
                 "Model": model_fact(options, model),
                 "Pictures": f"{height}x{width}, " + count_splits(self.data.splits),
                 "Training": training_fact(options, progress),
+                **({"Warning": "; ".join(warnings)} if warnings else {}),
             },
             history=progress.rows,
             sections=tuple(self.method.show(model, self.data, options)),
             commands={
-                "Go on with labels": f"vitrail train --data DIR --weights {run}",
+                **(
+                    self.method.later(run)
+                    if isinstance(self.method, Standalone)
+                    else {"Go on with labels": f"vitrail train --data DIR --weights {run}"}
+                ),
                 "Score it again": f"vitrail eval {run}",
                 **later_commands(folder, verb="pretrain"),
             },
@@ -145,14 +164,14 @@ class Maker:
 
     def prepare(self, options: TrainOptions, bar: ProgressBar, *, begun: Path | None) -> Pretraining:
         """Data without its bad files, a backbone for it, what the method puts around it, and options without `auto`."""
-        loaded = load_backbone(options)
+        loaded = load_backbone(options, self.method)
         known = None if begun is None else read_bad_files(begun / BAD_FILES)
         data, bad = open_pictures(
             options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, bar=bar, known=known
         )
         options = settle_pretraining(options, data, self.method, loaded)
         torch.manual_seed(options.seed)
-        model = self.method.build(prepare_backbone(options, data, loaded), options)
+        model = self.method.build(prepare_backbone(options, data, loaded, self.method), options)
         return Pretraining(self.method, data, model.to(options.device), options, bad)
 
     def evaluate(
@@ -170,6 +189,8 @@ class Maker:
         workers = choose_workers(split) if options.workers == "auto" else options.workers
         task = self.method.make_task(model.to(device), data, settled, device=device, world=World())
         metrics = dict(task.evaluate(plain_loader(split, model, options.batch, workers, bad, World()).batches()).metrics)
+        for line in self.method.watch(model, metrics) if isinstance(self.method, Watchful) else ():
+            bar.say(f"warning: {line}")
         if bad.files:
             bar.say(describe_bad(bad))
         return metrics

@@ -17,7 +17,7 @@ from vitrail.errors import VitrailError, check_choice
 from vitrail.jobs.classifying import known_options
 from vitrail.jobs.cleaning import open_clean
 from vitrail.jobs.machine import check_precision, choose_device, spare_memory
-from vitrail.jobs.methods.method import Method
+from vitrail.jobs.methods.method import Choosing, Method, Standalone
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import set_checkpointing
 from vitrail.jobs.recipes import SMALL, choose_recipe, taken_from
@@ -52,16 +52,22 @@ def open_pictures(
     return open_clean_unlabelled(source, seed=seed, limit=limit, bar=bar, known=known, divide=divide)
 
 
-def load_backbone(options: TrainOptions) -> Any:
+def load_backbone(options: TrainOptions, method: Method) -> Any:
     """The classifier, or what is inside of another pretrained model, to go on from; None without --weights."""
     if options.weights is None:
         return None
-    found = backbone_of(load(options.weights), what=f"--weights {options.weights}")
-    if found.architecture not in NETWORKS:
-        raise VitrailError(
-            f"--weights {options.weights}: pretraining takes a {' or '.join(NETWORKS)}, got a {found.architecture}"
-        )
+    found, what = load(options.weights), f"--weights {options.weights}"
+    if not isinstance(method, Standalone):
+        found = backbone_of(found, what=what)
+    check_network(found.architecture, method, what=what)
     return found
+
+
+def check_network(architecture: str, method: Method, *, what: str) -> None:
+    """A classifier, unless the method has a kind of its own."""
+    kinds = (method.architecture,) if isinstance(method, Standalone) else tuple(NETWORKS)
+    if architecture not in kinds:
+        raise VitrailError(f"{what}: --method {method.name} takes a {' or '.join(kinds)}, got a {architecture}")
 
 
 def settle_pretraining(options: TrainOptions, data: DataSet, method: Method, loaded: Any) -> TrainOptions:
@@ -74,10 +80,10 @@ def settle_pretraining(options: TrainOptions, data: DataSet, method: Method, loa
         first = sample_pictures(train, 32)
         size = choices["image_size"] = choose_size(options, first)
         channels = (3 if any(p.mode != "L" for p in first) else 1) if options.in_channels == "auto" else options.in_channels
-        name = choices["model"] = choose_backbone(size, len(train)) if options.model == "auto" else options.model
+        choose = method.choose_model if isinstance(method, Choosing) else choose_backbone
+        name = choices["model"] = choose(size, len(train)) if options.model == "auto" else options.model
         architecture, config = model_config(name)
-        if architecture not in NETWORKS:
-            raise VitrailError(f"--model {name}: pretraining takes a {' or '.join(NETWORKS)}, got a {architecture}")
+        check_network(architecture, method, what=f"--model {name}")
         choices |= {"in_channels": channels, **choose_parts(options, name, config)}
     else:
         size, channels, config = loaded.image_size, loaded.config.in_channels, loaded.config
@@ -109,21 +115,16 @@ def choose_backbone(size: tuple[int, int], pictures: int) -> str:
     return f"vit_{'nano' if pictures <= 5_000 else 'micro'}_patch{patch}_32"
 
 
-def prepare_backbone(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
+def prepare_backbone(options: TrainOptions, data: DataSet, loaded: Any, method: Method) -> Any:
     """A new classifier without classes, with preprocessing measured on the training pictures, or the loaded one."""
-    if loaded is not None:
+    if loaded is not None and isinstance(method, Standalone):
+        model = loaded
+    elif loaded is not None:
         model = rebuild(loaded, **known_options(options, loaded.config, ("drop_path",)))
         if model.num_classes:
             model.reset_classifier(0)
     else:
-        config = model_config(options.model)[1]
-        model = create_model(
-            options.model,
-            num_classes=0,
-            image_size=options.image_size,
-            in_channels=options.in_channels,
-            **known_options(options, config, (*PARTS, "drop_path")),
-        )
+        model = method.create(options) if isinstance(method, Standalone) else create_backbone(options)
         plain = model.preprocessing
         some = spread(len(data["train"]), 1000)
         mean, std = measure(np.stack([read_fitted(data["train"], index, plain) for index in some]))
@@ -131,3 +132,14 @@ def prepare_backbone(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
     if options.checkpointing:
         set_checkpointing(model)
     return model
+
+
+def create_backbone(options: TrainOptions) -> Any:
+    config = model_config(options.model)[1]
+    return create_model(
+        options.model,
+        num_classes=0,
+        image_size=options.image_size,
+        in_channels=options.in_channels,
+        **known_options(options, config, (*PARTS, "drop_path")),
+    )

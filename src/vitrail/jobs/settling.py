@@ -158,6 +158,7 @@ def spell_out(options: TrainOptions) -> TrainOptions:
         data=absolute(options.data),
         weights=options.weights and absolute(options.weights),
         teacher=options.teacher and absolute(options.teacher),
+        tokenizer=options.tokenizer and absolute(options.tokenizer),
         image_size=size_of(options),
         position=options.position and position_name(options.position),
     )

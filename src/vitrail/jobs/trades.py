@@ -81,6 +81,8 @@ TRADES: Mapping[str, Entry] = MappingProxyType(
         "caption": Entry("vitrail.jobs.captioning:Captioning", ("pictures", "text", "captions")),
         "igpt": Entry("vitrail.jobs.igpt:Pretraining", ("pictures", "pixels")),
         "mae": Entry("vitrail.jobs.methods.mae:TRADE", ("pictures", "hidden patches", "a decoder")),
+        "dvae": Entry("vitrail.jobs.methods.dvae:TRADE", ("pictures", "their codes")),
+        "beit": Entry("vitrail.jobs.methods.beit:TRADE", ("pictures", "hidden patches", "visual words")),
         "restore": Entry("vitrail.jobs.restoring:Restoring", ("restoration",)),
         "mri": Entry("vitrail.jobs.reconstructing:Reconstructing", ("k-space",)),
     }

@@ -11,7 +11,9 @@ from torch import nn
 
 from vitrail.errors import VitrailError, suggestion
 from vitrail.models import (
+    beit,
     captioner,
+    dvae,
     gcnn,
     gsa,
     igpt,
@@ -63,6 +65,8 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
         "reconstructor": Architecture(reconstructor.ReconstructorConfig, reconstructor.build_reconstructor, "k-space"),
         "igpt": Architecture(igpt.IGPTConfig, igpt.build_igpt, "pixels"),
         "mae": Architecture(masked_autoencoder.MAEConfig, masked_autoencoder.build_mae, "views"),
+        "dvae": Architecture(dvae.DVAEConfig, dvae.build_dvae, "views"),
+        "beit": Architecture(beit.BEiTConfig, beit.build_beit, "views"),
         "swinir": Architecture(swinir.SwinIRConfig, swinir.build_swinir, "restoration"),
         "unet": Architecture(unet.UNetConfig, unet.build_unet, "restoration"),
         "vit_restorer": Architecture(vit_restorer.ViTRestorerConfig, vit_restorer.build_vit_restorer, "restoration"),
@@ -84,6 +88,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "captioner": captioner.PRESETS,
         "reconstructor": reconstructor.PRESETS,
         "igpt": igpt.PRESETS,
+        "dvae": dvae.PRESETS,
         "swinir": swinir.PRESETS,
         "unet": unet.PRESETS,
         "vit_restorer": vit_restorer.PRESETS,

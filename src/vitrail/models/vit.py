@@ -240,8 +240,8 @@ def settle(config: ViTConfig) -> ViTConfig:
         raise VitrailError(
             f"distilled=True needs a class and a distillation token: prefix must be at least 2, got {config.prefix}"
         )
-    if config.distilled and (config.pool != "class" or config.head_hidden is not None):
-        raise VitrailError('distilled=True has two linear heads: pool must be "class" and head_hidden None')
+    if config.distilled and (config.pool != "class" or config.head_hidden is not None or config.last_norm != "tokens"):
+        raise VitrailError('distilled=True has two linear heads: pool must be "class", head_hidden None and last_norm "tokens"')
     patch = config.patch
     if patch == "auto":  # the power of two that leaves 4 to 8 tokens on the shorter side
         patch = max(2, 1 << max(0, (min(config.image_size) - 1) // 8).bit_length())
@@ -311,6 +311,24 @@ PRESETS = MappingProxyType(
             for name, width, depth, heads in (("nano", 64, 4, 4), ("micro", 128, 5, 4))
             for word, distilled in (("", False), ("_distilled", True))
         },
+        # The same with what BEiT has instead of absolute positions: one relative table for all layers, and layer scale  [Bao+ 2022].
+        **{
+            f"beit_{name}_patch{patch}_32": replace(
+                SMALL_PICTURES,
+                width=width,
+                depth=depth,
+                heads=heads,
+                patch=patch,
+                tokenizer="patch",
+                pool="mean",
+                position="relative_table",
+                position_where="layers",
+                layer_scale=0.1,
+            )
+            for name, width, depth, heads in (("nano", 64, 4, 4), ("micro", 128, 5, 4), ("mini", 192, 6, 3))
+            for patch in (2, 4, 8)
+        },
+        "beit_tiny_patch16_224": replace(SIZES["tiny"], position="relative_table", position_where="layers", layer_scale=0.1),
         # For 24 to 64 pixels: more convolutions, fewer tokens and blocks. What learns fastest from thousands of pictures.
         "vit_nano_hybrid": replace(HYBRID, width=96, depth=2, heads=3),
         "vit_micro_hybrid": replace(HYBRID, width=128, depth=2, heads=4),

@@ -1,7 +1,7 @@
 """What tells one way of learning without labels from another: all else is `jobs.pretraining`'s."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from vitrail.data.bad_files import BadFiles
 from vitrail.data.dataset import DataSet
@@ -38,3 +38,32 @@ class Method(Protocol):
 
     def show(self, model: Any, data: DataSet, options: TrainOptions) -> Iterable[Markup]:
         """Sections of the report: what the trained model does, in pictures."""
+
+
+@runtime_checkable
+class Choosing(Protocol):
+    """A method for which `--model auto` is not the backbone that any method can have."""
+
+    def choose_model(self, size: tuple[int, int], pictures: int) -> str:
+        """For pictures of this size, so many."""
+
+
+@runtime_checkable
+class Standalone(Choosing, Protocol):
+    """A method whose model is no classifier's backbone with something around it, but a kind of its own."""
+
+    architecture: str  # what --model and --weights must be
+
+    def create(self, options: TrainOptions) -> Any:
+        """A new model, whose preprocessing is not measured yet. `build` then gets it in the place of a backbone."""
+
+    def later(self, run: str) -> dict[str, str]:
+        """What to do with a run that is finished: what it does -> a line for the shell."""
+
+
+@runtime_checkable
+class Watchful(Protocol):
+    """A method that can fail without its loss telling."""
+
+    def watch(self, model: Any, metrics: Mapping[str, float]) -> Iterable[str]:
+        """Lines that say so, or nothing."""
