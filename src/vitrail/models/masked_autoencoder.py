@@ -1,6 +1,6 @@
 """The masked autoencoder: an encoder reads the patches that are left, a light decoder draws those that are not.
 
-b batch, ch channels, c cells, r cells that are kept, p numbers in a patch, d width
+b batch, ch channels, c cells, r cells that are kept, p numbers in a patch
 """
 
 import math
@@ -24,7 +24,6 @@ from vitrail.nn.functional.masking import hidden_from
 from vitrail.nn.functional.patches import patchify
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.position import Position
-from vitrail.nn.tokenizers.dropping import select
 from vitrail.tokens import Tokens
 
 
@@ -81,12 +80,10 @@ class MaskedAutoencoder(Pretrained):
     ) -> None:
         super().__init__(backbone, config)
         self.enter, self.decoder_position, self.decoder, self.head = enter, decoder_position, decoder, head
-        self.mask_token = nn.Parameter(torch.zeros(enter.out_features))
+        self.mask_token = nn.Parameter(
+            torch.empty(enter.in_features if config.mask_tokens == "encoder" else enter.out_features)
+        )
         nn.init.normal_(self.mask_token, std=0.02)
-        self.encoder_mask_token = None
-        if config.mask_tokens == "encoder":
-            self.encoder_mask_token = nn.Parameter(torch.zeros(enter.in_features))
-            nn.init.normal_(self.encoder_mask_token, std=0.02)
 
     def forward(self, images: Float[Tensor, "b ch *size"], kept: Int[Tensor, "b r"]) -> Float[Tensor, "b c p"]:
         """Every patch as the decoder draws it, from the cells `kept`."""
@@ -95,12 +92,14 @@ class MaskedAutoencoder(Pretrained):
     def encode(self, images: Float[Tensor, "b ch *size"], kept: Int[Tensor, "b r"]) -> Tokens:
         """The encoder's tokens: of the kept cells, whose numbers are in `index`; in the control of all cells."""
         backbone = self.backbone
-        if self.encoder_mask_token is not None:
-            cells = math.prod(backbone.tokenizer.grid(tuple(images.shape[2:])))
-            tokens = embed_hidden(backbone, images, hidden_from(kept, cells), self.encoder_mask_token)
+        grid = backbone.tokenizer.grid(tuple(images.shape[2:]))
+        if self.config.mask_tokens == "encoder":
+            tokens = embed_hidden(backbone, images, hidden_from(kept, math.prod(grid)), self.mask_token)
             return backbone.encoder(tokens, position=backbone.position)
-        tokens = backbone.tokenizer(images)
-        tokens = select(backbone.position.embed(tokens if backbone.prefix is None else backbone.prefix(tokens)), kept)
+        patches = self.patches(images)
+        seen = patches.gather(1, kept[..., None].expand(-1, -1, patches.shape[-1]))  # b r p: the rest is not even projected
+        tokens = Tokens(backbone.tokenizer.project(seen), grid=grid, index=kept)
+        tokens = backbone.position.embed(tokens if backbone.prefix is None else backbone.prefix(tokens))
         return backbone.encoder(tokens, position=backbone.position)
 
     def draw(self, tokens: Tokens) -> Float[Tensor, "b c p"]:

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from vitrail.data.loading import Batch
 from vitrail.data.randomness import uniforms
-from vitrail.learn.objectives.masked_pixels import masked_pixel_losses, normalize_patches
+from vitrail.learn.objectives.masked_pixels import flat_losses, masked_pixel_losses, normalize_patches
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
-from vitrail.nn.functional.masking import hidden_from, keep_lowest
+from vitrail.nn.functional.masking import draw_kept, hidden_from, keep_lowest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +65,8 @@ class MaskedAutoencoding:
     def loss(self, batch: Batch) -> Tensor:
         """Other patches are hidden each time."""
         patches = self.model.patches(batch.images)
-        numbers = torch.rand(patches.shape[:2], device=patches.device)
-        return self.losses(self.train_forward, batch.images, patches, keep_lowest(numbers, self.model.config.hide)).mean()
+        kept = draw_kept(*patches.shape[:2], self.model.config.hide, device=patches.device)
+        return self.losses(self.train_forward, batch.images, patches, kept).mean()
 
     def losses(
         self, forward: Callable[..., Tensor], images: Tensor, patches: Tensor, kept: Int[Tensor, "b r"]
@@ -86,9 +86,7 @@ class MaskedAutoencoding:
                 images = batch.images.to(self.device)
                 patches, kept = self.model.patches(images), self.keep(batch)
                 target = normalize_patches(patches) if self.model.config.normalize else patches
-                flat = masked_pixel_losses(
-                    target.mean(-1, keepdim=True).expand_as(target), target, hidden_from(kept, target.shape[1])
-                )
+                flat = flat_losses(target, hidden_from(kept, target.shape[1]))
                 found.append(torch.stack([self.losses(self.forward, images, patches, kept), flat], dim=1).cpu())
                 indices.append(batch.indices)
         self.model.train(was_training)

@@ -8,6 +8,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
+def draw_kept(
+    batch: int, cells: int, hide: float, *, generator: torch.Generator | None = None, device: torch.device | None = None
+) -> Int[Tensor, "b r"]:
+    """Cells to keep, drawn anew for each picture; a generator makes them the same again."""
+    return keep_lowest(torch.rand(batch, cells, generator=generator, device=device), hide)
+
+
 def keep_lowest(numbers: Float[Tensor, "b c"], hide: float) -> Int[Tensor, "b r"]:
     """The cells with the lowest numbers, in raster order: all but a share `hide` of them, one at least  [He+ 2022, MAE, section 3].
 
