@@ -5,7 +5,7 @@ b batch, ch channels, h w picture, k classes
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -76,7 +76,7 @@ class Classifier(nn.Module):
             parameter.requires_grad_(name.split(".")[0] in HEADS)
         self.train(self.training)
 
-    def train(self, mode: bool = True) -> Self:
+    def train(self, mode: bool = True) -> Any:
         super().train(mode)
         if self.frozen:
             for name, part in self.named_children():

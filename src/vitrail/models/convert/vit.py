@@ -41,8 +41,10 @@ from vitrail.models.convert.vit_names import (
 from vitrail.models.parts import position_of
 from vitrail.models.vit import ViTConfig, build_vit, settle
 from vitrail.nn.functional.offsets import PREFIX_ROWS
+from vitrail.nn.positions.learned import Learned1d
+from vitrail.nn.positions.position import Position
 from vitrail.nn.positions.sinusoidal import Sinusoidal1d, Sinusoidal2d
-from vitrail.tokens import Places
+from vitrail.tokens import Grid, Places
 
 CLASSIFIERS = ("classifier", "cls_classifier", "distillation_classifier")  # these stand beside their model, not inside
 
@@ -144,7 +146,8 @@ def give_stem(left: dict[str, Tensor], config: ViTConfig, style: Style) -> dict[
     tokens = left.pop("prefix.tokens", torch.zeros(0, config.width))
     theirs = {}
     if config.position != "relative_table":
-        rows = table_of(left, config)
+        grid = grid_of(config)
+        rows = table_of(left, position_of(config, grid=grid), grid, config.width)
         own = left.pop("position.prefix_table", torch.zeros_like(tokens))
         owned = prefix_rows(config, style)
         tokens = torch.cat([tokens[:owned], tokens[owned:] + own[owned:]])
@@ -155,16 +158,17 @@ def give_stem(left: dict[str, Tensor], config: ViTConfig, style: Style) -> dict[
     return theirs | {name: part[None] for name, part in zip(counts, parts, strict=True)}
 
 
-def table_of(left: dict[str, Tensor], config: ViTConfig) -> Float[Tensor, "c d"]:
-    """The row that is added to each cell, taken out of `left` or computed."""
-    if "position.table" in left:
-        return left.pop("position.table")
-    grid = grid_of(config)
-    if config.position == "none":
-        return torch.zeros(math.prod(grid), config.width)
-    position = position_of(config, grid=grid)
-    assert isinstance(position, Sinusoidal1d | Sinusoidal2d)
-    return position.rows(Places(grid), torch.device("cpu"))[0]
+def table_of(
+    left: dict[str, Tensor], position: Position, grid: Grid, width: int, *, before: str = "position."
+) -> Float[Tensor, "c d"]:
+    """The row that is added to each cell, taken out of `left` or, where none is learned, computed."""
+    if isinstance(position, Learned1d):
+        return left.pop(f"{before}table")
+    if isinstance(position, Sinusoidal1d | Sinusoidal2d):
+        return position.rows(Places(grid), torch.device("cpu"))[0]
+    if type(position) is not Position:
+        raise VitrailError(f"other libraries have no position like {type(position).__name__}")
+    return torch.zeros(math.prod(grid), width)
 
 
 def take_block(left: dict[str, Tensor], before: str, config: ViTConfig, style: Style) -> dict[str, Tensor]:

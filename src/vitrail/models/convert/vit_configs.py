@@ -96,8 +96,7 @@ def refuse_unlike(config: ViTConfig, style: Style) -> None:
     for name, usual in (("tokenizer", "patch"), ("norm", "pre"), ("attention", "softmax")):
         if (value := getattr(config, name)) != usual:
             raise VitrailError(f"{name} must be {usual} for other libraries, got {value}")
-    added = config.position in ("learned_1d", "none") or config.position.startswith("sinusoidal")
-    if config.position != "relative_table" and not (added and config.position_where == "stem"):
+    if config.position != "relative_table" and config.position_where != "stem":
         raise VitrailError(f"other libraries have no position {config.position} in {config.position_where}")
     if style == "timm":
         if config.pool == "attention" or config.head_hidden is not None:
