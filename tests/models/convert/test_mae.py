@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
 from vitrail.learn.objectives.masked_pixels import masked_pixel_losses, normalize_patches
-from vitrail.models.convert.mae import from_vitmae, to_vitmae
+from vitrail.models.convert.mae import config_to_vitmae, from_vitmae, to_vitmae
 from vitrail.models.masked_autoencoder import MAEConfig, build_mae
 from vitrail.models.vit import ViTConfig
 from vitrail.nn.functional.masking import hidden_from
@@ -63,6 +63,8 @@ def test_there_and_back(theirs, tmp_path):
     after = to_vitmae(ours.state_dict(), ours.config, style="transformers")
     assert after.keys() == before.keys()
     assert all(torch.equal(after[name], before[name]) for name in before)
+    again = theirs.config_class(**config_to_vitmae(ours.config)).to_dict()
+    assert from_vitmae(before, again)[0] == ours.config
     theirs.save_pretrained(tmp_path)
     stored = from_vitmae(safetensors.load_file(tmp_path / "model.safetensors"), theirs.config.to_dict())[1]
     assert all(torch.equal(stored[name], tensor) for name, tensor in ours.state_dict().items())

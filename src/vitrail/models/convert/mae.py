@@ -14,7 +14,7 @@ from torch import Tensor
 from vitrail.errors import VitrailError
 from vitrail.models.convert.renaming import Style, check_fit, copies, find_style, move, refuse_left
 from vitrail.models.convert.vit import from_transformers, table_of, take, to_vit
-from vitrail.models.convert.vit_configs import grid_of
+from vitrail.models.convert.vit_configs import config_to_transformers, grid_of
 from vitrail.models.convert.vit_names import inside, kind_of
 from vitrail.models.masked_autoencoder import MAEConfig, build_mae
 from vitrail.models.parts import build_position
@@ -97,6 +97,21 @@ def config_from_vitmae(record: Mapping[str, Any], backbone: ViTConfig) -> MAECon
         normalize=record["norm_pix_loss"],
         eps=record["layer_norm_eps"],
     )
+
+
+def config_to_vitmae(config: MAEConfig) -> dict[str, Any]:
+    """What their config is made from."""
+    width = config.decoder_width
+    return config_to_transformers(from_record(ViTConfig, config.backbone, what="backbone")) | {
+        "model_type": "vit_mae",
+        "decoder_hidden_size": width,
+        "decoder_num_hidden_layers": config.decoder_depth,
+        "decoder_num_attention_heads": config.decoder_heads,
+        "decoder_intermediate_size": 4 * width,
+        "mask_ratio": config.hide,
+        "norm_pix_loss": config.normalize,
+        "layer_norm_eps": config.eps,
+    }
 
 
 def pairs(config: MAEConfig, style: Style) -> Iterator[tuple[str, str]]:

@@ -76,7 +76,7 @@ def from_vit(theirs: Mapping[str, Tensor], config: ViTConfig) -> dict[str, Tenso
     for their, before in tables(config, style):
         table = take(left, their)
         ours[f"{before}table"], ours[f"{before}prefix_table"] = table[:-PREFIX_ROWS], table[-PREFIX_ROWS:]
-    if kind_of(config) == "beit":
+    if kind_of(config, style) == "beit":
         ours |= {
             f"{inner}attention.key.bias": torch.zeros_like(ours[f"{inner}attention.query.bias"])
             for _, inner in blocks(config, style)
@@ -96,7 +96,7 @@ def to_vit(ours: Mapping[str, Tensor], config: ViTConfig, *, style: Style) -> di
     """
     config = settle(config)
     refuse_unlike(config, style)
-    kind, left = kind_of(config), dict(ours)
+    kind, left = kind_of(config, style), dict(ours)
     mask = left.pop("mask_token", None)
     check_fit(left, expected(config))
     theirs = give_stem(left, config, style)
@@ -151,7 +151,7 @@ def give_stem(left: dict[str, Tensor], config: ViTConfig, style: Style) -> dict[
         own = left.pop("position.prefix_table", torch.zeros_like(tokens))
         owned = prefix_rows(config, style)
         tokens = torch.cat([tokens[:owned], tokens[owned:] + own[owned:]])
-        if not (kind_of(config) == "beit" and config.position == "none"):
+        if not (kind_of(config, style) == "beit" and config.position == "none"):
             theirs[POSITION[library(style)]] = torch.cat([own[:owned], rows])[None]
     counts = prefix_names(config, style)
     parts = tokens.split(list(counts.values())) if counts else ()
@@ -186,7 +186,7 @@ def take_block(left: dict[str, Tensor], before: str, config: ViTConfig, style: S
 def give_block(left: dict[str, Tensor], inner: str, config: ViTConfig, style: Style) -> dict[str, Tensor]:
     """The inverse of `take_block`, and what theirs have beside ours: their names inside a block."""
     theirs: dict[str, Tensor] = {}
-    if kind_of(config) == "beit":
+    if kind_of(config, style) == "beit":
         left.pop(f"{inner}attention.key.bias")
     if style != "timm" and kind_of(config).startswith("dinov2") and config.layer_scale is None:
         theirs |= {f"layer_scale{number}.lambda1": torch.ones(config.width) for number in (1, 2)}

@@ -9,7 +9,7 @@ from torch import Tensor
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models.convert.renaming import Style
 from vitrail.models.convert.vit_names import MODELS, kind_of
-from vitrail.models.vit import ViTConfig
+from vitrail.models.vit import ViTConfig, settle
 from vitrail.nn.blocks.feed_forward import Activation
 from vitrail.tokens import Grid
 
@@ -45,7 +45,7 @@ def config_from_transformers(record: Mapping[str, Any], theirs: Mapping[str, Ten
         options |= dinov2_options(record)
     else:
         options["mlp_ratio"] = ratio_of(record["intermediate_size"], record["hidden_size"])
-    return ViTConfig(**options, **head_options(kind, record, theirs))
+    return settle(ViTConfig(**options, **head_options(kind, record, theirs)))
 
 
 def head_options(kind: str, record: Mapping[str, Any], theirs: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -79,16 +79,60 @@ def beit_options(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def dinov2_options(record: Mapping[str, Any]) -> dict[str, Any]:
-    width = record["hidden_size"]
-    hidden = int(width * record["mlp_ratio"])
-    gated = {"activation": "swiglu"} if record.get("use_swiglu_ffn") else {}
-    if gated:
-        hidden = (int(hidden * 2 / 3) + 7) // 8 * 8
-    return gated | {
+    width, gated = record["hidden_size"], bool(record.get("use_swiglu_ffn"))
+    hidden = dinov2_hidden(width, record["mlp_ratio"], gated=gated)
+    return ({"activation": "swiglu"} if gated else {}) | {
         "mlp_ratio": ratio_of(hidden, width),
         "layer_scale": float(record["layerscale_value"]),
         "prefix": 1 + record.get("num_register_tokens", 0),
+        "position_antialias": record["model_type"] == "dinov2_with_registers",
     }
+
+
+def dinov2_hidden(width: int, ratio: float | int, *, gated: bool) -> int:
+    """The hidden width of the MLP: with a gate two thirds of it, in multiples of 8."""
+    hidden = int(width * ratio)
+    return (int(hidden * 2 / 3) + 7) // 8 * 8 if gated else hidden
+
+
+def config_to_transformers(config: ViTConfig) -> dict[str, Any]:
+    """What their config is made from, of the model that `kind_of` names: the inverse of `config_from_transformers`."""
+    config = settle(config)
+    refuse_unlike(config, "transformers")
+    kind, hidden = kind_of(config), int(config.width * config.mlp_ratio)
+    record: dict[str, Any] = {
+        "model_type": kind,
+        "hidden_size": config.width,
+        "num_hidden_layers": config.depth,
+        "num_attention_heads": config.heads,
+        "patch_size": config.patch,
+        "image_size": list(config.image_size),
+        "num_channels": config.in_channels,
+        "num_labels": config.num_classes,
+        "layer_norm_eps": config.eps,
+        "hidden_act": "gelu" if config.activation == "swiglu" else config.activation,
+    }
+    if not kind.startswith("dinov2"):
+        record["intermediate_size"] = hidden
+    if kind == "beit":
+        relative, shared = config.position == "relative_table", config.position_where == "layers"
+        record |= {
+            "use_relative_position_bias": relative and not shared,
+            "use_shared_relative_position_bias": relative and shared,
+            "use_absolute_position_embeddings": not relative and config.position != "none",
+            "layer_scale_init_value": config.layer_scale or 0.0,
+            "use_mean_pooling": config.last_norm == "pooled",
+        }
+    if kind.startswith("dinov2"):
+        gated = config.activation == "swiglu"
+        fitting = [ratio for ratio in range(1, 17) if dinov2_hidden(config.width, ratio, gated=gated) == hidden]
+        if not fitting:
+            raise VitrailError(f"transformers' {kind} has a whole mlp_ratio, got {config.mlp_ratio}")
+        record |= {"mlp_ratio": fitting[0], "use_swiglu_ffn": gated}
+        record["layerscale_value"] = 1.0 if config.layer_scale is None else config.layer_scale
+    if kind == "dinov2_with_registers":
+        record["num_register_tokens"] = config.prefix - 1
+    return record
 
 
 def refuse_unlike(config: ViTConfig, style: Style) -> None:

@@ -36,9 +36,9 @@ def library(style: Style) -> Literal["transformers", "timm"]:
     return "timm" if style == "timm" else "transformers"
 
 
-def kind_of(config: ViTConfig) -> Kind:
-    """Which of transformers' models computes what a config says."""
-    if config.position == "relative_table" or config.last_norm == "pooled":
+def kind_of(config: ViTConfig, style: Style = "transformers") -> Kind:
+    """Which of transformers' models computes what a config says; timm has one for all but BEiT, which may norm what it pooled too."""
+    if config.position == "relative_table" or (config.last_norm == "pooled" and style != "timm"):
         return "beit"
     if config.distilled or (config.prefix == 2 and config.layer_scale is None):
         return "deit"
@@ -73,7 +73,7 @@ def blocks(config: ViTConfig, style: Style, *, inner: str = "encoder.blocks.") -
 
 def inside(config: ViTConfig, style: Style) -> Mapping[str, str]:
     """Names of layers in a block: theirs to ours."""
-    kind, gated = kind_of(config), config.activation == "swiglu"
+    kind, gated = kind_of(config, style), config.activation == "swiglu"
     nested = kind.startswith("dinov2") or (style == "timm" and kind != "beit")
     scales = (NESTED_SCALES if nested else SCALES)[library(style)]
     names = dict(ATTENTION[style]) | dict(zip(scales, BRANCHES, strict=True))
