@@ -196,6 +196,9 @@ def test_what_we_do_not_compute_is_refused():
         ({"prefix": 0, "pool": "mean"}, "transformers", "prefix must be at least 1, got 0"),
         ({"pool": "mean"}, "transformers", 'has pool="class", got "mean"'),
         ({"head_hidden": 7}, "transformers", "head_hidden must be None, got 7"),
+        ({"prefix": 3, "distilled": True}, "timm", "a deit of other libraries has 2 prefix tokens, got 3"),
+        ({"prefix": 2, "position": "relative_table"}, "transformers", "a beit of other libraries has 1 prefix tokens, got 2"),
+        ({"activation": "swiglu", "position": "relative_table"}, "timm", "activation cannot be swiglu"),
         ({"prefix": 3}, "transformers", "export it without, num_classes=0"),
     ],
 )
@@ -206,7 +209,7 @@ def test_what_they_do_not_compute_is_refused(options, style, words):
 
 
 def test_the_ratio_of_any_hidden_width():
-    for width in range(1, 130):
+    for width in range(1, 130, 7):
         for hidden in range(1, 5 * width):
             assert int(width * ratio_of(hidden, width)) == hidden
 

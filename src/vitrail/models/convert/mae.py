@@ -135,12 +135,12 @@ def decoder_position(config: MAEConfig, backbone: ViTConfig) -> Any:
 
 def channels_first(rows: Float[Tensor, "n *e"], channels: int) -> Float[Tensor, "n *e"]:
     """From their order of a patch's numbers, pixel by pixel, to ours, channel by channel."""
-    return rows.unflatten(0, (-1, channels)).transpose(0, 1).flatten(0, 1)
+    return rows.reshape(-1, channels, *rows.shape[1:]).transpose(0, 1).flatten(0, 1)
 
 
 def channels_last(rows: Float[Tensor, "n *e"], channels: int) -> Float[Tensor, "n *e"]:
     """The inverse of `channels_first`."""
-    return rows.unflatten(0, (channels, -1)).transpose(0, 1).flatten(0, 1)
+    return rows.reshape(channels, -1, *rows.shape[1:]).transpose(0, 1).flatten(0, 1)
 
 
 def expected(config: MAEConfig) -> dict[str, Tensor]:

@@ -154,7 +154,7 @@ def give_stem(left: dict[str, Tensor], config: ViTConfig, style: Style) -> dict[
         if not (kind_of(config, style) == "beit" and config.position == "none"):
             theirs[POSITION[library(style)]] = torch.cat([own[:owned], rows])[None]
     counts = prefix_names(config, style)
-    parts = tokens.split(list(counts.values())) if counts else ()
+    parts = tokens.split_with_sizes(list(counts.values())) if counts else ()
     return theirs | {name: part[None] for name, part in zip(counts, parts, strict=True)}
 
 

@@ -142,23 +142,24 @@ def refuse_unlike(config: ViTConfig, style: Style) -> None:
             raise VitrailError(f"{name} must be {usual} for other libraries, got {value}")
     if config.position != "relative_table" and config.position_where != "stem":
         raise VitrailError(f"other libraries have no position {config.position} in {config.position_where}")
+    kind = kind_of(config, style)
+    most = {"beit": 1, "deit": 2}.get(kind, config.prefix)
+    if config.prefix > most or (kind == "beit" and config.distilled):
+        raise VitrailError(f"a {kind} of other libraries has {most} prefix tokens, got {config.prefix}")
+    if config.activation == "swiglu" and kind in ("beit", "deit"):
+        raise VitrailError(f"a {kind} of other libraries has no gate in its MLP: activation cannot be swiglu")
     if style == "timm":
         if config.pool == "attention" or config.head_hidden is not None:
             raise VitrailError("timm's head is linear and reads the class token or the mean")
         return
-    kind = kind_of(config)
     if not config.prefix:
         raise VitrailError("transformers' models have a class token: prefix must be at least 1, got 0")
-    if kind.startswith("dinov2"):
-        if config.num_classes:
-            raise VitrailError(
-                f"transformers' {kind} with classes reads class token and mean: export it without, num_classes=0"
-            )
-        return
-    if config.num_classes and config.head_hidden is not None:
-        raise VitrailError(f"transformers' classifiers are linear: head_hidden must be None, got {config.head_hidden}")
+    if kind.startswith("dinov2") and config.num_classes:
+        raise VitrailError(f"transformers' {kind} with classes reads class token and mean: export it without, num_classes=0")
+    if config.head_hidden is not None and (config.num_classes or kind not in ("vit", "deit")):
+        raise VitrailError(f"the head of transformers' {kind} is linear: head_hidden must be None, got {config.head_hidden}")
     pool = "mean" if config.last_norm == "pooled" else "class"
-    if config.num_classes and config.pool != pool:
+    if config.pool != pool and (config.num_classes or kind == "beit"):
         raise VitrailError(f'transformers\' {kind} with last_norm="{config.last_norm}" has pool="{pool}", got "{config.pool}"')
 
 
