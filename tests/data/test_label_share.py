@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from vitrail.data.dataset import ArraySplit, DataSet
 from vitrail.data.label_share import choose_labelled, keep_share
+from vitrail.errors import VitrailError
 
 
 @given(
@@ -53,6 +54,12 @@ def test_validation_and_test_are_untouched_and_a_note_says_how_many_are_left():
     assert few["test"] is data["test"]
     assert few.notes == ("learning from 10 of 50 training pictures: 20 % of every class (seed 0)",)
     assert keep_share(data, 1.0, seed=0) is data
+
+
+@pytest.mark.parametrize("share", [0.0, -0.1, 1.5, float("nan")])
+def test_a_share_is_above_nothing_and_at_most_all(share):
+    with pytest.raises(VitrailError, match="above 0 and at most 1"):
+        choose_labelled(np.arange(4), share, seed=0)
 
 
 @pytest.mark.parametrize("share", ["0", "1.01", "-0.5", "nan"])

@@ -10,6 +10,7 @@ from jaxtyping import Int
 
 from vitrail.data.balancing import members_of
 from vitrail.data.dataset import DataSet, Part
+from vitrail.errors import VitrailError
 
 
 def choose_labelled(labels: np.ndarray, share: float, *, seed: int) -> Int[np.ndarray, "m"]:
@@ -19,6 +20,8 @@ def choose_labelled(labels: np.ndarray, share: float, *, seed: int) -> Int[np.nd
     With several labels a picture, each label has its pictures chosen so, and those without any are a class of their own: since the
     order is the same for all of them the choices mostly coincide, and no label has less than its share.
     """
+    if not 0 < share <= 1:
+        raise VitrailError(f"the share of labelled pictures must be above 0 and at most 1, got {share:g}")
     order = np.random.Generator(np.random.PCG64([seed, len(labels)])).permutation(len(labels))
     place = np.argsort(order)  # of each picture in the order
     parts = [members[np.argsort(place[members])][: max(1, round(share * len(members)))] for members in members_of(labels)]

@@ -22,7 +22,7 @@ from vitrail.learn.metrics.confusion import class_scores
 from vitrail.learn.metrics.multilabel import Ranking, exact_match, label_f1, map_error, mean_of_known
 from vitrail.learn.objectives.binary_cross_entropy import binary_cross_entropy
 from vitrail.learn.objectives.cross_entropy import cross_entropy
-from vitrail.learn.objectives.distillation import Distillation
+from vitrail.learn.objectives.distillation import Distillation, Reduction
 from vitrail.learn.training.sharding import even_out, for_training, gather_for, is_sharded
 from vitrail.learn.training.world import World
 from vitrail.tasks.teacher import Teacher
@@ -189,7 +189,7 @@ class Classify:
         if self.two_heads and self.teacher is None:
             first = (first + second) / 2
         surrogate_loss = getattr(self.model, "surrogate_loss", None)
-        reduction = "mean" if surrogate_loss is None else "none"
+        reduction: Reduction = "mean" if surrogate_loss is None else "none"
         losses = self.objective(first, batch.labels, smoothing=self.smoothing, weights=self.weights, reduction=reduction)
         if self.teacher is not None and self.distillation is not None and self.distillation.share:
             told = self.distillation.loss(second, self.teacher(batch.images), reduction=reduction)
