@@ -41,13 +41,16 @@ class BEiTConfig:
 
 
 class BEiT(Pretrained):
-    """p(code | x) = softmax(head(encoder(x with a mask token in the place of each hidden patch)))  [Bao+ 2022, section 2.3]."""
+    """p(code | x) = softmax(head(encoder(x with a mask token in the place of each hidden patch)))  [Bao+ 2022, section 2.3].
+
+    `norm` stands before the head where the backbone's encoder does not end with one.
+    """
 
     architecture = "beit"
 
-    def __init__(self, *, backbone: Any, head: nn.Linear, config: BEiTConfig) -> None:
+    def __init__(self, *, backbone: Any, norm: nn.LayerNorm | None, head: nn.Linear, config: BEiTConfig) -> None:
         super().__init__(backbone, config)
-        self.head = head
+        self.norm, self.head = norm, head
         self.mask_token = nn.Parameter(torch.empty(backbone.config.width))
         nn.init.trunc_normal_(self.mask_token, std=0.02)
 
@@ -55,7 +58,8 @@ class BEiT(Pretrained):
         """The logits of the hidden cells' codes, picture by picture in raster order; the head reads no other cell."""
         self.backbone.check_images(images)
         tokens = embed_hidden(self.backbone, images, hidden, self.mask_token)
-        return self.head(self.backbone.encoder(tokens, position=self.backbone.position).cells[hidden])
+        x = self.backbone.encoder(tokens, position=self.backbone.position).cells[hidden]
+        return self.head(x if self.norm is None else self.norm(x))
 
 
 def build_beit(config: BEiTConfig) -> BEiT:
@@ -65,6 +69,9 @@ def build_beit(config: BEiTConfig) -> BEiT:
 
 def assemble_beit(backbone: Any, config: BEiTConfig) -> BEiT:
     """A head on a backbone that is there already, with the weights it has."""
-    head = nn.Linear(backbone.config.width, config.codes)
+    width, eps = backbone.config.width, backbone.config.eps
+    head = nn.Linear(width, config.codes)
     initialize(head)
-    return BEiT(backbone=backbone, head=head, config=config)
+    missing = isinstance(backbone.encoder.norm, nn.Identity) and backbone.config.norm == "pre"  # it stands behind the pooling
+    norm = nn.LayerNorm(width, eps=eps) if missing else None
+    return BEiT(backbone=backbone, norm=norm, head=head, config=config)

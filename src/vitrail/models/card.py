@@ -14,7 +14,7 @@ from vitrail.errors import check_choice
 from vitrail.files import write_whole
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.markdown import block, last_name, literal, plain
-from vitrail.models.pretraining_card import describe_pretrained, pretrained_limits, use_pretrained
+from vitrail.models.pretraining_card import describe_pretrained, pretrained_limits, use_pretrained, use_vocabulary
 from vitrail.models.purpose import PIPELINES, purpose_of
 from vitrail.models.restoration_card import describe_restoration, restoration_limits, use_restoration
 from vitrail.models.scan_card import TITLE, describe_reconstructor, scan_limits, use_reconstructor
@@ -79,7 +79,7 @@ def _about(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
     if purpose_of(model) == "mri":
         return [*describe_reconstructor(model), *use_reconstructor()]
     if purpose_of(model) == "pretrain":
-        return [*describe_pretrained(model), *use_pretrained()]
+        return [*describe_pretrained(model), *(use_pretrained() if hasattr(model, "backbone") else use_vocabulary())]
     return [*describe_words(model, facts), *describe_use(model)]
 
 

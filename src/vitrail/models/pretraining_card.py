@@ -36,5 +36,21 @@ def use_pretrained() -> Iterable[str]:
     yield block(["vitrail train --data pictures/ --weights path/to/this/folder"], "bash")
 
 
+def use_vocabulary() -> Iterable[str]:
+    """Of a discrete VAE, which has no backbone."""
+    yield "## How to use it"
+    yield block(
+        [
+            "import vitrail as vt",
+            "",
+            'model = vt.load("path/to/this/folder")',
+            "codes = model.codes(images)  # a number for each patch",
+            "pictures = model.decode(codes)",
+        ],
+        "python",
+    )
+    yield block(["vitrail pretrain --method beit --data pictures/ --tokenizer path/to/this/folder"], "bash")
+
+
 def pretrained_limits() -> list[str]:
     return ["It has seen no label: what its features are good for shows when some are learned from (vitrail eval --protocol)."]

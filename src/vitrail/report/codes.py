@@ -18,7 +18,7 @@ from vitrail.explain.figures.references import draw_references
 from vitrail.explain.reference_points import reference_points
 from vitrail.learn.metrics.code_usage import Usage, describe_usage, warn_of_collapse
 from vitrail.preprocessing import Preprocessing
-from vitrail.rendering import BLUE, INK, house_style, to_png
+from vitrail.rendering import BLUE, INK, house_style
 from vitrail.report.figures import to_svg
 from vitrail.report.page import Markup, drawing, element, percent, photograph, section
 from vitrail.report.pictures import encode_picture, is_small
@@ -104,13 +104,11 @@ def show_references(model: Any, images: Float[Tensor, "b ch h w"]) -> Markup:
         return section("What patches read", note=f"Not shown: {error}.")
     highest = scale_end(times_even(found.maps))
     rows = (
-        photograph(
-            to_png(draw_references(picture, found.points, maps, highest=highest)), "what six patches read", pixelated=False
-        )
+        drawing(to_svg(draw_references(picture, found.points, maps, highest=highest)), "what some patches read")
         for picture, maps in zip(to_pictures(images.cpu(), model.preprocessing), found.maps.cpu(), strict=True)
     )
     note = "Attention of the patch under the dot over all patches, in the last layer, the heads' mean; all on one scale."
-    return section("What patches read", *(element("p", row) for row in rows), note=note)
+    return section("What patches read", *rows, note=note)
 
 
 def to_pictures(images: Float[Tensor, "b ch h w"], preprocessing: Preprocessing) -> list[UInt8[np.ndarray, "h w ch"]]:

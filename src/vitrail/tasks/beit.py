@@ -25,10 +25,10 @@ from vitrail.preprocessing import Preprocessing
 
 @dataclass(frozen=True, kw_only=True)
 class NamedPatches:
-    """Of each picture of a split, in its order: the loss over its hidden patches, the share named right, and their true codes."""
+    """Of each picture of a split, in its order: the loss over its hidden patches, how many of them are named right, and their true codes."""
 
     losses: Float[np.ndarray, "p"]
-    right: Float[np.ndarray, "p"]
+    right: Int[np.ndarray, "p"]
     codes: Int[np.ndarray, "p m"]
 
     @cached_property
@@ -36,16 +36,17 @@ class NamedPatches:
         """`most_frequent`: what naming the most frequent code everywhere would get right."""
         if not len(self.losses):
             return {"loss": math.inf, "accuracy": 0.0, "most_frequent": 0.0}
-        loss, right = (float(values.mean(dtype=np.float64)) for values in (self.losses, self.right))
+        most = int(np.bincount(self.codes.reshape(-1)).max())
         return {
-            "loss": loss,
-            "accuracy": right,
-            "most_frequent": float(np.bincount(self.codes.reshape(-1)).max() / self.codes.size),
+            "loss": float(self.losses.mean(dtype=np.float64)),
+            "accuracy": int(self.right.sum()) / self.codes.size,
+            "most_frequent": most / self.codes.size,
         }
 
     @property
     def error(self) -> float:
-        return float(self.right.std(ddof=1)) / math.sqrt(len(self.right)) if len(self.right) > 1 else 0.0
+        shares = self.right / max(1, self.codes.shape[1])
+        return float(shares.std(ddof=1)) / math.sqrt(len(shares)) if len(shares) > 1 else 0.0
 
 
 class NamingHidden:
@@ -92,7 +93,7 @@ class NamingHidden:
     def hide_same(self, batch: Batch) -> Bool[Tensor, "b c"]:
         """The same patches of a picture in every evaluation, whatever the batch it comes in."""
         numbers = torch.from_numpy(uniforms(self.seed, 0, batch.indices.cpu().numpy(), count=4 * BLOCKS)).float()
-        return self.hide(numbers.unflatten(1, (BLOCKS, 4)).to(self.device), batch.images)
+        return self.hide(numbers.view(-1, BLOCKS, 4).to(self.device), batch.images)
 
     def evaluate(self, batches: Iterable[Batch]) -> NamedPatches:
         was_training = self.model.training
@@ -105,7 +106,7 @@ class NamingHidden:
                 images = batch.images.to(self.device)
                 hidden, codes = self.hide_same(batch), self.codes(images)
                 logits, true = self.forward(images, hidden), codes[hidden].view(len(codes), -1)
-                right = (logits.argmax(1).view_as(true) == true).float().mean(1)
+                right = (logits.argmax(1).view_as(true) == true).sum(1)
                 scores = torch.stack([hidden_code_losses(logits, codes, hidden), right], dim=1)
                 found.append(torch.cat([scores, true], dim=1).cpu())
                 indices.append(batch.indices)
@@ -113,7 +114,7 @@ class NamingHidden:
         every, order = torch.cat(found), torch.cat(indices)
         if self.world.size > 1:
             every, _ = self.world.gather_rows(every, order)
-        return NamedPatches(losses=every[:, 0].numpy(), right=every[:, 1].numpy(), codes=every[:, 2:].long().numpy())
+        return NamedPatches(losses=every[:, 0].numpy(), right=every[:, 1].long().numpy(), codes=every[:, 2:].long().numpy())
 
 
 def count_hidden(hide: float, cells: int) -> int:

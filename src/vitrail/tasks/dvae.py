@@ -58,8 +58,9 @@ class CodedPictures:
 class Coding:
     """Satisfies the training loop's Task and Following protocols.
 
-    loss = mean (x - x')^2 + a KL(q || uniform) + u KL(mean q || uniform). The first two are the evidence bound  [Ramesh+ 2021, eq. 1]; the
-    last keeps all codes in use: without it a few are taken early, and the others, from which nothing is drawn, never learn.
+    loss = mean (x - x')^2 + a KL(q || uniform) + u KL(mean q || uniform). The first two are the evidence bound  [Ramesh+ 2021, eq. 1], of
+    Gaussian pixels where the paper has logit-Laplace ones; the last keeps all codes in use: without it a few are taken early, and the
+    others, from which nothing is drawn, never learn.
     """
 
     name = "dvae"
@@ -72,7 +73,7 @@ class Coding:
         *,
         temperature: float = LAST_TEMPERATURE,
         choice: float = 0.0005,
-        usage: float = 0.02,
+        usage: float = 0.2,
         device: str = "cpu",
         compiled: bool = False,
         world: World | None = None,

@@ -103,9 +103,9 @@ class BEiTMethod:
             drawn = [task.tokenizer.decode(codes, grid=grid).cpu() for codes in (true, guessed)]
         yield show_named(
             some.images.cpu(),
-            hidden.cpu().unflatten(1, grid),
+            hidden.cpu().view(-1, *grid),
             *drawn,
-            right=(guessed == true).cpu().unflatten(1, grid),
+            right=(guessed == true).cpu().view(-1, *grid),
             given=model.preprocessing,
             tokenizer=task.tokenizer.preprocessing,
         )

@@ -12,6 +12,7 @@ from vitrail.learn.training.world import World
 from vitrail.report.page import Markup
 
 
+@runtime_checkable
 class Method(Protocol):
     """A method of `vitrail pretrain`, without state of its own."""
 

@@ -5,7 +5,6 @@ b batch, k codes, gh gw grid
 
 import math
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -22,4 +21,4 @@ def usage_divergence(logits: Float[Tensor, "b k gh gw"]) -> Float[Tensor, ""]:
     `choice_divergence` = this + what a cell's choice tells about the cell. To hold this down alone does not make choices vague.
     """
     mean = logits.float().softmax(1).mean((0, 2, 3))
-    return torch.xlogy(mean, mean).sum() + math.log(logits.shape[1])
+    return (mean * mean.clamp(min=1e-12).log()).sum() + math.log(logits.shape[1])  # a code with a share of 0 has a gradient too

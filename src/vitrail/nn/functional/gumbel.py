@@ -14,7 +14,7 @@ def gumbel_noise(like: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 
 def gumbel_softmax(
-    logits: Float[Tensor, "b k gh gw"], noise: Float[Tensor, "b k gh gw"], temperature: float
+    logits: Float[Tensor, "b k gh gw"], noise: Float[Tensor, "b k gh gw"], temperature: float | Float[Tensor, ""]
 ) -> Float[Tensor, "b k gh gw"]:
     """softmax((logits + noise) / temperature) over the codes  [Jang+ 2017, eq. 2]: towards 0 the one-hot vector of the arg max."""
     return ((logits.float() + noise) / temperature).softmax(1)
