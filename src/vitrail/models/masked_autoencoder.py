@@ -24,7 +24,7 @@ from vitrail.nn.functional.masking import hidden_from
 from vitrail.nn.functional.patches import patchify
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.position import Position
-from vitrail.tokens import Tokens
+from vitrail.tokens import Grid, Tokens
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,8 +127,8 @@ def build_mae(config: MAEConfig) -> MaskedAutoencoder:
     return assemble(build_backbone("vit", config.backbone), config)
 
 
-def assemble(backbone: Any, config: MAEConfig) -> MaskedAutoencoder:
-    """A decoder beside a backbone that is there already, with the weights it has."""
+def assemble(backbone: Any, config: MAEConfig, *, grid: Grid | None = None) -> MaskedAutoencoder:
+    """A decoder beside a backbone that is there already, with the weights it has; `grid`: of cells, if not that of its pictures."""
     width, tokenizer = config.decoder_width, backbone.tokenizer
     blocks = [
         EncoderBlock(
@@ -146,8 +146,11 @@ def assemble(backbone: Any, config: MAEConfig) -> MaskedAutoencoder:
     }
     for part in parts.values():
         part.apply(initialize)
-    grid = tokenizer.grid(backbone.image_size)
     position = build_position(
-        config.decoder_position, width=width, heads=config.decoder_heads, depth=config.decoder_depth, grid=grid
+        config.decoder_position,
+        width=width,
+        heads=config.decoder_heads,
+        depth=config.decoder_depth,
+        grid=tokenizer.grid(backbone.image_size) if grid is None else grid,
     )
     return MaskedAutoencoder(backbone=backbone, decoder_position=position, config=config, **parts)  # type: ignore[arg-type]

@@ -65,7 +65,7 @@ class MaskedAutoencoding:
     def loss(self, batch: Batch) -> Tensor:
         """Other patches are hidden each time."""
         patches = self.model.patches(batch.images)
-        kept = draw_kept(*patches.shape[:2], self.model.config.hide, device=patches.device)
+        kept = draw_kept(len(patches), patches.shape[1], self.model.config.hide, device=patches.device)
         return self.losses(self.train_forward, batch.images, patches, kept).mean()
 
     def losses(

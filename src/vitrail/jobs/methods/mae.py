@@ -1,5 +1,6 @@
 """`vitrail pretrain --method mae`: hidden patches are drawn from those that are seen."""
 
+import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -44,9 +45,8 @@ class MAE:
             raise VitrailError(
                 "--method mae hides patches: it needs a Vision Transformer whose tokens are patches, such as vit_micro_patch4_32"
             )
-        width = max(
-            2 * config.heads, config.width // 2 // (2 * config.heads) * 2 * config.heads
-        )  # half, a multiple of the heads
+        step = math.lcm(4, config.heads)  # what positions on two axes and the heads divide
+        width = max(step, config.width // 2 // step * step)
         chosen = {"hide": HIDE, "decoder_depth": min(8, max(1, config.depth // 2)), "decoder_width": width}
         return {name: value for name, value in chosen.items() if getattr(options, name) == "auto"}
 
@@ -80,7 +80,10 @@ class MAE:
         )
 
     def show(self, model: Any, data: DataSet, options: TrainOptions) -> Iterable[Markup]:
-        return ()
+        from vitrail.jobs.methods.mae_shown import draw_some  # they import matplotlib
+        from vitrail.report.masking import show_drawn
+
+        return show_drawn(*draw_some(model, data, seed=options.seed), normalized=model.config.normalize)
 
 
 def choose_heads(width: int, config: Any) -> int:
