@@ -24,6 +24,7 @@ from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.nn.heads.pooling import Pool
 from vitrail.nn.initialization import initialize
+from vitrail.nn.positions.learned import Learned1d
 from vitrail.nn.positions.position import Position
 from vitrail.nn.tokenizers.convolutional import ConvTokenizer, Pooling
 from vitrail.nn.tokenizers.dropping import TokenDropping
@@ -52,12 +53,14 @@ class ViTConfig:
     tokenizer_pooling: Pooling = "overlapping"
     position: str = "learned_1d"
     position_where: Where = "auto"
+    position_antialias: bool = False  # whether learned rows are resized for another grid as DINOv2's with registers are
     attention: str = "softmax"
     prefix: int = 1  # class token first, then that of distillation, then registers
     prefix_rows: bool = True  # whether prefix tokens own rows of the position table
     pool: Pool = "class"
     head_hidden: int | None = None  # width of the head's hidden layer; None: linear
     norm: NormOrder = "pre"
+    last_norm: Literal["tokens", "pooled"] = "tokens"  # what the last norm reads: every token, or what pooling made of them
     activation: Activation = "gelu"
     eps: float = 1e-6
     drop_path: float = 0.0  # of the last block; rises linearly from 0
@@ -199,16 +202,28 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
         )
         for rate in rates
     ]
+    position = position_of(config, grid=grid, prefix=config.prefix if config.prefix_rows else 0)
+    if config.position_antialias:
+        if not isinstance(position, Learned1d):
+            raise VitrailError(f"position_antialias=True is for learned_1d at the stem, got {config.position}")
+        position.antialias = True
+    last_norm = nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" else None
     second: nn.Module | None = None
     if config.distilled:
         second = nn.Linear(config.width, config.num_classes) if config.num_classes else nn.Identity()
     model = VisionTransformer(
         tokenizer=tokenizer,
         prefix=PrefixTokens(config.width, count=config.prefix) if config.prefix else None,
-        position=position_of(config, grid=grid, prefix=config.prefix if config.prefix_rows else 0),
+        position=position,
         dropping=TokenDropping(config.token_keep),
-        encoder=PlainEncoder(blocks, norm=nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" else None),
-        head=ClassificationHead(config.width, classes=config.num_classes, pool=config.pool, hidden=config.head_hidden),
+        encoder=PlainEncoder(blocks, norm=last_norm if config.last_norm == "tokens" else None),
+        head=ClassificationHead(
+            config.width,
+            classes=config.num_classes,
+            pool=config.pool,
+            hidden=config.head_hidden,
+            norm=last_norm if config.last_norm == "pooled" else None,
+        ),
         distilled_head=second,
         config=config,
         preprocessing=neutral(config.image_size, config.in_channels),
@@ -232,8 +247,8 @@ def settle(config: ViTConfig) -> ViTConfig:
         raise VitrailError(
             f"distilled=True needs a class and a distillation token: prefix must be at least 2, got {config.prefix}"
         )
-    if config.distilled and (config.pool != "class" or config.head_hidden is not None):
-        raise VitrailError('distilled=True has two linear heads: pool must be "class" and head_hidden None')
+    if config.distilled and (config.pool != "class" or config.head_hidden is not None or config.last_norm != "tokens"):
+        raise VitrailError('distilled=True has two linear heads: pool must be "class", head_hidden None and last_norm "tokens"')
     patch = config.patch
     if patch == "auto":  # the power of two that leaves 4 to 8 tokens on the shorter side
         patch = max(2, 1 << max(0, (min(config.image_size) - 1) // 8).bit_length())
@@ -251,6 +266,7 @@ SIZES = MappingProxyType(
         "huge": ViTConfig(width=1280, depth=32, heads=16),
     }
 )
+GIANT = ViTConfig(width=1536, depth=40, heads=24, mlp_ratio=8 / 3, activation="swiglu")  # [Oquab+ 2024, DINOv2]
 SMALL_PICTURES = ViTConfig(
     width=64, depth=4, heads=2, mlp_ratio=2.0, patch="auto", image_size=(32, 32), num_classes=10,
     tokenizer="conv", prefix=0, pool="attention", position="learned_1d",
@@ -268,6 +284,33 @@ PRESETS = MappingProxyType(
             f"deit_{name}{word}_patch16_224": replace(SIZES[name], distilled=distilled, prefix=1 + distilled)
             for name in ("tiny", "small", "base")
             for word, distilled in (("", False), ("_distilled", True))
+        },
+        # [Oquab+ 2024]; with registers [Darcet+ 2024].
+        **{
+            f"vit_{name}_patch14_{word}dinov2": replace(
+                size,
+                patch=14,
+                image_size=(518, 518),
+                layer_scale=1e-5,
+                prefix=1 + registers,
+                prefix_rows=not registers,
+                position_antialias=bool(registers),
+            )
+            for name, size in (*((name, SIZES[name]) for name in ("small", "base", "large")), ("giant", GIANT))
+            for word, registers in (("", 0), ("reg4_", 4))
+        },
+        # [Bao+ 2022], as they are trained with labels: a relative table for each layer.
+        **{
+            f"beit_{name}_patch16_{side}": replace(
+                SIZES[name],
+                image_size=(side, side),
+                position="relative_table",
+                layer_scale=scale,
+                pool="mean",
+                last_norm="pooled",
+            )
+            for name, scale, sides in (("base", 0.1, (224, 384)), ("large", 1e-5, (224, 384, 512)))
+            for side in sides
         },
         "vit_base_r50_s16_224": replace(SIZES["base"], tokenizer="resnet"),
         # For 8 to 64 pixels and data sets of thousands, on two cores; about 0.2, 0.8 and 3 million parameters.
