@@ -13,7 +13,7 @@ from vitrail.jobs.options import TrainOptions
 EXAMPLES = """Examples:
 
   vitrail pretrain --method mae --data pictures/ --minutes 30
-  vitrail pretrain --method mae --data digits --hide 0.6 && vitrail train --data digits --labels 0.1 --weights runs/mae/digits
+  vitrail pretrain --method mae --data digits --hide 0.6 --out runs/hidden
   vitrail pretrain --method igpt --data digits
   vitrail pretrain --method igpt --data pictures/ --image-size 16 --colors 128 --minutes 30
   vitrail pretrain --method igpt --data digits --masked --out runs/masked

@@ -37,6 +37,7 @@ SWITCHES = frozenset(
         "masked",
         "open",
         "pack",
+        "plain_pixels",
         "resume",
         "scalp",
         "shard",
