@@ -171,6 +171,7 @@ def test_what_we_do_not_compute_is_refused():
         ({"patch_size": [4, 5]}, r"patch_size must be that of a square, got \(4, 5\)"),
         ({"image_size": 16}, r"position_embeddings must have 17 rows for pictures of \(16, 16\), got 11"),
         ({"intermediate_size": 28}, r"mlp.expand.weight must have the shape \(28, 12\), got \(29, 12\)"),
+        ({"hidden_size": 15}, r"must have the shape \(15, 48\), got \(12, 48\)"),
         ({"num_hidden_layers": 3}, r"16 weights of this model are missing, such as layers\.2\.layernorm_before\.weight"),
         ({"num_hidden_layers": 1}, r"16 weights have no place in this model, such as layers\.1\."),
     ):

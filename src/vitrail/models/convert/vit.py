@@ -123,7 +123,7 @@ def take_stem(left: dict[str, Tensor], config: ViTConfig, style: Style) -> dict[
     if not names:
         tokens = torch.zeros(0, config.width)
     else:
-        tokens = torch.cat([take(left, name).reshape(-1, config.width) for name in names])
+        tokens = torch.cat([token.reshape(-1, token.shape[-1]) for token in (take(left, name) for name in names)])
     ours = {}
     if config.position == "learned_1d":
         name, cells = POSITION[library(style)], math.prod(grid_of(config))
@@ -133,7 +133,7 @@ def take_stem(left: dict[str, Tensor], config: ViTConfig, style: Style) -> dict[
             rows = cells + prefix_rows(config, style)
             raise VitrailError(f"{name} must have {rows} rows for pictures of {config.image_size}, got {len(table)}")
         ours["position.table"] = table[owned:]
-        rest = tokens.new_zeros(len(tokens) - owned, config.width)
+        rest = table.new_zeros(len(tokens) - owned, table.shape[1])
         if config.prefix and config.prefix_rows:
             ours["position.prefix_table"] = torch.cat([table[:owned], rest])
         elif owned:
