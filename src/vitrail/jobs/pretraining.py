@@ -18,7 +18,7 @@ from vitrail.jobs.cleaning import describe_bad, list_bad
 from vitrail.jobs.evaluate import REPORT, headline
 from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
 from vitrail.jobs.machine import choose_device
-from vitrail.jobs.methods.method import Method, Standalone, Watchful, Watching
+from vitrail.jobs.methods.method import Method, Recounting, Standalone, Watchful
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, whole
 from vitrail.jobs.pretraining_settling import load_backbone, open_pictures, prepare_backbone, settle_pretraining
@@ -142,7 +142,7 @@ class Pretraining:
             },
             history=progress.rows,
             sections=(
-                *(self.method.show_history(progress.rows, metrics) if isinstance(self.method, Watching) else ()),
+                *(self.method.show_history(progress.rows, metrics) if isinstance(self.method, Recounting) else ()),
                 *self.method.show(model, self.data, options),
             ),
             commands={

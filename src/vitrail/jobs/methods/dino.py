@@ -30,7 +30,7 @@ LARGE_DATA = (
 
 
 class DINO:
-    """Satisfies `jobs.methods.method.Method` and `Watching`."""
+    """Satisfies `jobs.methods.method.Method` and `Recounting`."""
 
     name = "dino"
     does = "what stays the same in other crops and colors of a picture, as an average of oneself sees it"

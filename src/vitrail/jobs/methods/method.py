@@ -43,7 +43,7 @@ class Method(Protocol):
 
 
 @runtime_checkable
-class Watching(Protocol):
+class Recounting(Protocol):
     """A method that has more to tell of a run's course than its losses."""
 
     def show_history(self, rows: Sequence[Mapping[str, float | int]], metrics: Mapping[str, float]) -> Iterable[Markup]:

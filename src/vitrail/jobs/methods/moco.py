@@ -25,7 +25,7 @@ AREA = 0.2  # of a picture, that a view has at least; the paper's 0.08 would be 
 
 
 class MoCo:
-    """Satisfies `jobs.methods.method.Method` and `Watching`."""
+    """Satisfies `jobs.methods.method.Method` and `Recounting`."""
 
     name = "moco"
     does = "which views are of the same picture, among those of a batch"
