@@ -12,6 +12,7 @@ from vitrail.learn.training.world import World
 from vitrail.report.page import Markup
 
 
+@runtime_checkable
 class Method(Protocol):
     """A method of `vitrail pretrain`, without state of its own. One under which the pull on the weights grows has a `decay_growth`: by
     what factor, until the end."""
