@@ -296,7 +296,7 @@ def test_two_processes_are_one():
         for rank in range(2)
     ]  # fmt: skip
     try:
-        texts = [process.communicate(timeout=120)[0] for process in processes]
+        texts = [process.communicate(timeout=300)[0] for process in processes]
     finally:
         for process in processes:
             process.kill()
