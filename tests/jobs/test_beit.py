@@ -16,7 +16,7 @@ from vitrail.errors import VitrailError
 from vitrail.jobs.evaluate import evaluate
 from vitrail.jobs.methods.beit import BEiTMethod
 from vitrail.jobs.methods.dvae import DVAE
-from vitrail.jobs.methods.method import Choosing, Method, Standalone, Watchful
+from vitrail.jobs.methods.method import Choosing, Method, Standalone
 from vitrail.jobs.train import train
 from vitrail.learn.training.task import Evaluation, Following, Task
 from vitrail.models.beit import BEiTConfig, assemble_beit
@@ -60,7 +60,6 @@ def test_protocols():
         kind: type[Method] = type(method)
         assert kind
         assert isinstance(method, Choosing)
-        assert isinstance(method, Watchful)
     assert isinstance(DVAE(), Standalone)
     assert not isinstance(BEiTMethod(), Standalone)
 
@@ -202,10 +201,8 @@ def test_numbers_of_beit_by_hand():
     found = NamedPatches(losses=np.array([1.0, 3.0]), right=np.array([2, 1]), codes=np.array([[0, 4, 4], [4, 1, 0]]))
     assert found.metrics == {"loss": 2.0, "accuracy": 3 / 6, "most_frequent": 3 / 6}
     assert found.error == pytest.approx(1 / 6)
-    assert next(iter(BEiTMethod().watch(None, found.metrics))).startswith(
-        "50.00 % of the hidden codes are named right; the most frequent"
-    )
-    assert not list(BEiTMethod().watch(None, {**found.metrics, "accuracy": 0.6}))
+    assert found.warning.startswith("50.00 % of the hidden codes are named right; the most frequent")
+    assert replace(found, right=np.array([2, 2])).warning == ""
     assert [count_hidden(share, 10) for share in (0.01, 0.4, 0.99)] == [1, 4, 9]
 
 

@@ -254,11 +254,8 @@ def test_a_forced_collapse_is_told_and_a_healthy_run_is_not(collapsing):
         for batch in loader.batches(epoch):
             stepper.take(batch, 3e-3, 0.0 if collapsing else step / 100)
             step += 1
-    task.evaluate(Loader(split, inside.preprocessing, batch=32).batches())
-    task.done = 0.1
-    assert task.warning == ""  # too early to say
-    task.done = 0.9
-    assert task.warning.startswith("collapsed: all pictures give nearly the same output") is collapsing, task.last
+    found = task.evaluate(Loader(split, inside.preprocessing, batch=32).batches())
+    assert found.warning.startswith("collapsed: all pictures give nearly the same output") is collapsing, found.metrics
 
 
 def two_halves() -> dict[str, object]:

@@ -1,7 +1,7 @@
 """Learning from pictures without their labels as a job, whatever the method (jobs/methods): data, a backbone, and what is around it."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from vitrail.jobs.cleaning import describe_bad, list_bad
 from vitrail.jobs.evaluate import REPORT, headline
 from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
 from vitrail.jobs.machine import choose_device
-from vitrail.jobs.methods.method import Method, Recounting, Standalone, Watchful
+from vitrail.jobs.methods.method import Method, Recounting, Standalone
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, whole
 from vitrail.jobs.pretraining_settling import load_backbone, open_pictures, prepare_backbone, settle_pretraining
@@ -28,7 +28,7 @@ from vitrail.jobs.stored import to_store
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
-from vitrail.learn.training.task import Batches, Task
+from vitrail.learn.training.task import Batches, Task, warning_of
 from vitrail.learn.training.world import World
 from vitrail.models.backbones import backbone_of
 from vitrail.models.catalogue import count_parameters
@@ -105,16 +105,16 @@ class Pretraining:
         task = self.method.make_task(model.to(device), self.data, options, device=device, world=world)
         name: Any = "test" if "test" in self.data.splits else "val"
         loader = plain_loader(self.data[name], model, whole(options.batch), whole(options.workers), self.bad, world)
-        metrics = dict(task.evaluate(loader.batches()).metrics)
+        evaluation = task.evaluate(loader.batches())
+        metrics, warning = dict(evaluation.metrics), warning_of(evaluation)
         if not world.first:
             return metrics, model
-        warnings = tuple(self.method.watch(model, metrics)) if isinstance(self.method, Watchful) else ()
-        self.write_report(folder, model, name, metrics, progress, warnings)
+        self.write_report(folder, model, name, metrics, progress, warning)
         told = {
             "data": self.data.name, "split": name, "metrics": metrics, "recipe": options.recipe,
             "pictures": {name: len(split) for name, split in self.data.splits.items()},
         }  # fmt: skip
-        lines = [*(f"warning: {line}" for line in warnings), describe_bad(self.bad) if self.bad.files else ""]
+        lines = [warning and f"warning: {warning}", describe_bad(self.bad) if self.bad.files else ""]
         end_run(folder, model, bar, told=told, kept={"split": name, **metrics}, lines=lines)
         return metrics, model
 
@@ -125,7 +125,7 @@ class Pretraining:
         split: str,
         metrics: Mapping[str, float],
         progress: Progress,
-        warnings: Sequence[str] = (),
+        warning: str = "",
     ) -> None:
         from vitrail.report.pretraining import PretrainingReport, write_pretraining_report  # they import matplotlib
 
@@ -138,7 +138,7 @@ class Pretraining:
                 "Model": model_fact(options, model),
                 "Pictures": f"{height}x{width}, " + count_splits(self.data.splits),
                 "Training": training_fact(options, progress),
-                **({"Warning": "; ".join(warnings)} if warnings else {}),
+                **({"Warning": warning} if warning else {}),
             },
             history=progress.rows,
             sections=(
@@ -149,7 +149,10 @@ class Pretraining:
                 **(
                     self.method.later(run)
                     if isinstance(self.method, Standalone)
-                    else {"Go on with labels": f"vitrail train --data DIR --weights {run}"}
+                    else {
+                        "Go on with labels": f"vitrail train --data DIR --weights {run}",
+                        "What its features are good for": f"vitrail eval {run} --protocol knn,linear --labels 0.1,1",
+                    }
                 ),
                 "Score it again": f"vitrail eval {run}",
                 **later_commands(folder, verb="pretrain"),
@@ -191,12 +194,12 @@ class Maker:
         settled = trained or TrainOptions(data=options.data or "", task=self.method.name)  # type: ignore[arg-type]
         workers = choose_workers(split) if options.workers == "auto" else options.workers
         task = self.method.make_task(model.to(device), data, settled, device=device, world=World())
-        metrics = dict(task.evaluate(plain_loader(split, model, options.batch, workers, bad, World()).batches()).metrics)
-        for line in self.method.watch(model, metrics) if isinstance(self.method, Watchful) else ():
-            bar.say(f"warning: {line}")
+        evaluation = task.evaluate(plain_loader(split, model, options.batch, workers, bad, World()).batches())
+        if warning := warning_of(evaluation):
+            bar.say(f"warning: {warning}")
         if bad.files:
             bar.say(describe_bad(bad))
-        return metrics
+        return dict(evaluation.metrics)
 
 
 def plain_loader(split: Split, model: Any, batch: int, workers: int, bad: BadFiles, world: World) -> Loader:

@@ -44,6 +44,17 @@ class NamedPatches:
         }
 
     @property
+    def warning(self) -> str:
+        """Where naming hidden patches is no better than the most frequent code."""
+        right, most = (100 * self.metrics[name] for name in ("accuracy", "most_frequent"))
+        if right > most:
+            return ""
+        return (
+            f"{right:.2f} % of the hidden codes are named right; the most frequent code everywhere would be right in {most:.2f} %: nothing "
+            "was learned yet; train longer"
+        )
+
+    @property
     def error(self) -> float:
         shares = self.right / max(1, self.codes.shape[1])
         return float(shares.std(ddof=1)) / math.sqrt(len(shares)) if len(shares) > 1 else 0.0

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from vitrail.data.loading import Batch
-from vitrail.learn.metrics.code_usage import Usage, measure_usage
+from vitrail.learn.metrics.code_usage import Usage, measure_usage, warn_of_collapse
 from vitrail.learn.objectives.codes import choice_divergence, usage_divergence
 from vitrail.learn.optim.schedule import cosine_between
 from vitrail.learn.training.sharding import for_training
@@ -49,6 +49,10 @@ class CodedPictures:
         return {
             "loss": loss, "psnr": psnr, "codes_used": float(self.usage.used), "code_perplexity": self.usage.perplexity
         }  # fmt: skip
+
+    @property
+    def warning(self) -> str:
+        return warn_of_collapse(self.usage.used, self.usage.perplexity, self.vocabulary) or ""
 
     @property
     def error(self) -> float:

@@ -24,8 +24,6 @@ from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.backbones import mean_features
 
-EARLY = 0.2  # share of the run before which nobody is warned: a new network says the same of all pictures
-
 
 @dataclass(frozen=True, kw_only=True)
 class Neighbors:
@@ -43,6 +41,11 @@ class Watched:
 
     metrics: dict[str, float]
     error: float = math.inf
+
+    @property
+    def warning(self) -> str:
+        """What is wrong where all pictures have become one."""
+        return tell_collapse(self.metrics) or ""
 
 
 class LearningByTeacher:
@@ -154,8 +157,3 @@ class LearningByTeacher:
     def tell(self, score: float) -> str:
         """The spread, and the neighbors where they were asked."""
         return f"{score:.3f}" + (f"  k-NN {100 * self.last['knn']:.2f} %" if "knn" in self.last else "")
-
-    @property
-    def warning(self) -> str:
-        """What is wrong where all pictures have become one; in the beginning they are, and nothing is said."""
-        return (tell_collapse(self.last) or "") if self.last and self.done >= EARLY else ""

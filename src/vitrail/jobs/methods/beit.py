@@ -28,7 +28,7 @@ HIDE = 0.4  # [Bao+ 2022, section 2.3]
 
 
 class BEiTMethod:
-    """Satisfies `jobs.methods.method.Method`, and `Choosing` and `Watchful` there."""
+    """Satisfies `jobs.methods.method.Method`, and `Choosing` there."""
 
     name = "beit"
     does = "the visual word of each hidden patch, from those that are seen"
@@ -78,13 +78,6 @@ class BEiTMethod:
             f"{100 * model.config.hide:g} % of the patches are hidden, in rectangles; each is one of the {model.config.codes:,} codes of "
             f"{options.tokenizer}"
         )
-
-    def watch(self, model: Any, metrics: Mapping[str, float]) -> Iterable[str]:
-        if metrics["accuracy"] <= metrics["most_frequent"]:
-            yield (
-                f"{100 * metrics['accuracy']:.2f} % of the hidden codes are named right; the most frequent code everywhere would be right in "
-                f"{100 * metrics['most_frequent']:.2f} %: nothing was learned yet; train longer"
-            )
 
     def show(self, model: Any, data: DataSet, options: TrainOptions) -> Iterable[Markup]:
         from vitrail.report.codes import show_named, show_references  # they import matplotlib

@@ -13,7 +13,6 @@ from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, whole
 from vitrail.jobs.pretraining import NOT_OURS, Pretraining, plain_loader
 from vitrail.jobs.recipes import SMALL, Recipe
-from vitrail.learn.metrics.code_usage import warn_of_collapse
 from vitrail.learn.training.task import Batches
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import create_model
@@ -24,7 +23,7 @@ MANY = 100_000  # pictures, above which the vocabulary is that of the paper
 
 
 class DVAE:
-    """Satisfies `jobs.methods.method.Method`, and `Standalone` and `Watchful` there."""
+    """Satisfies `jobs.methods.method.Method`, and `Standalone` there."""
 
     name = "dvae"
     does = "words for the patches of pictures, from which they can be drawn again"
@@ -74,10 +73,6 @@ class DVAE:
         yield (
             f"{config.codes:,} codes; a picture is {rows}x{columns} of them, one for each {config.stride}x{config.stride} pixels"
         )
-
-    def watch(self, model: Any, metrics: Mapping[str, float]) -> Iterable[str]:
-        line = warn_of_collapse(int(metrics["codes_used"]), metrics["code_perplexity"], model.config.codes)
-        return [] if line is None else [line]
 
     def later(self, run: str) -> dict[str, str]:
         return {"Learn to predict its codes": f"vitrail pretrain --method beit --data DIR --tokenizer {run}"}

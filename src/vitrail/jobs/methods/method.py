@@ -69,11 +69,3 @@ class Standalone(Choosing, Protocol):
 
     def later(self, run: str) -> dict[str, str]:
         """What to do with a run that is finished: what it does -> a line for the shell."""
-
-
-@runtime_checkable
-class Watchful(Protocol):
-    """A method that can fail without its loss telling."""
-
-    def watch(self, model: Any, metrics: Mapping[str, float]) -> Iterable[str]:
-        """Lines that say so, or nothing."""

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 @runtime_checkable
 class Evaluation(Protocol):
-    """What a pass over a split gave: numbers by name, and whatever else the task keeps for its report."""
+    """What a pass over a split gave: numbers by name, and whatever else the task keeps for its report. One that can be bad in a way that
+    its score does not show also has a `warning`, a line that says so, or nothing: see `warning_of`."""
 
     @property
     def metrics(self) -> Mapping[str, float]: ...
@@ -20,8 +21,7 @@ class Evaluation(Protocol):
 
 @runtime_checkable
 class Task(Protocol):
-    """Model + objective + metrics. One whose score is no share of 1 also has `tell(score) -> str`: see `tell_score`. One that can go
-    wrong in a way that its score does not show also has `warning`, a line that is said after a validation, or nothing."""
+    """Model + objective + metrics. One whose score is no share of 1 also has `tell(score) -> str`: see `tell_score`."""
 
     model: nn.Module
     name: str
@@ -58,3 +58,8 @@ def tell_score(task: Task, value: float) -> str:
     """The score as people say it: in percent, unless the task tells it itself, such as "33.66 dB"."""
     tell: Callable[[float], str] | None = getattr(task, "tell", None)
     return f"{100 * value:.2f} %" if tell is None else tell(value)
+
+
+def warning_of(evaluation: Evaluation) -> str:
+    """What is to be said beside the score, or nothing."""
+    return str(getattr(evaluation, "warning", ""))
