@@ -52,7 +52,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n d"]:
         if torch.is_grad_enabled() or torch.compiler.is_compiling() or x.shape[:-1].numel() * self.expand.out_features < MANY:
             return self.at_once(x)
-        pieces = x.flatten(0, -2).split(max(1, PIECE // self.expand.out_features))
+        pieces = torch.split(x.flatten(0, -2), max(1, PIECE // self.expand.out_features))
         return torch.cat([self.at_once(piece) for piece in pieces]).view_as(x)
 
     def at_once(self, x: Float[Tensor, "*some d"]) -> Float[Tensor, "*some d"]:
