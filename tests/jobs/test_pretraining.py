@@ -153,7 +153,7 @@ def test_folders_with_and_without_classes(tmp_path, classes):
     [
         (("--model", "vit_nano_conv"), "--method mae hides patches: it needs a Vision Transformer whose tokens are patches"),
         (("--model", "swin_nano_patch2_window4_32"), "--method mae hides patches"),
-        (("--model", "transformer_tiny"), "--model transformer_tiny: pretraining takes a vit or swin or resnet"),
+        (("--model", "transformer_tiny"), "--model transformer_tiny: --method mae takes a vit or swin or resnet"),
         (("--hide", 0), "above 0 and below 1, got 0"),
         (("--hide", 1), "above 0 and below 1, got 1"),
         (("--hide", 1.5), "above 0 and below 1, got 1.5"),

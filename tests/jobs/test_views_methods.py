@@ -11,6 +11,7 @@ from vitrail.data.views import ViewLoader
 from vitrail.jobs.methods.dino import with_class_token
 from vitrail.jobs.train import train
 from vitrail.models.catalogue import create_model
+from vitrail.report.page import Markup
 
 HOW = {"model": "vit_nano_patch4_32", "batch": 24, "device": "cpu", "workers": 0, "quiet": True}
 
@@ -19,8 +20,8 @@ HOW = {"model": "vit_nano_patch4_32", "batch": 24, "device": "cpu", "workers": 0
 def no_pictures(monkeypatch):
     """One report is enough: it takes longer than the training of models this small."""
     monkeypatch.setattr("vitrail.report.pretraining.write_pretraining_report", lambda report, path: None)
-    monkeypatch.setattr("vitrail.report.watching.show_neighbors", lambda *_: "")
-    monkeypatch.setattr("vitrail.report.watching.show_class_attention", lambda *_: "")
+    monkeypatch.setattr("vitrail.report.watching.show_neighbors", lambda *_: Markup(""))
+    monkeypatch.setattr("vitrail.report.watching.show_class_attention", lambda *_: Markup(""))
 
 
 @pytest.mark.parametrize("method", ["dino", "moco"])
