@@ -50,14 +50,18 @@ def shared(options: argparse.Namespace, minutes: float) -> list[Any]:
     return [
         "--task", "mri", "--acceleration", options.acceleration, "--mask", options.mask, "--image-size", options.size,
         "--minutes", minutes, "--seed", options.seed, "--resume",
-        *(["--consistency"] if options.consistency else []),
+        "--consistency", options.consistency,
     ]  # fmt: skip
+
+
+def bands(options: argparse.Namespace) -> list[Any]:
+    return [] if options.rows is None else ["--rows", options.rows]
 
 
 def pretrain(model: str, options: argparse.Namespace) -> Path:
     folder = options.out / "runs" / f"{model}-pictures"
     if not (folder / "metrics.json").is_file():
-        vitrail("train", "--data", options.pictures, "--model", model, "--out", folder, *shared(options, options.pretraining))
+        vitrail("train", "--data", options.pictures, "--model", model, "--out", folder, *bands(options), *shared(options, options.pretraining))
     return folder
 
 
@@ -66,7 +70,7 @@ def learn(row: Row, options: argparse.Namespace) -> Path:
     folder = options.out / "runs" / row.name
     start = ["--weights", pretrain(row.model, options)] if row.start == "pictures" else ["--model", row.model]
     words = [*start, *([] if row.slices == "all" else ["--slices", row.slices])]
-    words += ["--objective", "equivariant"] if row.start == "equivariant" else []
+    words += ["--objective", "equivariant"] if row.start == "equivariant" else bands(options)
     words += ["--scalp"] if options.scalp else []
     if not (folder / "metrics.json").is_file():
         vitrail("train", "--data", options.volume, "--out", folder, *words, *shared(options, options.minutes))
@@ -306,7 +310,8 @@ def main() -> None:
     parser.add_argument("--equivariant", nargs="*", default=["mri_unet_small"], help="models that also learn without truth")
     parser.add_argument("--acceleration", type=float, default=4.0)
     parser.add_argument("--mask", choices=("random", "equispaced", "density"), default="random")
-    parser.add_argument("--consistency", action="store_true", help="keep the measured lines")
+    parser.add_argument("--consistency", choices=("none", "hard", "sense"), default="sense", help="about the measured lines")
+    parser.add_argument("--rows", type=int, help="learn from bands of so many rows; by default from whole slices")
     parser.add_argument("--scalp", action="store_true", help="simulate skull and scalp around a brain that comes without")
     parser.add_argument("--size", type=int, default=160, help="pixels a side of simulated slices")
     parser.add_argument("--minutes", type=float, default=3.0, help="of each training")

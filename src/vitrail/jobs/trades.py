@@ -105,7 +105,7 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
                 "degrade", "patch_size", "patches", "in_channels", "batch", "workers", "bad_files", "cache", "cache_gb", "flip",
             }
         ),
-        "k-space": frozenset({"acceleration", "mask", "center", "consistency", "objective", "slices", "scalp", "image_size", "batch"}),
+        "k-space": frozenset({"acceleration", "mask", "center", "consistency", "objective", "slices", "rows", "scalp", "image_size", "batch"}),
     }
 )  # fmt: skip
 

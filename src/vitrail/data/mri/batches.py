@@ -23,6 +23,7 @@ from vitrail.errors import VitrailError
 from vitrail.nn.functional.fourier import to_image, to_kspace
 
 Parts = tuple[Complex[Tensor, "c h w"], Complex[Tensor, "c h w"], Complex[Tensor, "h w"]]
+REUSED = 4  # passes over one version of a slice, with other masks: simulating a scan may take longer than learning from it
 ROOM = 2**30  # bytes of slices that are kept for the next epoch, at most
 
 
@@ -52,8 +53,8 @@ class Sampling:
 class ScanBatches:
     """Passes over slices. A batch has slices of one size and number of coils only.
 
-    In training (`shuffle`) an epoch goes over all of them `passes` times, with other masks each time, and other versions of slices that
-    vary; a batch that is not full is left out unless its size has no other. In validation a slice has the same mask every time.
+    In training (`shuffle`) an epoch goes over all of them `passes` times, with other masks each time, and other versions of slices
+    that vary every `REUSED` times; a batch that is not full is left out unless its size has no other. In validation a slice has the same mask every time.
     `rows` gives a band of so many neighboring rows to learn from instead of the whole slice: since whole lines are left out, what an
     accelerated scan confuses lies within a row, and a band is a scan of a smaller field of view.
     """
@@ -85,6 +86,7 @@ class ScanBatches:
         first = self.complete(0)
         # Reading a slice may take longer than learning from it: its coils are simulated, or their maps estimated.
         self.kept = lru_cache(ROOM // sum(part.nbytes for part in first))(self.complete)
+        self.drawn = lru_cache(ROOM // sum(part.nbytes for part in first))(self.draw)
         shapes: dict[tuple[int, ...], list[int]] = {}
         for index in range(len(slices)):
             shapes.setdefault(tuple(self.kept(index)[0].shape), []).append(index)
@@ -123,7 +125,7 @@ class ScanBatches:
     def version(self, index: int, *, number: int) -> Parts:
         """A slice, or the one of its versions that has this number; of that a band, if bands are asked for."""
         if self.varied is not None:
-            return self.parts(self.varied.draw(index, number=number, rows=self.rows))
+            return self.drawn(index, number // REUSED)
         kspace, maps, target = self.kept(index)
         if self.rows is None or self.rows >= target.shape[0]:
             return kspace, maps, target
@@ -131,6 +133,10 @@ class ScanBatches:
         top = int(draw * (target.shape[0] - self.rows + 1))
         band = slice(top, top + self.rows)
         return to_kspace(to_image(kspace)[:, band]), maps[:, band], target[band]
+
+    def draw(self, index: int, number: int) -> Parts:
+        assert self.varied is not None
+        return self.parts(self.varied.draw(index, number=number, rows=self.rows))
 
     def mask(self, index: int, width: int, *, epoch: int) -> Bool[np.ndarray, "w"]:
         sampling = self.sampling
