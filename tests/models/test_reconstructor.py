@@ -7,7 +7,7 @@ from torch.testing import assert_close
 import vitrail as vt
 from vitrail.errors import VitrailError
 from vitrail.models.catalogue import ARCHITECTURES, count_parameters
-from vitrail.models.reconstructor import NETWORKS, SENSE_STEPS, ReconstructorConfig, build_reconstructor
+from vitrail.models.reconstructor import NETWORKS, SENSE_STEPS, SENSE_WEIGHT, ReconstructorConfig, build_reconstructor
 from vitrail.nn.functional.fourier import sense_adjoint, sense_forward, solve_sense, to_kspace
 
 SMALL = {
@@ -93,7 +93,7 @@ def test_sense_learns_with_one_step_and_then_fits_all_coils_lines_better():
     with torch.no_grad():
         image, before = (model.eval()(kspace, mask, maps) for model in (fitted, held))
         start = held.repair(sense_adjoint(kspace, maps, mask))
-        assert_close(image, solve_sense(kspace, mask, maps, steps=SENSE_STEPS, start=start))
+        assert_close(image, solve_sense(kspace, mask, maps, steps=SENSE_STEPS, start=start, weight=SENSE_WEIGHT))
         misfit = [float((sense_forward(x, maps, mask) - kspace).abs().square().sum()) for x in (start, before, image)]
         assert torch.equal(fitted.fill(kspace, mask, maps)[mask[:, None].expand_as(kspace)], kspace[mask[:, None].expand_as(kspace)])
     assert misfit[2] < misfit[1] < misfit[0]

@@ -18,7 +18,8 @@ from vitrail.nn.functional.fourier import keep_measured, sense_adjoint, solve_se
 from vitrail.records import from_record, to_record
 
 Consistency = Literal["none", "hard", "sense"]
-SENSE_STEPS = 3  # from the network's picture; chosen among 1, 3 and 5 on simulated validation slices
+# Of SENSE from the network's picture, chosen on simulated validation slices of the training's kind and of others (docs/log.md).
+SENSE_STEPS, SENSE_WEIGHT = 3, 0.1
 
 
 class Network(NamedTuple):
@@ -64,8 +65,8 @@ class Reconstructor(nn.Module):
     baseline of fastMRI [Zbontar+ 2018]; they learn from the SENSE-combined picture, not from one coil's.
     With the consistency "hard" the measured lines of every coil stay as they were measured (`fill`), the others are the picture's, and
     the coils are combined again: x + A^H (y - A x). With "sense" that is what is learned with, and what is used goes on: a few steps of
-    conjugate gradients from x towards the nearest picture that fits all coils' lines, as in MoDL  [Aggarwal+ 2019, eq. 8], which also learns
-    through these steps: here learning takes one, for the time of several more buys less than more slices do (docs/log.md).
+    conjugate gradients from x towards the argmin over z of |A z - y|² + 0.1 |z - x|², as in MoDL  [Aggarwal+ 2019, eq. 8]. MoDL also learns
+    through these steps; here learning takes one, since in the same time it then sees more slices and learns more (docs/log.md).
     """
 
     architecture = "reconstructor"
@@ -99,7 +100,7 @@ class Reconstructor(nn.Module):
         image = self.repair(sense_adjoint(kspace, maps, mask))
         if self.config.consistency != "sense" or self.training:
             return image
-        return solve_sense(kspace, mask, maps, steps=SENSE_STEPS, start=image)
+        return solve_sense(kspace, mask, maps, steps=SENSE_STEPS, start=image, weight=SENSE_WEIGHT)
 
     def repair(self, image: Complex[Tensor, "b h w"]) -> Complex[Tensor, "b h w"]:
         """s g(x / s)."""
@@ -127,7 +128,9 @@ PRESETS = MappingProxyType(
     {
         # Nearly equal numbers of parameters, not of operations: the U-Net and SwinMR work at every pixel, the ViT on patches.
         "mri_vit_small": preset("vit_restorer", width=96, depth=4, heads=4, patch=8, last_norm=False),
-        "mri_swin_small": preset("swinir", width=60, depths=(6, 6), heads=6),  # SwinMR [Huang+ 2022], of which it has a third
+        # SwinMR [Huang+ 2022] with a third of its blocks, on cells of 4 x 4 pixels: at every pixel, as published, it is a dozen times as slow.
+        "mri_swin_small": preset("swinir", width=60, depths=(6, 5), heads=6, unshuffle=4),
+        "mri_swin_pixels": preset("swinir", width=60, depths=(6, 6), heads=6),
         "mri_unet_small": preset("unet", width=16, levels=3),
     }
 )
