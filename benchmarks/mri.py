@@ -61,7 +61,17 @@ def bands(options: argparse.Namespace) -> list[Any]:
 def pretrain(model: str, options: argparse.Namespace) -> Path:
     folder = options.out / "runs" / f"{model}-pictures"
     if not (folder / "metrics.json").is_file():
-        vitrail("train", "--data", options.pictures, "--model", model, "--out", folder, *bands(options), *shared(options, options.pretraining))
+        vitrail(
+            "train",
+            "--data",
+            options.pictures,
+            "--model",
+            model,
+            "--out",
+            folder,
+            *bands(options),
+            *shared(options, options.pretraining),
+        )
     return folder
 
 

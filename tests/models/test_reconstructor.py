@@ -95,7 +95,9 @@ def test_sense_learns_with_one_step_and_then_fits_all_coils_lines_better():
         start = held.repair(sense_adjoint(kspace, maps, mask))
         assert_close(image, solve_sense(kspace, mask, maps, steps=SENSE_STEPS, start=start, weight=SENSE_WEIGHT))
         misfit = [float((sense_forward(x, maps, mask) - kspace).abs().square().sum()) for x in (start, before, image)]
-        assert torch.equal(fitted.fill(kspace, mask, maps)[mask[:, None].expand_as(kspace)], kspace[mask[:, None].expand_as(kspace)])
+        assert torch.equal(
+            fitted.fill(kspace, mask, maps)[mask[:, None].expand_as(kspace)], kspace[mask[:, None].expand_as(kspace)]
+        )
     assert misfit[2] < misfit[1] < misfit[0]
 
 

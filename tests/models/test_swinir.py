@@ -178,7 +178,9 @@ def test_a_new_one_gives_what_it_was_given():
     assert_close(tiny("bicubic", drawn=False)(images), resize_bicubic(images, 2.0))
 
 
-@pytest.mark.parametrize("kind, depths", [("none", (2,)), ("three", (2,)), ("pixelshuffle", (1, 1)), ("bicubic", (2,)), ("unshuffle", (2,))])
+@pytest.mark.parametrize(
+    "kind, depths", [("none", (2,)), ("three", (2,)), ("pixelshuffle", (1, 1)), ("bicubic", (2,)), ("unshuffle", (2,))]
+)
 def test_nothing_beyond_its_reach_changes_a_pixel(kind, depths):
     model = tiny(kind, depths=depths)
     side = 2 * model.reach + 9

@@ -46,7 +46,9 @@ def check_ours(options: TrainOptions) -> None:
     if options.rows is not None and options.rows < 1:
         raise VitrailError(f"--rows must be at least 1, got {options.rows}")
     if options.rows is not None and options.objective == "equivariant":
-        raise VitrailError("--objective equivariant turns whole slices around: --rows, which cuts bands out of them, does not go with it")
+        raise VitrailError(
+            "--objective equivariant turns whole slices around: --rows, which cuts bands out of them, does not go with it"
+        )
 
 
 def sampling_of(options: TrainOptions) -> Sampling:

@@ -62,7 +62,7 @@ def test_a_pose_moves_the_mass_but_hardly_changes_it():
 
 def test_coils_and_phase_of_a_band_are_those_of_the_whole():
     rows = slice(7, 19)
-    whole, profile = make_coils(4, (30, 24), np.random.default_rng(3))
+    whole, _ = make_coils(4, (30, 24), np.random.default_rng(3))
     band, _ = make_coils(4, (30, 24), np.random.default_rng(3), rows=rows)
     assert np.allclose(band, whole[:, rows], atol=1e-6)
     phase = make_phase((30, 24), np.random.default_rng(3))
