@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 from vitrail.data.mri.batches import REUSED, Sampling, ScanBatches
 from vitrail.data.mri.coils import make_coils, make_phase
-from vitrail.data.mri.simulation import SimulatedSlices
+from vitrail.data.mri.simulation import SimulatedSlices, draw_band
 from vitrail.data.mri.slices import SomeSlices, combine, images_of
 from vitrail.data.mri.variation import SHARE, vary_contrast, vary_pose
 from vitrail.nn.functional.fourier import sense_adjoint
@@ -85,6 +85,16 @@ def test_a_band_without_noise_is_what_its_coils_see():
     assert one.kspace.shape == (3, 12, 36)
     assert np.allclose(images_of(one.kspace), one.maps * one.target, atol=1e-5)
     assert np.allclose(combine(one.kspace, one.maps), one.target, atol=1e-5)
+
+
+def test_no_band_is_empty():
+    plane = np.zeros((50, 20), np.float32)
+    plane[31:35, 4:9] = 1
+    tops = {draw_band(plane, 8, np.random.default_rng(seed)).start for seed in range(40)}
+    assert tops == {27, 28, 29, 30}  # the middle row is one of the four
+    assert draw_band(plane, 60, np.random.default_rng(0)) == slice(0, 50)
+    assert draw_band(plane[:36], 30, np.random.default_rng(0)) == slice(6, 36)
+    assert draw_band(np.zeros((9, 9), np.float32), 4, np.random.default_rng(0)) == slice(2, 6)
 
 
 def test_training_sees_other_versions_from_any_batch_on():

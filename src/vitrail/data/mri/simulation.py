@@ -73,10 +73,9 @@ class SimulatedSlices(LazySlices):
         plane = vary_contrast(self.plane(index), generator)
         plane = add_scalp(plane, generator, outline=self.outline(index)) if self.scalp else plane
         plane = vary_pose(plane, generator)
-        height = plane.shape[0] if rows is None else min(rows, plane.shape[0])
-        top = int(generator.integers(plane.shape[0] - height + 1))
         noise = self.noise * generator.uniform(*NOISES)
-        return self.scan(plane, generator, name=self.names[index], noise=noise, rows=slice(top, top + height))
+        band = ALL if rows is None else draw_band(plane, rows, generator)
+        return self.scan(plane, generator, name=self.names[index], noise=noise, rows=band)
 
     def scan(
         self,
@@ -91,10 +90,20 @@ class SimulatedSlices(LazySlices):
         size = plane.shape[0], plane.shape[1]
         maps, profile = make_coils(self.coils, size, generator, rows=rows)
         target = (plane[rows] * profile * np.exp(1j * make_phase(size, generator, rows=rows))).astype(np.complex64)
-        target /= np.float32(brightness(target if rows == ALL else plane))  # a band of nothing but air stays as dark as it is
+        target /= np.float32(brightness(target if rows == ALL else plane))  # a band of little stays as dark as it is
         sigma = np.float32(self.noise if noise is None else noise)
         kspace = kspace_of(maps * target) + sigma * make_noise(maps.shape, generator)
         return Slice(kspace=kspace, maps=maps, target=target, name=name)
+
+
+def draw_band(plane: Float32[np.ndarray, "h w"], rows: int, generator: np.random.Generator) -> slice:
+    """So many neighboring rows, of which the middle one, as far as the edges allow, is not empty: nothing can be learned from air."""
+    height = plane.shape[0]
+    seen = plane.mean(axis=1)
+    filled = np.flatnonzero(seen > 0.1 * seen.max())
+    middle = int(generator.choice(filled)) if len(filled) else height // 2
+    top = min(max(middle - rows // 2, 0), max(height - rows, 0))
+    return slice(top, min(top + rows, height))
 
 
 def simulate(
