@@ -284,7 +284,7 @@ def draw(options: argparse.Namespace) -> None:
 
 
 def draw_slices(options: argparse.Namespace) -> None:
-    """One slice of each test set as every model that learned from all slices has it, and its errors below."""
+    """One slice of each test set as every model that learned from all slices alone has it, and its errors below."""
     import matplotlib
     import torch
 
@@ -295,7 +295,7 @@ def draw_slices(options: argparse.Namespace) -> None:
     from vitrail.nn.functional.fourier import sense_adjoint, solve_sense
     from vitrail.tasks.reconstruct import score
 
-    runs = {row.name: row for row in rows_of(options) if row.slices == options.amounts[-1]}
+    runs = {row.name: row for row in rows_of(options) if row.slices == options.amounts[-1] and row.start != "pictures"}
     for data, slices in test_sets(options).items():
         one = len(slices) // 2
         batch = next(batch for batch in batches_of([slices[one]], options))
@@ -305,7 +305,8 @@ def draw_slices(options: argparse.Namespace) -> None:
         }
         for name, row in runs.items():
             with torch.inference_mode():
-                pictures[f"{MODELS.get(row.model, row.model)}, {row.start}"] = vt.load(options.out / "runs" / name)(*batch[:3])
+                found = vt.load(options.out / "runs" / name)(*batch[:3])
+            pictures[MODELS.get(row.model, row.model) + (", without truth" if row.start == "equivariant" else "")] = found
         truth = batch.target[0].abs().numpy()
         figure, axes = plt.subplots(2, len(pictures) + 1, figsize=(2.1 * (len(pictures) + 1), 4.6), layout="constrained")
         for place, (title, picture) in enumerate({**pictures, "all lines": batch.target}.items()):

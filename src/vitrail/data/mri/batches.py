@@ -82,14 +82,14 @@ class ScanBatches:
         self.seed, self.rank, self.world = seed, rank, world
         self.varied = slices if shuffle and isinstance(slices, LazySlices) and slices.varies else None
         self.rows = rows
-        self.names = [""] * len(slices)
-        first = self.complete(0)
+        self.names = [""] * len(slices)  # of slices that do not vary
+        first = self.complete(0) if self.varied is None else self.draw(0, 0)
+        room = ROOM // sum(part.nbytes for part in first)
         # Reading a slice may take longer than learning from it: its coils are simulated, or their maps estimated.
-        self.kept = lru_cache(ROOM // sum(part.nbytes for part in first))(self.complete)
-        self.drawn = lru_cache(ROOM // sum(part.nbytes for part in first))(self.draw)
+        self.kept, self.drawn = lru_cache(room)(self.complete), lru_cache(room)(self.draw)
         shapes: dict[tuple[int, ...], list[int]] = {}
         for index in range(len(slices)):
-            shapes.setdefault(tuple(self.kept(index)[0].shape), []).append(index)
+            shapes.setdefault(tuple(self.version(index, number=0)[0].shape), []).append(index)
         self.groups = [np.array(members) for members in shapes.values()]
 
     def __len__(self) -> int:
