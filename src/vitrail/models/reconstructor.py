@@ -128,7 +128,7 @@ PRESETS = MappingProxyType(
     {
         # Nearly equal numbers of parameters, not of operations: the U-Net and SwinMR work at every pixel, the ViT on patches.
         "mri_vit_small": preset("vit_restorer", width=96, depth=4, heads=4, patch=8, last_norm=False),
-        # SwinMR [Huang+ 2022] with a third of its blocks, on cells of 4 x 4 pixels: at every pixel, as published, it is a dozen times as slow.
+        # SwinMR [Huang+ 2022] with a third of its blocks, on cells of 4 x 4 pixels: at every pixel, as published, it is some twenty times as slow.
         "mri_swin_small": preset("swinir", width=60, depths=(6, 5), heads=6, unshuffle=4),
         "mri_swin_pixels": preset("swinir", width=60, depths=(6, 6), heads=6),
         "mri_unet_small": preset("unet", width=16, levels=3),
