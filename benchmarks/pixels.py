@@ -31,7 +31,7 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     trained, model = read_options(options.run / "config.yaml"), vt.load(options.run)
-    data = vt.open_data(trained.data, seed=trained.seed)
+    data = vt.open_data(trained.data, seed=trained.seed, image_size=trained.image_size)  # what is drawn is drawn at its size
     palette, probed, pixels = Palette(model.palette.numpy()), {}, {}
     for name in ("train", "val", "test"):
         split = data[name]

@@ -143,13 +143,14 @@ def build_captioner(config: CaptionerConfig) -> Captioner:
     decoder = PlainDecoder([decoder_block(config) for _ in range(config.decoder_depth)], norm=last_norm(config))
     head = WordHead(config.width, config.vocabulary, tied=words.table if config.tied else None)
     bridge = nn.Identity() if picture.width == config.width else nn.Linear(picture.width, config.width)
-    for part in (words, decoder, head, bridge):  # not the encoder, whose initialization is its own
+    position = position_of(config, grid=(config.longest,), depth=config.decoder_depth, causal=True)
+    for part in (words, position, decoder, head, bridge):  # not the encoder, whose initialization is its own
         part.apply(initialize_by_width)
     return Captioner(
         encoder=encoder,
         bridge=bridge,
         words=words,
-        position=position_of(config, grid=(config.longest,), depth=config.decoder_depth, causal=True),
+        position=position,
         decoder=decoder,
         head=head,
         config=config,
