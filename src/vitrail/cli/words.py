@@ -30,7 +30,6 @@ SWITCHES = frozenset(
         "bytes",
         "checkpointing",
         "compile",
-        "consistency",
         "flip",
         "json",
         "lower",

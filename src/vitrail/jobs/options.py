@@ -237,14 +237,19 @@ class TrainOptions:
         Parameter(group=KSPACE, help="Share of the lines, in the middle, that is always measured; auto: 0.32 of them."),
     ] = "auto"
     consistency: Annotated[
-        bool, Parameter(group=KSPACE, help="Keep the measured lines of every coil as they were measured.", negative="")
-    ] = False
+        Literal["none", "hard", "sense"],
+        Parameter(group=KSPACE, help="Keep the measured lines (hard), or fit the picture to those of all coils (sense)."),
+    ] = "none"
     objective: Annotated[
         Literal["supervised", "equivariant"],
         Parameter(group=KSPACE, help="Learn from scans of all lines, or from accelerated ones alone (equivariant imaging)."),
     ] = "supervised"
     slices: Annotated[
         int | None, Parameter(converter=whole, group=KSPACE, help="Learn from so many slices, evenly chosen; by default all.")
+    ] = None
+    rows: Annotated[
+        int | None,
+        Parameter(converter=whole, group=KSPACE, help="Learn from bands of so many rows; by default from whole slices."),
     ] = None
     scalp: Annotated[
         bool, Parameter(group=KSPACE, help="Simulate a skull and a scalp around a brain that comes without.", negative="")

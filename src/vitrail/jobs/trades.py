@@ -111,7 +111,7 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
                 "degrade", "patch_size", "patches", "in_channels", "batch", "workers", "bad_files", "cache", "cache_gb", "flip",
             }
         ),
-        "k-space": frozenset({"acceleration", "mask", "center", "consistency", "objective", "slices", "scalp", "image_size", "batch"}),
+        "k-space": frozenset({"acceleration", "mask", "center", "consistency", "objective", "slices", "rows", "scalp", "image_size", "batch"}),
         "hidden patches": frozenset({"hide"}),
         "a decoder": frozenset({"decoder_depth", "decoder_width", "mask_tokens", "plain_pixels"}),
         "visual words": frozenset({"tokenizer"}),
