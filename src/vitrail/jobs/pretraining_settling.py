@@ -8,21 +8,19 @@ from typing import Any
 import numpy as np
 
 from vitrail.data.bad_files import BadFile, BadFiles
-from vitrail.data.cache import choose_cache
 from vitrail.data.dataset import DataSet
-from vitrail.data.loading import choose_workers
 from vitrail.data.opening import find_data
 from vitrail.data.transforms import measure, read_fitted
 from vitrail.errors import VitrailError, check_choice
 from vitrail.jobs.classifying import known_options
 from vitrail.jobs.cleaning import open_clean
-from vitrail.jobs.machine import check_precision, choose_device, spare_memory
+from vitrail.jobs.machine import check_precision, choose_device
 from vitrail.jobs.methods.method import Choosing, Method, Standalone
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import set_checkpointing
 from vitrail.jobs.recipes import SMALL, choose_recipe, taken_from
 from vitrail.jobs.restoring_settling import open_clean_unlabelled
-from vitrail.jobs.settling import PARTS, choose_parts, choose_size, sample_pictures, spread
+from vitrail.jobs.settling import PARTS, choose_feeding, choose_parts, choose_size, sample_pictures, spread
 from vitrail.jobs.trades import refuse_options
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models.backbones import NETWORKS, backbone_of
@@ -92,17 +90,7 @@ def settle_pretraining(options: TrainOptions, data: DataSet, method: Method, loa
     )
     recipe = method.recipes[check_choice(f"recipe for --method {method.name}", kind, method.recipes)]
     choices |= taken_from(recipe, options)
-    if options.lr is None:
-        choices["lr"] = recipe.lr
-    if options.batch == "auto":  # at least eight steps an epoch, where there are pictures enough
-        choices["batch"] = max(2, min(recipe.batch, len(train) // 8))
-    if options.flip is None:
-        choices["flip"] = channels == 3 and kind != "plain"
-    if options.workers == "auto":
-        choices["workers"] = choose_workers(train)
-    room = choices["cache_gb"] = round(spare_memory() / 4 / 2**30, 3) if options.cache_gb == "auto" else options.cache_gb
-    if options.cache == "auto":
-        choices["cache"] = choose_cache([data["train"], data["val"]], (*size, channels), budget=int(room * 2**30))
+    choices |= choose_feeding(options, data, recipe, (*size, channels), plain=kind == "plain", least=2)
     settled = replace(options, **choices)
     return replace(settled, **method.settle(settled, config))
 

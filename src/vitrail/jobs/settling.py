@@ -16,7 +16,7 @@ from vitrail.data.opening import BUILT_IN
 from vitrail.errors import VitrailError, check_choice
 from vitrail.jobs.machine import check_precision, choose_device, spare_memory
 from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.recipes import SMALL, choose_recipe, recipe_for, taken_from
+from vitrail.jobs.recipes import SMALL, Recipe, choose_recipe, recipe_for, taken_from
 from vitrail.jobs.teaching import check_wishes, settle_distillation
 from vitrail.models.catalogue import ARCHITECTURES, model_config
 from vitrail.models.parts import KERNELS, position_name, position_where
@@ -203,21 +203,31 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
         choices |= {"mixup": 0.0, "cutmix": 0.0, "progressive": 1.0}
     if options.shard and choices.get("optimizer") == "muon":  # which needs whole matrices; its rates are AdamW's
         choices["optimizer"] = "adamw"
+    choices |= choose_feeding(options, data, recipe, (*size, channels), plain=name == "plain")
+    settled = replace(options, **choices)
+    check_shard(settled)  # a recipe has wishes too
+    return settled
+
+
+def choose_feeding(
+    options: TrainOptions, data: DataSet, recipe: Recipe, shape: tuple[int, int, int], *, plain: bool, least: int = 1
+) -> dict[str, Any]:
+    """How pictures of a shape (h, w, channels) come to the model: what is `auto` of rate, batch (of `least` pictures), mirror, workers and
+    cache."""
+    train, choices = data["train"], dict[str, Any]()
     if options.lr is None:
         choices["lr"] = recipe.lr
     if options.batch == "auto":  # at least eight steps an epoch, where there are pictures enough
-        choices["batch"] = max(1, min(recipe.batch, len(train) // 8))
+        choices["batch"] = max(least, min(recipe.batch, len(train) // 8))
     if options.flip is None:
-        choices["flip"] = channels == 3 and name != "plain"
+        choices["flip"] = shape[2] == 3 and not plain  # a digit or a letter is another one in the mirror
     if options.workers == "auto":
         choices["workers"] = choose_workers(train)
     room = choices["cache_gb"] = round(spare_memory() / 4 / 2**30, 3) if options.cache_gb == "auto" else options.cache_gb
     if options.cache == "auto":
         # Both are read every epoch; test is read once.
-        choices["cache"] = choose_cache([data["train"], data["val"]], (*size, channels), budget=int(room * 2**30))
-    settled = replace(options, **choices)
-    check_shard(settled)  # a recipe has wishes too
-    return settled
+        choices["cache"] = choose_cache([train, data["val"]], shape, budget=int(room * 2**30))
+    return choices
 
 
 def choose_parts(options: TrainOptions, model: str, config: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from vitrail.data.bad_files import BadFiles
 from vitrail.data.dataset import DataSet
 from vitrail.data.views import Look
-from vitrail.jobs.methods.viewing import EVERY, NOT_OF_VIEWS, choose_looks, find_neighbors, show_watch, view_loaders
+from vitrail.jobs.methods.viewing import EVERY, NOT_OF_VIEWS, choose_looks, show_watch, view_loaders, watched_settings
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, set_checkpointing, whole
 from vitrail.jobs.pretraining import Pretraining
@@ -79,21 +79,9 @@ class DINO:
         return choose_looks(model, options, small=whole(options.views), area=AREA, least=LEAST)
 
     def make_task(self, model: Any, data: DataSet, options: TrainOptions, *, device: str, world: World) -> SelfDistillation:
-        settled = replace(
-            options, **self.settle(options, model.backbone.config)
-        )  # `eval` of a model without a run has no options
-        return SelfDistillation(
-            model,
-            look=self.looks(model, settled)[0],
-            momentum=real(settled.momentum),
-            temperature=real(settled.temperature),
-            teacher_temperature=real(settled.teacher_temperature),
-            seed=settled.seed,
-            device=device,
-            compiled=settled.compile,
-            world=world,
-            neighbors=find_neighbors(model, data, settled, world),
-        )
+        options = replace(options, **self.settle(options, model.backbone.config))  # `eval` of a mere model has none
+        settings = watched_settings(self.looks(model, options), model, data, options, device=device, world=world)
+        return SelfDistillation(model, teacher_temperature=real(options.teacher_temperature), **settings)
 
     def make_loaders(
         self, model: Any, data: DataSet, options: TrainOptions, bad: BadFiles, world: World

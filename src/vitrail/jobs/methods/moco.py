@@ -9,7 +9,7 @@ from vitrail.data.bad_files import BadFiles
 from vitrail.data.dataset import DataSet
 from vitrail.data.views import Look
 from vitrail.errors import VitrailError
-from vitrail.jobs.methods.viewing import EVERY, NOT_OF_VIEWS, choose_looks, find_neighbors, show_watch, view_loaders
+from vitrail.jobs.methods.viewing import EVERY, NOT_OF_VIEWS, choose_looks, show_watch, view_loaders, watched_settings
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, whole
 from vitrail.jobs.pretraining import Pretraining
@@ -64,21 +64,9 @@ class MoCo:
         return choose_looks(model, options, small=0, area=AREA)
 
     def make_task(self, model: Any, data: DataSet, options: TrainOptions, *, device: str, world: World) -> Contrast:
-        settled = replace(
-            options, **self.settle(options, model.backbone.config)
-        )  # `eval` of a model without a run has no options
-        return Contrast(
-            model,
-            look=self.looks(model, settled)[0],
-            momentum=real(settled.momentum),
-            temperature=real(settled.temperature),
-            batch=256 if settled.batch == "auto" else settled.batch,
-            seed=settled.seed,
-            device=device,
-            compiled=settled.compile,
-            world=world,
-            neighbors=find_neighbors(model, data, settled, world),
-        )
+        options = replace(options, **self.settle(options, model.backbone.config))  # `eval` of a mere model has none
+        settings = watched_settings(self.looks(model, options), model, data, options, device=device, world=world)
+        return Contrast(model, batch=256 if options.batch == "auto" else options.batch, **settings)
 
     def make_loaders(
         self, model: Any, data: DataSet, options: TrainOptions, bad: BadFiles, world: World

@@ -61,6 +61,16 @@ def view_loaders(
     return train, Loader(data["val"], preprocessing, cache=caches[1], on_bad=partial(note_bad, bad, "val"), **shared)
 
 
+def watched_settings(
+    looks: tuple[Look, ...], model: Any, data: DataSet, options: TrainOptions, *, device: str, world: World
+) -> dict[str, Any]:
+    """What the task of either method is told."""
+    return {
+        "look": looks[0], "momentum": real(options.momentum), "temperature": real(options.temperature), "seed": options.seed,
+        "device": device, "compiled": options.compile, "world": world, "neighbors": find_neighbors(model, data, options, world),
+    }  # fmt: skip
+
+
 def find_neighbors(model: Any, data: DataSet, options: TrainOptions, world: World) -> Neighbors | None:
     """Some training pictures with their labels, where they have one each; never learned from, but to see what was learned."""
     every = EVERY if options.knn_every == "auto" else options.knn_every
