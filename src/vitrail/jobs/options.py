@@ -268,11 +268,15 @@ class TrainOptions:
         Parameter(group=DISTILLATION, help="Learn the teacher's likeliest class, or its probabilities."),
     ] = "hard"
     distill_share: Annotated[
-        float | Auto, Parameter(group=DISTILLATION, help="Weight of the teacher's answer in the loss, in [0, 1].")
-    ] = "auto"
+        float | None,
+        Parameter(
+            group=DISTILLATION, help="Weight of the teacher's answer in the loss, in [0, 1]; by default 0.5 hard, 0.1 soft."
+        ),
+    ] = None
     distill_temperature: Annotated[
-        float | Auto, Parameter(group=DISTILLATION, help="By which logits are divided where probabilities are learned.")
-    ] = "auto"
+        float | None,
+        Parameter(group=DISTILLATION, help="By which logits are divided where probabilities are learned; by default 3."),
+    ] = None
     hide: Annotated[
         float | Auto,
         Parameter(group=PRETRAINING, help="mae, beit: share of the patches that the model does not see, in (0, 1)."),

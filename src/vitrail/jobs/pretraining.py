@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -44,15 +44,30 @@ NOT_OURS: Mapping[str, Any] = MappingProxyType(
 
 
 class Pretraining:
-    """Satisfies `jobs.trades.Trade`."""
+    """Satisfies `jobs.trades.Trade`, for a method: `Pretraining.by`."""
 
-    def __init__(self, method: Method, data: DataSet, model: Any, options: TrainOptions, bad: BadFiles) -> None:
-        self.method, self.data, self.model, self.options, self.bad = method, data, model, options, bad
+    method: ClassVar[Method]
+
+    def __init__(self, data: DataSet, model: Any, options: TrainOptions, bad: BadFiles) -> None:
+        self.data, self.model, self.options, self.bad = data, model, options, bad
         self.name = data.name
 
-    @staticmethod
-    def by(method: Method) -> "Maker":
-        return Maker(method)
+    @classmethod
+    def by(cls, method: Method) -> "type[Pretraining]":
+        return type(f"{cls.__name__}By{type(method).__name__}", (cls,), {"method": method})
+
+    @classmethod
+    def prepare(cls, options: TrainOptions, bar: ProgressBar, *, begun: Path | None) -> "Pretraining":
+        """Data without its bad files, a backbone for it, what the method puts around it, and options without `auto`."""
+        loaded = load_backbone(options, cls.method)
+        known = None if begun is None else read_bad_files(begun / BAD_FILES)
+        data, bad = open_pictures(
+            options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, bar=bar, known=known
+        )
+        options = settle_pretraining(options, data, cls.method, loaded)
+        torch.manual_seed(options.seed)
+        model = cls.method.build(prepare_backbone(options, data, loaded, cls.method), options)
+        return cls(data, model.to(options.device), options, bad)
 
     def find_rate(self, folder: Path, bar: ProgressBar) -> float:
         return find_rate(
@@ -161,27 +176,9 @@ class Pretraining:
         )
         write_pretraining_report(report, folder / REPORT)
 
-
-class Maker:
-    """What makes a `Pretraining` of options, by one method: in the place of a class of `jobs.trades`."""
-
-    def __init__(self, method: Method) -> None:
-        self.method = method
-
-    def prepare(self, options: TrainOptions, bar: ProgressBar, *, begun: Path | None) -> Pretraining:
-        """Data without its bad files, a backbone for it, what the method puts around it, and options without `auto`."""
-        loaded = load_backbone(options, self.method)
-        known = None if begun is None else read_bad_files(begun / BAD_FILES)
-        data, bad = open_pictures(
-            options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, bar=bar, known=known
-        )
-        options = settle_pretraining(options, data, self.method, loaded)
-        torch.manual_seed(options.seed)
-        model = self.method.build(prepare_backbone(options, data, loaded, self.method), options)
-        return Pretraining(self.method, data, model.to(options.device), options, bad)
-
+    @classmethod
     def evaluate(
-        self, run: str, model: Any, trained: TrainOptions | None, options: EvalOptions, bar: ProgressBar
+        cls, run: str, model: Any, trained: TrainOptions | None, options: EvalOptions, bar: ProgressBar
     ) -> dict[str, float]:
         """The method's own loss on a split of the run's own data, divided as it was in training, or of other data."""
         if options.out is not None:
@@ -191,9 +188,9 @@ class Maker:
         opened = partial(open_pictures, image_size=model.image_size, limit=options.bad_files, bar=bar)
         data, bad, name = open_scored(opened, run, trained, options)
         split, device = data["val" if name == "test" and "test" not in data.splits else name], choose_device(options.device)
-        settled = trained or TrainOptions(data=options.data or "", task=self.method.name)  # type: ignore[arg-type]
+        settled = trained or TrainOptions(data=options.data or "", task=cls.method.name)  # type: ignore[arg-type]
         workers = choose_workers(split) if options.workers == "auto" else options.workers
-        task = self.method.make_task(model.to(device), data, settled, device=device, world=World())
+        task = cls.method.make_task(model.to(device), data, settled, device=device, world=World())
         evaluation = task.evaluate(plain_loader(split, model, options.batch, workers, bad, World()).batches())
         if warning := warning_of(evaluation):
             bar.say(f"warning: {warning}")

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from vitrail.data.dataset import DataSet
 from vitrail.errors import VitrailError
 from vitrail.jobs.options import TrainOptions
+from vitrail.jobs.planning import real
 from vitrail.learn.objectives.distillation import PUBLISHED, Distillation
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
@@ -56,18 +57,14 @@ def settle_distillation(options: TrainOptions) -> dict[str, float]:
         return {}
     usual = PUBLISHED[options.distill]
     return {
-        "distill_share": usual.share if options.distill_share == "auto" else options.distill_share,
-        "distill_temperature": usual.temperature if options.distill_temperature == "auto" else options.distill_temperature,
+        "distill_share": usual.share if options.distill_share is None else options.distill_share,
+        "distill_temperature": usual.temperature if options.distill_temperature is None else options.distill_temperature,
     }
 
 
 def distillation_of(options: TrainOptions) -> Distillation:
     """Of settled options."""
-    assert not isinstance(options.distill_share, str)
-    assert not isinstance(options.distill_temperature, str)
-    return Distillation(
-        kind=options.distill, share=float(options.distill_share), temperature=float(options.distill_temperature)
-    )
+    return Distillation(kind=options.distill, share=real(options.distill_share), temperature=real(options.distill_temperature))
 
 
 def check_teaching(options: TrainOptions, model: Any) -> None:
@@ -81,12 +78,12 @@ def check_teaching(options: TrainOptions, model: Any) -> None:
 def check_wishes(options: TrainOptions) -> None:
     """What says nothing without a teacher, before any work is done."""
     if options.teacher is None:
-        for name, nothing in (("distill", "hard"), ("distill_share", "auto"), ("distill_temperature", "auto")):
+        for name, nothing in (("distill", "hard"), ("distill_share", None), ("distill_temperature", None)):
             if getattr(options, name) != nothing:
                 raise VitrailError(
                     f"--{name.replace('_', '-')} {getattr(options, name)} is about a teacher: give --teacher too"
                 )
-    elif options.distill == "hard" and options.distill_temperature not in ("auto", PUBLISHED["hard"].temperature):
+    elif options.distill == "hard" and options.distill_temperature not in (None, PUBLISHED["hard"].temperature):
         raise VitrailError(
             f"--distill-temperature {options.distill_temperature} is about --distill soft; hard answers have none"
         )

@@ -432,6 +432,7 @@ def test_a_model_that_has_learned_more_answers_anew(visit):
 
     def learned(route):
         look = route.fetch().json()
+        look["version"] += "+"
         look["predictions"] = [{**row, "score": 0.9 if i == 0 else 0.01} for i, row in enumerate(look["predictions"])]
         route.fulfill(json=look)
 
