@@ -5,8 +5,8 @@
 The question of [Lin and Heckel 2022, tables 1 and 2]. Every run is `vitrail train --task mri`, as a user types it: k-space of several coils,
 simulated from the slices of --volume, accelerated by --acceleration; each run has --minutes, pretraining --pretraining, whatever the model.
 Tested on slices of the volume that are held out, with their neighbors, and on --real, a scan of which nothing was learned from: the
-distribution shift. Beside them the zero-filled pictures, SENSE by conjugate gradients, which learns nothing, and equivariant imaging, which
-learns from accelerated scans alone.
+distribution shift. Beside them the zero-filled pictures, SENSE by conjugate gradients and an untrained model, which learn nothing, and
+equivariant imaging, which learns from accelerated scans alone.
 
 --out gets results.csv (a row a run and test set) and the PSNR of every slice, as benchmarks/recompute.py reads them, cost.csv, mri.png and
 slices.png. What is there already is not run again; a run that was interrupted goes on.
@@ -14,12 +14,11 @@ slices.png. What is there already is not run again; a run that was interrupted g
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,14 +49,28 @@ def shared(options: argparse.Namespace, minutes: float) -> list[Any]:
     return [
         "--task", "mri", "--acceleration", options.acceleration, "--mask", options.mask, "--image-size", options.size,
         "--minutes", minutes, "--seed", options.seed, "--resume",
-        *(["--consistency"] if options.consistency else []),
+        "--consistency", options.consistency,
     ]  # fmt: skip
+
+
+def bands(options: argparse.Namespace) -> list[Any]:
+    return [] if options.rows is None else ["--rows", options.rows]
 
 
 def pretrain(model: str, options: argparse.Namespace) -> Path:
     folder = options.out / "runs" / f"{model}-pictures"
     if not (folder / "metrics.json").is_file():
-        vitrail("train", "--data", options.pictures, "--model", model, "--out", folder, *shared(options, options.pretraining))
+        vitrail(
+            "train",
+            "--data",
+            options.pictures,
+            "--model",
+            model,
+            "--out",
+            folder,
+            *bands(options),
+            *shared(options, options.pretraining),
+        )
     return folder
 
 
@@ -66,7 +79,7 @@ def learn(row: Row, options: argparse.Namespace) -> Path:
     folder = options.out / "runs" / row.name
     start = ["--weights", pretrain(row.model, options)] if row.start == "pictures" else ["--model", row.model]
     words = [*start, *([] if row.slices == "all" else ["--slices", row.slices])]
-    words += ["--objective", "equivariant"] if row.start == "equivariant" else []
+    words += ["--objective", "equivariant"] if row.start == "equivariant" else bands(options)
     words += ["--scalp"] if options.scalp else []
     if not (folder / "metrics.json").is_file():
         vitrail("train", "--data", options.volume, "--out", folder, *words, *shared(options, options.minutes))
@@ -127,16 +140,27 @@ def batches_of(slices: Any, options: argparse.Namespace) -> Any:
     return scored_batches(slices, Sampling(kind=options.mask, acceleration=options.acceleration)).batches()
 
 
-def score_sense(options: argparse.Namespace) -> None:
-    """The classical reconstruction, by the same masks and maps."""
-    from vitrail.nn.functional.fourier import sense_adjoint, solve_sense
+def score_untaught(options: argparse.Namespace) -> None:
+    """What learns nothing, by the same masks and maps: SENSE, and a model as it is before it learns, which is what --consistency does alone."""
+    import vitrail as vt
+    from vitrail.nn.functional.fourier import solve_sense
+
+    new = vt.create_model("mri_vit_small", consistency=options.consistency).eval()
+    keep_untaught(options, "sense", lambda batch: solve_sense(batch.kspace, batch.mask, batch.maps, steps=SENSE_STEPS))
+    keep_untaught(options, "untrained", lambda batch: new(batch.kspace, batch.mask, batch.maps))
+
+
+def keep_untaught(options: argparse.Namespace, name: str, reconstruct: Callable[[Any], Any]) -> None:
+    import torch
+
+    from vitrail.nn.functional.fourier import sense_adjoint
     from vitrail.tasks.reconstruct import score
 
     for data, slices in test_sets(options).items():
         scores = []
         for batch in batches_of(slices, options):
-            found = solve_sense(batch.kspace, batch.mask, batch.maps, steps=SENSE_STEPS)
-            zero = sense_adjoint(batch.kspace, batch.maps, batch.mask)
+            with torch.inference_mode():
+                found, zero = reconstruct(batch), sense_adjoint(batch.kspace, batch.maps, batch.mask)
             for n, index in enumerate(batch.indices.tolist()):
                 after, before, truth = (x[n].abs().numpy() for x in (found, zero, batch.target))
                 psnr, ssim = score(after, truth)
@@ -145,7 +169,7 @@ def score_sense(options: argparse.Namespace) -> None:
                     "slice": slices[index].name, "psnr": f"{psnr:.6f}", "ssim": f"{ssim:.6f}",
                     "psnr_zero_filled": f"{psnr_zero:.6f}", "ssim_zero_filled": f"{ssim_zero:.6f}",
                 })  # fmt: skip
-        keep(options, "sense", data, scores)
+        keep(options, name, data, scores)
 
 
 def measure(model: str, size: int, *, seconds: float, coils: int = 8, batch: int = 4) -> dict[str, Any]:
@@ -161,19 +185,25 @@ def measure(model: str, size: int, *, seconds: float, coils: int = 8, batch: int
     net.eval()
     with torch.inference_mode():
         reading = rate(lambda: net(kspace[:1], mask[:1], maps[:1]), seconds)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory()
     net.train()
     learning = batch * rate(lambda: net(kspace, mask, maps).abs().mean().backward(), seconds)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = peak_memory()
     return {
         "model": model,
         "parameters": count_parameters(net),
         "slices_a_second": f"{reading:.2f}",
         "learned_a_second": f"{learning:.2f}",
-        "peak_mb": peak // 1024,
-        "learning_mb": (peak - before) // 1024,
+        "peak_mb": peak,
+        "learning_mb": peak - before,
         "threads": torch.get_num_threads(),
     }
+
+
+def peak_memory() -> int:
+    """Of this process since it began, in MB. Not getrusage's, which begins at its parent's."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def rate(call: Any, seconds: float) -> float:
@@ -254,7 +284,7 @@ def draw(options: argparse.Namespace) -> None:
 
 
 def draw_slices(options: argparse.Namespace) -> None:
-    """One slice of each test set as every model that learned from all slices has it, and its errors below."""
+    """One slice of each test set as every model that learned from all slices alone has it, and its errors below."""
     import matplotlib
     import torch
 
@@ -265,7 +295,7 @@ def draw_slices(options: argparse.Namespace) -> None:
     from vitrail.nn.functional.fourier import sense_adjoint, solve_sense
     from vitrail.tasks.reconstruct import score
 
-    runs = {row.name: row for row in rows_of(options) if row.slices == options.amounts[-1]}
+    runs = {row.name: row for row in rows_of(options) if row.slices == options.amounts[-1] and row.start != "pictures"}
     for data, slices in test_sets(options).items():
         one = len(slices) // 2
         batch = next(batch for batch in batches_of([slices[one]], options))
@@ -275,7 +305,8 @@ def draw_slices(options: argparse.Namespace) -> None:
         }
         for name, row in runs.items():
             with torch.inference_mode():
-                pictures[f"{MODELS.get(row.model, row.model)}, {row.start}"] = vt.load(options.out / "runs" / name)(*batch[:3])
+                found = vt.load(options.out / "runs" / name)(*batch[:3])
+            pictures[MODELS.get(row.model, row.model) + (", without truth" if row.start == "equivariant" else "")] = found
         truth = batch.target[0].abs().numpy()
         figure, axes = plt.subplots(2, len(pictures) + 1, figsize=(2.1 * (len(pictures) + 1), 4.6), layout="constrained")
         for place, (title, picture) in enumerate({**pictures, "all lines": batch.target}.items()):
@@ -303,12 +334,13 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", default=list(MODELS))
     parser.add_argument("--starts", nargs="+", choices=STARTS, default=list(STARTS))
     parser.add_argument("--amounts", nargs="+", default=["8", "32", "all"], help="slices to learn from")
-    parser.add_argument("--equivariant", nargs="*", default=["mri_unet_small"], help="models that also learn without truth")
+    parser.add_argument("--equivariant", nargs="*", default=["mri_vit_small"], help="models that also learn without truth")
     parser.add_argument("--acceleration", type=float, default=4.0)
     parser.add_argument("--mask", choices=("random", "equispaced", "density"), default="random")
-    parser.add_argument("--consistency", action="store_true", help="keep the measured lines")
+    parser.add_argument("--consistency", choices=("none", "hard", "sense"), default="sense", help="about the measured lines")
+    parser.add_argument("--rows", type=int, help="learn from bands of so many rows; by default from whole slices")
     parser.add_argument("--scalp", action="store_true", help="simulate skull and scalp around a brain that comes without")
-    parser.add_argument("--size", type=int, default=160, help="pixels a side of simulated slices")
+    parser.add_argument("--size", type=int, default=224, help="pixels a side of simulated slices")
     parser.add_argument("--minutes", type=float, default=3.0, help="of each training")
     parser.add_argument("--pretraining", type=float, default=6.0, help="minutes on pictures, once for each model")
     parser.add_argument("--seed", type=int, default=0)
@@ -326,8 +358,8 @@ def main() -> None:
         parser.error("--pictures is needed, or --starts scratch")
     options.out.mkdir(parents=True, exist_ok=True)
     done = {row["model"] for row in read_rows(options.out / "results.csv")}
-    if "sense real" not in done:
-        score_sense(options)
+    if "untrained real" not in done:
+        score_untaught(options)
     measure_all(options)
     for row in rows_of(options):
         if f"{row.name} real" not in done:

@@ -187,6 +187,8 @@ def score_words(split: str, metric: str, value: float) -> str:
         return f"{split} perplexity {value:.2f}"
     if metric == "bits_per_pixel":
         return f"{split} {value:.3f} bits a pixel"
+    if metric in ("knn", "spread"):
+        return f"{split} k-NN accuracy {100 * value:.2f} %" if metric == "knn" else f"{split} spread of features {value:.3f}"
     return (
         f"{split} BLEU {100 * value:.2f}"
         if metric == "bleu"

@@ -69,5 +69,5 @@ def test_the_parser_of_words_knows_every_verb_option_and_switch():
     for verb in verbs:
         named = [a for a in app[verb].assemble_argument_collection() if a.parse and a.name.startswith("--")]
         assert {a.name.removeprefix("--").replace("-", "_") for a in named} == set(OPTIONS[verb])
-        switches = {a.name.removeprefix("--") for a in named if a.hint in (bool, bool | None)}
+        switches = {a.name.removeprefix("--").replace("-", "_") for a in named if a.hint in (bool, bool | None)}
         assert switches == SWITCHES & set(OPTIONS[verb])

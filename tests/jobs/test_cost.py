@@ -45,8 +45,9 @@ ROUND = Machine(
         replace(PLAIN, head_hidden=11, prefix=3, mlp_ratio=2.5),
         replace(PLAIN, num_classes=0, pool="mean", prefix=0),
         replace(PLAIN, tokenizer="resnet", image_size=(32, 48)),
+        replace(PLAIN, activation="swiglu"),
     ],
-    ids=["patch", "conv", "conv of more halvings", "hidden head", "features", "resnet"],
+    ids=["patch", "conv", "conv of more halvings", "hidden head", "features", "resnet", "gated"],
 )
 def test_multiply_adds_are_those_that_torch_counts(config):
     model = build_vit(config)
@@ -84,9 +85,10 @@ def test_a_block_by_hand():
     assert forward_macs(deeper) - forward_macs(PLAIN) == 331_776 + 15_552 + 663_552
 
 
-def test_bytes_kept_for_the_backward_pass_are_those_that_torch_keeps():
+@pytest.mark.parametrize("config", [PLAIN, replace(PLAIN, activation="swiglu")], ids=["plain", "gated"])
+def test_bytes_kept_for_the_backward_pass_are_those_that_torch_keeps(config):
     def kept(depth: int) -> int:
-        model = build_vit(replace(PLAIN, depth=depth))
+        model = build_vit(replace(config, depth=depth))
         weights = {p.untyped_storage().data_ptr() for p in model.parameters()}
         seen: dict[int, torch.Tensor] = {}
 
@@ -100,7 +102,7 @@ def test_bytes_kept_for_the_backward_pass_are_those_that_torch_keeps():
         assert output.requires_grad
         return sum(tensor.untyped_storage().nbytes() for tensor in seen.values())
 
-    assert kept(4) - kept(2) == pytest.approx(5 * activation_bytes(PLAIN, "fp32"), rel=0.02)  # two blocks, as in PLAIN
+    assert kept(4) - kept(2) == pytest.approx(5 * activation_bytes(config, "fp32"), rel=0.02)  # two blocks, as in PLAIN
 
 
 def test_bytes_a_parameter_by_hand():

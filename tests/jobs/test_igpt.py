@@ -213,7 +213,7 @@ def test_the_masked_variant_learns_and_completes_nothing(stripes, tmp_path, comm
     ],
 )
 def test_wrong_wishes(stripes, words, message, command, tmp_path):
-    answer = command("pretrain", "--data", stripes, "--out", tmp_path / "run", *words)
+    answer = command("pretrain", "--method", "igpt", "--data", stripes, "--out", tmp_path / "run", *words)
     assert answer.code == 2
     assert message in answer.err
 

@@ -112,7 +112,7 @@ def test_weights_from_pictures_go_on_with_a_volume(volume, tmp_path):
         Image.fromarray(picture).save(tmp_path / "photos" / f"{number}.png")
     first = vt.train(data=tmp_path / "photos", out=tmp_path / "first", **{**OPTIONS, "epochs": 1})
     given = {name: value for name, value in OPTIONS.items() if name != "model"}
-    second = vt.train(data=volume, weights=first.path, out=tmp_path / "second", slices=3, consistency=True, lr=1e-9, **given)
+    second = vt.train(data=volume, weights=first.path, out=tmp_path / "second", slices=3, consistency="hard", lr=1e-9, **given)
     for (name, before), after in zip(first.model.state_dict().items(), second.model.state_dict().values(), strict=True):
         assert_close(before, after, atol=1e-6, rtol=0, msg=name)
     assert (first.model.config.consistency, second.model.config.consistency) == ("none", "hard")
@@ -135,6 +135,8 @@ def test_learning_without_truth_chooses_its_epoch_without_it(volume, tmp_path):
         ({"model": "vit_nano_conv"}, "does not read k-space"),
         ({"recipe": "large"}, 'unknown recipe for MRI "large"'),
         ({"slices": 0}, "--slices must be at least 1"),
+        ({"rows": 0}, "--rows must be at least 1"),
+        ({"rows": 8, "objective": "equivariant"}, "equivariant turns whole slices around"),
     ],
 )
 def test_refusals(options, words, volume, tmp_path):

@@ -3,6 +3,7 @@
 import csv
 import json
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -193,6 +194,18 @@ def test_a_model_is_chosen_by_the_damage(folder, tmp_path, name, model):
     assert trade.options.patches == 178  # 3200 patches of 18 pictures
     assert trade.model.scale == damage_of(trade.options).scale
     assert choose_restorer(damage_of(trade.options)) == model
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_pictures_smaller_than_a_patch_are_told_about(folder, tmp_path, told, monkeypatch):
+    words = ["train", "--task", "restore", "--data", str(folder), "--degrade", "sr2"]
+    _, bound, _ = app.parse_args(spell_words(words), exit_on_error=False, print_error=False)
+    trade, lines = Restoring.prepare(bound.args[0], ProgressBar(quiet=True), begun=None), []
+    smallest = min(min(trade.data["train"].read(index).size) for index in range(len(trade.data["train"])))
+    trade.options = replace(trade.options, patch_size=smallest // 2 + told)  # of which the true patch is twice as large
+    monkeypatch.setattr(ProgressBar, "say", lambda _, line: lines.append(line))
+    trade.describe(tmp_path, ProgressBar(quiet=True))
+    assert any("pixels a side is smaller than a patch of" in line for line in lines) == told
 
 
 def test_weights_go_on_with_another_damage_of_the_scale(run, folder, tmp_path):

@@ -117,6 +117,7 @@ def test_features_only_gives_maps():
         ({"position": "rotery"}, 'unknown position "rotery"'),
         ({"attention": "sofmax"}, 'did you mean "softmax"'),
         ({"heads": 5}, "width 192, heads 5"),
+        ({"position": "rotary", "position_antialias": True}, "for learned_1d at the stem, got rotary"),
         ({"depth": 0}, "depth must be at least 1"),
         ({"depth": 10**6}, "depth must be at most 1000"),
         ({"pool": "max"}, "'class', 'mean', 'attention'"),
@@ -135,7 +136,7 @@ def test_refusals(options, words):
 def test_unknown_names():
     with pytest.raises(VitrailError, match='"vit_tiny_patch16_244"; did you mean "vit_tiny_patch16_224"'):
         vt.create_model("vit_tiny_patch16_244")
-    assert vt.list_models("vit_base*") == [f"vit_base_patch{p}_224" for p in (14, 16, 32, 8)] + ["vit_base_r50_s16_224"]
+    assert vt.list_models("vit_base*_224") == [f"vit_base_patch{p}_224" for p in (14, 16, 32, 8)] + ["vit_base_r50_s16_224"]
 
 
 def test_wrong_channels_are_said():

@@ -7,8 +7,8 @@ from torch.testing import assert_close
 import vitrail as vt
 from vitrail.errors import VitrailError
 from vitrail.models.catalogue import ARCHITECTURES, count_parameters
-from vitrail.models.reconstructor import NETWORKS, ReconstructorConfig, build_reconstructor
-from vitrail.nn.functional.fourier import sense_adjoint, to_kspace
+from vitrail.models.reconstructor import NETWORKS, SENSE_STEPS, SENSE_WEIGHT, ReconstructorConfig, build_reconstructor
+from vitrail.nn.functional.fourier import sense_adjoint, sense_forward, solve_sense, to_kspace
 
 SMALL = {
     "unet": {"width": 3, "levels": 2},
@@ -86,7 +86,22 @@ def test_of_one_coil_the_picture_itself_has_the_measured_lines():
     assert (lines["free"] - kspace).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("consistency", ["none", "hard"])
+def test_sense_learns_with_one_step_and_then_fits_all_coils_lines_better():
+    kspace, mask, maps = scan(coils=4)
+    held, fitted = (build("unet", consistency) for consistency in ("hard", "sense"))
+    assert_close(fitted.train()(kspace, mask, maps), held.train()(kspace, mask, maps))
+    with torch.no_grad():
+        image, before = (model.eval()(kspace, mask, maps) for model in (fitted, held))
+        start = held.repair(sense_adjoint(kspace, maps, mask))
+        assert_close(image, solve_sense(kspace, mask, maps, steps=SENSE_STEPS, start=start, weight=SENSE_WEIGHT))
+        misfit = [float((sense_forward(x, maps, mask) - kspace).abs().square().sum()) for x in (start, before, image)]
+        assert torch.equal(
+            fitted.fill(kspace, mask, maps)[mask[:, None].expand_as(kspace)], kspace[mask[:, None].expand_as(kspace)]
+        )
+    assert misfit[2] < misfit[1] < misfit[0]
+
+
+@pytest.mark.parametrize("consistency", ["none", "hard", "sense"])
 def test_a_folder_brings_it_back(consistency, tmp_path):
     model, (kspace, mask, maps) = build("vit_restorer", consistency), scan()
     vt.save(model, tmp_path / "model")

@@ -22,6 +22,7 @@ KINDS = {
     "nearest_conv": {"scale": 4},
     "three": {"upsampler": "direct", "scale": 2, "last_convolutions": 3},
     "bicubic": {"upsampler": "direct", "scale": 2, "over_bicubic": True},
+    "unshuffle": {"upsampler": "none", "scale": 1, "unshuffle": 2},
 }
 kinds = pytest.mark.parametrize("kind", KINDS)
 
@@ -81,7 +82,7 @@ def reference(model, images):
     """SwinIR written out: every pixel looks at every pixel, and all that are not in its window are left out of the softmax."""
     c, w = model.config, dict(model.state_dict())
     height, width = images.shape[2:]
-    pads = [(-side) % c.window for side in (height, width)]
+    pads = [(-side) % (c.window * c.unshuffle) for side in (height, width)]
     x = torch.from_numpy(np.pad(images.numpy(), [(0, 0), (0, 0), (0, pads[0]), (0, pads[1])], mode="symmetric"))
     mean = torch.tensor(MEAN if c.in_channels == 3 else (0.0,)).view(1, -1, 1, 1)
 
@@ -99,7 +100,9 @@ def reference(model, images):
     def linear(name, x):
         return x @ w[f"{name}.weight"].T + w[f"{name}.bias"]
 
-    shallow = conv("first", x - mean)
+    n, channels, tall, wide, u = *x.shape, c.unshuffle
+    cells = (x - mean).reshape(n, channels, tall // u, u, wide // u, u).permute(0, 1, 3, 5, 2, 4)  # n channels row column cells
+    shallow = conv("first", cells.reshape(n, channels * u * u, tall // u, wide // u))
     b, d, gh, gw = shallow.shape
     ys, xs = torch.arange(gh).repeat_interleave(gw), torch.arange(gw).repeat(gh)
 
@@ -132,7 +135,7 @@ def reference(model, images):
     deep = shallow + closing("after", norm("norm", tokens).transpose(1, 2).reshape(b, d, gh, gw))
     u = "upsampling"
     if c.upsampler == "none":
-        out = conv(f"{u}.0", deep) + x
+        out = F.pixel_shuffle(conv(f"{u}.0", deep), c.unshuffle) + x
     elif c.upsampler == "direct":
         out = F.pixel_shuffle(conv(f"{u}.0", deep), c.scale) + (0 if c.over_bicubic else mean)
     elif c.upsampler == "pixelshuffle":
@@ -171,10 +174,13 @@ def test_any_size(kind, size):
 def test_a_new_one_gives_what_it_was_given():
     images = torch.rand(1, 3, 6, 11)
     assert_close(tiny("none", drawn=False)(images), images)
+    assert_close(tiny("unshuffle", drawn=False)(images), images)
     assert_close(tiny("bicubic", drawn=False)(images), resize_bicubic(images, 2.0))
 
 
-@pytest.mark.parametrize("kind, depths", [("none", (2,)), ("three", (2,)), ("pixelshuffle", (1, 1)), ("bicubic", (2,))])
+@pytest.mark.parametrize(
+    "kind, depths", [("none", (2,)), ("three", (2,)), ("pixelshuffle", (1, 1)), ("bicubic", (2,)), ("unshuffle", (2,))]
+)
 def test_nothing_beyond_its_reach_changes_a_pixel(kind, depths):
     model = tiny(kind, depths=depths)
     side = 2 * model.reach + 9
@@ -185,7 +191,7 @@ def test_nothing_beyond_its_reach_changes_a_pixel(kind, depths):
     assert row - model.reach <= seen.min()
     assert seen.max() <= row + model.reach
     assert seen.max() - seen.min() > 4  # it sees farther than a window
-    assert model.tile_step == 4
+    assert model.tile_step == 4 * model.config.unshuffle
 
 
 def test_attention_is_recorded_in_the_pictures_own_places():
@@ -241,6 +247,8 @@ def test_it_learns_to_sharpen():
     [
         ({"scale": 9}, "scale must be from 1 to 8"),
         ({"scale": 5, "upsampler": "pixelshuffle"}, "by 3 or by a power of two"),
+        ({"unshuffle": 2}, 'unshuffle goes with upsampler "none", got 2 with upsampler "direct"'),
+        ({"unshuffle": 0}, "unshuffle must be at least 1"),
         ({"upsampler": "none"}, "over_bicubic goes with an upsampler"),
         ({"upsampler": "none", "over_bicubic": False}, "scale must be 1, got 2"),
         ({"in_channels": 1}, "in_channels 1, out_channels 3"),

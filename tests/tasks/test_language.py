@@ -65,7 +65,7 @@ def test_a_text_with_a_rule_is_learned(masked):
     loader = LineBatches(lines, TOKENIZER, masked=masked, tokens=300, shuffle=True, longest=longest)
     before = task.evaluate(loader.batches())
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for epoch in range(15 if masked else 6):
+    for epoch in range(25 if masked else 6):
         for batch in loader.batches(epoch):
             optimizer.zero_grad()
             task.loss(batch).backward()

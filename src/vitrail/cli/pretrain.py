@@ -12,6 +12,8 @@ from vitrail.jobs.options import TrainOptions
 
 EXAMPLES = """Examples:
 
+  vitrail pretrain --method mae --data pictures/ --minutes 30
+  vitrail pretrain --method mae --data digits --hide 0.6 --out runs/hidden
   vitrail pretrain --method igpt --data digits
   vitrail pretrain --method igpt --data pictures/ --image-size 16 --colors 128 --minutes 30
   vitrail pretrain --method igpt --data digits --masked --out runs/masked
@@ -22,8 +24,13 @@ def pretrain(
     options: TrainOptions,
     *,
     method: Annotated[
-        Literal["igpt"], Parameter(help="igpt: predict a picture's pixels, as colors of a palette, one after the other.")
-    ] = "igpt",
+        Literal["mae", "beit", "dvae", "dino", "moco", "igpt"],
+        Parameter(
+            help="mae: draw hidden patches. beit: name hidden patches in the words of --tokenizer, which --method dvae makes. "
+            "dino: agree with an average of oneself on other crops. moco: tell a picture's crops from others'. "
+            "igpt: predict pixels, as colors of a palette, one after the other."
+        ),
+    ] = "mae",
     config: Annotated[
         str | None, Parameter(help="A YAML file with any of these options; the command line wins over it.")
     ] = None,

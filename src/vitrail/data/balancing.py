@@ -15,7 +15,7 @@ def balanced_order(
     Within a class the pictures come in shuffled rounds: none twice before all once. Of pictures with several labels each round
     takes those that have the class in turn; one without labels counts as a class of its own.
     """
-    groups = _members(labels)
+    groups = members_of(labels)
     count = len(labels)
     share, more = divmod(count, len(groups))
     lucky = set(generator.permutation(len(groups))[:more].tolist())  # who gets one more, where it does not divide
@@ -23,7 +23,7 @@ def balanced_order(
     return generator.permutation(np.concatenate(drawn))
 
 
-def _members(labels: np.ndarray) -> list[np.ndarray]:
+def members_of(labels: np.ndarray) -> list[np.ndarray]:
     """The pictures of each class that has any."""
     if labels.ndim == 1:
         groups = [np.flatnonzero(labels == label) for label in np.unique(labels)]

@@ -86,21 +86,31 @@ class Pictures(Dataset[Fetched]):
         return len(self.split)
 
     def __getitems__(self, keys: list[Key]) -> Fetched:
-        epoch, numbers = keys[0][0], np.array([number for _, number in keys], dtype=np.int64)
+        found, bad = self.fetch(keys)
+        if found is None:
+            return Fetched(None, bad)
+        (images, numbers), epoch = found, keys[0][0]
+        indices = numbers % COPY
+        images = augment(images, self.how, seed=self.seed, epoch=epoch, indices=numbers)
+        images, labels = normalize(images, self.preprocessing), torch.from_numpy(self.split.labels[indices])
+        if self.mixing:
+            images, labels = mix(images, self.shares(labels), self.mixing, seed=self.seed, epoch=epoch, indices=numbers)
+        return Fetched(Batch(images, labels, torch.from_numpy(indices)), bad)
+
+    def fetch(
+        self, keys: list[Key]
+    ) -> tuple[tuple[Float[Tensor, "b ch h w"], Int[np.ndarray, "b"]] | None, tuple[PictureError, ...]]:
+        """The pictures that can be read, in [0, 1], with their numbers (see `Key`); and what is wrong with the others."""
+        numbers = np.array([number for _, number in keys], dtype=np.int64)
         shape = (*self.preprocessing.size, self.preprocessing.channels)
         arrays, bad = stored_pictures(self.split, numbers % COPY, shape), list[PictureError]()
         if arrays is None:
             pictures, bad = self.read_all(numbers % COPY)
             if not pictures:
-                return Fetched(None, tuple(bad))
+                return None, tuple(bad)
             numbers = numbers[[index in pictures for index in (numbers % COPY).tolist()]]
             arrays = np.stack([pictures[index] for index in (numbers % COPY).tolist()])
-        indices = numbers % COPY
-        images = augment(to_unit(arrays), self.how, seed=self.seed, epoch=epoch, indices=numbers)
-        images, labels = normalize(images, self.preprocessing), torch.from_numpy(self.split.labels[indices])
-        if self.mixing:
-            images, labels = mix(images, self.shares(labels), self.mixing, seed=self.seed, epoch=epoch, indices=numbers)
-        return Fetched(Batch(images, labels, torch.from_numpy(indices)), tuple(bad))
+        return (to_unit(arrays), numbers), tuple(bad)
 
     def shares(self, labels: Int[Tensor, "b"] | Bool[Tensor, "b k"]) -> Float[Tensor, "b k"]:
         """Labels as numbers that can be mixed: 1 for each class a picture has, 0 for the others."""

@@ -16,6 +16,7 @@ from vitrail.explain.occlusion import occlusion
 from vitrail.explain.positions import Similarity, position_similarity
 from vitrail.explain.probe import Labelled, Probe, layer_features, probe_layers
 from vitrail.explain.record import Seen, record
+from vitrail.explain.reference_points import References, reference_points, spread_points
 from vitrail.explain.relevance import relevance
 from vitrail.explain.rollout import rollout, rollout_matrix
 from vitrail.explain.steps import Steps, six_steps, steps_table
@@ -33,6 +34,7 @@ __all__ = [
     "Look",
     "Method",
     "Probe",
+    "References",
     "Seen",
     "Similarity",
     "Steps",
@@ -62,11 +64,13 @@ __all__ = [
     "received_map",
     "record",
     "reduce_heads",
+    "reference_points",
     "relevance",
     "rollout",
     "rollout_matrix",
     "share_inside",
     "six_steps",
+    "spread_points",
     "steps_table",
     "to_cells",
     "to_words",

@@ -57,7 +57,7 @@ def logit_lens(model: Any, images: Float[Tensor, "b ch y x"]) -> Lens:
         embedded = model.embed(at_model(model, images))
         _, steps = encoder.walk(embedded, position=model.position, keep=range(len(encoder.blocks)))
         steps = [embedded._replace(x=encoder.norm(embedded.x)), *steps]
-        whole = torch.stack([head(tokens) for tokens in steps])
+        whole = torch.stack([model.forward_head(tokens) for tokens in steps])
         patches = torch.stack([head.output(head.before(tokens.cells)) for tokens in steps])
         patches = patches.reshape(*patches.shape[:2], *embedded.grid, -1)
     return Lens(

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from vitrail.explain.cells import spatial
 from vitrail.explain.evaluating import at_model, evaluating
-from vitrail.explain.reading import plain_shares, pool_weights
+from vitrail.explain.reading import is_distilled, plain_shares, pool_weights
 from vitrail.explain.record import Seen, record
 from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.nn.heads.pooling import Pool
@@ -30,6 +30,7 @@ class Look:
     image_size: tuple[int, int]  # rows and columns of the pictures, in pixels
     pool_by: Pool = "class"  # how the head reads the tokens
     pool_weights: Float[Tensor, "b n"] | None = None  # with attention pooling: how much of each token is read
+    distilled: bool = False  # whether a second head reads the second token
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -50,7 +51,7 @@ class Look:
         """How much of each token the head reads; rows sum to 1."""
         if self.pool_weights is not None:
             return self.pool_weights
-        return plain_shares(self.tokens, "class" if self.class_token else "mean")
+        return plain_shares(self.tokens, "class" if self.class_token else "mean", distilled=self.distilled)
 
     def places(self, entry: int) -> tuple[Places, Places]:
         """Where queries and keys of a recorded layer stand."""
@@ -77,4 +78,5 @@ def look(
             image_size=(images.shape[2], images.shape[3]),
             pool_by=head.pool_by,
             pool_weights=pool_weights(head, tokens),
+            distilled=is_distilled(model),
         )

@@ -3,6 +3,8 @@
 b batch, n tokens
 """
 
+from typing import Any
+
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
@@ -12,14 +14,21 @@ from vitrail.nn.heads.pooling import Pool
 from vitrail.tokens import Tokens
 
 
-def plain_shares(tokens: Tokens, pool_by: Pool) -> Float[Tensor, "b n"]:
-    """All of the class token, or an even share of each of the picture's own tokens, as `pool_class` and `pool_mean` read them."""
+def plain_shares(tokens: Tokens, pool_by: Pool, *, distilled: bool = False) -> Float[Tensor, "b n"]:
+    """All of the class token, or an even share of each of the picture's own tokens, as `pool_class` and `pool_mean` read them. Of two heads
+    whose mean is the answer, half of the class token and half of the distillation token."""
     shares = tokens.x.new_zeros(tokens.x.shape[:2])
     if pool_by == "class":
-        shares[:, 0] = 1
+        read = 2 if distilled else 1
+        shares[:, :read] = 1 / read
         return shares
     real = shares[:, tokens.prefix :] + 1 if tokens.mask is None else tokens.mask[:, tokens.prefix :].to(shares)
     return F.pad(real / real.sum(1, keepdim=True).clamp(min=1), (tokens.prefix, 0))
+
+
+def is_distilled(model: Any) -> bool:
+    """Whether a second head reads the second prefix token."""
+    return getattr(model, "distilled_head", None) is not None
 
 
 def pool_weights(head: ClassificationHead, tokens: Tokens) -> Float[Tensor, "b n"] | None:

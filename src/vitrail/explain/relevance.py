@@ -13,7 +13,7 @@ from vitrail.explain.cells import to_grid
 from vitrail.explain.chain import check_chain, check_square
 from vitrail.explain.evaluating import choose_target, differentiating, leaf, pick
 from vitrail.explain.layer_inputs import InputsRecorder, LayerInputs
-from vitrail.explain.reading import plain_shares, pool_weights
+from vitrail.explain.reading import is_distilled, plain_shares, pool_weights
 from vitrail.explain.record import attention_layers
 from vitrail.nn.attention.recording import recording
 from vitrail.nn.heads.classification import ClassificationHead
@@ -26,7 +26,7 @@ def relevance(
     """r R_L with R_l = R_{l-1} + Ā_l R_{l-1}, R_0 = I, Ā = mean over heads of (∇A ⊙ A)+  [Chefer+ 2021, eq. 5-6].
 
     ∇A is the gradient of the logit of `target` (by default the most likely class), and r what the head reads: the class
-    token's row, the mean over patches of R_L - I, or with attention pooling (∇a ⊙ a)+ of its weights a. Attention stays fused: its gradient comes
+    token's row (of a distilled model the mean of both tokens'), the mean over patches of R_L - I, or with attention pooling (∇a ⊙ a)+ of its weights a. Attention stays fused: its gradient comes
     from that of its output, ∇A = ∇out V^T, plus that of the position's read term. No parameter's .grad changes.
     """
     check_chain(model)
@@ -38,7 +38,7 @@ def relevance(
         logits = model.forward_head(tokens)
         target = choose_target(model, logits, target)
         gradients = torch.autograd.grad(pick(logits, target).sum(), [ran.out for ran in layers.ran])
-        read = head_reading(model.head, tokens, target)
+        read = head_reading(model.head, tokens, target, distilled=is_distilled(model))
         with torch.no_grad():
             count = tokens.x.shape[1]
             chain = torch.eye(count, dtype=tokens.x.dtype, device=tokens.x.device).expand(len(tokens.x), -1, -1)
@@ -70,11 +70,13 @@ def weights_gradient(
     return found + through
 
 
-def head_reading(head: ClassificationHead, tokens: Tokens, target: Int[Tensor, "b"]) -> Float[Tensor, "b n"]:
+def head_reading(
+    head: ClassificationHead, tokens: Tokens, target: Int[Tensor, "b"], *, distilled: bool = False
+) -> Float[Tensor, "b n"]:
     """r: how much of each token the head reads; with attention pooling, how much of the class's score it reads from each."""
     weights = pool_weights(head, tokens)
     if weights is None:
-        return plain_shares(tokens, head.pool_by)
+        return plain_shares(tokens, head.pool_by, distilled=distilled)
     weights = weights.detach().requires_grad_()
     pooled = (weights[:, None] @ tokens.x.detach()).squeeze(1)
     logits = head.output(head.before(pooled))

@@ -13,6 +13,7 @@ from torch import Tensor
 from vitrail.errors import VitrailError
 from vitrail.explain.cells import cell_tokens
 from vitrail.explain.layer_inputs import LayerInputs, layer_inputs
+from vitrail.explain.reading import is_distilled
 from vitrail.explain.record import choose
 from vitrail.explain.windows import find_place
 from vitrail.nn.attention.cosine import CosineKernel
@@ -100,8 +101,8 @@ def six_steps(
             told = position.read(every, scope)
             read = told[0, min(head, told.shape[1] - 1), number]
     return Steps(
-        asker=token_names(ours, has_class=has_class)[number],
-        names=token_names(theirs, has_class=has_class),
+        asker=token_names(ours, has_class=has_class, distilled=is_distilled(model))[number],
+        names=token_names(theirs, has_class=has_class, distilled=is_distilled(model)),
         query=q,
         keys=k,
         scores=scores,
@@ -151,9 +152,9 @@ def query_number(places: Places, query: tuple[int, int] | None, *, has_class: bo
     return 0
 
 
-def token_names(places: Places, *, has_class: bool) -> tuple[str, ...]:
-    """ "class", "register 1", ..., then "(row, column)" of each patch, with its element first on a group."""
-    first = ["class"] if has_class and places.prefix else []
+def token_names(places: Places, *, has_class: bool, distilled: bool = False) -> tuple[str, ...]:
+    """ "class", "distillation" where there is such a token, "register 1", ..., then "(row, column)" of each patch, with its element first on a group."""
+    first = [*(["class"] if has_class else []), *(["distillation"] if distilled else [])][: places.prefix]
     registers = [f"register {number + 1}" for number in range(places.prefix - len(first))]
     cells = [f"({', '.join(map(str, cell))})" for cell in places.coordinates()[0].tolist()]
     return (*first, *registers, *cells)

@@ -1,7 +1,7 @@
 """Scoring a classifier on a split: the end of training, and `vitrail eval`."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.reporting import commands_for_run, write_page
 from vitrail.jobs.scored_data import make_folder, open_scored, past_of
 from vitrail.jobs.stored import to_store
+from vitrail.jobs.teaching import Taught, describe_teacher
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.run_folder import CONFIG
 from vitrail.learn.training.state import Progress
@@ -157,16 +158,24 @@ def renumber(split: Split, numbers: np.ndarray, classes: int) -> Split:
 
 
 def finish(
-    folder: Path, data: DataSet, options: TrainOptions, progress: Progress, bar: ProgressBar, bad: BadFiles, world: World
+    folder: Path,
+    data: DataSet,
+    options: TrainOptions,
+    progress: Progress,
+    bar: ProgressBar,
+    bad: BadFiles,
+    world: World,
+    *,
+    taught: Taught | None = None,
 ) -> tuple[dict[str, float], Any]:
     """Read test once, with the best model; write predictions, report and metrics, in this order: metrics.json ends a run."""
     model = load(folder / "best")
     assert isinstance(options.batch, int)
     assert isinstance(options.workers, int)
-    scored = score(
-        model,
-        data.classes,
-        data["test"],
+    on_test = partial(
+        score,
+        labels=data.classes,
+        split=data["test"],
         batch=options.batch,
         workers=options.workers,
         device=world.device if world.size > 1 else options.device,
@@ -174,6 +183,9 @@ def finish(
         name="test",
         world=world,
     )
+    scored = on_test(model)
+    if taught is not None:
+        scored = compare(scored, on_test(taught.model), taught)
     if not world.first:
         return scored.metrics, model
     height, width = model.image_size
@@ -181,6 +193,8 @@ def finish(
         "Model": model_fact(options, model),
         "Pictures": f"{height}x{width}, " + count_splits(data.splits),
         "Training": training_fact(options, progress),
+        **({} if options.labels == 1 else {"Labels": f"{100 * options.labels:g} % of every class of the training pictures"}),
+        **({} if taught is None else {"Teacher": teaching_fact(options, taught, scored.metrics)}),
     }
     write_scores(
         folder,
@@ -204,9 +218,30 @@ def finish(
         "recipe": options.recipe,
         "pictures": {name: len(split) for name, split in data.splits.items()},
     }
+    lines = [describe_interval(scored), describe_bad(bad) if bad.files else ""]
+    if taught is not None:
+        told["teacher"] = facts["Teacher"]
+        lines.append(f"teacher: {facts['Teacher']}")
     kept = {"split": "test", "interval": interval, **scored.metrics}
-    end_run(folder, model, bar, told=told, kept=kept, lines=[describe_interval(scored), describe_bad(bad) if bad.files else ""])
+    end_run(folder, model, bar, told=told, kept=kept, lines=lines)
     return scored.metrics, model
+
+
+def compare(scored: Scored, teacher: Scored, taught: Taught) -> Scored:
+    """The student's answers beside those of its teacher, who saw the same pictures, each prepared as it wants them."""
+    if len(teacher.split) != len(scored.split):  # a picture has become unreadable between the two
+        return scored
+    predictions = replace(scored.predictions, teacher=teacher.predictions.logits[:, list(taught.columns)])
+    return replace(scored, predictions=predictions, metrics=predictions.metrics)
+
+
+def teaching_fact(options: TrainOptions, taught: Taught, metrics: dict[str, float]) -> str:
+    """Who taught, and how much of it was taken over."""
+    found = describe_teacher(options, taught).removeprefix("teacher: ")
+    if "teacher_accuracy" not in metrics:
+        return found
+    right, alike = 100 * metrics["teacher_accuracy"], 100 * metrics["teacher_agreement"]
+    return f"{found}; it is right on {right:.2f} % of test, and the student agrees with it on {alike:.2f} %"
 
 
 def write_scores(

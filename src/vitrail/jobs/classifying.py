@@ -15,6 +15,7 @@ from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, read_bad_files
 from vitrail.data.cache import Cache
 from vitrail.data.dataset import DataSet
 from vitrail.data.images import PictureError
+from vitrail.data.label_share import keep_share
 from vitrail.data.loading import Loader
 from vitrail.data.mixing import Mixing
 from vitrail.data.packing import PackedLoader
@@ -27,11 +28,13 @@ from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, real, set_checkpointing, whole
 from vitrail.jobs.recipes import RECIPES, recipe_for
 from vitrail.jobs.settling import PARTS, settle, size_of, spread
+from vitrail.jobs.teaching import Taught, check_teaching, describe_teacher, distillation_of, find_teacher
 from vitrail.learn.objectives.balance import class_weights
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
+from vitrail.models.backbones import backbone_of
 from vitrail.models.catalogue import count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import load
 from vitrail.models.packing import check_norms
@@ -44,21 +47,27 @@ OF_RECIPE = ("drop_path", "token_keep")  # options of a recipe that are the mode
 class Classifying:
     """Satisfies `jobs.trades.Trade`."""
 
-    def __init__(self, data: DataSet, model: Any, options: TrainOptions, bad: BadFiles) -> None:
-        self.data, self.model, self.options, self.bad = data, model, options, bad
+    def __init__(
+        self, data: DataSet, model: Any, options: TrainOptions, bad: BadFiles, *, taught: Taught | None = None
+    ) -> None:
+        self.data, self.model, self.options, self.bad, self.taught = data, model, options, bad, taught
         self.name = data.name
 
     @classmethod
     def prepare(cls, options: TrainOptions, bar: ProgressBar, *, begun: Path | None) -> "Classifying":
         """Data without its bad files, a model for it, and options without `auto`."""
-        loaded = None if options.weights is None else load(options.weights)
+        loaded = None if options.weights is None else backbone_of(load(options.weights), what=f"--weights {options.weights}")
         known = None if begun is None else read_bad_files(begun / BAD_FILES)
         data, bad = open_clean(
             options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, bar=bar, known=known
         )
+        data = keep_share(data, options.labels, seed=options.seed)
+        taught = find_teacher(options, data, begun=begun is not None)
         options = settle(options, data, loaded=loaded)
         torch.manual_seed(options.seed)
-        return cls(data, prepare_model(options, data, loaded), options, bad)
+        model = prepare_model(options, data, loaded)
+        check_teaching(options, model)
+        return cls(data, model, options, bad, taught=taught)
 
     def find_rate(self, folder: Path, bar: ProgressBar) -> float:
         unlimited = BadFiles(pictures=1, limit=1.0)
@@ -67,7 +76,7 @@ class Classifying:
             self.model,
             begin=RECIPES[self.options.recipe].lr,
             plan=lambda options: plan_for(options, self.model, device=options.device),
-            task=lambda trial: make_task(self.options, self.data, trial, self.options.device, World()),
+            task=lambda trial: make_task(self.options, self.data, trial, self.options.device, World(), taught=self.taught),
             batches=make_loaders(
                 self.options, self.data, self.model.preprocessing, unlimited, World(), packed=packing(self.model)
             )[0],
@@ -76,7 +85,7 @@ class Classifying:
         )
 
     def describe(self, folder: Path, bar: ProgressBar) -> None:
-        describe(bar, self.data, self.options, self.model, folder)
+        describe(bar, self.data, self.options, self.model, folder, taught=self.taught)
 
     def keep(self, folder: Path, bar: ProgressBar) -> None:
         list_bad(self.bad, folder, bar)
@@ -85,13 +94,13 @@ class Classifying:
         return plan_for(self.options, self.model, device=device)
 
     def make_task(self, *, device: str, world: World) -> Classify:
-        return make_task(self.options, self.data, self.model, device, world)
+        return make_task(self.options, self.data, self.model, device, world, taught=self.taught)
 
     def make_loaders(self, world: World) -> tuple[Loader, Loader]:
         return make_loaders(self.options, self.data, self.model.preprocessing, self.bad, world, packed=packing(self.model))
 
     def finish(self, folder: Path, progress: Progress, bar: ProgressBar, world: World) -> tuple[dict[str, float], Any]:
-        return finish(folder, self.data, self.options, progress, bar, self.bad, world)
+        return finish(folder, self.data, self.options, progress, bar, self.bad, world, taught=self.taught)
 
     evaluate = staticmethod(evaluate_classifier)
 
@@ -100,7 +109,9 @@ def plan_for(options: TrainOptions, model: Any, *, device: str) -> Plan:
     return make_plan(options, device=device, progressive=real(options.progressive), multiple=model.size_multiple)
 
 
-def make_task(options: TrainOptions, data: DataSet, model: Any, device: str, world: World) -> Classify:
+def make_task(
+    options: TrainOptions, data: DataSet, model: Any, device: str, world: World, *, taught: Taught | None = None
+) -> Classify:
     return Classify(
         model,
         smoothing=real(options.smoothing),
@@ -109,6 +120,8 @@ def make_task(options: TrainOptions, data: DataSet, model: Any, device: str, wor
         device=device,
         compiled=options.compile,
         world=world,
+        teacher=None if taught is None else taught.make(model, device=device),
+        distillation=None if taught is None else distillation_of(options),
     )
 
 
@@ -201,6 +214,8 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
         if options.checkpointing:
             set_checkpointing(model)
         model.preprocessing = replace(model.preprocessing, fit=choose_fit(options, model))
+        if options.freeze == "encoder":
+            model.freeze_encoder()
         return model.to(device)
     assert options.image_size is not None
     model = create_model(
@@ -244,7 +259,9 @@ def known_options(options: TrainOptions, config: Any, names: Sequence[str]) -> d
     return found
 
 
-def describe(bar: ProgressBar, data: DataSet, options: TrainOptions, model: Any, folder: Path) -> None:
+def describe(
+    bar: ProgressBar, data: DataSet, options: TrainOptions, model: Any, folder: Path, *, taught: Taught | None = None
+) -> None:
     counts = count_splits(data.splits)
     height, width = model.image_size
     bar.say(f"{data.name}: {len(data.classes)} classes, {counts}")
@@ -252,6 +269,10 @@ def describe(bar: ProgressBar, data: DataSet, options: TrainOptions, model: Any,
         bar.say(f"  {note}")
     name = options.model if options.weights is None else f"weights of {options.weights}"
     shape = f"{height}x{width}x{model.config.in_channels}" + (", or as many pixels in their own aspect" if options.pack else "")
-    bar.say(f"{name}: {count_parameters(model):,} parameters, pictures {shape}")
+    learning = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    frozen = f", of which {learning:,} learn" if options.freeze != "none" else ""
+    bar.say(f"{name}: {count_parameters(model):,} parameters{frozen}, pictures {shape}")
+    if taught is not None:
+        bar.say(describe_teacher(options, taught))
     bar.say(describe_recipe(options))
     bar.say(f"writing to {folder}")

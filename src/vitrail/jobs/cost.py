@@ -111,14 +111,15 @@ def cells_read(config: ViTConfig, *, training: bool) -> int:
 def forward_macs(config: ViTConfig, *, training: bool = False) -> int:
     """Multiply-adds of one picture: tokenizer + L (4 n d² + 2 n² d + 2 r n d²) + head.
 
-    A block's matrices are queries, keys, values and output (4 d²) and the MLP's two (2 r d²), for each token; the scores and
-    the weighted sum of the values take n d each, for each token. Norms, softmax and activations are not counted: they are
+    A block's matrices are queries, keys, values and output (4 d²) and the MLP's two (2 r d²; a gate is a third), for each token;
+    the scores and the weighted sum of the values take n d each, for each token. Norms, softmax and activations are not counted: they are
     limited by memory, and the utilization answers for them.
     """
     config = settle(config)
     cells = cells_read(config, training=training)
     n, d, hidden = cells + config.prefix, config.width, int(config.width * config.mlp_ratio)
-    block = 4 * n * d * d + 2 * n * n * d + 2 * n * d * hidden
+    matrices = 3 if config.activation == "swiglu" else 2
+    block = 4 * n * d * d + 2 * n * n * d + matrices * n * d * hidden
     pool = 2 * cells * d if config.pool == "attention" else 0
     features = config.head_hidden or d
     head = pool + (d * features if config.head_hidden else 0) + features * config.num_classes
@@ -147,13 +148,15 @@ def activation_bytes(config: ViTConfig, precision: Precision) -> float:
     """Bytes a picture that the backward pass of the blocks waits for: L n d (32 + 8 r), and L n d (20 + 4 r) in bf16.
 
     For each token a block keeps, d numbers each: what enters both norms (in fp32 in either precision) and leaves them,
-    queries, keys, values and the attention's output; and r d numbers before and after the activation. Fused attention keeps no
+    queries, keys, values and the attention's output; and r d numbers before and after the activation, of a gated one
+    gate and value, the gate's and their product. Fused attention keeps no
     n² weights. [Korthikanti+ 2022, section 4.1] counts the same for two bytes a number, with dropout and n² weights.
     """
     config = settle(config)
     n = cells_read(config, training=True) + config.prefix
     a_number = 2 if precision == "bf16" else 4
-    return config.depth * n * config.width * (2 * 4 + (6 + 2 * config.mlp_ratio) * a_number)
+    kept = 4 if config.activation == "swiglu" else 2
+    return config.depth * n * config.width * (2 * 4 + (6 + kept * config.mlp_ratio) * a_number)
 
 
 def all_reduce_seconds(size: float, *, machine: Machine, processes: int) -> float:

@@ -1,7 +1,7 @@
 """Scoring a trained model on a split, whatever the task (jobs/trades.py): `vitrail eval`, and what it shares with the end of training."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,15 @@ HEADLINES = (
     "perplexity",
     "bits_per_pixel",
     "psnr",
+    "explained",
+    "knn",
+    "spread",
 )  # the metric to end with, the first that there is
 
 ONLY_SOME = frozenset({"beams", "workers", "bad_files", "degrade"})  # options of eval that not every task has
+
+OF_PROTOCOL = frozenset({"labels", "seeds", "epochs"})
+NOT_OF_PROTOCOL = frozenset({"split", "beams", "degrade"})
 
 TASKS: Mapping[Purpose, str] = {
     "translate": "translate", "language": "language", "fill": "language", "caption": "caption", "igpt": "igpt",
@@ -46,28 +52,56 @@ def headline(split: str, metrics: Mapping[str, float]) -> str:
 def evaluate(
     run: str | Path, *, data: str | Path | None = None, split: str = "test", batch: int = 64, beams: int | None = None,
     workers: int | None = None, bad_files: float = 0.05, degrade: str | None = None, device: str = "auto",
-    out: str | Path | None = None,
+    out: str | Path | None = None, protocol: str | Sequence[str] | None = None, labels: float | int | str | Sequence[float | int] | None = None,
+    seeds: int = 1, epochs: int | None = None,
 ) -> dict[str, float]:  # fmt: skip
-    """`vitrail eval` in Python: the metrics of a run or model folder on a split of its own data, or of other data."""
+    """`vitrail eval` in Python: the metrics of a run or model folder on a split of its own data, or of other data.
+
+    With `protocol` ("knn,linear", or a list) the test accuracy by "protocol share", such as "knn 0.1".
+    """
     record = {
         "data": None if data is None else str(data), "split": split, "batch": batch, "beams": beams,
         "workers": "auto" if workers is None else workers, "bad_files": bad_files, "degrade": degrade, "device": device,
-        "out": None if out is None else str(out),
+        "out": None if out is None else str(out), "protocol": join_words(protocol), "labels": join_words(labels), "seeds": seeds,
+        "epochs": epochs,
     }  # fmt: skip
     return run_evaluation(str(run), from_record(EvalOptions, record, what="evaluate"))
 
 
+def join_words(words: float | int | str | Sequence[object] | None) -> str | None:
+    """As the command line has it: several with commas."""
+    if words is None or isinstance(words, str):
+        return words
+    return ",".join(map(str, words)) if isinstance(words, Sequence) else str(words)
+
+
 def run_evaluation(run: str, options: EvalOptions, *, quiet: bool = False) -> dict[str, float]:
+    check_options(options)
+    if options.protocol is not None:
+        from vitrail.jobs.protocols import run_protocols, summarize  # which train, and so evaluate
+
+        return summarize(run_protocols(run, options, quiet=quiet))
+    model, trained = load(run), training_options(run)
+    task = task_of(model) if trained is None else trained.task
+    check_ours(options, task)
+    return find_trade(task).evaluate(run, model, trained, options, ProgressBar(quiet=quiet))
+
+
+def check_options(options: EvalOptions) -> None:
+    """Every number within its range, and nothing that belongs to another kind of evaluation."""
     if options.batch < 1 or (options.workers != "auto" and options.workers < 0):
         raise VitrailError(f"--batch must be at least 1 and --workers at least 0, got {options.batch} and {options.workers}")
     if not 0 <= options.bad_files <= 1:
         raise VitrailError(f"--bad-files must be a share from 0 to 1, got {options.bad_files}")
     if options.beams is not None and options.beams < 1:
         raise VitrailError(f"--beams must be at least 1, got {options.beams}")
-    model, trained = load(run), training_options(run)
-    task = TASKS.get(purpose_of(model), "classify") if trained is None else trained.task
-    check_ours(options, task)
-    return find_trade(task).evaluate(run, model, trained, options, ProgressBar(quiet=quiet))
+    check_protocol(options)
+
+
+def task_of(model: Any) -> str:
+    """What scores it: the method by which it learned, or what it is for."""
+    purpose = purpose_of(model)
+    return str(model.architecture) if purpose == "pretrain" else TASKS.get(purpose, "classify")
 
 
 def check_ours(options: EvalOptions, task: str) -> None:
@@ -76,6 +110,16 @@ def check_ours(options: EvalOptions, task: str) -> None:
     for name, topic in foreign_options(task).items():
         if name in ONLY_SOME and getattr(options, name) != defaults[name]:
             raise VitrailError(f"--{name.replace('_', '-')} is about {topic}: a model of --task {task} has none")
+
+
+def check_protocol(options: EvalOptions) -> None:
+    """What belongs to --protocol, and what does not."""
+    others = OF_PROTOCOL if options.protocol is None else NOT_OF_PROTOCOL
+    defaults = {field.name: field.default for field in fields(options)}
+    for name in sorted(others):
+        if getattr(options, name) != defaults[name]:
+            rule = "needs --protocol" if options.protocol is None else "says nothing to --protocol"
+            raise VitrailError(f"--{name} {getattr(options, name)} {rule}")
 
 
 def same_source(one: str, other: str) -> bool:

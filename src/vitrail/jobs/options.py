@@ -11,6 +11,15 @@ RECIPE = Group("Recipe", help="Each is the recipe's unless given.", sort_key=2)
 PIXELS = Group("Pixels", help="With `vitrail pretrain --method igpt`, which has --masked and --dropout too.", sort_key=4)
 RESTORATION = Group("Restoration", help="With --task restore.", sort_key=5)
 KSPACE = Group("Accelerated MRI", help="With --task mri.", sort_key=6)
+DISTILLATION = Group("Few labels", help="With --task classify: learn with a teacher, or from a part of the labels.", sort_key=7)
+PRETRAINING = Group(
+    "Pretraining",
+    help="With `vitrail pretrain`; each says which methods have it. auto: as published, for small data.",
+    sort_key=8,
+)
+PROTOCOL = Group(
+    "Features", help="With --protocol: what the features of pictures are good for, with few labels. --out goes on.", sort_key=9
+)
 TEXT = Group("Text", help="With --task translate, language and caption.", sort_key=3)
 
 
@@ -35,7 +44,10 @@ class TrainOptions:
         ),
     ]
     task: Annotated[
-        Literal["classify", "translate", "language", "caption", "igpt", "restore", "mri"], Parameter(help="What to learn.")
+        Literal[
+            "classify", "translate", "language", "caption", "igpt", "mae", "beit", "dvae", "dino", "moco", "restore", "mri"
+        ],
+        Parameter(help="What to learn."),
     ] = "classify"
     model: Annotated[str, Parameter(help="A name from `vitrail models`; auto: by the size and count of the data.")] = "auto"
     epochs: Annotated[int | Auto, Parameter(converter=whole, help="Passes over the training data.")] = "auto"
@@ -225,8 +237,9 @@ class TrainOptions:
         Parameter(group=KSPACE, help="Share of the lines, in the middle, that is always measured; auto: 0.32 of them."),
     ] = "auto"
     consistency: Annotated[
-        bool, Parameter(group=KSPACE, help="Keep the measured lines of every coil as they were measured.", negative="")
-    ] = False
+        Literal["none", "hard", "sense"],
+        Parameter(group=KSPACE, help="Keep the measured lines (hard), or fit the picture to those of all coils (sense)."),
+    ] = "none"
     objective: Annotated[
         Literal["supervised", "equivariant"],
         Parameter(group=KSPACE, help="Learn from scans of all lines, or from accelerated ones alone (equivariant imaging)."),
@@ -234,9 +247,85 @@ class TrainOptions:
     slices: Annotated[
         int | None, Parameter(converter=whole, group=KSPACE, help="Learn from so many slices, evenly chosen; by default all.")
     ] = None
+    rows: Annotated[
+        int | None,
+        Parameter(converter=whole, group=KSPACE, help="Learn from bands of so many rows; by default from whole slices."),
+    ] = None
     scalp: Annotated[
         bool, Parameter(group=KSPACE, help="Simulate a skull and a scalp around a brain that comes without.", negative="")
     ] = False
+    labels: Annotated[
+        float, Parameter(group=DISTILLATION, help="Share of the training pictures to learn from, of every class alike.")
+    ] = 1.0
+    freeze: Annotated[
+        Literal["none", "encoder"], Parameter(group=DISTILLATION, help="What of the model stays as --weights has it.")
+    ] = "none"
+    teacher: Annotated[
+        str | None, Parameter(group=DISTILLATION, help="A run or model whose answers are learned from too (DeiT).")
+    ] = None
+    distill: Annotated[
+        Literal["hard", "soft"],
+        Parameter(group=DISTILLATION, help="Learn the teacher's likeliest class, or its probabilities."),
+    ] = "hard"
+    distill_share: Annotated[
+        float | None,
+        Parameter(
+            group=DISTILLATION, help="Weight of the teacher's answer in the loss, in [0, 1]; by default 0.5 hard, 0.1 soft."
+        ),
+    ] = None
+    distill_temperature: Annotated[
+        float | None,
+        Parameter(group=DISTILLATION, help="By which logits are divided where probabilities are learned; by default 3."),
+    ] = None
+    hide: Annotated[
+        float | Auto,
+        Parameter(group=PRETRAINING, help="mae, beit: share of the patches that the model does not see, in (0, 1)."),
+    ] = "auto"
+    decoder_depth: Annotated[int | Auto, Parameter(converter=whole, group=PRETRAINING, help="mae: blocks of the decoder.")] = (
+        "auto"
+    )
+    decoder_width: Annotated[int | Auto, Parameter(converter=whole, group=PRETRAINING, help="mae: its width.")] = "auto"
+    mask_tokens: Annotated[
+        Literal["decoder", "encoder"],
+        Parameter(
+            group=PRETRAINING, help="mae: where tokens stand for hidden patches; in the encoder too is the slow control."
+        ),
+    ] = "decoder"
+    plain_pixels: Annotated[
+        bool,
+        Parameter(group=PRETRAINING, help="mae: predict pixels as they are, not normalized patch by patch.", negative=""),
+    ] = False
+    tokenizer: Annotated[
+        str | None,
+        Parameter(group=PRETRAINING, help="beit: the run of `vitrail pretrain --method dvae` whose codes are predicted."),
+    ] = None
+    codes: Annotated[
+        int | Auto, Parameter(converter=whole, group=PRETRAINING, help="dvae: words of the visual vocabulary.")
+    ] = "auto"
+    views: Annotated[
+        int | Auto,
+        Parameter(converter=whole, group=PRETRAINING, help="dino: small crops of a picture, beside the two large ones."),
+    ] = "auto"
+    prototypes: Annotated[
+        int | Auto, Parameter(converter=whole, group=PRETRAINING, help="dino: what teacher and student must agree on.")
+    ] = "auto"
+    momentum: Annotated[
+        float | Auto, Parameter(group=PRETRAINING, help="dino, moco: of the teacher's average of the student, to begin with.")
+    ] = "auto"
+    temperature: Annotated[
+        float | Auto, Parameter(group=PRETRAINING, help="dino, moco: of the student's softmax; dvae: of Gumbel's, in the end.")
+    ] = "auto"
+    teacher_temperature: Annotated[
+        float | Auto, Parameter(group=PRETRAINING, help="dino: of the teacher's softmax; lower is sharper.")
+    ] = "auto"
+    knn_every: Annotated[
+        int | Auto,
+        Parameter(
+            converter=whole,
+            group=PRETRAINING,
+            help="dino, moco: ask for the nearest neighbors' labels each so many epochs; 0: never.",
+        ),
+    ] = "auto"
 
 
 @Parameter(name="*")
@@ -254,6 +343,29 @@ class EvalOptions:
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
     json: Annotated[bool, Parameter(help="Print the metrics as JSON.", negative="")] = False
     out: Annotated[str | None, Parameter(help="Write predictions.csv and report.html into this folder.")] = None
+    protocol: Annotated[
+        str | None,
+        Parameter(
+            group=PROTOCOL,
+            help="knn, linear, finetune, scratch, several with commas: neighbors' and a linear reader's answers by the model's features, "
+            "training from its weights, and from new ones.",
+        ),
+    ] = None
+    labels: Annotated[
+        str | None,
+        Parameter(group=PROTOCOL, help="Shares of the training labels, such as 0.01,0.1,1; by default 0.1,1."),
+    ] = None
+    seeds: Annotated[
+        int, Parameter(converter=whole, group=PROTOCOL, help="So many choices of the labelled pictures, and trainings.")
+    ] = 1
+    epochs: Annotated[
+        int | None,
+        Parameter(
+            converter=whole,
+            group=PROTOCOL,
+            help="finetune, scratch: passes; by default those of the recipe for so many pictures.",
+        ),
+    ] = None
 
 
 @Parameter(name="*")

@@ -7,16 +7,14 @@ from typing import Any
 
 import torch
 
-from vitrail.data.cache import choose_cache
 from vitrail.data.dataset import DataSet
-from vitrail.data.loading import choose_workers
 from vitrail.data.palette import Palette, learn_palette, some_pictures
 from vitrail.errors import VitrailError, check_choice
-from vitrail.jobs.machine import check_precision, choose_device, spare_memory
+from vitrail.jobs.machine import check_precision, choose_device
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, set_checkpointing, whole
 from vitrail.jobs.recipes import Recipe, choose_recipe, taken_from
-from vitrail.jobs.settling import PARTS, choose_parts, choose_size, sample_pictures
+from vitrail.jobs.settling import PARTS, choose_feeding, choose_parts, choose_size, sample_pictures
 from vitrail.jobs.trades import refuse_options
 from vitrail.models.catalogue import create_model, model_config, rebuild
 from vitrail.models.folder import load
@@ -88,19 +86,9 @@ def settle_pixels(options: TrainOptions, data: DataSet, loaded: Any) -> TrainOpt
     )
     recipe = RECIPES[check_choice("recipe for pixels", kind, RECIPES)]
     choices |= taken_from(recipe, options)
-    if options.lr is None:
-        choices["lr"] = recipe.lr
-    if options.batch == "auto":  # at least eight steps an epoch, where there are pictures enough
-        choices["batch"] = max(1, min(recipe.batch, len(train) // 8))
     if options.dropout == "auto":
         choices["dropout"] = 0.0 if kind == "plain" else config.dropout
-    if options.flip is None:
-        choices["flip"] = channels == 3 and kind != "plain"  # a digit or a letter is another one in the mirror
-    if options.workers == "auto":
-        choices["workers"] = choose_workers(train)
-    room = choices["cache_gb"] = round(spare_memory() / 4 / 2**30, 3) if options.cache_gb == "auto" else options.cache_gb
-    if options.cache == "auto":
-        choices["cache"] = choose_cache([data["train"], data["val"]], (*size, channels), budget=int(room * 2**30))
+    choices |= choose_feeding(options, data, recipe, (*size, channels), plain=kind == "plain")
     return replace(options, **choices)
 
 

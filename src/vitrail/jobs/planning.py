@@ -20,8 +20,11 @@ from vitrail.learn.training.task import Batches, Task
 from vitrail.learn.training.world import World
 
 
-def make_plan(options: TrainOptions, *, device: str, progressive: float = 1.0, multiple: int = 1) -> Plan:
-    """`progressive` and `multiple` are about pictures (see `learn.training.resolution`)."""
+def make_plan(
+    options: TrainOptions, *, device: str, progressive: float = 1.0, multiple: int = 1, decay_growth: float = 1.0
+) -> Plan:
+    """`progressive` and `multiple` are about pictures (see `learn.training.resolution`); the pull on the weights ends `decay_growth` times
+    as strong as it begins."""
     assert options.optimizer != "auto"
     assert options.schedule != "auto"
     return Plan(
@@ -29,6 +32,7 @@ def make_plan(options: TrainOptions, *, device: str, progressive: float = 1.0, m
         minutes=options.minutes,
         lr=real(options.lr),
         weight_decay=real(options.weight_decay),
+        final_weight_decay=None if decay_growth == 1.0 else decay_growth * real(options.weight_decay),
         warmup=real(options.warmup),
         schedule=options.schedule,
         clip=real(options.clip),

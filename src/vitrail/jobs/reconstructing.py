@@ -81,7 +81,7 @@ class Reconstructing:
             f"{describe_sampling(self.sampling)}{'; no truth is learned from' if options.objective == 'equivariant' else ''}"
         )
         name = options.model if options.weights is None else f"weights of {options.weights}"
-        kept = ", measured lines kept" if options.consistency else ""
+        kept = {"none": "", "hard": ", measured lines kept", "sense": ", fitted to all measured lines"}[options.consistency]
         bar.say(f"{name}: {count_parameters(self.model):,} parameters, {self.model.config.network}{kept}")
         bar.say(describe_recipe(options))
         bar.say(f"writing to {folder}")
@@ -104,12 +104,18 @@ class Reconstructing:
             self.sampling,
             batch=batch,
             shuffle=True,
-            passes=passes_of(len(train), batch),
+            passes=passes_of(len(train), batch, share=self.share_of_rows()),
+            rows=self.options.rows,
             seed=self.options.seed,
             rank=world.rank,
             world=world.size,
         )
         return training, scored_batches(self.data.splits["val"], self.sampling, world)
+
+    def share_of_rows(self) -> float:
+        """How much of a slice a band is."""
+        rows, height = self.options.rows, self.data.splits["train"][0].size[0]
+        return 1.0 if rows is None else min(rows, height) / height
 
     def finish(self, folder: Path, progress: Progress, bar: ProgressBar, world: World) -> tuple[dict[str, float], Any]:
         """Read test once, with the best model; write scores, report and metrics, in this order: metrics.json ends a run."""

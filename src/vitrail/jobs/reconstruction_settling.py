@@ -43,6 +43,12 @@ def check_ours(options: TrainOptions) -> None:
         )
     if options.slices is not None and options.slices < 1:
         raise VitrailError(f"--slices must be at least 1, got {options.slices}")
+    if options.rows is not None and options.rows < 1:
+        raise VitrailError(f"--rows must be at least 1, got {options.rows}")
+    if options.rows is not None and options.objective == "equivariant":
+        raise VitrailError(
+            "--objective equivariant turns whole slices around: --rows, which cuts bands out of them, does not go with it"
+        )
 
 
 def sampling_of(options: TrainOptions) -> Sampling:
@@ -86,15 +92,15 @@ def settle_scan(options: TrainOptions, slices: int, loaded: Any) -> TrainOptions
     return replace(options, **choices)
 
 
-def passes_of(slices: int, batch: int) -> int:
-    """How often an epoch goes over so many slices."""
-    return max(1, -(-STEPS // max(1, slices // batch)))
+def passes_of(slices: int, batch: int, *, share: float = 1.0) -> int:
+    """How often an epoch goes over so many slices, of each of which it sees a share: it has at least `STEPS` / share steps."""
+    return max(1, -(-int(STEPS / share) // max(1, slices // batch)))
 
 
 def prepare_model(options: TrainOptions, loaded: Any) -> Any:
     """A new model, or the loaded one, whose weights are the same whatever is done about the measured lines."""
-    consistency = "hard" if options.consistency else "none"
-    model = create_model(options.model, consistency=consistency) if loaded is None else rebuild(loaded, consistency=consistency)
+    kept = options.consistency
+    model = create_model(options.model, consistency=kept) if loaded is None else rebuild(loaded, consistency=kept)
     if options.checkpointing:
         set_checkpointing(model)
     return model.to(options.device)

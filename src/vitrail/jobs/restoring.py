@@ -35,6 +35,7 @@ from vitrail.models.catalogue import count_parameters
 from vitrail.models.restoration_card import describe_damage
 from vitrail.tasks.restore import Restore
 
+LOOKED_AT = 16  # pictures whose size is compared with a patch's
 VALIDATED, SIDE = 64, 256  # pictures and their pixels a side, at most: validation comes every epoch
 
 
@@ -82,6 +83,11 @@ class Restoring:
             f"{name}: {count_parameters(self.model):,} parameters, {channels}; patches of {patch}x{patch}, "
             f"{options.patches} of each picture an epoch"
         )
+        smallest = min(min(self.data["train"].read(index).size) for index in spread(len(self.data["train"]), LOOKED_AT))
+        if smallest < patch * self.how.scale:
+            bar.say(
+                f"  note: a picture of {smallest} pixels a side is smaller than a patch of {patch * self.how.scale}; mirrored, it fills one"
+            )
         bar.say(describe_recipe(options))
         bar.say(f"writing to {folder}")
 

@@ -16,7 +16,8 @@ from vitrail.data.opening import BUILT_IN
 from vitrail.errors import VitrailError, check_choice
 from vitrail.jobs.machine import check_precision, choose_device, spare_memory
 from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.recipes import SMALL, choose_recipe, recipe_for, taken_from
+from vitrail.jobs.recipes import SMALL, Recipe, choose_recipe, recipe_for, taken_from
+from vitrail.jobs.teaching import check_wishes, settle_distillation
 from vitrail.models.catalogue import ARCHITECTURES, model_config
 from vitrail.models.parts import KERNELS, position_name, position_where
 
@@ -44,10 +45,19 @@ AT_LEAST: dict[str, float] = {
     "colors": 2,
     "patch_size": 1,
     "patches": 1,
+    "distill_share": 0,
+    "views": 0,
+    "prototypes": 2,
+    "momentum": 0,
+    "knn_every": 0,
 }
-ABOVE: dict[str, float] = {"minutes": 0, "lr": 0, "clip": 0, "cache_gb": 0, "token_keep": 0, "layer_decay": 0, "progressive": 0}
+ABOVE: dict[str, float] = {
+    "minutes": 0, "lr": 0, "clip": 0, "cache_gb": 0, "token_keep": 0, "layer_decay": 0, "progressive": 0, "temperature": 0,
+    "teacher_temperature": 0, "labels": 0, "distill_temperature": 0,
+}  # fmt: skip
 AT_MOST: dict[str, float] = {
     "bad_files": 1, "magnitude": 10, "erase": 1, "token_keep": 1, "layer_decay": 1, "progressive": 1, "colors": 2**16,
+    "views": 64, "prototypes": 2**20, "momentum": 1, "labels": 1, "distill_share": 1,
 }  # fmt: skip
 LARGEST_SEED = 2**63 - 1  # torch's generators take no more
 LARGEST = 224  # the side that is chosen for large pictures
@@ -77,7 +87,7 @@ def check_numbers(options: TrainOptions) -> None:
                 raise VitrailError(f"{spelled} must be 1 (gray) or 3 (color), got {number}")
     if options.seed > LARGEST_SEED:
         raise VitrailError(f"--seed must be at most {LARGEST_SEED}, got {options.seed}")
-    for name in ("data", "out", "weights", "model", "source", "target", "degrade"):
+    for name in ("data", "out", "weights", "model", "source", "target", "degrade", "teacher"):
         if getattr(options, name) == "":
             raise VitrailError(f"--{name} is empty")
     if options.image_size is not None and len(options.image_size) not in (1, 2):
@@ -92,6 +102,9 @@ def check_numbers(options: TrainOptions) -> None:
         ):  # k-space has any size
             if getattr(options, name) not in (None, "auto"):
                 raise VitrailError(f"--weights brings its own model: --{name.replace('_', '-')} cannot be given beside it")
+    if options.freeze != "none" and options.weights is None:
+        raise VitrailError(f"--freeze {options.freeze} keeps what --weights brings: give --weights too")
+    check_wishes(options)
     check_shard(options)
     check_pack(options)
     if options.position is not None:
@@ -114,6 +127,7 @@ def check_shard(options: TrainOptions) -> None:
         (options.compile, "--compile"),
         (options.sam not in ("auto", 0), f"--sam {options.sam}"),
         (options.optimizer in ("lamb", "muon"), f"--optimizer {options.optimizer}"),
+        (options.freeze != "none", f"--freeze {options.freeze}"),
     ):
         if wish:
             raise VitrailError(f"--shard and {spelled} do not go together: leave one of them out")
@@ -141,6 +155,8 @@ def spell_out(options: TrainOptions) -> TrainOptions:
         options,
         data=absolute(options.data),
         weights=options.weights and absolute(options.weights),
+        teacher=options.teacher and absolute(options.teacher),
+        tokenizer=options.tokenizer and absolute(options.tokenizer),
         image_size=size_of(options),
         position=options.position and position_name(options.position),
     )
@@ -161,7 +177,7 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
     """The same options with every `auto` replaced. `loaded` is the model that --weights brought."""
     train = data["train"]
     first = sample_pictures(train, 32)
-    choices: dict[str, Any] = {"device": choose_device(options.device)}
+    choices: dict[str, Any] = {"device": choose_device(options.device), **settle_distillation(options)}
     check_precision(options.precision, choices["device"])
     if loaded is None:
         choices["image_size"] = choose_size(options, first)
@@ -187,21 +203,31 @@ def settle(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> Train
         choices |= {"mixup": 0.0, "cutmix": 0.0, "progressive": 1.0}
     if options.shard and choices.get("optimizer") == "muon":  # which needs whole matrices; its rates are AdamW's
         choices["optimizer"] = "adamw"
+    choices |= choose_feeding(options, data, recipe, (*size, channels), plain=name == "plain")
+    settled = replace(options, **choices)
+    check_shard(settled)  # a recipe has wishes too
+    return settled
+
+
+def choose_feeding(
+    options: TrainOptions, data: DataSet, recipe: Recipe, shape: tuple[int, int, int], *, plain: bool, least: int = 1
+) -> dict[str, Any]:
+    """How pictures of a shape (h, w, channels) come to the model: what is `auto` of rate, batch (of `least` pictures), mirror, workers and
+    cache."""
+    train, choices = data["train"], dict[str, Any]()
     if options.lr is None:
         choices["lr"] = recipe.lr
     if options.batch == "auto":  # at least eight steps an epoch, where there are pictures enough
-        choices["batch"] = max(1, min(recipe.batch, len(train) // 8))
+        choices["batch"] = max(least, min(recipe.batch, len(train) // 8))
     if options.flip is None:
-        choices["flip"] = channels == 3 and name != "plain"
+        choices["flip"] = shape[2] == 3 and not plain  # a digit or a letter is another one in the mirror
     if options.workers == "auto":
         choices["workers"] = choose_workers(train)
     room = choices["cache_gb"] = round(spare_memory() / 4 / 2**30, 3) if options.cache_gb == "auto" else options.cache_gb
     if options.cache == "auto":
         # Both are read every epoch; test is read once.
-        choices["cache"] = choose_cache([data["train"], data["val"]], (*size, channels), budget=int(room * 2**30))
-    settled = replace(options, **choices)
-    check_shard(settled)  # a recipe has wishes too
-    return settled
+        choices["cache"] = choose_cache([train, data["val"]], shape, budget=int(room * 2**30))
+    return choices
 
 
 def choose_parts(options: TrainOptions, model: str, config: Any) -> dict[str, Any]:

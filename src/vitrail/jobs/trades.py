@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from vitrail.learn.training.world import World
 
 Topic = Literal[
-    "pictures", "classifying", "text", "captions", "translation", "language models", "pixels", "restoration", "k-space"
-]
+    "pictures", "classifying", "text", "captions", "translation", "language models", "pixels", "restoration", "k-space",
+    "hidden patches", "a decoder", "visual words", "their codes", "views", "prototypes",
+]  # fmt: skip
 
 
 class Trade(Protocol):
@@ -79,6 +80,11 @@ TRADES: Mapping[str, Entry] = MappingProxyType(
         "language": Entry("vitrail.jobs.language_modeling:ModelingLanguage", ("text", "language models")),
         "caption": Entry("vitrail.jobs.captioning:Captioning", ("pictures", "text", "captions")),
         "igpt": Entry("vitrail.jobs.igpt:Pretraining", ("pictures", "pixels")),
+        "mae": Entry("vitrail.jobs.methods.mae:TRADE", ("pictures", "hidden patches", "a decoder")),
+        "dino": Entry("vitrail.jobs.methods.dino:TRADE", ("pictures", "views", "prototypes")),
+        "moco": Entry("vitrail.jobs.methods.moco:TRADE", ("pictures", "views")),
+        "dvae": Entry("vitrail.jobs.methods.dvae:TRADE", ("pictures", "their codes")),
+        "beit": Entry("vitrail.jobs.methods.beit:TRADE", ("pictures", "hidden patches", "visual words")),
         "restore": Entry("vitrail.jobs.restoring:Restoring", ("restoration",)),
         "mri": Entry("vitrail.jobs.reconstructing:Reconstructing", ("k-space",)),
     }
@@ -94,7 +100,7 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
                 "progressive",
             }
         ),
-        "classifying": frozenset({"pack"}),
+        "classifying": frozenset({"pack", "labels", "freeze", "teacher", "distill", "distill_share", "distill_temperature"}),
         "text": frozenset({"vocabulary", "lower", "bytes", "longest", "batch_tokens", "dropout"}),
         "captions": frozenset({"beams"}),
         "translation": frozenset({"source", "target", "beams", "merge_dropout"}),
@@ -105,13 +111,19 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
                 "degrade", "patch_size", "patches", "in_channels", "batch", "workers", "bad_files", "cache", "cache_gb", "flip",
             }
         ),
-        "k-space": frozenset({"acceleration", "mask", "center", "consistency", "objective", "slices", "scalp", "image_size", "batch"}),
+        "k-space": frozenset({"acceleration", "mask", "center", "consistency", "objective", "slices", "rows", "scalp", "image_size", "batch"}),
+        "hidden patches": frozenset({"hide"}),
+        "a decoder": frozenset({"decoder_depth", "decoder_width", "mask_tokens", "plain_pixels"}),
+        "visual words": frozenset({"tokenizer"}),
+        "their codes": frozenset({"codes", "temperature"}),
+        "views": frozenset({"momentum", "temperature", "knn_every"}),
+        "prototypes": frozenset({"prototypes", "teacher_temperature", "views"}),
     }
 )  # fmt: skip
 
 
 def find_trade(task: str) -> Any:
-    """The class of a task, which satisfies `Trade`."""
+    """The class of a task, which satisfies `Trade`, or what makes one in the same way."""
     module, name = TRADES[task].home.split(":")
     return getattr(importlib.import_module(module), name)
 

@@ -38,7 +38,7 @@ def train(*, quiet: bool = False, **options: Any) -> Run:
     """`vitrail train` in Python: the same options by the same names, such as train(data="digits", epochs=5)."""
     if isinstance(options.get("image_size"), int):
         options["image_size"] = (options["image_size"],)
-    for name in ("data", "out", "weights"):
+    for name in ("data", "out", "weights", "teacher", "tokenizer"):
         if isinstance(options.get(name), Path):
             options[name] = str(options[name])
     return run_training(from_record(TrainOptions, options, what="train"), given=options.keys(), quiet=quiet)

@@ -14,6 +14,7 @@ from vitrail.errors import check_choice
 from vitrail.files import write_whole
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.markdown import block, last_name, literal, plain
+from vitrail.models.pretraining_card import describe_pretrained, pretrained_limits, use_pretrained, use_vocabulary
 from vitrail.models.purpose import PIPELINES, purpose_of
 from vitrail.models.restoration_card import describe_restoration, restoration_limits, use_restoration
 from vitrail.models.scan_card import TITLE, describe_reconstructor, scan_limits, use_reconstructor
@@ -22,7 +23,7 @@ from vitrail.preprocessing import Preprocessing
 
 CARD = "README.md"
 FACTS = (
-    "data", "pictures", "sentences", "languages", "recipe", "split", "metrics", "signature", "interval", "limits",
+    "data", "pictures", "sentences", "languages", "recipe", "split", "metrics", "signature", "interval", "limits", "teacher",
 )  # fmt: skip
 MOST_LABELS = 100
 DETAILS = (  # those that a config has
@@ -36,6 +37,8 @@ METRIC_NAMES = {
     "likelihood": "Mean probability of a token", "psnr": "PSNR (dB)", "ssim": "SSIM", "psnr_given": "PSNR of what was given (dB)",
     "psnr_zero_filled": "PSNR of the zero-filled pictures (dB)", "ssim_zero_filled": "SSIM of the zero-filled pictures",
     "ssim_given": "SSIM of what was given",
+    "class_head_accuracy": "Accuracy of its class head alone", "distilled_head_accuracy": "Accuracy of its distillation head alone",
+    "teacher_accuracy": "Accuracy of its teacher", "teacher_agreement": "Share on which it agrees with its teacher",
 }  # fmt: skip
 
 
@@ -50,7 +53,7 @@ def write_card(folder: str | Path, model: Any, facts: Mapping[str, Any] | None =
 def card(model: Any, facts: Mapping[str, Any] | None = None) -> str:
     """The whole page. Facts, each optional: `data` (a name), `pictures` (how many in each split), `recipe` (words or options),
     `split` and `metrics` (what was measured on it), `interval` (of the headline metric, 95 %), `limits` (sentences); of text
-    `sentences` (how many in each split), `languages` (source and target), `signature` (how BLEU was computed)."""
+    `teacher` (who it was), `sentences` (how many in each split), `languages` (source and target), `signature` (how BLEU was computed)."""
     known = dict(facts or {})
     for name in known:
         check_choice("fact of a model card", name, FACTS)
@@ -75,6 +78,8 @@ def _about(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
         return [*describe_restoration(model), *use_restoration()]
     if purpose_of(model) == "mri":
         return [*describe_reconstructor(model), *use_reconstructor()]
+    if purpose_of(model) == "pretrain":
+        return [*describe_pretrained(model), *(use_pretrained() if hasattr(model, "backbone") else use_vocabulary())]
     return [*describe_words(model, facts), *describe_use(model)]
 
 
@@ -117,6 +122,8 @@ def _kind(model: Any) -> str:
         return "restoration of pictures"
     if purpose_of(model) == "mri":
         return TITLE
+    if purpose_of(model) == "pretrain":
+        return "features learned without labels"
     if not hasattr(model, "num_classes"):
         return title_of(model)
     if not model.num_classes:
@@ -183,6 +190,8 @@ def _training(facts: Mapping[str, Any]) -> Iterable[str]:
         lines.append(f"- Recipe: {literal(', '.join(f'{key} {last_name(value)}' for key, value in recipe.items()))}")
     elif recipe:
         lines.append(f"- Recipe: {literal(recipe)}")
+    if "teacher" in facts:
+        lines.append(f"- Teacher: {plain(facts['teacher'])}")
     return ["## Training", "\n".join(lines)] if lines else []
 
 
@@ -217,6 +226,8 @@ def _limits(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
         lines += restoration_limits(model)
     elif purpose_of(model) == "mri":
         lines += scan_limits()
+    elif purpose_of(model) == "pretrain":
+        lines += pretrained_limits()
     elif not hasattr(model, "num_classes"):
         lines += word_limits(model)
     elif model.num_classes and model.multi_label:

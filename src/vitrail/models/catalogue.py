@@ -11,12 +11,17 @@ from torch import nn
 
 from vitrail.errors import VitrailError, suggestion
 from vitrail.models import (
+    beit,
     captioner,
+    dino,
+    dvae,
     gcnn,
     gsa,
     igpt,
     language,
     mask_predict,
+    masked_autoencoder,
+    moco,
     reconstructor,
     resnet,
     seq2seq,
@@ -31,7 +36,9 @@ from vitrail.models import (
 from vitrail.models.features import FeatureMaps
 from vitrail.records import from_record, to_record
 
-Takes = Literal["pictures", "text", "captions", "pixels", "restoration", "k-space"]  # captions: pictures and words
+Takes = Literal[
+    "pictures", "text", "captions", "pixels", "restoration", "k-space", "views"
+]  # captions: pictures and words; views: pictures without labels
 
 
 class Architecture(NamedTuple):
@@ -59,6 +66,11 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
         "captioner": Architecture(captioner.CaptionerConfig, captioner.build_captioner, "captions"),
         "reconstructor": Architecture(reconstructor.ReconstructorConfig, reconstructor.build_reconstructor, "k-space"),
         "igpt": Architecture(igpt.IGPTConfig, igpt.build_igpt, "pixels"),
+        "mae": Architecture(masked_autoencoder.MAEConfig, masked_autoencoder.build_mae, "views"),
+        "dino": Architecture(dino.DINOConfig, dino.build_dino, "views"),
+        "moco": Architecture(moco.MoCoConfig, moco.build_moco, "views"),
+        "dvae": Architecture(dvae.DVAEConfig, dvae.build_dvae, "views"),
+        "beit": Architecture(beit.BEiTConfig, beit.build_beit, "views"),
         "swinir": Architecture(swinir.SwinIRConfig, swinir.build_swinir, "restoration"),
         "unet": Architecture(unet.UNetConfig, unet.build_unet, "restoration"),
         "vit_restorer": Architecture(vit_restorer.ViTRestorerConfig, vit_restorer.build_vit_restorer, "restoration"),
@@ -80,6 +92,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "captioner": captioner.PRESETS,
         "reconstructor": reconstructor.PRESETS,
         "igpt": igpt.PRESETS,
+        "dvae": dvae.PRESETS,
         "swinir": swinir.PRESETS,
         "unet": unet.PRESETS,
         "vit_restorer": vit_restorer.PRESETS,

@@ -14,6 +14,7 @@ from vitrail.errors import VitrailError
 from vitrail.nn.initialization import initialize
 from vitrail.preprocessing import Preprocessing
 
+HEADS = frozenset({"head", "distilled_head"})  # what names classes; all else of a classifier is its encoder
 MOST_BLOCKS = 1000  # a config.json from anywhere must not keep us building for hours
 
 
@@ -26,6 +27,7 @@ class Classifier(nn.Module):
 
     architecture: ClassVar[str]
     head: Any
+    frozen = False  # whether the encoder stays as it is
 
     def __init__(self, config: Any, preprocessing: Preprocessing, labels: tuple[str, ...] | None = None) -> None:
         super().__init__()
@@ -62,14 +64,33 @@ class Classifier(nn.Module):
 
     def reset_classifier(self, num_classes: int, labels: Sequence[str] | None = None) -> None:
         """A new, untrained last layer; 0 takes it away and leaves the features."""
-        like = next(self.parameters())
-        if num_classes:
-            self.head.output = nn.Linear(self.head.features_width, num_classes, device=like.device, dtype=like.dtype)
-            initialize(self.head.output)
-        else:
-            self.head.output = nn.Identity()
+        self.head.output = new_output(self.head.features_width, num_classes, like=next(self.parameters()))
         self.config = replace(self.config, num_classes=num_classes)
         self.labels = None if labels is None else tuple(labels)
+
+    def freeze_encoder(self) -> None:
+        """From now on only the head learns: the rest takes no gradient and stays in evaluation mode while the model is trained, so that
+        the statistics of its batch norms stand still and nothing in it is dropped."""
+        self.frozen = True
+        for name, parameter in self.named_parameters():
+            parameter.requires_grad_(name.split(".")[0] in HEADS)
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> Any:
+        super().train(mode)
+        if self.frozen:
+            for name, part in self.named_children():
+                part.train(mode and name in HEADS)
+        return self
+
+
+def new_output(width: int, classes: int, *, like: Tensor) -> nn.Module:
+    """An untrained linear layer where `like` is; with no classes none."""
+    if not classes:
+        return nn.Identity()
+    output = nn.Linear(width, classes, device=like.device, dtype=like.dtype)
+    initialize(output)
+    return output
 
 
 def to_probabilities(logits: Float[Tensor, "*some k"], *, multi_label: bool) -> Float[Tensor, "*some k"]:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from vitrail.models.catalogue import ARCHITECTURES
 
-Purpose = Literal["classify", "features", "translate", "language", "fill", "caption", "igpt", "restore", "mri"]
+Purpose = Literal["classify", "features", "translate", "language", "fill", "caption", "igpt", "restore", "mri", "pretrain"]
 
 # Hugging Face's names of these. Not every model of pixels draws pictures, but all have features to read.
 PIPELINES: Mapping[Purpose, str] = MappingProxyType(
@@ -20,6 +20,7 @@ PIPELINES: Mapping[Purpose, str] = MappingProxyType(
         "igpt": "image-feature-extraction",
         "restore": "image-to-image",
         "mri": "image-to-image",
+        "pretrain": "image-feature-extraction",
     }
 )
 
@@ -37,6 +38,8 @@ def purpose_of(model: Any) -> Purpose:
         return "restore"
     if takes == "k-space":
         return "mri"
+    if takes == "views":
+        return "pretrain"
     if hasattr(model, "encode"):
         return "translate"
     return "language" if model.config.causal else "fill"

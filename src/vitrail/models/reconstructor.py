@@ -14,10 +14,12 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models import swinir, unet, vit_restorer
-from vitrail.nn.functional.fourier import keep_measured, sense_adjoint
+from vitrail.nn.functional.fourier import keep_measured, sense_adjoint, solve_sense
 from vitrail.records import from_record, to_record
 
-Consistency = Literal["none", "hard"]
+Consistency = Literal["none", "hard", "sense"]
+# Of SENSE from the network's picture, chosen on simulated validation slices of the training's kind and of others (docs/log.md).
+SENSE_STEPS, SENSE_WEIGHT = 3, 0.1
 
 
 class Network(NamedTuple):
@@ -62,7 +64,9 @@ class Reconstructor(nn.Module):
     With g a vision transformer the model of [Lin and Heckel 2022], with SwinIR's body SwinMR [Huang+ 2022], with a U-Net the
     baseline of fastMRI [Zbontar+ 2018]; they learn from the SENSE-combined picture, not from one coil's.
     With the consistency "hard" the measured lines of every coil stay as they were measured (`fill`), the others are the picture's, and
-    the coils are combined again: x + A^H (y - A x).
+    the coils are combined again: x + A^H (y - A x). With "sense" that is what is learned with, and what is used goes on: a few steps of
+    conjugate gradients from x towards the argmin over z of |A z - y|² + 0.1 |z - x|², as in MoDL  [Aggarwal+ 2019, eq. 8]. MoDL also learns
+    through these steps; here learning takes one, since in the same time it then sees more slices and learns more (docs/log.md).
     """
 
     architecture = "reconstructor"
@@ -79,14 +83,24 @@ class Reconstructor(nn.Module):
         self, kspace: Complex[Tensor, "b c h w"], mask: Bool[Tensor, "b #h w"], maps: Complex[Tensor, "b c h w"]
     ) -> Complex[Tensor, "b h w"]:
         """`kspace` is zero where nothing was measured, its zero frequency at h // 2, w // 2."""
-        image = self.repair(sense_adjoint(kspace, maps, mask))
-        return image if self.config.consistency == "none" else keep_measured(image, kspace, mask, maps).image
+        image = self.reconstruct(kspace, mask, maps)
+        held = self.config.consistency == "hard" or (self.config.consistency == "sense" and self.training)
+        return keep_measured(image, kspace, mask, maps).image if held else image
 
     def fill(
         self, kspace: Complex[Tensor, "b c h w"], mask: Bool[Tensor, "b #h w"], maps: Complex[Tensor, "b c h w"]
     ) -> Complex[Tensor, "b c h w"]:
         """Every coil's whole k-space: the measured lines bit for bit, the picture's elsewhere."""
-        return keep_measured(self.repair(sense_adjoint(kspace, maps, mask)), kspace, mask, maps).kspace
+        return keep_measured(self.reconstruct(kspace, mask, maps), kspace, mask, maps).kspace
+
+    def reconstruct(
+        self, kspace: Complex[Tensor, "b c h w"], mask: Bool[Tensor, "b #h w"], maps: Complex[Tensor, "b c h w"]
+    ) -> Complex[Tensor, "b h w"]:
+        """Before the measured lines are put back."""
+        image = self.repair(sense_adjoint(kspace, maps, mask))
+        if self.config.consistency != "sense" or self.training:
+            return image
+        return solve_sense(kspace, mask, maps, steps=SENSE_STEPS, start=image, weight=SENSE_WEIGHT)
 
     def repair(self, image: Complex[Tensor, "b h w"]) -> Complex[Tensor, "b h w"]:
         """s g(x / s)."""
@@ -114,7 +128,9 @@ PRESETS = MappingProxyType(
     {
         # Nearly equal numbers of parameters, not of operations: the U-Net and SwinMR work at every pixel, the ViT on patches.
         "mri_vit_small": preset("vit_restorer", width=96, depth=4, heads=4, patch=8, last_norm=False),
-        "mri_swin_small": preset("swinir", width=60, depths=(6, 6), heads=6),  # SwinMR [Huang+ 2022], of which it has a third
+        # SwinMR [Huang+ 2022] with a third of its blocks, on cells of 4 x 4 pixels: at every pixel, as published, it is some twenty times as slow.
+        "mri_swin_small": preset("swinir", width=60, depths=(6, 5), heads=6, unshuffle=4),
+        "mri_swin_pixels": preset("swinir", width=60, depths=(6, 6), heads=6),
         "mri_unet_small": preset("unet", width=16, levels=3),
     }
 )

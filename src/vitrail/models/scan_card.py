@@ -11,7 +11,9 @@ TITLE = "reconstruction of accelerated scans"
 
 def describe_reconstructor(model: Any) -> Iterable[str]:
     yield f"A model of the Vitrail library for accelerated MRI: {count_parameters(model):,} parameters, any size and number of coils."
-    kept = "kept as they were measured" if model.config.consistency == "hard" else "not enforced"
+    kept = {"none": "not enforced", "hard": "kept as they were measured", "sense": "fitted by a few steps of SENSE"}[
+        model.config.consistency
+    ]
     yield (
         f"The zero-filled picture of all coils goes through {literal(model.config.network)}, which takes out what the missing lines "
         f"of k-space left in it; measured lines are {kept}."

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -41,6 +42,7 @@ class SwinIRConfig:
     window: int = 8
     mlp_ratio: float = 2.0
     scale: int = 1
+    unshuffle: int = 1  # that many pixels a side become channels of one before the first layer, where the size is kept
     in_channels: int = 3
     out_channels: int = 3
     upsampler: Upsampler = "none"  # none: the size is kept, and what is learned is added to the input
@@ -55,6 +57,8 @@ class SwinIR(Restorer):
     """F_0 = conv(x);  F = F_0 + conv(norm(groups(norm(F_0))));  y = upsampling(F)  [Liang+ 2021, eq. 1-6]. Handed its parts.
 
     The published JPEG models count pixels up to 255: that is the first weights times 255, the last over 255, and no option here.
+    With `unshuffle` u the layers see x with u x u pixels as channels of one [Shi+ 2016, the other way around], which Real-ESRGAN does where
+    the size is kept [Wang+ 2021, section 3.3]: windows u times as wide, at a cost u² times as small.
     """
 
     architecture = "swinir"
@@ -78,11 +82,12 @@ class SwinIR(Restorer):
         self.norm, self.after, self.upsampling = norm, after, upsampling
         convolutions = [name for name, module in upsampling.named_modules() if isinstance(module, nn.Conv2d)]
         self.last_layer = f"upsampling.{convolutions[-1]}"
-        self.tile_step = config.window
+        self.tile_step = config.window * config.unshuffle
         # A block sees across its window; a convolution one pixel, but the closing three together two; bicubic enlarging two.
         closing = 1 if config.last_convolutions == 1 else 2
         through = sum(config.depths) * (config.window - 1) + (len(groups) + 1) * closing
-        self.reach = max(2, 1 + through + len(convolutions))
+        cells = 1 + through + len(convolutions)
+        self.reach = max(2, cells) if config.unshuffle == 1 else (cells + 1) * config.unshuffle - 1
 
     @property
     def residual(self) -> bool:
@@ -91,14 +96,14 @@ class SwinIR(Restorer):
 
     def forward(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b out h2 w2"]:
         self.check_images(images)
-        mean = images.new_tensor(MEAN if images.shape[1] == 3 else (0.0,))[:, None, None]
-        shallow = self.first(mirror_to_multiple(images - mean, self.config.window))
+        mean, cell = images.new_tensor(MEAN if images.shape[1] == 3 else (0.0,))[:, None, None], self.config.unshuffle
+        shallow = self.first(F.pixel_unshuffle(mirror_to_multiple(images - mean, self.config.window * cell), cell))
         tokens = Tokens(self.first_norm(to_tokens(shallow)), grid=(shallow.shape[2], shallow.shape[3]))
         for group in self.groups:
             tokens = group(tokens)
         deep = self.after(to_maps(self.norm(tokens.x), (shallow.shape[2], shallow.shape[3])))
         height, width = (self.scale * side for side in images.shape[2:])
-        out = self.upsampling(shallow + deep)[..., :height, :width]
+        out = F.pixel_shuffle(self.upsampling(shallow + deep), cell)[..., :height, :width]
         return out + (self.enlarge(images) if self.residual else mean)
 
 
@@ -106,11 +111,12 @@ def build_swinir(config: SwinIRConfig) -> SwinIR:
     """The parts that a config names, put together."""
     check(config)
     rates = iter(torch.linspace(0, config.drop_path, sum(config.depths), device="cpu").tolist())
+    pixels = config.unshuffle**2
     upsampling = build_upsampling(
-        config.upsampler, config.width, out_channels=config.out_channels, scale=config.scale, features=config.features
+        config.upsampler, config.width, out_channels=config.out_channels * pixels, scale=config.scale, features=config.features
     )
     model = SwinIR(
-        first=convolution(config.in_channels, config.width),
+        first=convolution(config.in_channels * pixels, config.width),
         first_norm=nn.LayerNorm(config.width, eps=EPS),
         groups=[
             ResidualGroup(
@@ -150,13 +156,15 @@ def build_block(config: SwinIRConfig, *, shifted: bool, drop_path: float) -> Enc
 def check(config: SwinIRConfig) -> None:
     check_restorer_config(config, residual=True)
     check_depths(config.depths)
-    for name in ("width", "heads", "window", "features"):
+    for name in ("width", "heads", "window", "features", "unshuffle"):
         if getattr(config, name) < 1:
             raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
     if int(config.width * config.mlp_ratio) < 1 or (config.width < 4 and config.last_convolutions == 3):
         raise VitrailError(f"a width of {config.width} is too narrow for mlp_ratio {config.mlp_ratio} or three convolutions")
     if config.over_bicubic and config.upsampler == "none":
         raise VitrailError('over_bicubic goes with an upsampler, got upsampler "none"')
+    if config.unshuffle > 1 and config.upsampler != "none":
+        raise VitrailError(f'unshuffle goes with upsampler "none", got {config.unshuffle} with upsampler "{config.upsampler}"')
 
 
 # [Liang+ 2021, section 4.1]: six groups of six blocks, 180 channels; four groups and 60 channels for the lightweight ones.

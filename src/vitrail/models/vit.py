@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.classifier import MOST_BLOCKS, Classifier, check_classifier_config
+from vitrail.models.classifier import MOST_BLOCKS, Classifier, check_classifier_config, new_output
 from vitrail.models.features import tokens_behind
 from vitrail.models.packing import Pictures, packed_features, padded_features
 from vitrail.models.parts import Where, build_kernel, position_name, position_of, position_where
@@ -24,6 +24,7 @@ from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.nn.heads.pooling import Pool
 from vitrail.nn.initialization import initialize
+from vitrail.nn.positions.learned import Learned1d
 from vitrail.nn.positions.position import Position
 from vitrail.nn.tokenizers.convolutional import ConvTokenizer, Pooling
 from vitrail.nn.tokenizers.dropping import TokenDropping
@@ -52,12 +53,14 @@ class ViTConfig:
     tokenizer_pooling: Pooling = "overlapping"
     position: str = "learned_1d"
     position_where: Where = "auto"
+    position_antialias: bool = False  # whether learned rows are resized for another grid as DINOv2's with registers are
     attention: str = "softmax"
-    prefix: int = 1  # class token first, then registers
+    prefix: int = 1  # class token first, then that of distillation, then registers
     prefix_rows: bool = True  # whether prefix tokens own rows of the position table
     pool: Pool = "class"
     head_hidden: int | None = None  # width of the head's hidden layer; None: linear
     norm: NormOrder = "pre"
+    last_norm: Literal["tokens", "pooled"] = "tokens"  # what the last norm reads: every token, or what pooling made of them
     activation: Activation = "gelu"
     eps: float = 1e-6
     drop_path: float = 0.0  # of the last block; rises linearly from 0
@@ -65,10 +68,14 @@ class ViTConfig:
     dropout: float = 0.0
     attention_dropout: float = 0.0
     token_keep: float = 1.0  # share of the picture's tokens that the encoder reads in training
+    distilled: bool = False  # whether the second prefix token learns from a teacher, through a head of its own
 
 
 class VisionTransformer(Classifier):
-    """[Dosovitskiy+ 2021, eq. 1-4]. Handed its parts; `build_vit` makes them from a config."""
+    """[Dosovitskiy+ 2021, eq. 1-4]. Handed its parts; `build_vit` makes them from a config.
+
+    With a distillation token [Touvron+ 2021, DeiT] a second head reads the second prefix token; its answer is the mean of both heads' logits.
+    """
 
     architecture = "vit"
 
@@ -84,10 +91,12 @@ class VisionTransformer(Classifier):
         config: ViTConfig,
         preprocessing: Preprocessing,
         labels: tuple[str, ...] | None = None,
+        distilled_head: nn.Module | None = None,
     ) -> None:
         super().__init__(config, preprocessing, labels)
         self.tokenizer, self.prefix, self.position = tokenizer, prefix, position
         self.dropping, self.encoder, self.head = dropping, encoder, head
+        self.distilled_head = distilled_head
 
     def embed(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
         """Pictures to tokens with their positions: in evaluation, what the first block reads."""
@@ -98,6 +107,30 @@ class VisionTransformer(Classifier):
     def forward_features(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
         """The encoder's tokens; in training only a share `token_keep` of the picture's, and `index` says which."""
         return self.encoder(self.dropping(self.embed(images)), position=self.position)
+
+    def forward_head(self, features: Tokens, pre_logits: bool = False) -> Float[Tensor, "b k"]:
+        found = super().forward_head(features, pre_logits)
+        if self.distilled_head is None:
+            return found
+        second = pool_distilled(features)
+        return (found + (second if pre_logits else self.distilled_head(second))) / 2
+
+    def forward_both(self, images: Float[Tensor, "b ch h w"] | Ragged) -> tuple[Float[Tensor, "b k"], Float[Tensor, "b k"]]:
+        """The logits of the class token's head and of the distillation token's, which learn from different teachers."""
+        if self.distilled_head is None:
+            raise VitrailError("this model has no distillation token: it was made with distilled=False")
+        if not isinstance(images, Ragged):
+            tokens = self.forward_features(images)
+            return self.head(tokens), self.distilled_head(pool_distilled(tokens))
+        groups, places = packed_features(self, list(images))
+        first = torch.cat([self.head(tokens) for tokens in groups])
+        second = torch.cat([self.distilled_head(pool_distilled(tokens)) for tokens in groups])
+        return first[places], second[places]
+
+    def reset_classifier(self, num_classes: int, labels: Sequence[str] | None = None) -> None:
+        super().reset_classifier(num_classes, labels)
+        if self.distilled_head is not None:
+            self.distilled_head = new_output(self.config.width, num_classes, like=next(self.parameters()))
 
     def forward(self, images: Float[Tensor, "b ch h w"] | Ragged) -> Float[Tensor, "b k"]:
         return self.forward_packed(list(images)) if isinstance(images, Ragged) else super().forward(images)
@@ -120,6 +153,11 @@ class VisionTransformer(Classifier):
     def forward_intermediates(self, images: Float[Tensor, "b ch h w"], indices: Sequence[int]) -> list[Tokens]:
         """The tokens behind the blocks `indices` (negative: from the end), normed as the last are. None is dropped: maps need all."""
         return tokens_behind(self.encoder, self.embed(images), indices, position=self.position)
+
+
+def pool_distilled(tokens: Tokens) -> Float[Tensor, "b d"]:
+    """The second prefix token."""
+    return tokens.x[:, 1]
 
 
 def build_vit(config: ViTConfig) -> VisionTransformer:
@@ -164,13 +202,29 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
         )
         for rate in rates
     ]
+    position = position_of(config, grid=grid, prefix=config.prefix if config.prefix_rows else 0)
+    if config.position_antialias:
+        if not isinstance(position, Learned1d):
+            raise VitrailError(f"position_antialias=True is for learned_1d at the stem, got {config.position}")
+        position.antialias = True
+    last_norm = nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" else None
+    second: nn.Module | None = None
+    if config.distilled:
+        second = nn.Linear(config.width, config.num_classes) if config.num_classes else nn.Identity()
     model = VisionTransformer(
         tokenizer=tokenizer,
         prefix=PrefixTokens(config.width, count=config.prefix) if config.prefix else None,
-        position=position_of(config, grid=grid, prefix=config.prefix if config.prefix_rows else 0),
+        position=position,
         dropping=TokenDropping(config.token_keep),
-        encoder=PlainEncoder(blocks, norm=nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" else None),
-        head=ClassificationHead(config.width, classes=config.num_classes, pool=config.pool, hidden=config.head_hidden),
+        encoder=PlainEncoder(blocks, norm=last_norm if config.last_norm == "tokens" else None),
+        head=ClassificationHead(
+            config.width,
+            classes=config.num_classes,
+            pool=config.pool,
+            hidden=config.head_hidden,
+            norm=last_norm if config.last_norm == "pooled" else None,
+        ),
+        distilled_head=second,
         config=config,
         preprocessing=neutral(config.image_size, config.in_channels),
     )
@@ -189,6 +243,12 @@ def settle(config: ViTConfig) -> ViTConfig:
         raise VitrailError(f"prefix cannot be negative, got {config.prefix}")
     if config.pool == "class" and not config.prefix:
         raise VitrailError('pool="class" needs a class token: prefix must be at least 1, got 0')
+    if config.distilled and config.prefix < 2:
+        raise VitrailError(
+            f"distilled=True needs a class and a distillation token: prefix must be at least 2, got {config.prefix}"
+        )
+    if config.distilled and (config.pool != "class" or config.head_hidden is not None or config.last_norm != "tokens"):
+        raise VitrailError('distilled=True has two linear heads: pool must be "class", head_hidden None and last_norm "tokens"')
     patch = config.patch
     if patch == "auto":  # the power of two that leaves 4 to 8 tokens on the shorter side
         patch = max(2, 1 << max(0, (min(config.image_size) - 1) // 8).bit_length())
@@ -206,6 +266,7 @@ SIZES = MappingProxyType(
         "huge": ViTConfig(width=1280, depth=32, heads=16),
     }
 )
+GIANT = ViTConfig(width=1536, depth=40, heads=24, mlp_ratio=8 / 3, activation="swiglu")  # [Oquab+ 2024, DINOv2]
 SMALL_PICTURES = ViTConfig(
     width=64, depth=4, heads=2, mlp_ratio=2.0, patch="auto", image_size=(32, 32), num_classes=10,
     tokenizer="conv", prefix=0, pool="attention", position="learned_1d",
@@ -218,6 +279,39 @@ PRESETS = MappingProxyType(
             for name, size in SIZES.items()
             for patch in (32, 16, 14, 8)
         },
+        # [Touvron+ 2021, table 1]: the ViT's sizes, and with the distillation token.
+        **{
+            f"deit_{name}{word}_patch16_224": replace(SIZES[name], distilled=distilled, prefix=1 + distilled)
+            for name in ("tiny", "small", "base")
+            for word, distilled in (("", False), ("_distilled", True))
+        },
+        # [Oquab+ 2024]; with registers [Darcet+ 2024].
+        **{
+            f"vit_{name}_patch14_{word}dinov2": replace(
+                size,
+                patch=14,
+                image_size=(518, 518),
+                layer_scale=1e-5,
+                prefix=1 + registers,
+                prefix_rows=not registers,
+                position_antialias=bool(registers),
+            )
+            for name, size in (*((name, SIZES[name]) for name in ("small", "base", "large")), ("giant", GIANT))
+            for word, registers in (("", 0), ("reg4_", 4))
+        },
+        # [Bao+ 2022], as they are trained with labels: a relative table for each layer.
+        **{
+            f"beit_{name}_patch16_{side}": replace(
+                SIZES[name],
+                image_size=(side, side),
+                position="relative_table",
+                layer_scale=scale,
+                pool="mean",
+                last_norm="pooled",
+            )
+            for name, scale, sides in (("base", 0.1, (224, 384)), ("large", 1e-5, (224, 384, 512)))
+            for side in sides
+        },
         "vit_base_r50_s16_224": replace(SIZES["base"], tokenizer="resnet"),
         # For 8 to 64 pixels and data sets of thousands, on two cores; about 0.2, 0.8 and 3 million parameters.
         "vit_nano_conv": replace(SMALL_PICTURES, width=72, depth=3, heads=3),
@@ -228,6 +322,48 @@ PRESETS = MappingProxyType(
             f"vit_nano_patch{patch}_32": replace(SMALL_PICTURES, depth=4, heads=4, patch=patch, tokenizer="patch", pool="mean")
             for patch in (1, 2, 4, 8)
         },
+        # What learns without labels from small pictures.
+        **{
+            f"vit_{name}_patch{patch}_32": replace(
+                SMALL_PICTURES, width=width, depth=depth, heads=heads, patch=patch, tokenizer="patch", pool="mean"
+            )
+            for name, width, depth, heads in (("micro", 128, 5, 4), ("mini", 192, 6, 3))
+            for patch in (2, 4, 8)
+        },
+        # The same with a class token and, distilled, with one for a teacher's answers.
+        **{
+            f"deit_{name}{word}_patch4_32": replace(
+                SMALL_PICTURES,
+                width=width,
+                depth=depth,
+                heads=heads,
+                patch=4,
+                tokenizer="patch",
+                pool="class",
+                distilled=distilled,
+                prefix=1 + distilled,
+            )
+            for name, width, depth, heads in (("nano", 64, 4, 4), ("micro", 128, 5, 4))
+            for word, distilled in (("", False), ("_distilled", True))
+        },
+        # The same with what BEiT has instead of absolute positions: one relative table for all layers, and layer scale  [Bao+ 2022].
+        **{
+            f"beit_{name}_patch{patch}_32": replace(
+                SMALL_PICTURES,
+                width=width,
+                depth=depth,
+                heads=heads,
+                patch=patch,
+                tokenizer="patch",
+                pool="mean",
+                position="relative_table",
+                position_where="layers",
+                layer_scale=0.1,
+            )
+            for name, width, depth, heads in (("nano", 64, 4, 4), ("micro", 128, 5, 4), ("mini", 192, 6, 3))
+            for patch in (2, 4, 8)
+        },
+        "beit_tiny_patch16_224": replace(SIZES["tiny"], position="relative_table", position_where="layers", layer_scale=0.1),
         # For 24 to 64 pixels: more convolutions, fewer tokens and blocks. What learns fastest from thousands of pictures.
         "vit_nano_hybrid": replace(HYBRID, width=96, depth=2, heads=3),
         "vit_micro_hybrid": replace(HYBRID, width=128, depth=2, heads=4),

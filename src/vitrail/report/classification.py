@@ -27,7 +27,8 @@ __all__ = ["ClassificationReport", "write_report"]
 WORDS: Mapping[str, str] = {
     "accuracy": "top-1 accuracy", "top5": "top-5 accuracy", "map": "mean average precision", "macro_f1": "macro-F1",
     "balanced_accuracy": "balanced accuracy", "f1_macro": "macro-F1", "f1_micro": "micro-F1", "exact_match": "all labels right",
-    "ece": "calibration error",
+    "ece": "calibration error", "class_head_accuracy": "its class head alone", "distilled_head_accuracy": "its distillation head alone",
+    "teacher_accuracy": "its teacher", "teacher_agreement": "agrees with its teacher",
 }  # fmt: skip
 
 

@@ -39,6 +39,8 @@ SCORES: Mapping[str, Score] = MappingProxyType(  # columns of results.csv behind
         "psnr": Score("PSNR", factor=1.0, unit=" dB"),
         "perplexity": Score("perplexity", factor=1.0, unit="", lowest=True),
         "bits_per_pixel": Score("bits a pixel", factor=1.0, unit="", lowest=True),
+        "knn": Score("accuracy of nearest neighbors"),
+        "spread": Score("spread of features", factor=1.0, unit=""),
     }
 )
 STEPS = (1, 2, 5, 10)  # ticks at round numbers

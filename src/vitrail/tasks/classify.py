@@ -22,8 +22,10 @@ from vitrail.learn.metrics.confusion import class_scores
 from vitrail.learn.metrics.multilabel import Ranking, exact_match, label_f1, map_error, mean_of_known
 from vitrail.learn.objectives.binary_cross_entropy import binary_cross_entropy
 from vitrail.learn.objectives.cross_entropy import cross_entropy
-from vitrail.learn.training.sharding import even_out, for_training, is_sharded
+from vitrail.learn.objectives.distillation import Distillation, Reduction
+from vitrail.learn.training.sharding import even_out, for_training, gather_for, is_sharded
 from vitrail.learn.training.world import World
+from vitrail.tasks.teacher import Teacher
 
 RESAMPLES_OF_RANKINGS = 400  # 6 ms each for 10,000 pictures of 100 classes
 
@@ -34,6 +36,8 @@ class Predictions:
 
     logits: Float[np.ndarray, "n k"]
     truth: Int[np.ndarray, "n"] | Bool[np.ndarray, "n k"]  # one label a picture, or any number of labels
+    heads: Float[np.ndarray, "n 2 k"] | None = None  # of a distilled model: its class head's and its distillation head's
+    teacher: Float[np.ndarray, "n k"] | None = None  # what the model's teacher says of the same pictures
 
     @property
     def multi_label(self) -> bool:
@@ -80,8 +84,21 @@ class Predictions:
                 "macro_f1": scores.macro_f1,
                 "balanced_accuracy": scores.balanced_accuracy,
                 "ece": calibration(self.probabilities, self.truth).error,
+                **self.accuracies,
             }
         return {"loss": loss.item(), **{name: 0.0 if math.isnan(value) else value for name, value in found.items()}}
+
+    @property
+    def accuracies(self) -> dict[str, float]:
+        """Of each head by itself, and of a teacher, with the share of pictures on which model and teacher say the same."""
+        found: dict[str, float] = {}
+        if self.heads is not None:
+            for number, name in enumerate(("class_head_accuracy", "distilled_head_accuracy")):
+                found[name] = topk_accuracy(self.heads[:, number], self.truth)
+        if self.teacher is not None:
+            found["teacher_accuracy"] = topk_accuracy(self.teacher, self.truth)
+            found["teacher_agreement"] = topk_accuracy(self.logits, self.teacher.argmax(axis=1))
+        return found
 
     @property
     def error(self) -> float:
@@ -111,6 +128,18 @@ class Predictions:
         return Ranking(self.logits, self.truth)
 
 
+class BothHeads(nn.Module):
+    """A distilled model as a pass that gives both heads' logits, which processes and compilers can be handed."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Any) -> tuple[Tensor, Tensor]:
+        found: tuple[Tensor, Tensor] = self.model.forward_both(images)
+        return found
+
+
 class Classify:
     """Satisfies the training loop's Task protocol."""
 
@@ -126,30 +155,46 @@ class Classify:
         device: str = "cpu",
         compiled: bool = False,
         world: World | None = None,
+        teacher: Teacher | None = None,
+        distillation: Distillation | None = None,
     ) -> None:
-        """`weights`: of each class's pictures in the loss, as `learn.objectives.balance` computes them. With several processes each
+        """`teacher` is listened to as `distillation` says: by the distillation head where a model has one, else by the only head.
+
+        `weights`: of each class's pictures in the loss, as `learn.objectives.balance` computes them. With several processes each
         evaluates its share, and all get everyone's answers."""
         self.model, self.smoothing, self.device = model, smoothing, torch.device(device)
         self.weights = None if weights is None else weights.to(self.device)
         self.score = "map" if multi_label else "accuracy"
         self.objective: Callable[..., Tensor] = binary_cross_entropy if multi_label else cross_entropy
         self.world = world or World()
-        self.forward: Callable[[Any], Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
+        self.teacher, self.distillation = teacher, distillation
+        if (teacher is None) != (distillation is None):
+            raise ValueError("a teacher, and how it is listened to, come together")
+        self.two_heads = getattr(model, "distilled_head", None) is not None
+        if self.two_heads and is_sharded(model):
+            gather_for(model, "forward_both")
+        called = BothHeads(model) if self.two_heads else model
+        self.forward: Callable[[Any], Any] = torch.compile(called) if compiled else called  # saving uses the plain model
 
     @cached_property
-    def train_forward(self) -> Callable[[Any], Tensor]:
+    def train_forward(self) -> Callable[[Any], Any]:
         """With several processes, the model whose backward pass averages their gradients; one that is sharded does so itself."""
         return for_training(self.forward, self.model, self.world)
 
     def loss(self, batch: Batch | PackedBatch) -> Tensor:
-        """The objective. A model that draws something at random asks for each picture's loss, and adds a term of value 0
+        """The objective, mixed with that of a teacher's answers. A model that draws something at random asks for each picture's loss, and adds a term of value 0
         whose gradient is that of the expectation in what decided the draw."""
-        logits, how = self.train_forward(batch.images), {"smoothing": self.smoothing, "weights": self.weights}
+        answer = self.train_forward(batch.images)
+        first, second = answer if self.two_heads else (answer, answer)
+        if self.two_heads and self.teacher is None:
+            first = (first + second) / 2
         surrogate_loss = getattr(self.model, "surrogate_loss", None)
-        if surrogate_loss is None:
-            return self.objective(logits, batch.labels, **how)
-        losses = self.objective(logits, batch.labels, **how, reduction="none")
-        return losses.mean() + surrogate_loss(losses.detach())
+        reduction: Reduction = "mean" if surrogate_loss is None else "none"
+        losses = self.objective(first, batch.labels, smoothing=self.smoothing, weights=self.weights, reduction=reduction)
+        if self.teacher is not None and self.distillation is not None and self.distillation.share:
+            told = self.distillation.loss(second, self.teacher(batch.images), reduction=reduction)
+            losses = self.distillation.mix(losses, told)
+        return losses if surrogate_loss is None else losses.mean() + surrogate_loss(losses.detach())
 
     def evaluate(self, batches: Iterable[Any]) -> Predictions:
         was_training = self.model.training
@@ -158,17 +203,19 @@ class Classify:
         rounds = even_out(batches, self.world) if is_sharded(self.model) else ((batch.images, batch) for batch in batches)
         with torch.inference_mode():
             for images, batch in rounds:
-                logits = self.forward(images.to(self.device)).float().cpu()
+                answer = self.forward(images.to(self.device))
+                heads = torch.stack(answer if self.two_heads else (answer,), dim=1).float().cpu()  # b 1 k, or b 2 k
                 if batch is not None:
-                    outputs.append((logits, batch.labels, batch.indices))
+                    outputs.append((heads, batch.labels, batch.indices))
         self.model.train(was_training)
         if not outputs:  # a process may get no picture of a small split
-            outputs = [(torch.empty(0, 1), torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64))]
-        logits, truth, indices = (torch.cat(parts) for parts in zip(*outputs, strict=True))
+            outputs = [(torch.empty(0, 1, 1), torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64))]
+        heads, truth, indices = (torch.cat(parts) for parts in zip(*outputs, strict=True))
         if self.world.size > 1:
             truth, _ = self.world.gather_rows(truth, indices)
-            logits, indices = self.world.gather_rows(logits, indices)
+            heads, indices = self.world.gather_rows(heads, indices)
         else:  # packed pictures come sorted by size
             order = indices.argsort()
-            logits, truth = logits[order], truth[order]
-        return Predictions(logits=logits.numpy(), truth=truth.numpy())
+            heads, truth = heads[order], truth[order]
+        logits = heads.sum(1) / heads.shape[1]
+        return Predictions(logits=logits.numpy(), truth=truth.numpy(), heads=heads.numpy() if self.two_heads else None)

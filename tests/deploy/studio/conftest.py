@@ -1,7 +1,10 @@
 """A studio with four small models of random weights in run folders of their own, and two browsers."""
 
+import contextlib
 import io
 import json
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,7 @@ from starlette.testclient import TestClient
 import vitrail as vt
 from vitrail.data.digits import open_digits
 from vitrail.deploy.studio.app import make_app
+from vitrail.deploy.studio.serve import bind
 from vitrail.deploy.studio.studio import Studio
 from vitrail.deploy.studio.studio_model import Models
 from vitrail.preprocessing import Preprocessing
@@ -158,3 +162,67 @@ def look(page, upload, ids, digit, photo, encode):
         return client.post("/api/looks", json={"model": ids[model]["id"], "picture": picture, **options}).json()
 
     return make
+
+
+@pytest.fixture(scope="session")
+def serve():
+    """A real server, for tests in a browser: with serve(sources, budget=...) as its address."""
+    uvicorn = pytest.importorskip("uvicorn", reason="the studio is NOT tested in a browser: uvicorn is missing")
+
+    @contextlib.contextmanager
+    def begin(sources, *, budget: int) -> Iterator[str]:
+        with bind("127.0.0.1", 0) as listening:
+            port = listening.getsockname()[1]
+            app = make_app(Studio(Models([str(source) for source in sources]), budget=budget), port=port)
+            server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+            thread.start()
+            try:
+                yield f"http://127.0.0.1:{port}/"
+            finally:
+                server.should_exit = True
+                thread.join()
+
+    return begin
+
+
+@pytest.fixture
+def visit(browser, site):
+    """Opens a page of `site.address`; whatever it complains of or asks of another host fails the test.
+
+    `forgiven`: a part of a browser's own complaint that is no fault, such as that a file was refused.
+    """
+    complaints, requests, contexts = [], [], []
+
+    def opened(
+        path: str = "",
+        *,
+        width: int = 1280,
+        height: int = 800,
+        scheme: str = "light",
+        touch: bool = False,
+        forgiven: str | None = None,
+    ):
+        context = browser.new_context(
+            viewport={"width": width, "height": height},
+            color_scheme=scheme,
+            has_touch=touch,
+            is_mobile=touch,
+            reduced_motion="reduce",
+        )
+        contexts.append(context)
+        tab = context.new_page()
+        tab.set_default_timeout(30_000)
+        tab.complaints = complaints
+        tab.on("console", lambda message: (forgiven and forgiven in message.text) or complaints.append(message.text))
+        tab.on("pageerror", lambda error: complaints.append(str(error)))
+        tab.on("request", lambda request: requests.append(request.url))
+        tab.goto(site.address + path)
+        tab.wait_for_selector("body[data-ready]")
+        return tab
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert [url for url in requests if not url.startswith((site.address, "data:", "blob:"))] == []

@@ -13,19 +13,13 @@ from PIL import Image
 import vitrail as vt
 from vitrail.deploy.image_to_image import ImageToImage
 from vitrail.deploy.studio import restorations
-from vitrail.deploy.studio.serve import bind
 
-uvicorn = pytest.importorskip("uvicorn", reason="the studio is NOT tested in a browser: uvicorn is missing")
 SMALL = {"width": 8, "depths": (1,), "heads": 2, "window": 4}
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(serve, tmp_path_factory):
     """A server with a model that enlarges twice, one that does not say what it undoes, and one of labels; and a picture."""
-    from vitrail.deploy.studio.app import make_app
-    from vitrail.deploy.studio.studio import Studio
-    from vitrail.deploy.studio.studio_model import Models
-
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("site")
     models = {
@@ -39,43 +33,8 @@ def site(tmp_path_factory):
     scene = Image.fromarray(np.stack([2 * rows, 2 * columns, (rows * columns) % 256], axis=-1).astype(np.uint8))
     scene.save(folder / "my scene.png")
     (folder / "words.png").write_text("no picture")
-    with bind("127.0.0.1", 0) as listening:
-        port = listening.getsockname()[1]
-        studio = Studio(Models([str(folder / name) for name in models]), budget=16 << 20)
-        server = uvicorn.Server(uvicorn.Config(make_app(studio, port=port), log_level="error", ws="none"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        yield SimpleNamespace(address=f"http://127.0.0.1:{port}/", folder=folder, models=models, scene=scene)
-        server.should_exit = True
-        thread.join()
-
-
-@pytest.fixture
-def visit(browser, site):
-    """Opens the studio; whatever the page complains of or asks of another host fails the test."""
-    complaints, requests, contexts = [], [], []
-
-    def opened(path="", *, width=1280, scheme="light", **options):
-        context = browser.new_context(
-            viewport={"width": width, "height": 800}, color_scheme=scheme, reduced_motion="reduce", **options
-        )
-        contexts.append(context)
-        tab = context.new_page()
-        tab.set_default_timeout(30_000)
-        tab.on(
-            "console", lambda message: "422" in message.text or complaints.append(message.text)
-        )  # a refused file is no fault
-        tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.on("request", lambda request: requests.append(request.url))
-        tab.goto(site.address + path)
-        tab.wait_for_selector("body[data-ready]")
-        return tab
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert complaints == []
-    assert [url for url in requests if not url.startswith((site.address, "data:", "blob:"))] == []
+    with serve([folder / name for name in models], budget=16 << 20) as address:
+        yield SimpleNamespace(address=address, folder=folder, models=models, scene=scene)
 
 
 def hand_in(tab, site, name="my scene.png"):
@@ -158,7 +117,7 @@ def test_models_are_changed_and_others_have_their_own_page(visit, site):
 
 
 def test_a_file_that_is_no_picture_is_told_and_the_page_goes_on(visit, site):
-    tab = visit()
+    tab = visit(forgiven="422")
     tab.set_input_files("#file", site.folder / "words.png")
     tab.wait_for_selector("#toast:not([hidden])")
     assert "not a picture" in tab.locator("#toast").inner_text()

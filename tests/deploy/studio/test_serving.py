@@ -15,7 +15,7 @@ from vitrail.deploy.studio import studio as studio_module
 
 def test_the_page_and_its_files_are_served(page):
     assert page.get("/").headers["content-type"].startswith("text/html")
-    assert page.get("/static/index.html").status_code == 200
+    assert page.get("/static/studio.js").status_code == 200
     assert page.get("/static/../app.py").status_code == 404
     assert page.get("/static/%2e%2e/app.py").status_code == 404
 

@@ -1,6 +1,5 @@
 """The studio's page of words in a real browser: a toy that reverses sentences is typed to, and what is seen are its own numbers."""
 
-import threading
 from types import SimpleNamespace
 
 import pytest
@@ -9,11 +8,9 @@ import torch.nn.functional as F
 
 import vitrail as vt
 from vitrail.byte_pairs import BytePairs
-from vitrail.deploy.studio.serve import bind
 from vitrail.explain.words import continue_ids, to_words, translate_ids, word_look
 from vitrail.special_tokens import BEGIN, END
 
-uvicorn = pytest.importorskip("uvicorn", reason="the studio is NOT tested in a browser: uvicorn is missing")
 WORDS = ("red", "dog", "sun", "sky", "tea", "owl")
 
 
@@ -40,12 +37,8 @@ def teach_reversing(tokenizer):
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(serve, tmp_path_factory):
     """A server with the toy, a language model of random weights and a model of pictures."""
-    from vitrail.deploy.studio.app import make_app
-    from vitrail.deploy.studio.studio import Studio
-    from vitrail.deploy.studio.studio_model import Models
-
     folder = tmp_path_factory.mktemp("site")
     tokenizer = BytePairs.train([" ".join(WORDS)] * 5, 60)
     toy = teach_reversing(tokenizer)
@@ -54,39 +47,8 @@ def site(tmp_path_factory):
     language.tokenizer = tokenizer
     for name, model in (("toy", toy), ("gpt", language), ("vit", vt.create_model("vit_nano_patch4_32", num_classes=3))):
         vt.save(model, folder / name)
-    with bind("127.0.0.1", 0) as listening:
-        port = listening.getsockname()[1]
-        studio = Studio(Models([str(folder / name) for name in ("toy", "gpt", "vit")]), budget=8 << 20)
-        server = uvicorn.Server(uvicorn.Config(make_app(studio, port=port), log_level="error", ws="none"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
-        thread.start()
-        yield SimpleNamespace(address=f"http://127.0.0.1:{port}/", toy=toy, language=language)
-        server.should_exit = True
-        thread.join()
-
-
-@pytest.fixture
-def visit(browser, site):
-    """Opens the studio; whatever the page complains of or asks of another host fails the test."""
-    complaints, requests, contexts = [], [], []
-
-    def opened(path="", *, width=1280, scheme="light"):
-        context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme, reduced_motion="reduce")
-        contexts.append(context)
-        tab = context.new_page()
-        tab.set_default_timeout(30_000)
-        tab.on("console", lambda message: complaints.append(message.text))
-        tab.on("pageerror", lambda error: complaints.append(str(error)))
-        tab.on("request", lambda request: requests.append(request.url))
-        tab.goto(site.address + path)
-        tab.wait_for_selector("body[data-ready]")
-        return tab
-
-    yield opened
-    for context in contexts:
-        context.close()
-    assert complaints == []
-    assert [url for url in requests if not url.startswith((site.address, "data:", "blob:"))] == []
+    with serve([folder / name for name in ("toy", "gpt", "vit")], budget=8 << 20) as address:
+        yield SimpleNamespace(address=address, toy=toy, language=language)
 
 
 def words(tab, line):

@@ -5,7 +5,8 @@ import torch
 from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
-from vitrail.models.convert.swin import config_from_transformers, find_style, from_swin, to_swin
+from vitrail.models.convert.renaming import find_style
+from vitrail.models.convert.swin import config_from_transformers, from_swin, to_swin
 from vitrail.models.swin import PRESETS, SwinConfig, build_swin, second
 
 SIZES = {"embed_dim": 12, "depths": [2, 2], "num_heads": [2, 3], "patch_size": 2, "num_labels": 5, "mlp_ratio": 2.0}

@@ -166,6 +166,20 @@ def test_sense_is_the_nearest_least_squares_solution(c):
     assert_close(solve_sense(y, mask, maps, steps=300, start=guess).flatten(), expected, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.parametrize("weight", [0.1, 2.0])
+def test_a_weight_keeps_sense_near_its_start(weight):
+    """Against the dense solution of (A^H A + weight) (x - x0) = A^H (y - A x0), in double precision."""
+    b, c, h, w = 1, 3, 4, 6
+    maps, mask = numbers(b, c, h, w, seed=7, dtype=torch.complex128), every(3, w, center=1)
+    basis = torch.eye(h * w, dtype=torch.complex128).view(-1, h, w)
+    matrix = sense_forward(basis, maps.expand(h * w, -1, -1, -1), mask).flatten(1).T  # (c h w) (h w)
+    y = numbers(b, c, h, w, seed=3, dtype=torch.complex128) * mask[:, None]
+    guess = numbers(b, h, w, seed=4, dtype=torch.complex128)
+    normal = matrix.mH @ matrix + weight * torch.eye(h * w, dtype=torch.complex128)
+    expected = guess.flatten() + torch.linalg.solve(normal, matrix.mH @ (y.flatten() - matrix @ guess.flatten()))
+    assert_close(solve_sense(y, mask, maps, steps=100, start=guess, weight=weight).flatten(), expected, atol=1e-4, rtol=1e-4)
+
+
 def test_pictures_of_a_batch_do_not_mix():
     maps, mask = smooth_maps(2, 3, 6, 8), every(2, 8)
     y = sense_forward(numbers(2, 6, 8, seed=1), maps, mask)

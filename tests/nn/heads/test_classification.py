@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
@@ -49,3 +50,12 @@ def test_padding_does_not_count():
     assert_close(pool(tokens)[1:], pool(shorter))
     assert_close(pool.weights(tokens).sum(-1), torch.ones(2))
     assert (pool.weights(tokens)[1, 3:] == 0).all()
+
+
+def test_a_norm_reads_what_was_pooled():
+    """Not the tokens: the norm of a mean is not the mean of norms."""
+    norm = nn.LayerNorm(6)
+    head, plain = ClassificationHead(6, classes=0, pool="mean", norm=norm), ClassificationHead(6, classes=0, pool="mean")
+    tokens = Tokens(torch.randn(2, 7, 6), grid=(2, 3), prefix=1)
+    assert_close(head(tokens), norm(tokens.x[:, 1:].mean(1)))
+    assert not torch.allclose(head(tokens), plain(tokens._replace(x=norm(tokens.x))))

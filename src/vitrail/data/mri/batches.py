@@ -17,9 +17,13 @@ from vitrail.data.ahead import ahead
 from vitrail.data.mri.masks import MaskKind, calibration_width, make_mask
 from vitrail.data.mri.measuring import missing_lines
 from vitrail.data.mri.sensitivities import estimate_maps
-from vitrail.data.mri.slices import Slices, combine
+from vitrail.data.mri.slices import LazySlices, Slice, Slices, combine
+from vitrail.data.randomness import uniforms
 from vitrail.errors import VitrailError
+from vitrail.nn.functional.fourier import to_image, to_kspace
 
+Parts = tuple[Complex[Tensor, "c h w"], Complex[Tensor, "c h w"], Complex[Tensor, "h w"]]
+REUSED = 4  # passes over one version of a slice, with other masks: simulating a scan may take longer than learning from it
 ROOM = 2**30  # bytes of slices that are kept for the next epoch, at most
 
 
@@ -49,8 +53,10 @@ class Sampling:
 class ScanBatches:
     """Passes over slices. A batch has slices of one size and number of coils only.
 
-    In training (`shuffle`) an epoch goes over all of them `passes` times, with other masks each time, and a batch that is not full is
-    left out unless its size has no other. In validation a slice has the same mask every time.
+    In training (`shuffle`) an epoch goes over all of them `passes` times, with other masks each time, and other versions of slices
+    that vary every `REUSED` times; a batch that is not full is left out unless its size has no other. In validation a slice has the same mask every time.
+    `rows` gives a band of so many neighboring rows to learn from instead of the whole slice: since whole lines are left out, what an
+    accelerated scan confuses lies within a row, and a band is a scan of a smaller field of view.
     """
 
     def __init__(
@@ -61,6 +67,7 @@ class ScanBatches:
         batch: int,
         shuffle: bool = False,
         passes: int = 1,
+        rows: int | None = None,
         seed: int = 0,
         rank: int = 0,
         world: int = 1,
@@ -73,13 +80,16 @@ class ScanBatches:
             raise VitrailError(f"a batch of {batch} cannot be shared equally among {world} processes")
         self.slices, self.sampling, self.batch, self.shuffle, self.passes = slices, sampling, batch, shuffle, passes
         self.seed, self.rank, self.world = seed, rank, world
-        self.names = [""] * len(slices)
-        first = self.complete(0)
+        self.varied = slices if shuffle and isinstance(slices, LazySlices) and slices.varies else None
+        self.rows = rows
+        self.names = [""] * len(slices)  # of slices that do not vary
+        first = self.complete(0) if self.varied is None else self.draw(0, 0)
+        room = ROOM // sum(part.nbytes for part in first)
         # Reading a slice may take longer than learning from it: its coils are simulated, or their maps estimated.
-        self.kept = lru_cache(ROOM // sum(part.nbytes for part in first))(self.complete)
+        self.kept, self.drawn = lru_cache(room)(self.complete), lru_cache(room)(self.draw)
         shapes: dict[tuple[int, ...], list[int]] = {}
         for index in range(len(slices)):
-            shapes.setdefault(tuple(self.kept(index)[0].shape), []).append(index)
+            shapes.setdefault(tuple(self.version(index, number=0)[0].shape), []).append(index)
         self.groups = [np.array(members) for members in shapes.values()]
 
     def __len__(self) -> int:
@@ -106,11 +116,27 @@ class ScanBatches:
         return found
 
     def read(self, indices: Int[np.ndarray, "b"], *, epoch: int) -> ScanBatch:
-        whole = [self.kept(int(index)) for index in indices]
+        whole = [self.version(int(index), number=epoch) for index in indices]
         kspace, maps, target = (torch.stack(parts) for parts in zip(*whole, strict=True))
         masks = [self.mask(int(index), kspace.shape[-1], epoch=epoch) for index in indices]
         mask = torch.from_numpy(np.stack(masks))[:, None]  # b 1 w
         return ScanBatch(kspace * mask[:, None], mask, maps, target, torch.from_numpy(indices.astype(np.int64)))
+
+    def version(self, index: int, *, number: int) -> Parts:
+        """A slice, or the one of its versions that has this number; of that a band, if bands are asked for."""
+        if self.varied is not None:
+            return self.drawn(index, number // REUSED)
+        kspace, maps, target = self.kept(index)
+        if self.rows is None or self.rows >= target.shape[0]:
+            return kspace, maps, target
+        draw = float(uniforms(self.seed, number, np.array([index]), count=1)[0, 0])
+        top = int(draw * (target.shape[0] - self.rows + 1))
+        band = slice(top, top + self.rows)
+        return to_kspace(to_image(kspace)[:, band]), maps[:, band], target[band]
+
+    def draw(self, index: int, number: int) -> Parts:
+        assert self.varied is not None
+        return self.parts(self.varied.draw(index, number=number, rows=self.rows))
 
     def mask(self, index: int, width: int, *, epoch: int) -> Bool[np.ndarray, "w"]:
         sampling = self.sampling
@@ -124,11 +150,14 @@ class ScanBatches:
             index=index,
         )
 
-    def complete(self, index: int) -> tuple[Complex[Tensor, "c h w"], Complex[Tensor, "c h w"], Complex[Tensor, "h w"]]:
-        """A slice's k-space, its maps, given or estimated from the lines that every mask has, and its picture: the one that is known,
-        if it has a phase and the size of the k-space, or else that of all lines."""
+    def complete(self, index: int) -> Parts:
         one = self.slices[index]
         self.names[index] = one.name
+        return self.parts(one)
+
+    def parts(self, one: Slice) -> Parts:
+        """A slice's k-space, its maps, given or estimated from the lines that every mask has, and its picture: the one that is known,
+        if it has a phase and the size of the k-space, or else that of all lines."""
         maps = one.maps if one.maps is not None else estimate_maps(one.kspace, self.sampling.lines(one.size[1]))
         known = one.target if one.target is not None and one.target.shape == one.size and np.iscomplexobj(one.target) else None
         if known is None and missing_lines(one.kspace).any():

@@ -1,6 +1,6 @@
 """Coils and phases that do not exist: smooth, and different for each (seed, slice).
 
-c coils, h rows, w columns
+c coils, h rows of the field of view, w columns, r those of its rows that are asked for
 """
 
 import numpy as np
@@ -8,11 +8,12 @@ from jaxtyping import Complex64, Float
 
 LOOP = 0.45  # a coil's radius, where half of the field of view is 1: keeps the field finite near the wire
 BLUR = 0.1
+ALL = slice(None)
 
 
 def make_coils(
-    coils: int, size: tuple[int, int], generator: np.random.Generator
-) -> tuple[Complex64[np.ndarray, "c h w"], Float[np.ndarray, "h w"]]:
+    coils: int, size: tuple[int, int], generator: np.random.Generator, *, rows: slice = ALL
+) -> tuple[Complex64[np.ndarray, "c r w"], Float[np.ndarray, "r w"]]:
     """(S, profile): sensitivities with sum_i |S_i|² = 1, and how strongly all coils together see each pixel, 1 on average.
 
     Loops on a ring around the head that look at its axis. Far from a loop the field is a magnetic dipole's,
@@ -22,7 +23,7 @@ def make_coils(
     """
     h, w = size
     longest = max(size)
-    y, x = np.meshgrid((np.arange(h) - h // 2) * 2 / longest, (np.arange(w) - w // 2) * 2 / longest, indexing="ij")
+    y, x = np.meshgrid((np.arange(h) - h // 2)[rows] * 2 / longest, (np.arange(w) - w // 2) * 2 / longest, indexing="ij")
     angle = 2 * np.pi * (np.arange(coils) + generator.uniform(0, 1) + generator.uniform(-0.2, 0.2, coils)) / coils
     distance = generator.uniform(1.25, 1.5, coils)
     height = generator.uniform(0, 0.5, coils)
@@ -39,10 +40,10 @@ def make_coils(
     return (maps / profile).astype(np.complex64), profile / profile.mean()
 
 
-def make_phase(size: tuple[int, int], generator: np.random.Generator) -> Float[np.ndarray, "h w"]:
+def make_phase(size: tuple[int, int], generator: np.random.Generator, *, rows: slice = ALL) -> Float[np.ndarray, "r w"]:
     """A surface of second degree, in radians: what an uneven main field leaves in a picture."""
-    y, x = np.meshgrid(np.linspace(-1, 1, size[0]), np.linspace(-1, 1, size[1]), indexing="ij")
-    terms = np.stack([np.ones(size), x, y, x**2, x * y, y**2])
+    y, x = np.meshgrid(np.linspace(-1, 1, size[0])[rows], np.linspace(-1, 1, size[1]), indexing="ij")
+    terms = np.stack([np.ones_like(x), x, y, x**2, x * y, y**2])
     return np.tensordot(generator.normal(0, 0.7, len(terms)), terms, axes=1)
 
 

@@ -4,7 +4,7 @@ c coils, h rows, w columns, n slices
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +14,16 @@ from PIL import Image
 from vitrail.data.dataset import SplitName
 from vitrail.data.folder import find_pictures
 from vitrail.data.images import read_picture
-from vitrail.data.mri.coils import make_coils, make_noise, make_phase
-from vitrail.data.mri.scalp import add_scalp
+from vitrail.data.mri.coils import ALL, make_coils, make_noise, make_phase
+from vitrail.data.mri.scalp import add_scalp, find_outline
 from vitrail.data.mri.slices import LazySlices, Slice, brightness, kspace_of
+from vitrail.data.mri.variation import vary_contrast, vary_pose
 from vitrail.data.mri.volumes import Volume, cut_plane, read_volume
 from vitrail.errors import VitrailError
 
 COILS, NOISE, SIZE = 8, 0.02, (224, 224)
+NOISES = (0.25, 2.0)  # times the noise, of scans to learn from
+MOST_PLANES = 512  # that are kept in memory: reading a picture takes longer than scanning it
 EMPTY = 0.1  # a slice is left out where less than this share of it is brighter than a tenth of the volume's brightness
 
 
@@ -30,7 +33,11 @@ class SimulatedSlices(LazySlices):
     x = |x| · profile · exp(i phase), where the profile is how strongly all coils see a pixel, so that x is what coils of
     sum |S_i|² = 1 have to explain; it is the target. `noise` is its root mean square in a coil's picture, as a share of the
     99th percentile of |x|. With `scalp`, a skull and a scalp are drawn around each magnitude.
+
+    `draw` makes another scan of a slice each time, to learn from: of another contrast, in another pose, with other coils, phase and noise.
     """
+
+    varies = True
 
     def __init__(
         self,
@@ -47,6 +54,8 @@ class SimulatedSlices(LazySlices):
         if not 0 <= noise < float("inf"):
             raise VitrailError(f"noise must be 0 or a positive share of the picture's brightness, got {noise}")
         self.planes, self.names = planes, names
+        self.plane = lru_cache(MOST_PLANES)(lambda index: planes[index]())
+        self.outline = lru_cache(MOST_PLANES)(lambda index: find_outline(self.plane(index)))
         self.coils, self.noise, self.seed, self.scalp = coils, noise, seed, scalp
 
     def __len__(self) -> int:
@@ -54,14 +63,47 @@ class SimulatedSlices(LazySlices):
 
     def read(self, index: int) -> Slice:
         generator = np.random.default_rng([self.seed % 2**64, index])
-        plane = self.planes[index]()
+        plane = self.plane(index)
         plane = add_scalp(plane, generator) if self.scalp else plane
+        return self.scan(plane, generator, name=self.names[index])
+
+    def draw(self, index: int, *, number: int, rows: int | None = None) -> Slice:
+        """A function of (seed, slice, number)."""
+        generator = np.random.default_rng([self.seed % 2**64, index, 1 + number])
+        plane = vary_contrast(self.plane(index), generator)
+        plane = add_scalp(plane, generator, outline=self.outline(index)) if self.scalp else plane
+        plane = vary_pose(plane, generator)
+        noise = self.noise * generator.uniform(*NOISES)
+        band = ALL if rows is None else draw_band(plane, rows, generator)
+        return self.scan(plane, generator, name=self.names[index], noise=noise, rows=band)
+
+    def scan(
+        self,
+        plane: Float32[np.ndarray, "h w"],
+        generator: np.random.Generator,
+        *,
+        name: str,
+        noise: float | None = None,
+        rows: slice = ALL,
+    ) -> Slice:
+        """What coils would measure of some rows, all by default; a scan of fewer rows is one of a smaller field of view."""
         size = plane.shape[0], plane.shape[1]
-        maps, profile = make_coils(self.coils, size, generator)
-        target = (plane * profile * np.exp(1j * make_phase(size, generator))).astype(np.complex64)
-        target /= np.float32(brightness(target))
-        kspace = kspace_of(maps * target) + np.float32(self.noise) * make_noise(maps.shape, generator)
-        return Slice(kspace=kspace, maps=maps, target=target, name=self.names[index])
+        maps, profile = make_coils(self.coils, size, generator, rows=rows)
+        target = (plane[rows] * profile * np.exp(1j * make_phase(size, generator, rows=rows))).astype(np.complex64)
+        target /= np.float32(brightness(target if rows == ALL else plane))  # a band of little stays as dark as it is
+        sigma = np.float32(self.noise if noise is None else noise)
+        kspace = kspace_of(maps * target) + sigma * make_noise(maps.shape, generator)
+        return Slice(kspace=kspace, maps=maps, target=target, name=name)
+
+
+def draw_band(plane: Float32[np.ndarray, "h w"], rows: int, generator: np.random.Generator) -> slice:
+    """So many neighboring rows, of which the middle one, as far as the edges allow, is not empty: nothing can be learned from air."""
+    height = plane.shape[0]
+    seen = plane.mean(axis=1)
+    filled = np.flatnonzero(seen > 0.1 * seen.max())
+    middle = int(generator.choice(filled)) if len(filled) else height // 2
+    top = min(max(middle - rows // 2, 0), max(height - rows, 0))
+    return slice(top, min(top + rows, height))
 
 
 def simulate(

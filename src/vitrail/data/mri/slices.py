@@ -45,7 +45,12 @@ class Slices(Protocol):
 
 
 class LazySlices:
-    """What lists of slices that are not in memory share: `read` makes one when it is asked for."""
+    """What lists of slices that are not in memory share: `read` makes one when it is asked for.
+
+    Where it `varies`, `draw` makes another version of a slice for each number, to learn from; otherwise it is always the same one.
+    """
+
+    varies = False
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -54,6 +59,10 @@ class LazySlices:
         return map(self.read, range(len(self)))
 
     def read(self, index: int) -> Slice:
+        raise NotImplementedError
+
+    def draw(self, index: int, *, number: int, rows: int | None = None) -> Slice:
+        """One version of a slice, of so many neighboring rows of its picture, all by default."""
         raise NotImplementedError
 
     @overload
@@ -73,9 +82,14 @@ class SomeSlices(LazySlices):
 
     def __init__(self, whole: Slices, indices: Shaped[np.ndarray, "n"]) -> None:
         self.whole, self.indices = whole, indices
+        self.varies = isinstance(whole, LazySlices) and whole.varies
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    def draw(self, index: int, *, number: int, rows: int | None = None) -> Slice:
+        assert isinstance(self.whole, LazySlices)
+        return self.whole.draw(int(self.indices[index]), number=number, rows=rows)
 
     def read(self, index: int) -> Slice:
         return self.whole[int(self.indices[index])]

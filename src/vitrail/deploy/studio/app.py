@@ -9,19 +9,21 @@ from typing import Annotated, Any, Literal
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.responses import FileResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from vitrail import report
+from vitrail.deploy.studio.pages import PAGES, assemble_page
 from vitrail.deploy.studio.security import Guard, error
 from vitrail.deploy.studio.studio import Studio
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.uploads import receive_body, receive_file
 from vitrail.errors import VitrailError
+from vitrail.tasks.drawing_hidden import Statistics
 
 WEB = Path(__file__).parent / "web"
 REPORT = Path(report.__file__).parent
@@ -62,6 +64,16 @@ class RestorationOrder(BaseModel):
     seed: Annotated[StrictInt, Field(ge=0, le=2**31)] = 0
 
 
+class DrawingOrder(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    model: StrictStr
+    picture: StrictStr
+    share: Annotated[StrictFloat, Field(ge=0.05, le=0.95)] = 0.75
+    seed: Annotated[StrictInt, Field(ge=0, le=2**31)] = 0
+    hidden: Annotated[list[StrictInt], Field(max_length=100_000)] | None = None  # by hand: then neither share nor seed counts
+    statistics: Statistics = "true"
+
+
 def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
     """The whole application, its door included."""
     app = FastAPI(title="Vitrail studio", docs_url=None, redoc_url=None, openapi_url=None, telemetry=SILENCE)
@@ -73,17 +85,15 @@ def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
     def session(request: Request) -> str:
         return str(request.scope["session"])
 
-    @app.get("/")
-    async def page() -> Response:
-        return FileResponse(web / "index.html", media_type="text/html")
+    def serve_page(path: str, name: str) -> None:
+        content = assemble_page(web, name)
 
-    @app.get("/text")
-    async def text_page() -> Response:
-        return FileResponse(web / "text.html", media_type="text/html")
+        @app.get(path)
+        async def page() -> Response:
+            return HTMLResponse(content)
 
-    @app.get("/restore")
-    async def restore_page() -> Response:
-        return FileResponse(web / "restore.html", media_type="text/html")
+    for path, name in PAGES.items():
+        serve_page(path, name)
 
     @app.get("/static/before_after.{kind}")
     async def before_after(kind: Literal["css", "js"]) -> Response:  # of the reports: one slider for both
@@ -182,6 +192,12 @@ def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
     @app.get("/api/restorations/{name}/{which}.png")
     async def restored(name: str, which: str, request: Request) -> Response:
         return await run(light, lambda: studio.restorations.file(session(request), name, which), "image/png")
+
+    @app.post("/api/drawings")
+    async def draw(request: Request) -> Response:
+        asked = read(DrawingOrder, await receive_body(request))
+        drawn = partial(studio.masks.draw, share=asked.share, seed=asked.seed, hidden=asked.hidden, statistics=asked.statistics)
+        return await run(heavy, lambda: drawn(session(request), asked.model, asked.picture))
 
     @app.get("/api/runs")
     async def runs() -> Response:

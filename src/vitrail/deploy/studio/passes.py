@@ -118,8 +118,8 @@ def run_pass(
             layers = [weights.half() if half else weights for weights in layers]
         else:
             logits = model(images)[0].float()
-        probabilities = to_probabilities(logits, multi_label=model.multi_label)
-    check_finite(probabilities)
+        check_finite(logits)
+        probabilities = to_probabilities(logits, multi_label=model.multi_label) if model.num_classes else logits[:0]
     return probabilities, layers, 1000 * (time.perf_counter() - start)
 
 

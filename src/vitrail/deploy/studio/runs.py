@@ -7,7 +7,18 @@ from vitrail.learn.training.run_folder import read_results
 from vitrail.run_files import RunSummary, find_runs, last_sign, number, read_run, score_words
 
 STATES = {"running?": "training", "finished": "finished", "interrupted": "stopped", "broken": "stopped"}
-COLUMNS = ("train_loss", "val_loss", "val_accuracy", "val_map", "val_bleu", "val_psnr", "val_likelihood", "lr", "seconds")
+COLUMNS = (
+    "train_loss",
+    "val_loss",
+    "val_accuracy",
+    "val_map",
+    "val_bleu",
+    "val_psnr",
+    "val_likelihood",
+    "val_explained",
+    "lr",
+    "seconds",
+)
 Row = dict[str, int | float | None]
 
 

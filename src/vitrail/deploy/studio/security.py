@@ -14,8 +14,9 @@ from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from vitrail.deploy.studio.pages import PAGES
+
 COOKIE = "vitrail_session"
-PAGES = ("/", "/text", "/restore")
 SESSION = re.compile(r"[0-9a-f]{32}")  # 128 bits
 LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 POLICY = (

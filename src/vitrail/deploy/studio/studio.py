@@ -11,6 +11,8 @@ from typing import Any
 from vitrail.data.transforms import center_box
 from vitrail.deploy.studio import runs
 from vitrail.deploy.studio.flights import Flights
+from vitrail.deploy.studio.mask_facts import MaskFacts
+from vitrail.deploy.studio.mask_studio import MaskStudio
 from vitrail.deploy.studio.numbers import pack, plain
 from vitrail.deploy.studio.passes import GENEROUS, Look, all_rows, arrange, attention_row, prepare_pixels, run_pass
 from vitrail.deploy.studio.restore_facts import RestoreFacts
@@ -34,6 +36,7 @@ class Studio:
     def __init__(self, models: Models, *, budget: int) -> None:
         self.models, self.store, self.flights = models, Store(budget), Flights()
         self.texts, self.restorations = TextStudio(models, self.store), RestoreStudio(models, self.store)
+        self.masks = MaskStudio(models, self.store)
         self._samples: dict[str, Samples] = {}
         self._looks: dict[Hashable, str] = {}  # the look of a model, picture, erased cells and order, where it was made before
         self._decoding = threading.BoundedSemaphore(2)  # a decoded picture may take 150 MB
@@ -54,8 +57,14 @@ class Studio:
             if name in self._samples:
                 return self._samples[name]
             model = self.models.find(name)
-            restores = isinstance(model.facts(), RestoreFacts)
-            found = find_samples(model.run, None if restores else picture_facts(model).image_size)
+            facts = model.facts()
+            if isinstance(facts, RestoreFacts):
+                found = find_samples(model.run, None)
+            else:
+                known = facts if isinstance(facts, MaskFacts) else picture_facts(model)
+                found = find_samples(model.run, known.image_size)
+                if found is NONE and known.task != "classify":  # it has learned from pictures alone
+                    found = find_samples(model.run, None)
             if found is not NONE:  # what is not there may come: a disk is mounted, data is downloaded
                 self._samples[name] = found
             return found
@@ -232,6 +241,7 @@ def describe_look(name: str, look: Look, facts: Facts, picture: Picture) -> byte
             "box": [float(side) for side in box],
             "fits": facts.preprocessing.fit,
             "kept": bool(look.layers),
+            "version": hashlib.sha256(repr(look.version).encode()).hexdigest()[:12],
         }
     )
 
@@ -241,6 +251,8 @@ def picture_facts(entry: StudioModel) -> Facts:
     facts = entry.facts()
     if isinstance(facts, RestoreFacts):
         raise StudioError("This model restores pictures: it has no labels to tell.")
+    if isinstance(facts, MaskFacts):
+        raise StudioError("This model draws hidden patches: it has no labels to tell.")
     if not isinstance(facts, Facts):
         raise StudioError("This model reads text: it cannot look at a picture.")
     return facts

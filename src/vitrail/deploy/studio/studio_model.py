@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from vitrail.deploy.studio.mask_facts import MaskFacts, read_mask_facts
 from vitrail.deploy.studio.restore_facts import RestoreFacts, read_restore_facts
 from vitrail.deploy.studio.runs import describe_score, find_run_folders
 from vitrail.deploy.studio.studio_error import StudioError
@@ -22,16 +23,19 @@ from vitrail.explain.positions import Similarity, position_similarity
 from vitrail.learn.training.run_folder import CONFIG as CONFIG_YAML
 from vitrail.models.catalogue import ARCHITECTURES, build_model, count_parameters
 from vitrail.models.folder import CONFIG, WEIGHTS, find, load, read_config
+from vitrail.models.masked_autoencoder import MaskedAutoencoder
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record
 
 MOST_LOADED = 4  # models in memory
+CLASSLESS = ("rollout", "attention")  # maps of a picture that ask for no class
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What config.json says of a model, and what follows from it."""
+    """What config.json says of a model, and what follows from it. Without labels it is a backbone: its attention and its tokens are to be
+    seen, and it says nothing of a picture."""
 
     architecture: str
     labels: tuple[str, ...]
@@ -54,6 +58,10 @@ class Facts:
     methods: tuple[dict[str, str], ...]
 
     @property
+    def task(self) -> str:
+        return "classify" if self.labels else "features"
+
+    @property
     def has_class(self) -> bool:
         return self.pool == "class"
 
@@ -70,7 +78,7 @@ class Facts:
         height, width = self.image_size
         return {
             "architecture": self.architecture,
-            "task": "classify",
+            "task": self.task,
             "labels": self.labels,
             "multi_label": self.multi_label,
             "image_size": self.image_size,
@@ -93,6 +101,9 @@ class Facts:
         }
 
 
+AnyFacts = Facts | TextFacts | RestoreFacts | MaskFacts
+
+
 class StudioModel:
     """One entry of the list. `lock` is held by whoever computes with the model."""
 
@@ -100,12 +111,12 @@ class StudioModel:
         self.folder, self.run = folder, run  # the model folder, and the run it belongs to or itself
         self.id, self.name = identify(run), run.name or str(run)
         self.lock = threading.RLock()
-        self._facts: Facts | TextFacts | RestoreFacts | None = None
+        self._facts: AnyFacts | None = None
         self._model: Any = None
         self._stamp: object = None
         self._similarity: Similarity | str | None = None
 
-    def facts(self) -> Facts | TextFacts | RestoreFacts:
+    def facts(self) -> AnyFacts:
         """Weights are not read; a model that is still training has the same config all along."""
         if self._facts is not None:  # without the lock: it is held through whole passes
             return self._facts
@@ -119,7 +130,7 @@ class StudioModel:
         with self.lock:
             stamp = stamp_of(self.folder / WEIGHTS)
             if self._model is None or stamp != self._stamp:
-                self._model, self._stamp, self._similarity = load(self.folder), stamp, None
+                self._model, self._stamp, self._similarity = looked_into(load(self.folder)), stamp, None
             return self._model
 
     def similarity(self) -> Similarity | str:
@@ -249,17 +260,15 @@ def stamp_of(path: Path) -> object:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def read_facts(folder: Path) -> Facts | TextFacts | RestoreFacts:
+def read_facts(folder: Path) -> AnyFacts:
     """From config.json alone: the model is built without memory (on torch's meta device) and counted."""
     path = folder / CONFIG
     found = read_config(path)
     name = found["architecture"]
     config = from_record(ARCHITECTURES[name].config, found["config"], what=f"{path}: config")
     takes = ARCHITECTURES[name].takes
-    if takes not in ("pictures", "text", "restoration"):
+    if takes not in ("pictures", "text", "restoration", "views"):
         raise VitrailError(f"{folder}: the studio has no page for models of the kind {name}")
-    if takes == "pictures" and not config.num_classes:
-        raise VitrailError(f"{folder}: this model has no classifier: it was made with num_classes=0")
     try:
         with torch.device("meta"):
             model = build_model(name, config)
@@ -271,14 +280,26 @@ def read_facts(folder: Path) -> Facts | TextFacts | RestoreFacts:
         return read_text_facts(model)
     if takes == "restoration":
         return read_restore_facts(model)
+    preprocessing = from_record(Preprocessing, found["preprocessing"], what=f"{path}: preprocessing")
+    if isinstance(model, MaskedAutoencoder):
+        return read_mask_facts(model, preprocessing)
+    model = looked_into(model)
+    if not hasattr(model, "num_classes"):
+        raise VitrailError(f"{folder}: a model of the kind {name} has no backbone whose attention the studio could show")
+    config = model.config
     attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    shown = bool(attentions) and all("weights" in module.kernel.supports for module in attentions)
+    if not config.num_classes and not shown:
+        raise VitrailError(
+            f"{folder}: this model has neither labels nor attention to look at: learn some with vitrail train --weights RUN, and look at that run"
+        )
     grid, elements, tokens = find_grid(model)
     prefix = int(getattr(config, "prefix", 0))
     return Facts(
         architecture=name,
         labels=tuple(found["labels"] or (f"LABEL_{number}" for number in range(config.num_classes))),
         multi_label=bool(found.get("multi_label", False)),
-        preprocessing=from_record(Preprocessing, found["preprocessing"], what=f"{path}: preprocessing"),
+        preprocessing=preprocessing,
         image_size=tuple(config.image_size),
         grid=grid,
         elements=elements,
@@ -290,11 +311,20 @@ def read_facts(folder: Path) -> Facts | TextFacts | RestoreFacts:
         position=getattr(model.config, "position", None),
         tokenizer=getattr(config, "tokenizer", None),
         parameters=count_parameters(model),
-        attention=bool(attentions) and all("weights" in module.kernel.supports for module in attentions),
-        lens=has_lens(model),
+        attention=shown,
+        lens=has_lens(model) and bool(config.num_classes),
         similarity=has_similarity(model),
-        methods=tuple({"name": name, "words": METHODS[name].words} for name in methods_for(model)),
+        methods=tuple(
+            {"name": name, "words": METHODS[name].words}
+            for name in methods_for(model)
+            if config.num_classes or name in CLASSLESS
+        ),
     )
+
+
+def looked_into(model: Any) -> Any:
+    """What the studio computes with: of a model that learned features without labels the backbone, unless it has a page of its own."""
+    return model if isinstance(model, MaskedAutoencoder) else getattr(model, "backbone", model)
 
 
 def find_grid(model: Any) -> tuple[tuple[int, int], int, int]:

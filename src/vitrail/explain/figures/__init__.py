@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from vitrail.explain.figures.maps import draw_maps as draw_maps
     from vitrail.explain.figures.overlay import draw_overlay as draw_overlay
     from vitrail.explain.figures.probe import draw_probe as draw_probe
+    from vitrail.explain.figures.references import draw_references as draw_references
     from vitrail.explain.figures.similarity import draw_similarity as draw_similarity
     from vitrail.explain.figures.steps import draw_steps as draw_steps
     from vitrail.explain.figures.words import draw_reading as draw_reading
@@ -37,6 +38,7 @@ _HOMES = {
     "draw_overlay": "overlay",
     "draw_probe": "probe",
     "draw_reading": "words",
+    "draw_references": "references",
     "draw_similarity": "similarity",
     "draw_steps": "steps",
     "draw_word_heads": "words",

@@ -8,9 +8,9 @@ from torch import nn
 from vitrail.errors import VitrailError
 from vitrail.nn.positions.continuous_bias import ContinuousBias
 
-# A captioner's encoder is a whole model of pictures: its parameters have the same names behind one more `encoder.`. A model that
-# writes all words at once has a Transformer in it.
-WITHIN = r"(?:encoder\.|transformer\.)?"
+# A captioner's encoder is a whole model of pictures: its parameters have the same names behind one more `encoder.`; so it is with what
+# learns without labels, around a backbone or a student. A model that writes all words at once has a Transformer in it.
+WITHIN = r"(?:encoder\.|transformer\.|backbone\.|student\.)?"
 FIRST = re.compile(WITHIN + r"(?:tokenizer|prefix|position|stem|stem_norm)\.")  # what stands before the first block
 TABLE = re.compile(r"(transformer\.)?(?:words\.table|colors)\.weight")  # what words or colors are read from
 # Of a convolutional net, its stages. A merging has the number of the block that stands behind it.

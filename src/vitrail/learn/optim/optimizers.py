@@ -37,6 +37,13 @@ def make_optimizer(name: OptimizerName, groups: list[dict[str, Any]], *, lr: flo
     return optimizer
 
 
+def set_decay(optimizer: torch.optim.Optimizer, decay: float) -> None:
+    """Groups that are decayed at all are now decayed by `decay`."""
+    for group in optimizer.param_groups:
+        if group["weight_decay"]:
+            group["weight_decay"] = decay
+
+
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """Each group learns at `rate`, times its "scale" where it has one."""
     for group in optimizer.param_groups:

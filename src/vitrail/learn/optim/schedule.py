@@ -24,3 +24,8 @@ def inverse_square_root(progress: float, *, warmup: float = 0.05) -> float:
     if progress < warmup:
         return progress / warmup
     return math.sqrt(warmup / progress) if warmup > 0.0 else 1.0
+
+
+def cosine_between(begin: float, end: float, progress: float) -> float:
+    """From `begin` to `end` along half a cosine, at `progress` in [0, 1]: how DINO's momentum and weight decay rise  [Caron+ 2021, section 3.2]."""
+    return end + (begin - end) * 0.5 * (1.0 + math.cos(math.pi * min(1.0, progress)))

@@ -25,10 +25,11 @@ from vitrail.learn.training.sharded_state import load_shards, save_shards
 from vitrail.learn.training.sharding import is_sharded
 from vitrail.learn.training.state import Progress, Row, load_state, save_state
 from vitrail.learn.training.step import Stepper, Taken, autocast
-from vitrail.learn.training.task import Batches, Task, tell_score
+from vitrail.learn.training.task import Batches, Task, tell_score, warning_of
 from vitrail.learn.training.world import World
 
 SECONDS_BETWEEN_CHECKPOINTS = 120.0
+EARLY = 0.2  # share of a run before which nobody is warned: a new network says the same of everything
 BAD_STEPS = 3  # in a row, and the run goes back to the last checkpoint, once
 
 
@@ -96,7 +97,7 @@ def fit(
                     if plan.progressive < 1.0:
                         size = size_at(middle, batch[0].shape[-2:], start=plan.progressive, multiple=plan.multiple)
                         batch = shrink(batch, size)
-                    taken = stepper.take(batch, progress.rate)
+                    taken = stepper.take(batch, progress.rate, middle)
                     progress.step, progress.batch = progress.step + 1, progress.batch + 1
                     clock.tick(progress)
                     progress.elapsed, stopping = world.mean([progress.elapsed, float(interruption.signal is not None)])
@@ -118,8 +119,9 @@ def fit(
                     records.clear()
                     keep()
                     continue
+                done = share_done(progress, plan, total)
                 with stepper.averaged():
-                    _end_epoch(task, validation, plan, progress, run, bar)
+                    _end_epoch(task, validation, plan, progress, run, bar, done=done)
                 clock.tick(progress)
                 done = share_done(progress, plan, total)
                 progress.finished, progress.planned = done >= 1.0, round(progress.step / done)
@@ -172,7 +174,9 @@ def _seed_of_step(seed: int, step: int, rank: int) -> int:
     return int(uniforms(seed, step, np.array([rank]), count=1)[0, 0] * 2**53)
 
 
-def _end_epoch(task: Task, validation: Batches, plan: Plan, progress: Progress, run: RunFolder, bar: ProgressBar) -> None:
+def _end_epoch(
+    task: Task, validation: Batches, plan: Plan, progress: Progress, run: RunFolder, bar: ProgressBar, *, done: float
+) -> None:
     """Validate, write the row, keep the best; then the next epoch begins."""
     with autocast(plan):
         evaluation = task.evaluate(validation.batches())
@@ -198,6 +202,8 @@ def _end_epoch(task: Task, validation: Batches, plan: Plan, progress: Progress, 
         f"epoch {progress.epoch + 1:>3}{of}  train loss {row['train_loss']:.4f}  val loss {metrics['loss']:.4f}  "
         f"val {score} {tell_score(task, metrics[score])}{'  *' if better else ''}"
     )
+    if (warning := warning_of(evaluation)) and done >= EARLY:
+        bar.say(f"  warning: {warning}")
     progress.epoch, progress.batch, progress.loss_sum = progress.epoch + 1, 0, 0.0
 
 

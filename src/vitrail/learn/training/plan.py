@@ -17,6 +17,7 @@ class Plan:
     minutes: float | None = None
     lr: float
     weight_decay: float
+    final_weight_decay: float | None = None  # where the pull on the weights ends, by a cosine; None: where it began
     warmup: float  # share of the run
     schedule: Schedule = "cosine"  # of the rate after the warmup
     clip: float  # largest norm of the gradient

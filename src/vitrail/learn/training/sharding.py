@@ -32,6 +32,13 @@ def shard(model: nn.Module, world: World) -> None:
     fully_shard(model, mesh=mesh, reshard_after_forward=True)
 
 
+def gather_for(model: nn.Module, method: str) -> None:
+    """A method beside `forward` that computes with the whole weights too."""
+    from torch.distributed.fsdp import register_fsdp_forward_method
+
+    register_fsdp_forward_method(model, method)
+
+
 def is_sharded(model: nn.Module) -> bool:
     """Asked by a method of torch's FSDPModule, so that nothing of torch.distributed is loaded where nothing is divided."""
     return hasattr(model, "set_requires_gradient_sync")

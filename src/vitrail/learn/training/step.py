@@ -10,11 +10,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 from vitrail.learn.optim.averaging import Average
 from vitrail.learn.optim.groups import layer_groups
-from vitrail.learn.optim.optimizers import make_optimizer, set_rate
+from vitrail.learn.optim.optimizers import make_optimizer, set_decay, set_rate
 from vitrail.learn.optim.sam import Sharpness
+from vitrail.learn.optim.schedule import cosine_between
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.sharding import gradients_stay, is_sharded, whole
-from vitrail.learn.training.task import Task
+from vitrail.learn.training.task import Following, Task
 from vitrail.learn.training.world import World
 
 
@@ -40,9 +41,13 @@ class Stepper:
         self.sharpness = Sharpness(self.parameters, plan.sam, buffers=task.model.buffers()) if plan.sam else None
         self.average = Average(task.model, plan.ema) if plan.ema else None
 
-    def take(self, batch: Any, rate: float) -> Taken:
-        """One step at a learning rate. If the loss or its gradient is not finite nothing moves."""
+    def take(self, batch: Any, rate: float, done: float = 0.0) -> Taken:
+        """One step at a learning rate, at a share `done` of the run. If the loss or its gradient is not finite nothing moves."""
         set_rate(self.optimizer, rate)
+        if self.plan.final_weight_decay is not None:
+            set_decay(self.optimizer, cosine_between(self.plan.weight_decay, self.plan.final_weight_decay, done))
+        if isinstance(self.task, Following):
+            self.task.before_step(done)
         before = None if self.sharpness is None else generator_states(self.device)
         taken = self.gradient(batch)
         if self.sharpness is not None and before is not None and taken.finite:
@@ -53,6 +58,8 @@ class Stepper:
             taken = taken if above.finite else above
         if taken.finite:
             self.optimizer.step()
+            if isinstance(self.task, Following):
+                self.task.after_step()
             self.world.average_buffers(self.task.model)  # few numbers; so all processes stay the same, bit for bit
             if self.average is not None:
                 self.average.update()

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 @runtime_checkable
 class Evaluation(Protocol):
-    """What a pass over a split gave: numbers by name, and whatever else the task keeps for its report."""
+    """What a pass over a split gave: numbers by name, and whatever else the task keeps for its report. One that can be bad in a way that
+    its score does not show also has a `warning`, a line that says so, or nothing: see `warning_of`."""
 
     @property
     def metrics(self) -> Mapping[str, float]: ...
@@ -34,6 +35,17 @@ class Task(Protocol):
 
 
 @runtime_checkable
+class Following(Protocol):
+    """A task of which something follows the steps: a schedule of its own, or a teacher that is an average of the model."""
+
+    def before_step(self, done: float) -> None:
+        """`done`: the share of the run, in [0, 1]."""
+
+    def after_step(self) -> None:
+        """The weights have moved. Not called where a step was not taken."""
+
+
+@runtime_checkable
 class Batches(Protocol):
     """Passes over a split that can begin at any batch: what exact resumption needs."""
 
@@ -46,3 +58,8 @@ def tell_score(task: Task, value: float) -> str:
     """The score as people say it: in percent, unless the task tells it itself, such as "33.66 dB"."""
     tell: Callable[[float], str] | None = getattr(task, "tell", None)
     return f"{100 * value:.2f} %" if tell is None else tell(value)
+
+
+def warning_of(evaluation: Evaluation) -> str:
+    """What is to be said beside the score, or nothing."""
+    return str(getattr(evaluation, "warning", ""))

@@ -12,6 +12,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from vitrail.errors import VitrailError, check_choice
+from vitrail.models.convert.renaming import PROJECTIONS, copies
 from vitrail.models.igpt import IGPTConfig
 
 # theirs to ours; a block's are behind "transformer.h.N." and "encoder.blocks.N."
@@ -31,7 +32,6 @@ INSIDE = {
     "mlp.c_proj.weight": "mlp.contract.weight",
     "mlp.c_proj.bias": "mlp.contract.bias",
 }
-PROJECTIONS = ("query", "key", "value")  # one after the other in their attn.c_attn
 TURNED = frozenset({"attn.c_proj.weight", "mlp.c_fc.weight", "mlp.c_proj.weight"})  # they keep a matrix as in × out
 ACTIVATIONS = {"quick_gelu": "quick_gelu", "gelu": "gelu", "relu": "relu"}
 
@@ -74,7 +74,7 @@ def from_imagegpt(theirs: Mapping[str, Tensor], clusters: Float[Tensor, "k ch"] 
             ours[f"{after}attention.{name}.weight"], ours[f"{after}attention.{name}.bias"] = weight, bias
     if clusters is not None:
         ours["palette"] = clusters_to_bytes(clusters)
-    return {name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in ours.items()}
+    return copies(ours)
 
 
 def to_imagegpt(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -88,7 +88,7 @@ def to_imagegpt(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
         for kind in ("weight", "bias"):
             joined = torch.cat([ours[f"{before}attention.{name}.{kind}"] for name in PROJECTIONS])
             theirs[f"{after}attn.c_attn.{kind}"] = joined.T if kind == "weight" else joined
-    return {name: tensor.detach().clone(memory_format=torch.contiguous_format) for name, tensor in theirs.items()}
+    return copies(theirs)
 
 
 def clusters_to_bytes(clusters: Float[Tensor, "k ch"]) -> UInt8[Tensor, "k ch"]:

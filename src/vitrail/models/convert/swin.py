@@ -4,17 +4,25 @@ d width, h heads, ch channels, r offsets
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
-import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
 from vitrail.errors import VitrailError, check_choice
+from vitrail.models.convert.renaming import (
+    Style,
+    as_filters,
+    copies,
+    find_style,
+    join_projections,
+    learned,
+    move,
+    refuse_left,
+    split_projections,
+)
 from vitrail.models.swin import SwinConfig, second, stage_grids
-
-Style = Literal["transformers", "transformers_files", "timm"]  # of names: as its modules have them; as its files have; timm's
 
 # Theirs to ours. "S" is a stage, "N" a block of it; what is merged behind a stage in one library stands before the next in the other.
 OUTSIDE: Mapping[Style, Mapping[str, str]] = {
@@ -67,13 +75,6 @@ BLOCKS: Mapping[Style, Mapping[str, str]] = {
         "mlp.fc2": "mlp.contract",
     },
 }
-PROJECTIONS = ("query", "key", "value")  # one after the other in timm's attn.qkv
-COMPUTED = (
-    "relative_position_index",
-    "relative_coords_table",
-    "attn_mask",
-    "k_bias",
-)  # not learned; in some files all the same
 
 
 def config_from_transformers(record: Mapping[str, Any]) -> SwinConfig:
@@ -106,48 +107,32 @@ def config_from_transformers(record: Mapping[str, Any]) -> SwinConfig:
     return second(config, window, (height, width), learned if any(learned) else None)
 
 
-def find_style(names: Mapping[str, Any]) -> Style:
-    """Whose names these are."""
-    if any(".attn.qkv." in name for name in names):
-        return "timm"
-    return "transformers" if any(".attention.q_proj." in name for name in names) else "transformers_files"
-
-
 def from_swin(theirs: Mapping[str, Tensor], config: SwinConfig) -> dict[str, Tensor]:
     """Our weights for a model of this config, whatever library they come from. What has no place in it is refused by name."""
     style = find_style(theirs)
-    left = {_bare(name, style): tensor for name, tensor in theirs.items() if not name.endswith(COMPUTED)}
-    ours: dict[str, Tensor] = {}
-    for their, name in pairs(config, style):
-        for kind in ("weight", "bias", ""):  # of a layer its two, or the name is that of a weight itself
-            if (full := f"{their}.{kind}" if kind else their) in left:
-                ours[f"{name}.{kind}" if kind else name] = left.pop(full)
+    left = learned(theirs, "swin", "swinv2")
+    ours = move(left, pairs(config, style))
     if style == "timm":
         for their, name in attentions(config, style):
             for kind, tensor in split_projections(left, f"{their}attn.").items():
                 ours[f"{name}attention.attention.{kind}"] = tensor
-    if left:
-        raise VitrailError(f"{len(left)} weights have no place in this model, such as {next(iter(left))}")
-    return {name: _copy(_in(name, tensor, config)) for name, tensor in ours.items()}
+    refuse_left(left)
+    return copies({name: _in(name, tensor, config) for name, tensor in ours.items()})
 
 
 def to_swin(ours: Mapping[str, Tensor], config: SwinConfig, *, style: Style) -> dict[str, Tensor]:
     """Their weights. `transformers` are the names of its modules in memory, `transformers_files` those of its files, which for
     the second version are the same."""
-    theirs: dict[str, Tensor] = {}
     first = "" if style == "timm" or not config.num_classes else "swinv2." if config.attention == "cosine" else "swin."
     style = "transformers_files" if config.attention == "cosine" and style == "transformers" else style
-    for their, name in pairs(config, style):
-        for kind in ("weight", "bias", ""):
-            full = f"{name}.{kind}" if kind else name
-            if full in ours:
-                before = "" if their == "classifier" else first
-                theirs[before + (f"{their}.{kind}" if kind else their)] = _out(full, ours[full], config, style)
+    left = {name: _out(name, tensor, config, style) for name, tensor in ours.items()}
+    places = [(name, their if their == "classifier" else first + their) for their, name in pairs(config, style)]
+    theirs = move(left, places)
     if style == "timm":
         for their, name in attentions(config, style):
-            parts = {kind: ours.get(f"{name}attention.attention.{kind}") for kind in _kinds()}
-            theirs |= {f"{their}attn.{kind}": tensor for kind, tensor in join_projections(parts).items()}
-    return {name: _copy(tensor) for name, tensor in theirs.items()}
+            joined = join_projections(left, f"{name}attention.attention.")
+            theirs |= {f"{their}attn.{kind}": tensor for kind, tensor in joined.items()}
+    return copies(theirs)
 
 
 def attentions(config: SwinConfig, style: Style) -> Iterator[tuple[str, str]]:
@@ -175,27 +160,6 @@ def pairs(config: SwinConfig, style: Style) -> Iterator[tuple[str, str]]:
         at = stage + 1 if style == "timm" else stage
         for part in ("reduction", "norm"):
             yield f"{layers}{at}.downsample.{part}", f"encoder.mergings.{number}.{part}"
-
-
-def split_projections(left: dict[str, Tensor], before: str) -> dict[str, Tensor]:
-    """timm's joined query, key and value, taken out of `left`; the second version's biases are apart, and keys have none."""
-    found = {f"{name}.weight": part for name, part in zip(PROJECTIONS, left.pop(before + "qkv.weight").chunk(3), strict=True)}
-    if before + "qkv.bias" in left:
-        biases = left.pop(before + "qkv.bias").chunk(3)
-        found |= {f"{name}.bias": part for name, part in zip(PROJECTIONS, biases, strict=True)}
-    for name in ("query", "value"):
-        if (full := f"{before}{name[0]}_bias") in left:
-            found[f"{name}.bias"] = left.pop(full)
-    return found
-
-
-def join_projections(parts: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
-    """The inverse of `split_projections`."""
-    there = {kind: tensor for kind, tensor in parts.items() if tensor is not None}
-    joined = {"qkv.weight": torch.cat([there[f"{name}.weight"] for name in PROJECTIONS])}
-    if "key.bias" in there:
-        return joined | {"qkv.bias": torch.cat([there[f"{name}.bias"] for name in PROJECTIONS])}
-    return joined | {"q_bias": there["query.bias"], "v_bias": there["value.bias"]}
 
 
 def fit_table(table: Float[Tensor, "r h"], old: tuple[int, int], new: tuple[int, int]) -> Float[Tensor, "r2 h"]:
@@ -226,22 +190,9 @@ def _in(name: str, tensor: Tensor, config: SwinConfig) -> Tensor:
 
 def _out(name: str, tensor: Tensor, config: SwinConfig, style: Style) -> Tensor:
     if name == "tokenizer.project.weight":
-        return tensor.view(len(tensor), config.in_channels, config.patch, config.patch)
+        return as_filters(tensor, config.in_channels, config.patch)
     if name.endswith("log_scale"):
         return tensor.view(-1, 1, 1)
     if name.endswith("position.table") and style == "timm":
         return fit_table(tensor, config.window, table_window(name, config))
     return tensor
-
-
-def _bare(name: str, style: Style) -> str:
-    """Without what a model with a classifier has before its encoder's names."""
-    return name if style == "timm" else name.removeprefix("swin.").removeprefix("swinv2.")
-
-
-def _kinds() -> list[str]:
-    return [f"{name}.{kind}" for name in PROJECTIONS for kind in ("weight", "bias")]
-
-
-def _copy(tensor: Tensor) -> Tensor:
-    return tensor.detach().clone(memory_format=torch.contiguous_format)

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-Activation = Literal["gelu", "quick_gelu", "relu"]
+Activation = Literal["gelu", "quick_gelu", "relu", "swiglu"]
 # Numbers of the hidden layer: from MANY on it is made in pieces, which stay in the cache, unless a gradient needs all of it later. The
 # allocator would ask the system for memory of that size each time anew, and a large picture's narrow tokens take half the time so.
 MANY, PIECE = 2**23, 2**21
@@ -22,7 +22,18 @@ def quick_gelu(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     return x * (1.702 * x).sigmoid()
 
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "quick_gelu": quick_gelu, "relu": F.relu}
+def swiglu(x: Float[Tensor, "*some e"]) -> Float[Tensor, "*some h"]:
+    """silu(x_1) · x_2 of the two halves of x: one is the other's gate, e = 2 h  [Shazeer 2020, GLU variants]."""
+    gate, value = x.chunk(2, dim=-1)
+    return F.silu(gate) * value
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "quick_gelu": quick_gelu,
+    "relu": F.relu,
+    "swiglu": swiglu,
+}
 
 
 class FeedForward(nn.Module):
@@ -34,7 +45,7 @@ class FeedForward(nn.Module):
 
     def __init__(self, width: int, *, hidden: int, activation: Activation = "gelu", dropout: float = 0.0) -> None:
         super().__init__()
-        self.expand = nn.Linear(width, hidden)
+        self.expand = nn.Linear(width, 2 * hidden if activation == "swiglu" else hidden)
         self.contract = nn.Linear(hidden, width)
         self.activation, self.dropout = ACTIVATIONS[activation], dropout
 

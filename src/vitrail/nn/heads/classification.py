@@ -13,14 +13,25 @@ from vitrail.tokens import Tokens
 class ClassificationHead(nn.Module):
     """y = W pool(z), or with `hidden` W_2 tanh(W_1 pool(z)), the MLP of pretraining  [Dosovitskiy+ 2021, section 3.1].
 
+    `norm` reads what pooling made of tokens that nothing has normed yet  [Bao+ 2022, BEiT's code; He+ 2022, MAE's, fine-tuned].
     With no classes it gives the features that the last linear layer would have read.
     """
 
-    def __init__(self, width: int, *, classes: int, pool: Pool = "class", hidden: int | None = None) -> None:
+    def __init__(
+        self,
+        width: int,
+        *,
+        classes: int,
+        pool: Pool = "class",
+        hidden: int | None = None,
+        norm: nn.Module | None = None,
+    ) -> None:
         super().__init__()
         self.pool_by: Pool = pool
         self.pool = AttentionPool(width) if pool == "attention" else None
-        self.before = nn.Sequential(nn.Linear(width, hidden), nn.Tanh()) if hidden else nn.Identity()
+        before = [] if norm is None else [norm]
+        before += [nn.Linear(width, hidden), nn.Tanh()] if hidden else []
+        self.before = nn.Sequential(*before) if before else nn.Identity()
         self.features_width = hidden or width
         self.output: nn.Module = nn.Linear(self.features_width, classes) if classes else nn.Identity()
 

@@ -18,8 +18,10 @@ from vitrail.tokens import Grid, Places
 class Learned1d(AddedPosition):
     """A learned row for each cell in raster order: ViT as published  [Dosovitskiy+ 2021, eq. 1].
 
-    A grid it was not built for gets the table resized as a picture (bicubic on two axes).
+    A grid it was not built for gets the table resized as a picture (bicubic on two axes, there antialiased if asked for).
     """
+
+    antialias: bool = False
 
     def __init__(self, width: int, *, grid: Grid, prefix: int = 0) -> None:
         super().__init__(width, prefix=prefix)
@@ -32,7 +34,7 @@ class Learned1d(AddedPosition):
             raise VitrailError(
                 f"this position was built for a grid {self.grid}, got one of {len(places.grid)} axes {places.grid}"
             )
-        table = resize_table(self.table, self.grid, places.grid)
+        table = resize_table(self.table, self.grid, places.grid, antialias=self.antialias)
         return table[None] if places.index is None else table[places.index]
 
 

@@ -2,7 +2,7 @@
 
 import { find, make } from "./dom.js";
 import { newSide, run } from "./looks.js";
-import { fillChooser, visit } from "./pages.js";
+import { fillChooser, size, visit } from "./pages.js";
 import { loadSamples } from "./pictures.js";
 import { makeStage } from "./stage.js";
 import { change, side, state, watch } from "./state.js";
@@ -72,7 +72,6 @@ function facts(model) {
   const told = [];
   if (model.layers) told.push(`${count(model.layers, "layer")}${model.heads ? ` × ${count(model.heads, "head")}` : ""}`);
   if (model.patch) told.push(`${rows} × ${columns} patches of ${model.patch[0]} × ${model.patch[1]} px`);
-  if (model.parameters) told.push(`${model.parameters.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 3 })} parameters`);
-  if (model.score) told.push(model.score);
-  return told;
+  if (!model.labels.length) told.push("a backbone without labels");
+  return [...told, ...size(model)];
 }

@@ -92,7 +92,7 @@ async function question(one, rest, signal) {
   } catch (error) {
     if (error.status !== 410 || one.look !== look) throw error;
     const again = await post("/api/looks", { model: one.model.id, ...one.seenFor });
-    if (one.look === look && JSON.stringify(again.predictions) !== JSON.stringify(look.predictions)) {
+    if (one.look === look && again.version !== look.version) {
       Object.assign(one, { before: null, lasting: new Map() }); // the model has learned more: nothing that is shown is true of it
       run(one);
       throw new DOMException("The model has learned more.", "AbortError");

@@ -1,8 +1,12 @@
 // Which page a model belongs to: each kind has one of its own, and the choosers lead from one to the other.
 
-import { make } from "./dom.js";
+import { models } from "./api.js";
+import { find, make } from "./dom.js";
+import { makeRuns } from "./runs.js";
+import { complain } from "./said.js";
+import { makeTheme } from "./theme.js";
 
-const PAGES = [["/", "Pictures", ["classify"]], ["/restore", "Restoration", ["restore"]], ["/text", "Text", null]]; // null: every other task
+const PAGES = [["/", "Pictures", ["classify", "features"]], ["/restore", "Restoration", ["restore"]], ["/mask", "Hidden patches", ["mask"]], ["/text", "Text", null]]; // null: every other task
 
 export const pageOf = ({ task }) => PAGES.find(([, , tasks]) => tasks === null || tasks.includes(task))[0];
 
@@ -26,3 +30,39 @@ export function sentElsewhere(models, page) {
   location.replace(`${pageOf(meant)}#${meant.id}`);
   return true;
 }
+
+/** Wakes a page of one model at a time up: `furnish()` once, then `use(model)` for the model that is meant and whenever another is chosen.
+ * `missing` is said where there is no model for it; `facts(model)` are the words below the bar. */
+export async function openPage(page, { missing, furnish, use, facts }) {
+  try {
+    makeTheme();
+    makeRuns();
+    const all = await models();
+    if (sentElsewhere(all, page)) return;
+    const own = all.filter((model) => pageOf(model) === page);
+    if (!own.length) throw new Error(missing);
+    const select = find("#model");
+    fillChooser(select, all, page);
+    const enter = (model) => {
+      select.value = model.id;
+      history.replaceState(null, "", `#${model.id}`);
+      find("#facts").replaceChildren(...facts(model).map((text) => make("span", { text })));
+      use(model);
+    };
+    select.addEventListener("change", () => {
+      const model = all.find(({ id }) => id === select.value);
+      if (pageOf(model) === page) enter(model);
+      else visit(model);
+    });
+    furnish();
+    enter(own.find(({ id }) => id === location.hash.slice(1)) ?? own[0]);
+    document.body.dataset.ready = "yes";
+  } catch (error) {
+    complain(error);
+    find("#facts").textContent = error.message;
+  }
+}
+
+/** What is told of any model: how many parameters, and how well it does. */
+export const size = (model) =>
+  [`${model.parameters.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 3 })} parameters`, model.score].filter(Boolean);

@@ -31,6 +31,7 @@ function refresh(body, more) {
   find("#pass").textContent = state.sides.every(({ look }) => look) ? state.sides.map(({ look }) => `${number(look.ms, 2)} ms`).join(" · ") : "";
   find("#pass").title = "Time of the pass through the model";
   body.classList.toggle("two", state.sides.length > 1);
+  find("#predictions").hidden = state.sides.length > 0 && state.sides.every(({ model }) => !model.labels.length); // a backbone says nothing
 }
 
 function fill(column, one) {

@@ -1,48 +1,29 @@
 // The page of models that restore pictures wakes up: a picture is handed in, made worse if asked, restored while one watches, and compared.
 
-import { get, loadImage, models, pick, pictureAddress, post, samples, upload } from "./api.js";
+import { get, loadImage, pictureAddress, post } from "./api.js";
 import { choice, find, make } from "./dom.js";
-import { fileButton, listenForFiles } from "./files.js";
-import { fillChooser, pageOf, sentElsewhere, visit } from "./pages.js";
-import { makeRuns } from "./runs.js";
+import { makeHandIn } from "./hand_in.js";
+import { openPage, size } from "./pages.js";
 import { announce, complain, toast } from "./said.js";
-import { makeTheme } from "./theme.js";
 import { capital, count, fixed } from "./words.js";
 import { makeZoom } from "./zoom.js";
 
 const PAUSE = 200; // milliseconds between two looks at the progress
 const SMALL = 400; // pixels a side below which they are to be seen
-const own = { models: [], model: null, picture: null, worse: false, wish: 0, running: null, seed: 0 };
+const own = { model: null, picture: null, worse: false, wish: 0, running: null, seed: 0 };
 
-async function wake() {
-  makeTheme();
-  makeRuns();
-  own.models = await models();
-  if (sentElsewhere(own.models, "/restore")) return;
-  const restorers = own.models.filter((model) => pageOf(model) === "/restore");
-  if (!restorers.length) throw new Error("There is no model that restores pictures yet. Train one with: vitrail train --task restore --data FOLDER --degrade sr2");
-  const select = find("#model");
-  fillChooser(select, own.models, "/restore");
-  select.addEventListener("change", () => {
-    const model = own.models.find(({ id }) => id === select.value);
-    if (pageOf(model) === "/restore") useModel(model);
-    else visit(model);
+function furnish() {
+  own.pictures = makeHandIn((picture) => {
+    own.picture = picture;
+    return restore();
   });
-  own.strip = make("div", { class: "samples", role: "group", "aria-label": "Samples of the run's own pictures", hidden: true });
-  find("#pictures").append(...fileButton((file) => take(upload(file))), own.strip);
   find("#again").addEventListener("click", restore);
   find("#stop").addEventListener("click", stop);
-  listenForFiles((file) => take(upload(file)));
-  useModel(restorers.find(({ id }) => id === location.hash.slice(1)) ?? restorers[0]);
-  document.body.dataset.ready = "yes";
 }
 
 function useModel(model) {
   own.model = model;
   own.worse = model.degradation !== null;
-  find("#model").value = model.id;
-  history.replaceState(null, "", `#${model.id}`);
-  find("#facts").replaceChildren(...facts(model).map((text) => make("span", { text })));
   const ways = choice("The picture", [["as it is", "As it is"], ["worse", "Made worse first"]], own.worse ? "worse" : "as it is", (value) => {
     own.worse = value === "worse";
     ways.press(value);
@@ -52,19 +33,9 @@ function useModel(model) {
   ways.buttons.get("worse").disabled = model.degradation === null;
   find("#ways").replaceChildren(make("span", { text: "The picture" }), ways.box);
   mean();
-  offer(model);
+  own.pictures.offer(model);
   if (own.picture) restore();
-  else invite();
-}
-
-/** Pictures that the model was not trained on, where its data is still there. */
-async function offer(model) {
-  const found = await samples(model.id).catch(() => []);
-  if (model !== own.model) return;
-  own.strip.hidden = !found.length;
-  own.strip.replaceChildren(...found.map(({ id, label, url }) =>
-    make("button", { type: "button", class: "sample", title: label, onclick: () => take(pick(model.id, id)) },
-      make("img", { src: url, alt: `Sample: ${label}`, loading: "lazy", width: 52, height: 52 }))));
+  else own.pictures.invite(find("#shown"));
 }
 
 /** What will be done, in a sentence. */
@@ -79,28 +50,7 @@ function mean() {
 function facts(model) {
   const told = [model.scale > 1 ? `${model.scale} times larger` : "same size", model.channels === 1 ? "gray" : "color"];
   if (model.degraded) told.push(`learned from pictures ${model.degraded}`);
-  told.push(`${model.parameters.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 3 })} parameters`);
-  if (model.score) told.push(model.score);
-  return told;
-}
-
-function invite() {
-  find("#shown").replaceChildren(make("button", { type: "button", class: "invitation", onclick: () => find("#choose").click() },
-    make("strong", { text: "Drop a picture here" }), make("span", { class: "soft", text: "or choose or paste one. It stays on this machine." })));
-}
-
-/** A picture on its way to the server; whatever is wrong with it is said in one line, and the page goes on. */
-async function take(coming) {
-  const mine = (own.wish += 1);
-  try {
-    const picture = await coming;
-    if (mine !== own.wish) return;
-    own.picture = picture;
-    if (picture.note) complain({ message: picture.note });
-    await restore();
-  } catch (error) {
-    complain(error);
-  }
+  return [...told, ...size(model)];
 }
 
 /** One restoration from the wish to the slider; a newer wish takes its place, and the server lets go of this one. */
@@ -183,18 +133,20 @@ async function show(found, mine) {
   const { box, side } = makeZoom(panes, { square: found.square, slider });
 
   const file = `${own.picture.name.replace(/\.\w+$/, "")}_restored.png`;
-  const size = found.given.join() === [found.height, found.width].join() ? "" : `${found.given[1].toLocaleString("en")} × ${found.given[0].toLocaleString("en")} → `;
+  const change = found.given.join() === [found.height, found.width].join() ? "" : `${found.given[1].toLocaleString("en")} × ${found.given[0].toLocaleString("en")} → `;
   find("#close").replaceChildren(
     make("div", { class: "head" }, make("h2", { text: "Enlarged" }), make("span", { class: "soft note", text: `${side} × ${side} pixels; point at the picture to move it` })), box,
     make("div", { class: "foot" }, make("a", { class: "button chief", href: address("restored"), download: file, text: "Download" }),
-      make("span", { class: "soft digits note", text: `${size}${found.width.toLocaleString("en")} × ${found.height.toLocaleString("en")} pixels, ${(found.ms / 1000).toFixed(1)} s` })));
+      make("span", { class: "soft digits note", text: `${change}${found.width.toLocaleString("en")} × ${found.height.toLocaleString("en")} pixels, ${(found.ms / 1000).toFixed(1)} s` })));
   find("#close").hidden = false;
   find("#notes").textContent = found.notes.join(" ");
   find("#notes").hidden = !found.notes.length;
   announce(`${capital(own.picture.name)} is restored${before ? `: ${decibels(before)} given, ${decibels(after)} restored` : ""}.`);
 }
 
-wake().catch((error) => {
-  complain(error);
-  find("#facts").textContent = error.message;
+openPage("/restore", {
+  missing: "There is no model that restores pictures yet. Train one with: vitrail train --task restore --data FOLDER --degrade sr2",
+  furnish,
+  use: useModel,
+  facts,
 });

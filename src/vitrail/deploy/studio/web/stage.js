@@ -85,7 +85,7 @@ function put(own, one, map) {
   own.legend.show(one, map, number(one));
   if (own.number === state.active && map) {
     const [best] = one.look.predictions;
-    say(one.touched ? `Says ${best.label}, ${percent(best.score)}. ${map.words}` : map.words);
+    say(one.touched && best ? `Says ${best.label}, ${percent(best.score)}. ${map.words}` : map.words);
   }
   cancelAnimationFrame(own.motion);
   if (!map) own.values = null;

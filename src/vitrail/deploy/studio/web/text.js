@@ -1,13 +1,11 @@
 // The page of models of words wakes up: models, a sentence to type, what is written, and where each word looks.
 
-import { get, models, post } from "./api.js";
-import { find, make } from "./dom.js";
+import { get, post } from "./api.js";
+import { find } from "./dom.js";
 import { makeLines } from "./lines.js";
 import { makeLooking } from "./looking.js";
-import { fillChooser, pageOf, sentElsewhere, visit } from "./pages.js";
-import { makeRuns } from "./runs.js";
+import { openPage, size } from "./pages.js";
 import { complain, toast } from "./said.js";
-import { makeTheme } from "./theme.js";
 import { count } from "./words.js";
 
 const PAUSE = 600; // milliseconds without a key after which a sentence counts as typed
@@ -16,31 +14,12 @@ const TASKS = {
   language: { label: "Beginning", go: "Go on", hint: "Type how a text begins" },
   fill: { label: "Sentence", go: "Read", hint: "Type a sentence" },
 };
-const own = { models: [], model: null, look: null, matrices: new Map(), seed: 0, asked: "", flight: null, timer: 0 };
+const own = { model: null, look: null, matrices: new Map(), seed: 0, asked: "", flight: null, timer: 0 };
 
-async function wake() {
-  makeTheme();
-  makeRuns();
-  own.models = await models();
-  if (sentElsewhere(own.models, "/text")) return;
-  const texts = own.models.filter((model) => pageOf(model) === "/text");
-  if (!texts.length) throw new Error("There is no model of words to look into yet. Train one with: vitrail train --task translate --data reverse");
+function furnish() {
   own.looking = makeLooking(find("#looking"), { react: light });
   own.lines = makeLines(find("#sentences"), { react: light });
-  makeChooser();
   makeForm();
-  useModel(texts.find(({ id }) => id === location.hash.slice(1)) ?? texts[0]);
-  document.body.dataset.ready = "yes";
-}
-
-function makeChooser() {
-  const select = find("#model");
-  fillChooser(select, own.models, "/text");
-  select.addEventListener("change", () => {
-    const model = own.models.find(({ id }) => id === select.value);
-    if (pageOf(model) === "/text") useModel(model);
-    else visit(model);
-  });
 }
 
 function makeForm() {
@@ -63,14 +42,11 @@ function makeForm() {
 
 function useModel(model) {
   own.model = model;
-  find("#model").value = model.id;
-  history.replaceState(null, "", `#${model.id}`);
   const { label, go, hint } = TASKS[model.task];
   find("#text-label").textContent = label;
   find("#text").placeholder = hint;
   find("#go").textContent = go;
   find("#another").hidden = model.task !== "language";
-  find("#facts").replaceChildren(...facts(model).map((text) => make("span", { text })));
   for (const id of ["#sentences", "#looking"]) find(id).hidden = true;
   own.look = null;
   own.looking.use(model);
@@ -79,10 +55,9 @@ function useModel(model) {
 
 function facts(model) {
   const told = Object.entries(model.kinds).map(([kind, [layers, heads]]) => `${kind === "cross" ? "decoder to source" : kind}: ${count(layers, "layer")} × ${count(heads, "head")}`);
-  told.push(`${count(model.vocabulary, "piece")} of words`, `${model.parameters.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 3 })} parameters`);
+  told.push(`${count(model.vocabulary, "piece")} of words`);
   if (!model.attention) told.push("its attention cannot be shown");
-  if (model.score) told.push(model.score);
-  return told;
+  return [...told, ...size(model)];
 }
 
 /** One sentence through the model; while it runs, a newer wish takes its place. */
@@ -139,7 +114,9 @@ async function light() {
   }
 }
 
-wake().catch((error) => {
-  complain(error);
-  find("#facts").textContent = error.message;
+openPage("/text", {
+  missing: "There is no model of words to look into yet. Train one with: vitrail train --task translate --data reverse",
+  furnish,
+  use: useModel,
+  facts,
 });

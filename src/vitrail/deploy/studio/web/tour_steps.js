@@ -25,7 +25,7 @@ export const STEPS = [
     words({ model }) {
       const [h, w] = model.image_size;
       const numbers = count(h * w * (model.channels || 1), "number");
-      return `To ${model.name} this picture is ${h} × ${w} pixels: ${numbers}, nothing more. From them it will choose one of ${count(model.labels.length, "name")}. Let us follow it inside.`;
+      return `To ${model.name} this picture is ${h} × ${w} pixels: ${numbers}, nothing more. ${model.labels.length ? `From them it will choose one of ${count(model.labels.length, "name")}.` : "It has learned from pictures without names."} Let us follow it inside.`;
     },
   },
   {
@@ -108,7 +108,7 @@ export const STEPS = [
     },
   },
   {
-    title: "The prediction", at: "#predictions",
+    title: "The prediction", at: "#predictions", able: ({ labels }) => labels.length > 0,
     prepare: (one) => change({ tab: "attention", pinned: null, lensLayer: one.model.layers }),
     words({ model, look }) {
       const [first, second] = look.predictions;
@@ -118,7 +118,7 @@ export const STEPS = [
     },
   },
   {
-    title: "Now take a pane away", at: ".left", low: true, able: ({ intervenes }) => intervenes,
+    title: "Now take a pane away", at: ".left", low: true, able: ({ intervenes, labels }) => intervenes && labels.length > 0,
     prepare: () => change({ tab: "attention", pinned: null, tool: "erase" }),
     words(one) {
       const { label, score } = one.look.predictions[0];

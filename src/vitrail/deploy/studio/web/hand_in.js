@@ -1,0 +1,52 @@
+// Handing a picture in, on the pages of one model at a time: the person's own by button, drop or paste, or a sample of the run's data.
+
+import { pick, samples, upload } from "./api.js";
+import { find, make } from "./dom.js";
+import { fileButton, listenForFiles } from "./files.js";
+import { complain } from "./said.js";
+
+/** Fills #pictures. `use(picture)` is called with the picture that was wished for last, once the server has it. Returns `offer(model)`,
+ * which shows the samples of a model, and `invite(box)`, which asks for a picture where one will be. */
+export function makeHandIn(use) {
+  let wish = 0;
+  let current = null;
+  const strip = make("div", { class: "samples", role: "group", "aria-label": "Samples of the run's own pictures", hidden: true });
+
+  /** A picture on its way to the server; whatever is wrong with it is said in one line, and the page goes on. */
+  const take = async (coming, sample) => {
+    const mine = (wish += 1);
+    try {
+      const picture = await coming;
+      if (mine !== wish) return;
+      for (const button of strip.children) button.setAttribute("aria-pressed", String(button === sample));
+      if (picture.note) complain({ message: picture.note });
+      await use(picture);
+    } catch (error) {
+      complain(error);
+    }
+  };
+  const takeFile = (file) => take(upload(file));
+  find("#pictures").append(...fileButton(takeFile), strip);
+  listenForFiles(takeFile);
+
+  /** Pictures that the model was not trained on, where its data is still there; with `first`, the first of them is taken. */
+  const offer = async (model, { first = false } = {}) => {
+    current = model;
+    const before = wish;
+    const found = await samples(model.id).catch(() => []);
+    if (model !== current) return;
+    strip.hidden = !found.length;
+    strip.replaceChildren(...found.map(({ id, label, url }) => {
+      const button = make("button", { type: "button", class: "sample", title: label, "aria-pressed": "false", onclick: () => take(pick(model.id, id), button) },
+        make("img", { src: url, alt: `Sample: ${label}`, loading: "lazy", width: 52, height: 52 }));
+      return button;
+    }));
+    if (first && before === wish) strip.firstChild?.click();
+  };
+
+  const invite = (box) =>
+    box.replaceChildren(make("button", { type: "button", class: "invitation", onclick: () => find("#choose").click() },
+      make("strong", { text: "Drop a picture here" }), make("span", { class: "soft", text: "or choose or paste one. It stays on this machine." })));
+
+  return { offer, invite };
+}

@@ -1,0 +1,103 @@
+"""What models that learn without labels share: a backbone inside, which is a classifier of the catalogue without its classes.
+
+b batch, ch channels, h w picture, c cells, d width
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from vitrail.errors import VitrailError, check_choice
+from vitrail.models import resnet, swin, vit
+from vitrail.preprocessing import Preprocessing
+from vitrail.records import from_record, to_record
+from vitrail.tokens import Tokens
+
+
+class Network(NamedTuple):
+    """A kind of classifier, whose features are learned."""
+
+    config: type[Any]
+    build: Callable[[Any], Any]
+
+
+NETWORKS: Mapping[str, Network] = MappingProxyType(
+    {
+        "vit": Network(vit.ViTConfig, vit.build_vit),
+        "swin": Network(swin.SwinConfig, swin.build_swin),
+        "resnet": Network(resnet.ResNetConfig, resnet.build_resnet),
+    }
+)
+
+
+class Pretrained(nn.Module):
+    """A model around a `backbone`, to learn its features; what is trained later, explained or compared is the backbone alone.
+
+    Its config has the backbone's as a record, and `in_channels`.
+    """
+
+    architecture: ClassVar[str]
+    labels = None
+    multi_label = False
+    tokenizer = None
+
+    def __init__(self, backbone: Any, config: Any) -> None:
+        super().__init__()
+        self.backbone, self.config = backbone, config
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        found: Preprocessing = self.backbone.preprocessing
+        return found
+
+    @preprocessing.setter
+    def preprocessing(self, value: Preprocessing) -> None:
+        self.backbone.preprocessing = value
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        size: tuple[int, int] = self.backbone.image_size
+        return size
+
+
+def settle_backbone(network: str, settings: Mapping[str, Any], *, only: tuple[str, ...] = tuple(NETWORKS)) -> dict[str, Any]:
+    """The whole record of a backbone, without classes; checked, whatever a file says."""
+    check_choice("network of a backbone", network, only)
+    return to_record(replace(from_record(NETWORKS[network].config, settings, what="backbone"), num_classes=0))
+
+
+def build_backbone(network: str, settings: Mapping[str, Any]) -> Any:
+    kind = NETWORKS[network]
+    return kind.build(from_record(kind.config, settings, what="backbone"))
+
+
+def backbone_of(model: Any, *, what: str) -> Any:
+    """The classifier, with or without classes, that a model is or has inside; `what` names it in the error."""
+    found = getattr(model, "backbone", model)
+    if not hasattr(found, "num_classes"):
+        raise VitrailError(f"{what}: a model of the kind {model.architecture} has no features of pictures to go on with")
+    return found
+
+
+def embed_hidden(
+    backbone: Any, images: Float[Tensor, "b ch *size"], hidden: Bool[Tensor, "b c"], token: Float[Tensor, "d"]
+) -> Tokens:
+    """As `VisionTransformer.embed`, with `token` in the place of every hidden patch; its position stays."""
+    tokens = backbone.tokenizer(images)
+    tokens = tokens._replace(x=torch.where(hidden[..., None], token.to(tokens.x.dtype), tokens.x))
+    return backbone.position.embed(tokens if backbone.prefix is None else backbone.prefix(tokens))
+
+
+def mean_features(backbone: Any, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b d"]:
+    """What neighbors and linear readers compare: the class token where the head reads one, else the mean over the cells. An attention pool
+    that has not learned yet is passed over."""
+    found = backbone.forward_features(images)
+    if not isinstance(found, Tokens):
+        return backbone.forward_head(found, pre_logits=True)
+    pool = getattr(backbone.config, "pool", "mean")
+    return found.x[:, 0] if pool == "class" else found.cells.mean(1)

@@ -1,0 +1,176 @@
+"""Sections about what was learned from views: whether it collapsed, which pictures are neighbors, where the class token looks.
+
+b pictures, ch channels, h w picture
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import MaxNLocator
+from PIL import Image
+
+from vitrail.data.dataset import DataSet, Split
+from vitrail.data.images import PictureError
+from vitrail.data.transforms import normalize, read_fitted, to_unit
+from vitrail.errors import VitrailError
+from vitrail.explain.figures.overlay import overlay, scale_end, times_even
+from vitrail.explain.look import look
+from vitrail.explain.maps import attention_map
+from vitrail.learn.metrics.collapse import tell_health
+from vitrail.learn.metrics.nearest_neighbors import nearest_neighbors
+from vitrail.models.backbones import mean_features
+from vitrail.rendering import BLUE, INK, ORANGE, house_style
+from vitrail.report.attention import show_scale
+from vitrail.report.contact_sheet import ACROSS, Row, draw_contact_sheet, encode_sheet
+from vitrail.report.figures import to_svg
+from vitrail.report.page import Markup, drawing, element, photograph, section
+
+QUERIES, NEAREST, KNOWN = 8, 5, 5000  # pictures that ask, neighbors of each, and among how many they are sought
+LOOKS = 8  # pictures whose attention is shown
+HEADS = ACROSS - 2  # beside the picture and the mean of all
+TOGETHER = 256  # pictures at a time
+
+Rows = Sequence[Mapping[str, float | int]]
+
+
+class Found(NamedTuple):
+    """Pictures that could be read: their numbers, their bytes (b h w ch), and their features."""
+
+    indices: list[int]
+    pictures: np.ndarray
+    features: torch.Tensor
+
+
+def show_health(rows: Rows, metrics: Mapping[str, float]) -> Markup:
+    """In words, and over the epochs: entropies of the teacher's outputs where it has such, spread of features, neighbors' accuracy."""
+    words = tell_health(metrics)
+    kind = "verdict wrong" if words.startswith("collapsed") else "verdict"
+    parts = [element("p", words[0].upper() + words[1:] + ".", class_=kind)]
+    if rows:
+        parts.append(drawing(to_svg(draw_watch(rows)), "entropy, spread and neighbors' accuracy over the epochs"))
+    note = (
+        "Where all pictures give the same output nothing is learned, however low the loss. Labels are only looked at here: "
+        "nothing is learned from them."
+    )
+    return section("Does it tell pictures apart?", *parts, note=note)
+
+
+def draw_watch(rows: Rows) -> Figure:
+    """A panel for each thing that was measured."""
+    lines: dict[str, list[tuple[str, str, str]]] = {
+        "Entropy of the teacher's outputs, of the most": [
+            ("val_entropy", "of their mean", BLUE), ("val_single_entropy", "of single ones", ORANGE)
+        ],
+        "Spread of features": [("val_spread", "", BLUE)],
+        "Accuracy of nearest neighbors": [("val_knn", "", BLUE)],
+    }  # fmt: skip
+    shown = {title: some for title, some in lines.items() if any(some[0][0] in row for row in rows)}
+    with house_style():
+        figure = Figure(figsize=(3.9 * len(shown), 2.9), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
+        for axes, (title, some) in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown.items(), strict=True):
+            for key, name, color in some:
+                points = [(row["epoch"], row[key]) for row in rows if key in row and np.isfinite(row[key])]
+                epochs, values = zip(*points, strict=True) if points else ((), ())
+                axes.plot(epochs, values, color=color, label=name, marker="o" if len(points) <= 12 else None, markersize=3)
+            axes.set_title(title, loc="left", fontsize="medium")
+            axes.set_xlabel("epoch")
+            axes.set_ylim(0, max(1.0, axes.get_ylim()[1]) if len(some) > 1 else None)
+            axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
+            axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+            if len(some) > 1:
+                axes.legend(loc="best", labelcolor="linecolor")
+        return figure
+
+
+def show_neighbors(backbone: Any, data: DataSet) -> Markup:
+    """Some validation pictures, and the training pictures that are nearest to each."""
+    asked, known = read_some(backbone, data["val"], QUERIES), read_some(backbone, data["train"], KNOWN)
+    if not asked.indices or not known.indices:
+        return section("Nearest neighbors", note="There are no pictures to show.")
+    nearness, numbers = nearest_neighbors(known.features, asked.features, k=NEAREST)
+    rows = []
+    for place, picture in enumerate(asked.pictures):
+        found = numbers[place].tolist()
+        title, note = describe_query(data, asked.indices[place], [known.indices[number] for number in found])
+        near = f"cosines {nearness[place, 0]:.2f} to {nearness[place, -1]:.2f}"
+        rows.append(Row(title, note or near, [as_image(one) for one in (picture, *known.pictures[found])]))
+    sheet = draw_contact_sheet("A validation picture, then its nearest training pictures", rows)
+    note = (
+        f"By the cosine of their features, among {len(known.indices):,} training pictures, which are not mirrored or cut here."
+    )
+    return section(
+        "Nearest neighbors", photograph(encode_sheet(sheet), "pictures and their neighbors", pixelated=False), note=note
+    )
+
+
+def describe_query(data: DataSet, index: int, neighbors: Sequence[int]) -> tuple[str, str]:
+    """What the picture is, and how many neighbors are the same; where there are no labels, its number."""
+    if len(data.classes) < 2 or data.multi_label:
+        return data["val"].name(index), ""
+    label = int(data["val"].labels[index])
+    same = int((data["train"].labels[np.array(neighbors)] == label).sum())
+    return data.classes[label], f"{same} of {len(neighbors)} neighbors too"
+
+
+def show_class_attention(backbone: Any, split: Split) -> Markup:
+    """What the class token reads in the last layer, all heads together and each by itself  [Caron+ 2021, figure 1]."""
+    title = "Where the class token looks"
+    some = read_some(backbone, split, LOOKS, features=False)
+    if not some.indices:
+        return section(title, note="There are no pictures to show.")
+    try:
+        seen = look(backbone, normalize(to_unit(some.pictures), backbone.preprocessing), layers=[-1])
+        if not seen.class_token:
+            return section(title, note="Not shown: this model has no class token.")
+        heads = min(HEADS, seen.seen.layers[-1].shape[1])
+        maps = [attention_map(seen), *(attention_map(seen, head=head) for head in range(heads))]
+    except (VitrailError, AttributeError) as error:
+        return section(title, note=f"Not shown: {error}.")
+    shares = times_even(torch.stack(maps, dim=1))  # b 1+heads gh gw
+    highest = scale_end(shares)
+    rows = [
+        Row(
+            f"picture {index}",
+            "all heads, then each",
+            [as_image(picture), *(as_image(overlay(picture, one, highest)) for one in own)],
+        )
+        for index, picture, own in zip(some.indices, some.pictures, shares, strict=True)
+    ]
+    sheet = draw_contact_sheet("The picture; what the class token reads of it in the last layer", rows)
+    return section(
+        title,
+        show_scale(highest),
+        photograph(encode_sheet(sheet), "attention of the class token", pixelated=False),
+        note="Nobody told it what the object is. Interpolated between the patches; all on one scale.",
+    )
+
+
+def read_some(backbone: Any, split: Split, count: int, *, features: bool = True) -> Found:
+    """Evenly chosen pictures of a split as the model sees them; those that cannot be read are passed over."""
+    wanted = np.unique(np.linspace(0, len(split) - 1, min(len(split), count)).astype(int)).tolist() if len(split) else []
+    pictures, indices = list[np.ndarray](), list[int]()
+    for index in wanted:
+        try:
+            pictures.append(read_fitted(split, index, backbone.preprocessing))
+        except PictureError:
+            continue
+        indices.append(index)
+    if not pictures:
+        return Found([], np.empty(0), torch.empty(0, 0))
+    arrays, found = np.stack(pictures), list[torch.Tensor]()
+    device, was_training = next(backbone.parameters()).device, backbone.training
+    backbone.eval()
+    with torch.inference_mode():
+        for start in range(0, len(arrays) if features else 0, TOGETHER):
+            images = normalize(to_unit(arrays[start : start + TOGETHER]), backbone.preprocessing)
+            found.append(mean_features(backbone, images.to(device)).float().cpu())
+    backbone.train(was_training)
+    return Found(indices, arrays, torch.cat(found) if found else torch.empty(0, 0))
+
+
+def as_image(picture: np.ndarray) -> Image.Image:
+    return Image.fromarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture)
