@@ -78,7 +78,8 @@ def draw_watch(rows: Rows) -> Figure:
                 axes.plot(epochs, values, color=color, label=name, marker="o" if len(points) <= 12 else None, markersize=3)
             axes.set_title(title, loc="left", fontsize="medium")
             axes.set_xlabel("epoch")
-            axes.set_ylim(0, max(1.0, axes.get_ylim()[1]) if len(some) > 1 else None)
+            highest = max(value for key, _, _ in some for row in rows if np.isfinite(value := row.get(key, 0.0)))
+            axes.set_ylim(0, 1.06 * (1.0 if len(some) > 1 else highest or 1.0))
             axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
             axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
             if len(some) > 1:
