@@ -90,7 +90,7 @@ def test_a_finished_run_is_finished_and_weights_begin_another(run, stripes, tmp_
 @pytest.mark.usefixtures("no_probe")
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_stopped_run_goes_on_bit_for_bit(stripes, tmp_path, monkeypatch, masked):
-    monkeypatch.setattr("vitrail.report.completions.write_pixel_report", lambda report, path: None)
+    monkeypatch.setattr("vitrail.report.pretraining.write_pretraining_report", lambda report, path: None)
     monkeypatch.setattr("vitrail.jobs.igpt.show_some", lambda *_, seed: ())
     how = {
         "data": stripes,

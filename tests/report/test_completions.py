@@ -4,7 +4,8 @@ import numpy as np
 
 from vitrail.explain.probe import Probe
 from vitrail.rendering import to_png
-from vitrail.report.completions import Completion, PixelReport, draw_completions, show_given, write_pixel_report
+from vitrail.report.completions import Completion, draw_completions, pixel_sections, show_given
+from vitrail.report.pretraining import PretrainingReport, write_pretraining_report
 
 
 def some_completion(channels: int = 1, name: str = "a") -> Completion:
@@ -33,14 +34,16 @@ def test_a_sheet_has_a_picture_for_every_sample():
 def test_a_report_says_what_there_is(tmp_path):
     probe = Probe(test=(0.5, 0.75), validation=(0.4, 0.8), penalties=(1.0, 0.1), chance=0.1, answers=())
     rows = [{"epoch": 1, "train_loss": 2.0, "val_loss": 1.5, "lr": 0.1}]
-    full = PixelReport(title="<b>", headline="test 1.5 bits a pixel", history=rows, completions=[some_completion(name="<i>")],
-                       probe=probe, commands={"x": "y"}, configuration={"seed": 0})  # fmt: skip
-    write_pixel_report(full, tmp_path / "a.html")
+    sections = tuple(pixel_sections([some_completion(name="<i>")], probe))
+    full = PretrainingReport(title="<b>", headline="test 1.5 bits a pixel", history=rows, sections=sections,
+                             commands={"x": "y"}, configuration={"seed": 0})  # fmt: skip
+    write_pretraining_report(full, tmp_path / "a.html")
     page = (tmp_path / "a.html").read_text()
     assert "<b>" not in page
     assert "&lt;i&gt;" in page
     assert "75.0 % behind block 2" in page
-    write_pixel_report(PixelReport(title="t", headline="h", probe="no labels"), tmp_path / "b.html")
+    report = PretrainingReport(title="t", headline="h", sections=tuple(pixel_sections((), "no labels")))
+    write_pretraining_report(report, tmp_path / "b.html")
     page = (tmp_path / "b.html").read_text()
     assert "Not shown: no labels." in page
     assert "Completions" not in page

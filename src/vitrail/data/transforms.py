@@ -78,16 +78,22 @@ def to_unit(pictures: UInt8[np.ndarray, "b h w ch"]) -> Float[Tensor, "b ch h w"
 
 def normalize(images: Float[Tensor, "b ch h w"], preprocessing: Preprocessing) -> Float[Tensor, "b ch h w"]:
     """(x - mean) / std for each channel."""
-    mean = torch.tensor(preprocessing.mean)[:, None, None]
-    std = torch.tensor(preprocessing.std)[:, None, None]
-    return (images - mean).div_(std)
+    return (images - channelwise(preprocessing.mean, images)).div_(channelwise(preprocessing.std, images))
+
+
+def denormalize(images: Float[Tensor, "b ch h w"], preprocessing: Preprocessing) -> Float[Tensor, "b ch h w"]:
+    """`normalize` backwards: x std + mean."""
+    return images * channelwise(preprocessing.std, images) + channelwise(preprocessing.mean, images)
+
+
+def channelwise(values: tuple[float, ...], like: Tensor) -> Float[Tensor, "ch 1 1"]:
+    """A number for each channel, to be computed with."""
+    return torch.tensor(values, device=like.device, dtype=like.dtype)[:, None, None]
 
 
 def to_bytes(images: Float[Tensor, "b ch h w"], preprocessing: Preprocessing) -> UInt8[np.ndarray, "b h w ch"]:
     """A model's input as pictures again: `to_unit` and `normalize` backwards, exactly where nothing came between."""
-    mean = torch.tensor(preprocessing.mean)[:, None, None]
-    std = torch.tensor(preprocessing.std)[:, None, None]
-    unit = images.detach().float().cpu() * std + mean
+    unit = denormalize(images.detach().float().cpu(), preprocessing)
     return (255 * unit).round_().clamp_(0, 255).to(torch.uint8).permute(0, 2, 3, 1).numpy()
 
 

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from vitrail.explain.cells import spatial
 from vitrail.explain.evaluating import at_model, evaluating
-from vitrail.explain.reading import is_distilled, plain_shares, pool_weights
+from vitrail.explain.reading import plain_shares, pool_weights
 from vitrail.explain.record import Seen, record
+from vitrail.models.classifier import is_distilled
 from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.nn.heads.pooling import Pool
 from vitrail.tokens import Places, Tokens

@@ -3,8 +3,6 @@
 b batch, n tokens
 """
 
-from typing import Any
-
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
@@ -24,11 +22,6 @@ def plain_shares(tokens: Tokens, pool_by: Pool, *, distilled: bool = False) -> F
         return shares
     real = shares[:, tokens.prefix :] + 1 if tokens.mask is None else tokens.mask[:, tokens.prefix :].to(shares)
     return F.pad(real / real.sum(1, keepdim=True).clamp(min=1), (tokens.prefix, 0))
-
-
-def is_distilled(model: Any) -> bool:
-    """Whether a second head reads the second prefix token."""
-    return getattr(model, "distilled_head", None) is not None
 
 
 def pool_weights(head: ClassificationHead, tokens: Tokens) -> Float[Tensor, "b n"] | None:

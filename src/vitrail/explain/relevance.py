@@ -13,8 +13,9 @@ from vitrail.explain.cells import to_grid
 from vitrail.explain.chain import check_chain, check_square
 from vitrail.explain.evaluating import choose_target, differentiating, leaf, pick
 from vitrail.explain.layer_inputs import InputsRecorder, LayerInputs
-from vitrail.explain.reading import is_distilled, plain_shares, pool_weights
+from vitrail.explain.reading import plain_shares, pool_weights
 from vitrail.explain.record import attention_layers
+from vitrail.models.classifier import is_distilled
 from vitrail.nn.attention.recording import recording
 from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.tokens import Tokens

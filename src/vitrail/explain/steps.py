@@ -13,9 +13,9 @@ from torch import Tensor
 from vitrail.errors import VitrailError
 from vitrail.explain.cells import cell_tokens
 from vitrail.explain.layer_inputs import LayerInputs, layer_inputs
-from vitrail.explain.reading import is_distilled
 from vitrail.explain.record import choose
 from vitrail.explain.windows import find_place
+from vitrail.models.classifier import is_distilled
 from vitrail.nn.attention.cosine import CosineKernel
 from vitrail.nn.attention.softmax import SoftmaxKernel
 from vitrail.nn.functional.windows import whole_windows, window_cells

@@ -10,6 +10,7 @@ import torch
 from vitrail.data.bad_files import BAD_FILES, BadFiles, read_bad_files
 from vitrail.data.caption_batches import CaptionBatches
 from vitrail.data.captions import CaptionData
+from vitrail.data.examples import spread
 from vitrail.data.transforms import measure, read_fitted
 from vitrail.jobs.caption_cleaning import open_clean_captions
 from vitrail.jobs.caption_scores import evaluate_captions, finish
@@ -19,7 +20,7 @@ from vitrail.jobs.cleaning import list_bad
 from vitrail.jobs.facts import count_splits
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, real, set_checkpointing, whole
-from vitrail.jobs.settling import PARTS, size_of, spread
+from vitrail.jobs.settling import PARTS, size_of
 from vitrail.jobs.text_settling import keep_tokenizer, load_trained, make_tokenizer
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar

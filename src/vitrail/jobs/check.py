@@ -14,6 +14,7 @@ import numpy as np
 from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, leave_out
 from vitrail.data.dataset import SPLITS, DataSet, Split, SplitName
 from vitrail.data.duplicates import CROPS_UP_TO, Pair, find_duplicates
+from vitrail.data.examples import spread
 from vitrail.data.loading import choose_workers
 from vitrail.data.opening import divide_data, open_data
 from vitrail.data.scanning import Scan, concatenate, scan_splits
@@ -36,7 +37,6 @@ from vitrail.jobs.findings import (
     plural,
 )
 from vitrail.jobs.forecast import Suggestion, suggest
-from vitrail.jobs.settling import spread
 from vitrail.report.contact_sheet import ACROSS, Row, Twins, draw_contact_sheet, encode_sheet
 
 SIDE = 64  # of the thumbnails by which duplicates are found

@@ -6,20 +6,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from vitrail.data.augmentation import Augmentation
 from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, read_bad_files
 from vitrail.data.cache import Cache
-from vitrail.data.dataset import DataSet
+from vitrail.data.dataset import DataSet, SplitName
 from vitrail.data.images import PictureError
 from vitrail.data.label_share import keep_share
 from vitrail.data.loading import Loader
 from vitrail.data.mixing import Mixing
 from vitrail.data.packing import PackedLoader
-from vitrail.data.transforms import measure, read_fitted
 from vitrail.errors import VitrailError
 from vitrail.jobs.classification_scores import evaluate_classifier, finish, packing
 from vitrail.jobs.cleaning import list_bad, open_clean
@@ -27,7 +25,7 @@ from vitrail.jobs.facts import count_splits
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, real, set_checkpointing, whole
 from vitrail.jobs.recipes import RECIPES, recipe_for
-from vitrail.jobs.settling import PARTS, settle, size_of, spread
+from vitrail.jobs.settling import PARTS, measure_on, settle, size_of
 from vitrail.jobs.teaching import Taught, check_teaching, describe_teacher, distillation_of, find_teacher
 from vitrail.learn.objectives.balance import class_weights
 from vitrail.learn.training.plan import Plan
@@ -163,15 +161,10 @@ def picture_loaders(
 ) -> tuple[Loader, Loader]:
     """Training pictures, shuffled and moved about, and validation pictures as they are; decoded ones are kept for next time.
     `make` makes a loader, `of_training` is what else that of the former is told."""
-    shape, budget = (*preprocessing.size, preprocessing.channels), int(real(options.cache_gb) * 2**30)
     numbers = {field.name: getattr(options, field.name) for field in fields(Augmentation)}
     found: list[Loader] = []
-    for name in ("train", "val"):
+    for name, cache in make_caches(options, data, preprocessing).items():
         split, training = data[name], name == "train"
-        cache = None
-        if options.cache in ("memory", "disk"):
-            cache = Cache(len(split), shape, kind=options.cache, budget=budget)
-            budget -= cache.size
         found.append(
             (make or Loader)(
                 split,
@@ -189,6 +182,17 @@ def picture_loaders(
             )
         )
     return found[0], found[1]
+
+
+def make_caches(options: TrainOptions, data: Any, preprocessing: Preprocessing) -> dict[SplitName, Cache | None]:
+    """What keeps the decoded pictures that are read every epoch, within the room there is; training pictures first."""
+    shape, budget = (*preprocessing.size, preprocessing.channels), int(real(options.cache_gb) * 2**30)
+    found: dict[SplitName, Cache | None] = {"train": None, "val": None}
+    if options.cache in ("memory", "disk"):
+        for name in found:
+            cache = found[name] = Cache(len(data[name]), shape, kind=options.cache, budget=budget)
+            budget -= cache.size
+    return found
 
 
 def note_bad(bad: BadFiles, split: str, error: PictureError) -> None:
@@ -228,11 +232,8 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
     if options.checkpointing:
         set_checkpointing(model)
     model.labels, model.multi_label = data.classes, data.multi_label
-    plain: Preprocessing = model.preprocessing
     fit = choose_fit(options, model)
-    some = spread(len(data["train"]), 1000)
-    mean, std = measure(np.stack([read_fitted(data["train"], index, plain) for index in some]))
-    model.preprocessing = replace(plain, mean=mean, std=std, fit=fit)
+    model.preprocessing = replace(measure_on(data["train"], model.preprocessing), fit=fit)
     return model.to(device)
 
 

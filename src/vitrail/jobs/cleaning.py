@@ -7,6 +7,7 @@ from pathlib import Path
 from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, find_bad, leave_out
 from vitrail.data.dataset import DataSet
 from vitrail.data.opening import divide_data, find_data
+from vitrail.data.unlabelled import divide_unlabelled, find_unlabelled
 from vitrail.learn.training.progress_bar import ProgressBar
 
 
@@ -24,10 +25,22 @@ def open_clean(
 
     `known` is what an earlier look has found: nothing is tried again, so that a run goes on with the data it began with.
     """
-    data = find_data(source, image_size=image_size)
-    bad = try_pictures(data, limit=limit, bar=bar, known=known)
-    data = leave_out(data, bad.names("before"))
+    data, bad = clean(find_data(source, image_size=image_size), limit=limit, bar=bar, known=known)
     return divide_data(data, seed=seed) if divide else data, bad
+
+
+def open_clean_unlabelled(
+    source: str, *, seed: int, limit: float, bar: ProgressBar, known: Sequence[BadFile] | None = None, divide: bool = True
+) -> tuple[DataSet, BadFiles]:
+    """The same of pictures without labels."""
+    data, bad = clean(find_unlabelled(source), limit=limit, bar=bar, known=known)
+    return divide_unlabelled(data, seed=seed) if divide else data, bad
+
+
+def clean(data: DataSet, *, limit: float, bar: ProgressBar, known: Sequence[BadFile] | None) -> tuple[DataSet, BadFiles]:
+    """The data without its bad files, and those."""
+    bad = try_pictures(data, limit=limit, bar=bar, known=known)
+    return leave_out(data, bad.names("before")), bad
 
 
 def try_pictures(data: DataSet, *, limit: float, bar: ProgressBar, known: Sequence[BadFile] | None) -> BadFiles:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from vitrail.data.examples import spread
 from vitrail.data.images import PictureError, read_picture
 from vitrail.data.transforms import prepare
 from vitrail.deploy.pipeline import ImageClassification
@@ -21,7 +22,6 @@ from vitrail.explain.positions import position_similarity
 from vitrail.explain.record import attention_layers, choose
 from vitrail.jobs.options import ExplainOptions
 from vitrail.jobs.predict import expand, open_or_error
-from vitrail.jobs.settling import spread
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.report.explained import Choice, Explained, explain_picture

@@ -3,12 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+from vitrail.data.examples import spread
 from vitrail.errors import VitrailError
 from vitrail.explain.figures.words import check_query
 from vitrail.explain.words import NAMES, WordLook, to_words, word_look
 from vitrail.jobs.explain import Done, Progress, check_out
 from vitrail.jobs.options import ExplainOptions
-from vitrail.jobs.settling import spread
 from vitrail.models.catalogue import ARCHITECTURES, count_parameters
 from vitrail.models.folder import CONFIG, find, load, read_config
 from vitrail.report.explained_sentences import Choice, ExplainedSentence, explain_sentence, write_figures, write_sentences

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from vitrail.data.dataset import DataSet, Part
+from vitrail.data.examples import spread
 from vitrail.data.loading import Loader
 from vitrail.data.transforms import read_fitted
 from vitrail.jobs.classifying import make_task, plan_for, prepare_model
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, whole
-from vitrail.jobs.settling import settle, spread
+from vitrail.jobs.settling import settle
 from vitrail.learn.training.step import Stepper
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import count_parameters

@@ -13,9 +13,9 @@ import torch
 
 from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, read_bad_files
 from vitrail.data.dataset import DataSet, Part, Split
+from vitrail.data.examples import read_some, spread
 from vitrail.data.images import PictureError
 from vitrail.data.loading import Loader, choose_workers
-from vitrail.data.transforms import read_fitted
 from vitrail.errors import VitrailError
 from vitrail.explain.probe import Labelled, Probe, layer_features, probe_layers
 from vitrail.files import write_whole
@@ -29,7 +29,7 @@ from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.pixel_settling import RECIPES, check_ours, load_trained, prepare_model, settle_pixels
 from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, whole
 from vitrail.jobs.scored_data import open_scored
-from vitrail.jobs.settling import size_of, spread
+from vitrail.jobs.settling import size_of
 from vitrail.jobs.stored import to_store
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
@@ -133,11 +133,13 @@ class Pretraining:
     def write_report(
         self, folder: Path, model: Any, metrics: Mapping[str, float], probe: Probe | str, progress: Progress
     ) -> None:
-        from vitrail.report.completions import PixelReport, write_pixel_report  # they import matplotlib
+        from vitrail.report.completions import pixel_sections  # they import matplotlib
+        from vitrail.report.pretraining import PretrainingReport, write_pretraining_report
 
         options, (height, width) = self.options, model.image_size
+        completions = show_some(model, self.data["val"], seed=options.seed) if model.config.causal else ()
         run = shlex.quote(str(folder))
-        report = PixelReport(
+        report = PretrainingReport(
             title=self.data.name,
             headline=headline("test", metrics),
             numbers={
@@ -151,8 +153,7 @@ class Pretraining:
                 "Training": training_fact(options, progress),
             },
             history=progress.rows,
-            completions=show_some(model, self.data["val"], seed=options.seed) if model.config.causal else (),
-            probe=probe,
+            sections=tuple(pixel_sections(completions, probe)),
             commands={
                 **({"Finish pictures": f"vitrail complete {run} PICTURE... --out DIR"} if model.config.causal else {}),
                 "Score it again": f"vitrail eval {run}",
@@ -160,7 +161,7 @@ class Pretraining:
             },
             configuration=to_store(options),
         )
-        write_pixel_report(report, folder / REPORT)
+        write_pretraining_report(report, folder / REPORT)
 
     @staticmethod
     def evaluate(
@@ -203,14 +204,11 @@ def probe_model(task: PixelModeling, data: DataSet, loader: Any) -> Probe | str:
 
 def show_some(model: Any, split: Split, *, seed: int) -> Any:
     """Completions of some pictures, evenly chosen."""
-    pictures, names = list[np.ndarray](), list[str]()
-    for index in spread(len(split), SHOWN):
-        try:
-            pictures.append(read_fitted(split, index, model.preprocessing))
-        except PictureError:  # gone since it was scored
-            continue
-        names.append(split.name(index))
-    return complete_pictures(model, np.stack(pictures), names=names, samples=SAMPLES, seed=seed) if pictures else ()
+    some = read_some(split, model.preprocessing, SHOWN)
+    if some is None:
+        return ()
+    names = [split.name(index) for index in some.indices]
+    return complete_pictures(model, some.pictures, names=names, samples=SAMPLES, seed=seed)
 
 
 def note_bad(bad: BadFiles, error: PictureError) -> None:

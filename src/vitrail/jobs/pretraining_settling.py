@@ -1,26 +1,23 @@
 """Options without `auto` for learning without labels, the pictures, and the backbone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from vitrail.data.bad_files import BadFile, BadFiles
 from vitrail.data.dataset import DataSet
-from vitrail.data.opening import find_data
-from vitrail.data.transforms import measure, read_fitted
+from vitrail.data.opening import divide_data, find_data
+from vitrail.data.unlabelled import divide_unlabelled, find_unlabelled
 from vitrail.errors import VitrailError, check_choice
 from vitrail.jobs.classifying import known_options
-from vitrail.jobs.cleaning import open_clean
+from vitrail.jobs.cleaning import clean
 from vitrail.jobs.machine import check_precision, choose_device
 from vitrail.jobs.methods.method import Choosing, Method, Standalone
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import set_checkpointing
 from vitrail.jobs.recipes import SMALL, choose_recipe, taken_from
-from vitrail.jobs.restoring_settling import open_clean_unlabelled
-from vitrail.jobs.settling import PARTS, choose_feeding, choose_parts, choose_size, sample_pictures, spread
+from vitrail.jobs.settling import PARTS, choose_feeding, choose_parts, choose_size, measure_on, sample_pictures, small_patch
 from vitrail.jobs.trades import refuse_options
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models.backbones import NETWORKS, backbone_of
@@ -39,15 +36,15 @@ def open_pictures(
     divide: bool = True,
 ) -> tuple[DataSet, BadFiles]:
     """Pictures with their labels where they have any, to see what was learned by; a folder without classes as it lies there."""
-    labelled = True
-    if Path(source).expanduser().is_dir():
-        try:
-            find_data(source, image_size=image_size)
-        except VitrailError:  # no classes in it; what else is wrong with it, the other way of reading says too
-            labelled = False
-    if labelled:
-        return open_clean(source, seed=seed, image_size=image_size, limit=limit, bar=bar, known=known, divide=divide)
-    return open_clean_unlabelled(source, seed=seed, limit=limit, bar=bar, known=known, divide=divide)
+    divided: Callable[..., DataSet] = divide_data
+    try:
+        data = find_data(source, image_size=image_size)
+    except VitrailError:  # a folder without classes; what else is wrong with it, the other way of reading says too
+        if not Path(source).expanduser().is_dir():
+            raise
+        data, divided = find_unlabelled(source), divide_unlabelled
+    data, bad = clean(data, limit=limit, bar=bar, known=known)
+    return divided(data, seed=seed) if divide else data, bad
 
 
 def load_backbone(options: TrainOptions, method: Method) -> Any:
@@ -95,12 +92,19 @@ def settle_pretraining(options: TrainOptions, data: DataSet, method: Method, loa
     return replace(settled, **method.settle(settled, config))
 
 
+def need_patches(config: Any, *, method: str, example: str) -> None:
+    """What hides patches takes no model whose tokens see beyond them."""
+    if getattr(config, "tokenizer", None) != "patch":
+        raise VitrailError(
+            f"--method {method} hides patches: it needs a Vision Transformer whose tokens are patches, such as {example}"
+        )
+
+
 def choose_backbone(size: tuple[int, int], pictures: int) -> str:
     """Of patches, so that any method can have it."""
     if max(size) > SMALL:
         return "vit_tiny_patch16_224"
-    patch = 2 if min(size) <= 16 else 4 if min(size) <= 32 else 8
-    return f"vit_{'nano' if pictures <= 5_000 else 'micro'}_patch{patch}_32"
+    return f"vit_{'nano' if pictures <= 5_000 else 'micro'}_patch{small_patch(size)}_32"
 
 
 def prepare_backbone(options: TrainOptions, data: DataSet, loaded: Any, method: Method) -> Any:
@@ -113,10 +117,7 @@ def prepare_backbone(options: TrainOptions, data: DataSet, loaded: Any, method: 
             model.reset_classifier(0)
     else:
         model = method.create(options) if isinstance(method, Standalone) else create_backbone(options)
-        plain = model.preprocessing
-        some = spread(len(data["train"]), 1000)
-        mean, std = measure(np.stack([read_fitted(data["train"], index, plain) for index in some]))
-        model.preprocessing = replace(plain, mean=mean, std=std)
+        model.preprocessing = measure_on(data["train"], model.preprocessing)
     if options.checkpointing:
         set_checkpointing(model)
     return model

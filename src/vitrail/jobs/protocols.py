@@ -24,7 +24,7 @@ from vitrail.data.opening import divide_data
 from vitrail.errors import VitrailError, check_choice
 from vitrail.explain.probe import Labelled, probe_layers
 from vitrail.files import write_table, write_whole
-from vitrail.jobs.evaluate import PREDICTIONS, REPORT, read_metrics, training_options
+from vitrail.jobs.evaluate import PREDICTIONS, REPORT, training_options
 from vitrail.jobs.feature_table import Described, FeatureTable, describe_by, pixel_preprocessing
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
@@ -247,8 +247,6 @@ class Evaluation:
             resume=True,
         )
         run_training(options, given={"data", "labels", "seed", "epochs", "recipe", "out", "resume"}, quiet=self.quiet)
-        metrics = read_metrics(folder)
-        assert metrics is not None
         with (folder / PREDICTIONS).open(newline="") as file:
             right = np.array([row["truth"] == row["predicted"] for row in csv.DictReader(file)])
         file_name = f"{folder.name}/{PREDICTIONS}"

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from vitrail.data.examples import spread
 from vitrail.data.mri.batches import Sampling, ScanBatches
 from vitrail.data.mri.opening import ScanData, is_measured, open_scans
 from vitrail.data.mri.slices import Slices, SomeSlices
@@ -28,7 +29,7 @@ from vitrail.jobs.reconstruction_settling import (
     settle_scan,
 )
 from vitrail.jobs.scored_data import choose_source, make_folder, past_of
-from vitrail.jobs.settling import size_of, spread
+from vitrail.jobs.settling import size_of
 from vitrail.jobs.stored import to_store
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar

@@ -14,13 +14,12 @@ from vitrail.data.picture_store import PictureStore
 from vitrail.errors import VitrailError
 from vitrail.files import write_table
 from vitrail.jobs.classifying import note_bad
-from vitrail.jobs.cleaning import describe_bad
+from vitrail.jobs.cleaning import describe_bad, open_clean_unlabelled
 from vitrail.jobs.evaluate import PREDICTIONS, REPORT, headline
 from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import whole
-from vitrail.jobs.restoring_settling import open_clean_unlabelled
 from vitrail.jobs.scored_data import make_folder, open_scored, past_of
 from vitrail.jobs.stored import to_store
 from vitrail.learn.training.progress_bar import ProgressBar

@@ -10,10 +10,11 @@ import torch
 from vitrail.data.bad_files import BAD_FILES, BadFiles, read_bad_files
 from vitrail.data.dataset import DataSet, Part
 from vitrail.data.degradation import Degradation, parse_degradation
+from vitrail.data.examples import spread
 from vitrail.data.patches_of_pictures import PairLoader, patch_loader, whole_loader
 from vitrail.data.picture_store import PictureStore
 from vitrail.jobs.classifying import note_bad
-from vitrail.jobs.cleaning import list_bad
+from vitrail.jobs.cleaning import list_bad, open_clean_unlabelled
 from vitrail.jobs.facts import count_splits
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, real, whole
@@ -22,11 +23,9 @@ from vitrail.jobs.restoring_settling import (
     RECIPES,
     damage_of,
     load_trained,
-    open_clean_unlabelled,
     prepare_restorer,
     settle_restoring,
 )
-from vitrail.jobs.settling import spread
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress

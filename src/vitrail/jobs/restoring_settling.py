@@ -1,24 +1,20 @@
 """Options without `auto` for restoring pictures, the pictures, and the model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from vitrail.data.bad_files import BadFile, BadFiles, leave_out
 from vitrail.data.dataset import DataSet
 from vitrail.data.degradation import RULES, Degradation, parse_degradation
 from vitrail.data.loading import choose_workers
-from vitrail.data.unlabelled import divide_unlabelled, find_unlabelled
 from vitrail.errors import VitrailError, check_choice
-from vitrail.jobs.cleaning import try_pictures
 from vitrail.jobs.machine import check_precision, choose_device, spare_memory
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import set_checkpointing
 from vitrail.jobs.recipes import Recipe, taken_from
 from vitrail.jobs.settling import PARTS, choose_parts, sample_pictures
 from vitrail.jobs.trades import refuse_options
-from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models.catalogue import ARCHITECTURES, MODELS, create_model, model_config, rebuild
 from vitrail.models.folder import load
 from vitrail.models.purpose import purpose_of
@@ -34,16 +30,6 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
     }
 )
 NOT_OURS: Mapping[str, Any] = MappingProxyType({"smoothing": 0.0, "shard": False})
-
-
-def open_clean_unlabelled(
-    source: str, *, seed: int, limit: float, bar: ProgressBar, known: Sequence[BadFile] | None = None, divide: bool = True
-) -> tuple[DataSet, BadFiles]:
-    """As `jobs.cleaning.open_clean`, of pictures without labels."""
-    data = find_unlabelled(source)
-    bad = try_pictures(data, limit=limit, bar=bar, known=known)
-    data = leave_out(data, bad.names("before"))
-    return divide_unlabelled(data, seed=seed) if divide else data, bad
 
 
 def damage_of(options: TrainOptions) -> Degradation:

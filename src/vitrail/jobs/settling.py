@@ -11,8 +11,10 @@ from PIL import Image
 
 from vitrail.data.cache import choose_cache
 from vitrail.data.dataset import DataSet, Split
+from vitrail.data.examples import spread
 from vitrail.data.loading import choose_workers
 from vitrail.data.opening import BUILT_IN
+from vitrail.data.transforms import measure, read_fitted
 from vitrail.errors import VitrailError, check_choice
 from vitrail.jobs.machine import check_precision, choose_device, spare_memory
 from vitrail.jobs.options import TrainOptions
@@ -20,6 +22,7 @@ from vitrail.jobs.recipes import SMALL, Recipe, choose_recipe, recipe_for, taken
 from vitrail.jobs.teaching import check_wishes, settle_distillation
 from vitrail.models.catalogue import ARCHITECTURES, model_config
 from vitrail.models.parts import KERNELS, position_name, position_where
+from vitrail.preprocessing import Preprocessing
 
 AT_LEAST: dict[str, float] = {
     "epochs": 1,
@@ -265,15 +268,22 @@ def choose_model(size: tuple[int, int], pictures: int, *, pack: bool = False) ->
     if max(size) > SMALL:
         return "vit_tiny_patch16_224"
     if pack:  # no convolutions, whose batch norm wants pictures of one size
-        return f"vit_nano_patch{2 if min(size) <= 16 else 4 if min(size) <= 32 else 8}_32"
+        return f"vit_nano_patch{small_patch(size)}_32"
     if pictures <= 5_000:
         return "vit_nano_conv"
     return "vit_micro_hybrid" if min(size) >= 24 else "vit_micro_conv"
 
 
-def spread(count: int, wanted: int) -> list[int]:
-    """Up to `wanted` numbers below `count`, evenly spaced."""
-    return np.unique(np.linspace(0, count - 1, min(count, wanted)).astype(int)).tolist()
+def small_patch(size: tuple[int, int]) -> int:
+    """Side of the patches of small pictures."""
+    return 2 if min(size) <= 16 else 4 if min(size) <= 32 else 8
+
+
+def measure_on(split: Split, preprocessing: Preprocessing) -> Preprocessing:
+    """With mean and deviation of the colors of its pictures, a thousand of them."""
+    some = [read_fitted(split, index, preprocessing) for index in spread(len(split), 1000)]
+    mean, std = measure(np.stack(some))
+    return replace(preprocessing, mean=mean, std=std)
 
 
 def sample_pictures(split: Split, wanted: int) -> list[Image.Image]:

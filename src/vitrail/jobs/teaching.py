@@ -9,6 +9,7 @@ from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real
 from vitrail.learn.objectives.distillation import PUBLISHED, Distillation
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.classifier import is_distilled
 from vitrail.models.folder import load
 from vitrail.tasks.teacher import Teacher
 
@@ -69,7 +70,7 @@ def distillation_of(options: TrainOptions) -> Distillation:
 
 def check_teaching(options: TrainOptions, model: Any) -> None:
     """With a distillation token, something must be learned by it."""
-    if options.teacher is not None and options.distill_share == 0 and getattr(model, "distilled_head", None) is not None:
+    if options.teacher is not None and options.distill_share == 0 and is_distilled(model):
         raise VitrailError(
             "--distill-share 0: the distillation head of this model would learn nothing, and half of its answer is that"
         )

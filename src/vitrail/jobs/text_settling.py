@@ -8,13 +8,14 @@ from typing import Any
 import torch
 
 from vitrail.byte_pairs import BytePairs
+from vitrail.data.examples import spread
 from vitrail.errors import VitrailError, check_choice
 from vitrail.files import write_whole
 from vitrail.jobs.machine import check_precision, choose_device
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import describe_length, find_rate, make_plan, real, set_checkpointing, whole
 from vitrail.jobs.recipes import TEXT_RECIPES, choose_text_recipe, taken_from
-from vitrail.jobs.settling import PARTS, check_shard, choose_parts, spread
+from vitrail.jobs.settling import PARTS, check_shard, choose_parts
 from vitrail.jobs.trades import foreign_options
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.task import Batches, Task

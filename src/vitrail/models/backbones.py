@@ -3,10 +3,10 @@
 b batch, ch channels, h w picture, c cells, d width
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -14,17 +14,10 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models import resnet, swin, vit
+from vitrail.models.network import Network
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
 from vitrail.tokens import Tokens
-
-
-class Network(NamedTuple):
-    """A kind of classifier, whose features are learned."""
-
-    config: type[Any]
-    build: Callable[[Any], Any]
-
 
 NETWORKS: Mapping[str, Network] = MappingProxyType(
     {
@@ -33,6 +26,17 @@ NETWORKS: Mapping[str, Network] = MappingProxyType(
         "resnet": Network(resnet.ResNetConfig, resnet.build_resnet),
     }
 )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PretrainedConfig:
+    """What the configs of such models begin with; each settles and checks its backbone itself."""
+
+    backbone: dict = field(hash=False)  # type: ignore[type-arg]  # its own config, as a record
+
+    @property
+    def in_channels(self) -> int:
+        return int(self.backbone["in_channels"])
 
 
 class Pretrained(nn.Module):
@@ -65,10 +69,22 @@ class Pretrained(nn.Module):
         return size
 
 
-def settle_backbone(network: str, settings: Mapping[str, Any], *, only: tuple[str, ...] = tuple(NETWORKS)) -> dict[str, Any]:
+def settle_backbone(network: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The whole record of a backbone, without classes; checked, whatever a file says."""
-    check_choice("network of a backbone", network, only)
+    check_choice("network of a backbone", network, NETWORKS)
     return to_record(replace(from_record(NETWORKS[network].config, settings, what="backbone"), num_classes=0))
+
+
+def settle_patches(settings: Mapping[str, Any], hide: float, *, who: str) -> dict[str, Any]:
+    """The record of a Vision Transformer of which a share of the patches can be hidden."""
+    settled = settle_backbone("vit", settings)
+    if settled["tokenizer"] != "patch":
+        raise VitrailError(
+            f"{who} hides patches: the tokenizer must be patch, got {settled['tokenizer']}, which sees beyond them"
+        )
+    if not 0.0 < hide < 1.0:
+        raise VitrailError(f"the share of patches to hide must be above 0 and below 1, got {hide}")
+    return settled
 
 
 def build_backbone(network: str, settings: Mapping[str, Any]) -> Any:

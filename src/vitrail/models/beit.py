@@ -3,7 +3,7 @@
 b batch, ch channels, h w picture, c cells, m hidden cells of all pictures together, k codes
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,33 +11,22 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.backbones import Pretrained, build_backbone, embed_hidden, settle_backbone
+from vitrail.models.backbones import Pretrained, PretrainedConfig, build_backbone, embed_hidden, settle_patches
 from vitrail.models.dvae import MOST_CODES
 from vitrail.nn.initialization import initialize
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class BEiTConfig:
+class BEiTConfig(PretrainedConfig):
     """A backbone and the vocabulary that it predicts. The tokenizer, whose words they are, is a model of its own."""
 
-    backbone: dict = field(hash=False)  # type: ignore[type-arg]  # the ViTConfig, as a record
     codes: int = 8192
     hide: float = 0.4  # share of the patches that is hidden in training
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "backbone", settle_backbone("vit", self.backbone, only=("vit",)))
-        if self.backbone["tokenizer"] != "patch":
-            raise VitrailError(
-                f"BEiT hides patches: the tokenizer must be patch, got {self.backbone['tokenizer']}, which sees beyond them"
-            )
+        object.__setattr__(self, "backbone", settle_patches(self.backbone, self.hide, who="BEiT"))
         if not 2 <= self.codes <= MOST_CODES:
             raise VitrailError(f"a visual vocabulary has from 2 to {MOST_CODES} codes, got {self.codes}")
-        if not 0.0 < self.hide < 1.0:
-            raise VitrailError(f"the share of patches to hide must be above 0 and below 1, got {self.hide}")
-
-    @property
-    def in_channels(self) -> int:
-        return int(self.backbone["in_channels"])
 
 
 class BEiT(Pretrained):

@@ -93,6 +93,11 @@ def new_output(width: int, classes: int, *, like: Tensor) -> nn.Module:
     return output
 
 
+def is_distilled(model: Any) -> bool:
+    """Whether a second head reads the second prefix token."""
+    return getattr(model, "distilled_head", None) is not None
+
+
 def to_probabilities(logits: Float[Tensor, "*some k"], *, multi_label: bool) -> Float[Tensor, "*some k"]:
     """Softmax; where a picture may have several labels, each class by itself."""
     return logits.sigmoid() if multi_label else logits.softmax(-1)

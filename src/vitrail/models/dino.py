@@ -3,7 +3,7 @@
 b batch, v views, n small views, ch channels, h w large view, k prototypes
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,16 +11,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.backbones import Pretrained, build_backbone, settle_backbone
+from vitrail.models.backbones import Pretrained, PretrainedConfig, build_backbone, settle_backbone
 from vitrail.models.twins import check_widths, read_views, still_copy
 from vitrail.nn.heads.projection import PrototypeHead
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class DINOConfig:
+class DINOConfig(PretrainedConfig):
     """A backbone and the head behind it."""
 
-    backbone: dict = field(hash=False)  # type: ignore[type-arg]  # the config of the backbone, as a record
     network: str = "vit"  # what kind it is
     prototypes: int = 65536
     hidden: int = 2048
@@ -32,10 +31,6 @@ class DINOConfig:
         check_widths(self, ("hidden", "bottleneck"))
         if self.prototypes < 2:
             raise VitrailError(f"prototypes must be at least 2, got {self.prototypes}")
-
-    @property
-    def in_channels(self) -> int:
-        return int(self.backbone["in_channels"])
 
 
 class DINO(Pretrained):

@@ -4,7 +4,7 @@ b batch, ch channels, c cells, r cells that are kept, p numbers in a patch
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.backbones import Pretrained, build_backbone, embed_hidden, settle_backbone
+from vitrail.models.backbones import Pretrained, PretrainedConfig, build_backbone, embed_hidden, settle_patches
 from vitrail.models.classifier import MOST_BLOCKS
 from vitrail.models.parts import build_position
 from vitrail.nn.attention.multi_head import MultiHeadAttention
@@ -28,10 +28,9 @@ from vitrail.tokens import Grid, Tokens
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MAEConfig:
+class MAEConfig(PretrainedConfig):
     """A backbone and the decoder beside it."""
 
-    backbone: dict = field(hash=False)  # type: ignore[type-arg]  # the ViTConfig of the encoder, as a record
     decoder_width: int = 512
     decoder_depth: int = 8
     decoder_heads: int = 16
@@ -42,22 +41,12 @@ class MAEConfig:
     eps: float = 1e-6
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "backbone", settle_backbone("vit", self.backbone))
-        if self.backbone["tokenizer"] != "patch":
-            raise VitrailError(
-                f"a masked autoencoder hides patches: the tokenizer must be patch, got {self.backbone['tokenizer']}, which sees beyond them"
-            )
-        if not 0.0 < self.hide < 1.0:
-            raise VitrailError(f"the share of patches to hide must be above 0 and below 1, got {self.hide}")
+        object.__setattr__(self, "backbone", settle_patches(self.backbone, self.hide, who="a masked autoencoder"))
         if not 1 <= self.decoder_depth <= MOST_BLOCKS:
             raise VitrailError(f"decoder_depth must be from 1 to {MOST_BLOCKS}, got {self.decoder_depth}")
         for name in ("decoder_width", "decoder_heads"):
             if getattr(self, name) < 1:
                 raise VitrailError(f"{name} must be at least 1, got {getattr(self, name)}")
-
-    @property
-    def in_channels(self) -> int:
-        return int(self.backbone["in_channels"])
 
 
 class MaskedAutoencoder(Pretrained):

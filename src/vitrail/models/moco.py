@@ -3,23 +3,22 @@
 b batch, ch channels, h w view, z width of the comparison
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitrail.models.backbones import Pretrained, build_backbone, settle_backbone
+from vitrail.models.backbones import Pretrained, PretrainedConfig, build_backbone, settle_backbone
 from vitrail.models.twins import check_widths, read_views, still_copy
 from vitrail.nn.heads.projection import ProjectionHead
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MoCoConfig:
+class MoCoConfig(PretrainedConfig):
     """A backbone and the two heads behind it."""
 
-    backbone: dict = field(hash=False)  # type: ignore[type-arg]  # the config of the backbone, as a record
     network: str = "vit"  # what kind it is
     hidden: int = 4096
     width: int = 256  # of what is compared
@@ -28,10 +27,6 @@ class MoCoConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "backbone", settle_backbone(self.network, self.backbone))
         check_widths(self, ("hidden", "width"))
-
-    @property
-    def in_channels(self) -> int:
-        return int(self.backbone["in_channels"])
 
 
 class MoCo(Pretrained):

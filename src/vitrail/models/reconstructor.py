@@ -3,10 +3,10 @@
 b batch, c coils, h w picture
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 from jaxtyping import Bool, Complex, Float
@@ -14,19 +14,13 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models import swinir, unet, vit_restorer
+from vitrail.models.network import Network
 from vitrail.nn.functional.fourier import keep_measured, sense_adjoint, solve_sense
 from vitrail.records import from_record, to_record
 
 Consistency = Literal["none", "hard", "sense"]
 # Of SENSE from the network's picture, chosen on simulated validation slices of the training's kind and of others (docs/log.md).
 SENSE_STEPS, SENSE_WEIGHT = 3, 0.1
-
-
-class Network(NamedTuple):
-    """A kind of restorer, which takes and gives pictures of one size."""
-
-    config: type[Any]
-    build: Callable[[Any], nn.Module]
 
 
 NETWORKS: Mapping[str, Network] = MappingProxyType(

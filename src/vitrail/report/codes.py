@@ -6,12 +6,12 @@ b batch, ch channels, h w picture, gh gw grid
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float, UInt8
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from torch import Tensor
 
+from vitrail.data.transforms import to_bytes
 from vitrail.errors import VitrailError
 from vitrail.explain.figures.overlay import scale_end, times_even
 from vitrail.explain.figures.references import draw_references
@@ -50,7 +50,7 @@ def draw_usage(usage: Usage) -> Figure:
 
 def show_drawn(images: Float[Tensor, "b ch h w"], drawn: Float[Tensor, "b ch h w"], preprocessing: Preprocessing) -> Markup:
     """Validation pictures, and what is drawn from their likeliest codes."""
-    pairs = zip(to_pictures(images, preprocessing), to_pictures(drawn, preprocessing), strict=True)
+    pairs = zip(to_bytes(images, preprocessing), to_bytes(drawn, preprocessing), strict=True)
     figures = (
         element(
             "figure", element("div", show(picture, "picture"), show(again, "from its codes"), class_="two"), class_="sample"
@@ -73,8 +73,9 @@ def show_named(
 ) -> Markup:
     """What is given, what is seen of it, and what the tokenizer draws: from the true codes, and with those that the model names in the
     places of hidden ones. `right`: where a code is the true one."""
-    pictures, covered = to_pictures(images, given), cover(to_pictures(images, given), hidden)
-    rows = zip(pictures, covered, to_pictures(true, tokenizer), to_pictures(guessed, tokenizer), hidden, right, strict=True)
+    pictures = to_bytes(images, given)
+    covered = cover(pictures, hidden)
+    rows = zip(pictures, covered, to_bytes(true, tokenizer), to_bytes(guessed, tokenizer), hidden, right, strict=True)
     names = ("picture", "what is seen", "true codes", "codes as named")
     figures = []
     for *four, where, good in rows:
@@ -105,23 +106,17 @@ def show_references(model: Any, images: Float[Tensor, "b ch h w"]) -> Markup:
     highest = scale_end(times_even(found.maps))
     rows = (
         drawing(to_svg(draw_references(picture, found.points, maps, highest=highest)), "what some patches read")
-        for picture, maps in zip(to_pictures(images.cpu(), model.preprocessing), found.maps.cpu(), strict=True)
+        for picture, maps in zip(to_bytes(images, model.preprocessing), found.maps.cpu(), strict=True)
     )
     note = "Attention of the patch under the dot over all patches, in the last layer, the heads' mean; all on one scale."
     return section("What patches read", *rows, note=note)
 
 
-def to_pictures(images: Float[Tensor, "b ch h w"], preprocessing: Preprocessing) -> list[UInt8[np.ndarray, "h w ch"]]:
-    """A model's input as the pictures that it shows."""
-    mean, std = (torch.tensor(values)[:, None, None] for values in (preprocessing.mean, preprocessing.std))
-    return list(((images * std + mean) * 255).round().clamp(0, 255).byte().permute(0, 2, 3, 1).numpy())
-
-
-def cover(pictures: list[UInt8[np.ndarray, "h w ch"]], hidden: Bool[Tensor, "b gh gw"]) -> list[UInt8[np.ndarray, "h w ch"]]:
+def cover(pictures: UInt8[np.ndarray, "b h w ch"], hidden: Bool[Tensor, "b gh gw"]) -> UInt8[np.ndarray, "b h w ch"]:
     """The same with hidden patches in gray."""
-    rows, columns = (side // cells for side, cells in zip(pictures[0].shape[:2], hidden.shape[1:], strict=True))
+    rows, columns = (side // cells for side, cells in zip(pictures.shape[1:3], hidden.shape[1:], strict=True))
     masks = hidden.repeat_interleave(rows, 1).repeat_interleave(columns, 2)[..., None].numpy()
-    return [np.where(mask, np.uint8(HIDDEN), picture) for picture, mask in zip(pictures, masks, strict=True)]
+    return np.where(masks, np.uint8(HIDDEN), pictures)
 
 
 def show(picture: UInt8[np.ndarray, "h w ch"], words: str) -> Markup:

@@ -3,9 +3,7 @@
 h w picture, ch channels, s samples
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -15,10 +13,8 @@ from matplotlib.figure import Figure
 from vitrail.explain.figures.probe import draw_probe
 from vitrail.explain.figures.sheet import Sheet
 from vitrail.explain.probe import Probe
-from vitrail.files import write_whole
 from vitrail.rendering import house_style, shorten, to_png, to_svg
-from vitrail.report.page import Markup, contents, drawing, element, page, photograph, section
-from vitrail.report.run_parts import show_commands, show_curves, show_header, show_options
+from vitrail.report.page import Markup, drawing, element, photograph, section
 
 SIDE, GAP, MARGIN, TOP = (
     0.72,
@@ -68,41 +64,14 @@ def show_given(one: Completion) -> UInt8[np.ndarray, "h w 4"]:
     return np.concatenate([as_color(one.original), np.where(there, 255, 0).astype(np.uint8)], axis=2) * there.astype(np.uint8)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PixelReport:
-    """What the report shows of a run. `numbers` and `facts` are words already."""
-
-    title: str
-    headline: str
-    numbers: Mapping[str, str] = field(default_factory=dict)
-    facts: Mapping[str, str] = field(default_factory=dict)
-    history: Sequence[Mapping[str, float | int]] = ()
-    completions: Sequence[Completion] = ()
-    probe: Probe | str | None = None  # or why there is none
-    commands: Mapping[str, str] = field(default_factory=dict)
-    configuration: Mapping[str, object] = field(default_factory=dict)
-
-
-def write_pixel_report(report: PixelReport, path: Path) -> None:
-    """Write the page. Whoever reads `path` meanwhile sees the old page or the new one, never a part."""
-    header = show_header(report.title, report.headline, interval="", numbers=report.numbers, facts=report.facts)
-    sections = list(_sections(report))
-    write_whole(path, page(report.title, header, contents(sections), *sections))
-
-
-def _sections(report: PixelReport) -> Iterator[Markup]:
-    if report.history:
-        yield show_curves(report.history)
-    if report.completions:
-        yield show_completions(report.completions)
-    if isinstance(report.probe, Probe):
-        yield show_probe(report.probe)
-    elif report.probe is not None:
-        yield section("What the layers know", note=f"Not shown: {report.probe}.")
-    if report.commands:
-        yield show_commands(report.commands)
-    if report.configuration:
-        yield show_options(report.configuration)
+def pixel_sections(completions: Sequence[Completion], probe: Probe | str | None) -> Iterator[Markup]:
+    """What a model of pixels draws and what its layers know, for `report.pretraining`; `probe` may be why there is none."""
+    if completions:
+        yield show_completions(completions)
+    if isinstance(probe, Probe):
+        yield show_probe(probe)
+    elif probe is not None:
+        yield section("What the layers know", note=f"Not shown: {probe}.")
 
 
 def show_completions(some: Sequence[Completion]) -> Markup:

@@ -13,6 +13,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from vitrail.data.bad_files import BadFile
 from vitrail.data.dataset import DataSet, count_labels
+from vitrail.data.examples import spread
 from vitrail.data.images import PictureError
 from vitrail.rendering import BLUE, INK, ORANGE, count_columns, house_style, shorten, to_svg
 from vitrail.report.page import Markup, definitions, drawing, element, label, section
@@ -39,9 +40,9 @@ def summarize(data: DataSet, *, bad: Sequence[BadFile] = ()) -> DataSummary:
     classes = len(data.classes)
     counts: dict[str, np.ndarray] = {name: count_labels(split.labels, classes) for name, split in data.splits.items()}
     sizes, first = [], next(iter(data.splits.values()))
-    for index in np.unique(np.linspace(0, len(first) - 1, min(MEASURED, len(first))).astype(int)):
+    for index in spread(len(first), MEASURED):
         try:
-            picture = first.read(int(index))
+            picture = first.read(index)
         except PictureError:
             continue
         sizes.append((picture.height, picture.width))

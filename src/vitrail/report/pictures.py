@@ -15,7 +15,7 @@ QUALITIES = (95, 88, 75, 50, 30)  # of pictures to be compared
 
 def encode_picture(picture: UInt8[np.ndarray, "h w c"], *, largest: int = LARGEST) -> bytes:
     """A gray (c = 1) or color (c = 3) picture as the bytes of a PNG or JPEG file, its longer side at most `largest`."""
-    image = _open(picture)
+    image = to_image(picture)
     image.thumbnail((largest, largest), Image.Resampling.LANCZOS)
     exact = _save(image, "PNG", optimize=True)
     if max(image.size) <= EXACT:
@@ -31,7 +31,7 @@ def encode_jpeg(picture: UInt8[np.ndarray, "h w 3"]) -> bytes:
 def encode_faithful(picture: UInt8[np.ndarray, "h w c"], *, budget: int) -> bytes:
     """A picture whose pixels are to be compared, at its own size: without loss where that fits into `budget` bytes, else as the JPEG
     file of the highest quality that does, or of the lowest that is tried."""
-    image = _open(picture)
+    image = to_image(picture)
     exact = _save(image, "WEBP", lossless=True, quality=40, method=2) if picture.nbytes <= 6 * budget else b""  # else hopeless
     if 0 < len(exact) <= budget:
         return exact
@@ -41,10 +41,10 @@ def encode_faithful(picture: UInt8[np.ndarray, "h w c"], *, budget: int) -> byte
 
 def encode_exact(picture: UInt8[np.ndarray, "h w c"]) -> bytes:
     """A small picture as PNG, every pixel as it is."""
-    return _save(_open(picture), "PNG", optimize=True)
+    return _save(to_image(picture), "PNG", optimize=True)
 
 
-def _open(picture: UInt8[np.ndarray, "h w c"]) -> Image.Image:
+def to_image(picture: UInt8[np.ndarray, "h w c"]) -> Image.Image:
     if picture.shape[-1] not in (1, 3):
         raise ValueError(f"a picture has 1 or 3 channels: got {picture.shape[-1]}")
     return Image.fromarray(np.ascontiguousarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture))

@@ -11,11 +11,10 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
-from PIL import Image
 
 from vitrail.data.dataset import DataSet, Split
-from vitrail.data.images import PictureError
-from vitrail.data.transforms import normalize, read_fitted, to_unit
+from vitrail.data.examples import read_some
+from vitrail.data.transforms import normalize, to_unit
 from vitrail.errors import VitrailError
 from vitrail.explain.figures.overlay import overlay, scale_end, times_even
 from vitrail.explain.look import look
@@ -28,6 +27,7 @@ from vitrail.report.attention import show_scale
 from vitrail.report.contact_sheet import ACROSS, Row, draw_contact_sheet, encode_sheet
 from vitrail.report.figures import to_svg
 from vitrail.report.page import Markup, drawing, element, photograph, section
+from vitrail.report.pictures import to_image
 
 QUERIES, NEAREST, KNOWN = 8, 5, 5000  # pictures that ask, neighbors of each, and among how many they are sought
 LOOKS = 8  # pictures whose attention is shown
@@ -89,7 +89,7 @@ def draw_watch(rows: Rows) -> Figure:
 
 def show_neighbors(backbone: Any, data: DataSet) -> Markup:
     """Some validation pictures, and the training pictures that are nearest to each."""
-    asked, known = read_some(backbone, data["val"], QUERIES), read_some(backbone, data["train"], KNOWN)
+    asked, known = read_features(backbone, data["val"], QUERIES), read_features(backbone, data["train"], KNOWN)
     if not asked.indices or not known.indices:
         return section("Nearest neighbors", note="There are no pictures to show.")
     nearness, numbers = nearest_neighbors(known.features, asked.features, k=NEAREST)
@@ -98,7 +98,7 @@ def show_neighbors(backbone: Any, data: DataSet) -> Markup:
         found = numbers[place].tolist()
         title, note = describe_query(data, asked.indices[place], [known.indices[number] for number in found])
         near = f"cosines {nearness[place, 0]:.2f} to {nearness[place, -1]:.2f}"
-        rows.append(Row(title, note or near, [as_image(one) for one in (picture, *known.pictures[found])]))
+        rows.append(Row(title, note or near, [to_image(one) for one in (picture, *known.pictures[found])]))
     sheet = draw_contact_sheet("A validation picture, then its nearest training pictures", rows)
     note = (
         f"By the cosine of their features, among {len(known.indices):,} training pictures, which are not mirrored or cut here."
@@ -120,7 +120,7 @@ def describe_query(data: DataSet, index: int, neighbors: Sequence[int]) -> tuple
 def show_class_attention(backbone: Any, split: Split) -> Markup:
     """What the class token reads in the last layer, all heads together and each by itself  [Caron+ 2021, figure 1]."""
     title = "Where the class token looks"
-    some = read_some(backbone, split, LOOKS, features=False)
+    some = read_features(backbone, split, LOOKS, features=False)
     if not some.indices:
         return section(title, note="There are no pictures to show.")
     try:
@@ -137,7 +137,7 @@ def show_class_attention(backbone: Any, split: Split) -> Markup:
         Row(
             f"picture {index}",
             "all heads, then each",
-            [as_image(picture), *(as_image(overlay(picture, one, highest)) for one in own)],
+            [to_image(picture), *(to_image(overlay(picture, one, highest)) for one in own)],
         )
         for index, picture, own in zip(some.indices, some.pictures, shares, strict=True)
     ]
@@ -150,19 +150,12 @@ def show_class_attention(backbone: Any, split: Split) -> Markup:
     )
 
 
-def read_some(backbone: Any, split: Split, count: int, *, features: bool = True) -> Found:
+def read_features(backbone: Any, split: Split, count: int, *, features: bool = True) -> Found:
     """Evenly chosen pictures of a split as the model sees them; those that cannot be read are passed over."""
-    wanted = np.unique(np.linspace(0, len(split) - 1, min(len(split), count)).astype(int)).tolist() if len(split) else []
-    pictures, indices = list[np.ndarray](), list[int]()
-    for index in wanted:
-        try:
-            pictures.append(read_fitted(split, index, backbone.preprocessing))
-        except PictureError:
-            continue
-        indices.append(index)
-    if not pictures:
+    some = read_some(split, backbone.preprocessing, count)
+    if some is None:
         return Found([], np.empty(0), torch.empty(0, 0))
-    arrays, found = np.stack(pictures), list[torch.Tensor]()
+    arrays, found = some.pictures, list[torch.Tensor]()
     device, was_training = next(backbone.parameters()).device, backbone.training
     backbone.eval()
     with torch.inference_mode():
@@ -170,8 +163,4 @@ def read_some(backbone: Any, split: Split, count: int, *, features: bool = True)
             images = normalize(to_unit(arrays[start : start + TOGETHER]), backbone.preprocessing)
             found.append(mean_features(backbone, images.to(device)).float().cpu())
     backbone.train(was_training)
-    return Found(indices, arrays, torch.cat(found) if found else torch.empty(0, 0))
-
-
-def as_image(picture: np.ndarray) -> Image.Image:
-    return Image.fromarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture)
+    return Found(some.indices, arrays, torch.cat(found) if found else torch.empty(0, 0))

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from vitrail.data.loading import Batch
 from vitrail.data.randomness import uniforms
+from vitrail.data.transforms import denormalize, normalize
 from vitrail.learn.objectives.hidden_codes import hidden_code_losses
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
@@ -122,9 +123,7 @@ class NamingHidden:
                 found.append(torch.cat([scores, true], dim=1).cpu())
                 indices.append(batch.indices)
         self.model.train(was_training)
-        every, order = torch.cat(found), torch.cat(indices)
-        if self.world.size > 1:
-            every, _ = self.world.gather_rows(every, order)
+        every, _ = self.world.gather_rows(torch.cat(found), torch.cat(indices))
         return NamedPatches(losses=every[:, 0].numpy(), right=every[:, 1].long().numpy(), codes=every[:, 2:].long().numpy())
 
 
@@ -137,6 +136,4 @@ def as_read_by(images: Float[Tensor, "b ch h w"], given: Preprocessing, wanted: 
     """Pictures that were normalized in one way, as another model wants them: x s / s' + (m - m') / s'."""
     if (given.mean, given.std) == (wanted.mean, wanted.std):
         return images
-    numbers = (images.new_tensor(values)[:, None, None] for values in (given.mean, given.std, wanted.mean, wanted.std))
-    mean, std, other_mean, other_std = numbers
-    return (images * std + mean - other_mean) / other_std
+    return normalize(denormalize(images, given), wanted)

@@ -25,6 +25,7 @@ from vitrail.learn.objectives.cross_entropy import cross_entropy
 from vitrail.learn.objectives.distillation import Distillation, Reduction
 from vitrail.learn.training.sharding import even_out, for_training, gather_for, is_sharded
 from vitrail.learn.training.world import World
+from vitrail.models.classifier import is_distilled
 from vitrail.tasks.teacher import Teacher
 
 RESAMPLES_OF_RANKINGS = 400  # 6 ms each for 10,000 pictures of 100 classes
@@ -170,7 +171,7 @@ class Classify:
         self.teacher, self.distillation = teacher, distillation
         if (teacher is None) != (distillation is None):
             raise ValueError("a teacher, and how it is listened to, come together")
-        self.two_heads = getattr(model, "distilled_head", None) is not None
+        self.two_heads = is_distilled(model)
         if self.two_heads and is_sharded(model):
             gather_for(model, "forward_both")
         called = BothHeads(model) if self.two_heads else model

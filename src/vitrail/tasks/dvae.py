@@ -127,9 +127,7 @@ class Coding:
                 found.append(torch.cat([scores, codes], dim=1).cpu())
                 indices.append(batch.indices)
         self.model.train(was_training)
-        every, order = torch.cat(found), torch.cat(indices)
-        if self.world.size > 1:
-            every, _ = self.world.gather_rows(every, order)
+        every, _ = self.world.gather_rows(torch.cat(found), torch.cat(indices))
         result = CodedPictures(
             losses=every[:, 0].numpy(),
             psnr=every[:, 1].numpy(),

@@ -100,9 +100,7 @@ class PixelModeling:
                     losses.append(found)
                     indices.append(batch.indices)
         self.model.train(was_training)
-        every = torch.cat(losses)
-        if self.world.size > 1:
-            every, _ = self.world.gather_rows(every, torch.cat(indices))
+        every, _ = self.world.gather_rows(torch.cat(losses), torch.cat(indices))
         return PixelScores(losses=every.numpy())
 
     def hide(self, batch: Batch | None, ids: Int[Tensor, "b n"]) -> Bool[Tensor, "b n"]:

@@ -90,13 +90,15 @@ class MaskedAutoencoding:
                 found.append(torch.stack([self.losses(self.forward, images, patches, kept), flat], dim=1).cpu())
                 indices.append(batch.indices)
         self.model.train(was_training)
-        every, order = torch.cat(found), torch.cat(indices)
-        if self.world.size > 1:
-            every, _ = self.world.gather_rows(every, order)
+        every, _ = self.world.gather_rows(torch.cat(found), torch.cat(indices))
         return DrawnPatches(losses=every[:, 0].numpy(), flat=every[:, 1].numpy())
 
     def keep(self, batch: Batch) -> Int[Tensor, "b r"]:
         """The same patches of a picture in every evaluation, whatever the batch it comes in."""
         cells = math.prod(self.model.backbone.tokenizer.grid(tuple(batch.images.shape[2:])))
-        numbers = torch.from_numpy(uniforms(self.seed, 0, batch.indices.cpu().numpy(), count=cells))
-        return keep_lowest(numbers.float(), self.model.config.hide).to(self.device)
+        return keep_same(batch.indices.cpu().numpy(), cells, self.model.config.hide, seed=self.seed).to(self.device)
+
+
+def keep_same(indices: Int[np.ndarray, "b"], cells: int, hide: float, *, seed: int) -> Int[Tensor, "b r"]:
+    """The cells kept of the pictures of these numbers, a function of (seed, number): what a smaller share hides, a larger one hides too."""
+    return keep_lowest(torch.from_numpy(uniforms(seed, 0, indices, count=cells)).float(), hide)

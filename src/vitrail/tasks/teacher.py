@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from vitrail.data.transforms import channelwise, denormalize, normalize
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import Preprocessing
 from vitrail.ragged import Ragged
@@ -46,15 +47,11 @@ class Teacher:
         student, own = self.student, self.own
         if images.shape[-2:] == own.size and (student.channels, student.mean, student.std) == (own.channels, own.mean, own.std):
             return images
-        unit = images * channelwise(student.std, images) + channelwise(student.mean, images)
+        unit = denormalize(images, student)
         if own.channels < student.channels:
             unit = (unit * channelwise(LUMA, unit)).sum(1, keepdim=True)
         elif own.channels > student.channels:
             unit = unit.expand(-1, own.channels, -1, -1)
         if unit.shape[-2:] != own.size:
             unit = F.interpolate(unit, size=own.size, mode="bilinear", antialias=True)
-        return (unit - channelwise(own.mean, unit)) / channelwise(own.std, unit)
-
-
-def channelwise(values: tuple[float, ...], like: Tensor) -> Float[Tensor, "ch 1 1"]:
-    return torch.tensor(values, device=like.device, dtype=like.dtype)[:, None, None]
+        return normalize(unit, own)

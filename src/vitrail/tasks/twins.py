@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from vitrail.data.loading import Batch, Loader
+from vitrail.data.transforms import denormalize, normalize
 from vitrail.data.views import Look, make_views
 from vitrail.learn.metrics.collapse import feature_spread, tell_collapse
 from vitrail.learn.metrics.nearest_neighbors import knn_accuracy
@@ -109,10 +110,8 @@ class LearningByTeacher:
 
         with torch.inference_mode():
             metrics = self.watch(seen())
-            features, truth = torch.cat(found), torch.cat(labels) if labels else torch.empty(0, dtype=torch.int64)
-            if self.world.size > 1:
-                order = torch.cat(indices)
-                features, truth = self.world.gather_rows(features, order)[0], self.world.gather_rows(truth, order)[0]
+            order, truth = torch.cat(indices), torch.cat(labels) if labels else torch.empty(0, dtype=torch.int64)
+            features, truth = (self.world.gather_rows(rows, order)[0] for rows in (torch.cat(found), truth))
             metrics["spread"] = feature_spread(features)
             if self.asks and len(features) and truth.ndim == 1:
                 metrics["knn"] = self.ask_neighbors(features, truth)
@@ -149,10 +148,9 @@ class LearningByTeacher:
     def view(self, batch: Batch) -> Float[Tensor, "b ch y x"]:
         """A picture's view in evaluation, the same each time."""
         preprocessing = self.model.preprocessing
-        mean, std = (torch.tensor(values)[:, None, None] for values in (preprocessing.mean, preprocessing.std))
-        unit = (batch.images.cpu() * std + mean).clamp_(0, 1)
+        unit = denormalize(batch.images.cpu(), preprocessing).clamp_(0, 1)
         [view] = make_views(unit, (self.look,), seed=self.seed, epoch=0, indices=batch.indices.cpu().numpy())
-        return view.sub_(mean).div_(std).to(self.device)
+        return normalize(view, preprocessing).to(self.device)
 
     def tell(self, score: float) -> str:
         """The spread, and the neighbors where they were asked."""

@@ -133,6 +133,13 @@ def browse_studio(browse):
     return opened
 
 
+@pytest.fixture
+def shop(folder, browse_studio):
+    """A browser of a studio with the models of a test file's own `folder`, and their facts by name."""
+    client = browse_studio(folder)
+    return client, {model["name"]: model for model in client.get("/api/models").json()}
+
+
 @pytest.fixture(scope="session")
 def digit() -> Image.Image:
     return open_digits()["test"].read(3)

@@ -57,13 +57,6 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def shop(folder, browse_studio):
-    """A browser of a studio with these models, and their facts by name."""
-    client = browse_studio(folder)
-    return client, {model["name"]: model for model in client.get("/api/models").json()}
-
-
-@pytest.fixture
 def draw(shop, encode, photo):
     """Uploads a picture and hides patches of it: draw("mae", share=0.5)."""
     client, models = shop

@@ -53,13 +53,6 @@ def scene():
 
 
 @pytest.fixture
-def shop(folder, browse_studio):
-    """A browser of a studio with these models, and their ids by name."""
-    client = browse_studio(folder)
-    return client, {model["name"]: model for model in client.get("/api/models").json()}
-
-
-@pytest.fixture
 def restore(shop, encode, scene):
     """Uploads the scene, restores it and waits: restore("twice", degrade=True)."""
     client, models = shop

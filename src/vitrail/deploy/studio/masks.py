@@ -14,15 +14,14 @@ import torch
 from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
-from vitrail.data.randomness import uniforms
 from vitrail.data.transforms import to_bytes
 from vitrail.deploy.studio.passes import prepare_pixels
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.uploads import encode_pixels
 from vitrail.explain.evaluating import NOT_FINITE
-from vitrail.nn.functional.masking import keep_lowest
 from vitrail.preprocessing import Preprocessing
 from vitrail.tasks.drawing_hidden import Statistics, reconstruct
+from vitrail.tasks.mae import keep_same
 
 FLAT = 1e-8  # variance below which a patch is of one color: less than one pixel a single step of 256 brighter
 
@@ -40,9 +39,8 @@ class Drawing:
 
 
 def keep_at_random(cells: int, share: float, *, seed: int) -> Int[Tensor, "1 _"]:
-    """All cells but a share of them; with the same seed, what a smaller share hides, a larger one hides too."""
-    numbers = torch.from_numpy(uniforms(seed, 0, np.array([0]), count=cells)).float()
-    return keep_lowest(numbers, share)
+    """All cells but a share of them, as of the first picture of a split."""
+    return keep_same(np.array([0]), cells, share, seed=seed)
 
 
 def keep_all_but(cells: int, hidden: Sequence[int]) -> Int[Tensor, "1 _"]:

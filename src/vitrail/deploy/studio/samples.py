@@ -8,6 +8,7 @@ import numpy as np
 
 from vitrail.data.bad_files import BAD_FILES, leave_out, read_bad_files
 from vitrail.data.dataset import Split
+from vitrail.data.examples import spread
 from vitrail.data.opening import divide_data, find_data
 from vitrail.data.unlabelled import divide_unlabelled, find_unlabelled
 from vitrail.deploy.studio.studio_error import StudioError
@@ -66,8 +67,8 @@ def find_samples(run: Path, image_size: tuple[int, int] | None) -> Samples:
         return NONE
     split = data["test" if "test" in data.splits else "val"]
     if image_size is None:
-        spread = np.unique(np.linspace(0, len(split) - 1, min(MOST, len(split))).astype(int)).tolist()
-        return Samples(split, tuple(spread), tuple(Path(split.name(index)).name for index in spread))
+        some = spread(len(split), MOST)
+        return Samples(split, tuple(some), tuple(Path(split.name(index)).name for index in some))
     chosen = choose(split.labels)
     return Samples(split, tuple(chosen), tuple(name_labels(split.labels[index], data.classes) for index in chosen))
 

@@ -14,7 +14,7 @@ from vitrail.jobs.methods.examples import some_pictures
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, whole
 from vitrail.jobs.pretraining import NOT_OURS, Pretraining
-from vitrail.jobs.pretraining_settling import choose_backbone
+from vitrail.jobs.pretraining_settling import choose_backbone, need_patches
 from vitrail.jobs.recipes import Recipe
 from vitrail.learn.training.task import Batches
 from vitrail.learn.training.world import World
@@ -49,10 +49,7 @@ class BEiTMethod:
         return choose_backbone(size, pictures).replace("vit_", "beit_")
 
     def settle(self, options: TrainOptions, config: Any) -> dict[str, Any]:
-        if getattr(config, "tokenizer", None) != "patch":
-            raise VitrailError(
-                "--method beit hides patches: it needs a Vision Transformer whose tokens are patches, such as beit_micro_patch4_32"
-            )
+        need_patches(config, method=self.name, example="beit_micro_patch4_32")
         load_tokenizer(
             options, patch=config.patch, channels=config.in_channels if options.weights else whole(options.in_channels)
         )

@@ -1,13 +1,11 @@
 """A few pictures of a split, for a report to show."""
 
-import numpy as np
 import torch
 
 from vitrail.data.dataset import Split
-from vitrail.data.images import PictureError
+from vitrail.data.examples import read_some
 from vitrail.data.loading import Batch
-from vitrail.data.transforms import normalize, read_fitted, to_unit
-from vitrail.jobs.settling import spread
+from vitrail.data.transforms import normalize, to_unit
 from vitrail.preprocessing import Preprocessing
 
 SHOWN = 8
@@ -15,14 +13,8 @@ SHOWN = 8
 
 def some_pictures(split: Split, preprocessing: Preprocessing, count: int = SHOWN) -> Batch | None:
     """Evenly chosen; those that cannot be read are left out, None if that is all of them."""
-    arrays, indices = [], list[int]()
-    for index in spread(len(split), count):
-        try:
-            arrays.append(read_fitted(split, int(index), preprocessing))
-        except PictureError:
-            continue
-        indices.append(int(index))
-    if not arrays:
+    some = read_some(split, preprocessing, count)
+    if some is None:
         return None
-    images = normalize(to_unit(np.stack(arrays)), preprocessing)
-    return Batch(images, torch.from_numpy(split.labels[indices]), torch.tensor(indices))
+    images = normalize(to_unit(some.pictures), preprocessing)
+    return Batch(images, torch.from_numpy(split.labels[some.indices]), torch.tensor(some.indices))

@@ -7,11 +7,11 @@ from typing import Any
 
 from vitrail.data.bad_files import BadFiles
 from vitrail.data.dataset import DataSet
-from vitrail.errors import VitrailError
 from vitrail.jobs.classifying import picture_loaders
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, whole
 from vitrail.jobs.pretraining import NOT_OURS, Pretraining
+from vitrail.jobs.pretraining_settling import need_patches
 from vitrail.jobs.recipes import Recipe
 from vitrail.learn.training.task import Batches
 from vitrail.learn.training.world import World
@@ -41,10 +41,7 @@ class MAE:
     nothing = NOT_OURS
 
     def settle(self, options: TrainOptions, config: Any) -> dict[str, Any]:
-        if getattr(config, "tokenizer", None) != "patch":
-            raise VitrailError(
-                "--method mae hides patches: it needs a Vision Transformer whose tokens are patches, such as vit_micro_patch4_32"
-            )
+        need_patches(config, method=self.name, example="vit_micro_patch4_32")
         step = math.lcm(4, config.heads)  # what positions on two axes and the heads divide
         width = max(step, config.width // 2 // step * step)
         chosen = {"hide": HIDE, "decoder_depth": min(8, max(1, config.depth // 2)), "decoder_width": width}

@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 
 from vitrail.data.bad_files import BadFiles
-from vitrail.data.cache import Cache
 from vitrail.data.dataset import DataSet, Part
+from vitrail.data.examples import spread
 from vitrail.data.loading import Loader
 from vitrail.data.views import Look, ViewLoader, half_size, looks
-from vitrail.jobs.classifying import note_bad
+from vitrail.jobs.classifying import make_caches, note_bad
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, whole
 from vitrail.jobs.pretraining import NOT_OURS
-from vitrail.jobs.settling import spread
 from vitrail.learn.training.task import Batches
 from vitrail.learn.training.world import World
 from vitrail.report.page import Markup
@@ -45,20 +44,15 @@ def view_loaders(
     wanted: tuple[Look, ...], model: Any, data: DataSet, options: TrainOptions, bad: BadFiles, world: World
 ) -> tuple[Batches, Batches]:
     """Views of the training pictures, and validation pictures as they are; decoded ones are kept for next time."""
-    preprocessing, budget = model.preprocessing, int(real(options.cache_gb) * 2**30)
-    shape, caches = (*preprocessing.size, preprocessing.channels), list[Cache | None]()
-    for split in (data["train"], data["val"]):
-        cache = Cache(len(split), shape, kind=options.cache, budget=budget) if options.cache in ("memory", "disk") else None
-        budget -= 0 if cache is None else cache.size
-        caches.append(cache)
+    preprocessing, caches = model.preprocessing, make_caches(options, data, model.preprocessing)
     shared: dict[str, Any] = {
         "batch": whole(options.batch), "seed": options.seed, "workers": whole(options.workers), "rank": world.rank,
         "world": world.size,
     }  # fmt: skip
     train = ViewLoader(
-        data["train"], preprocessing, wanted=wanted, cache=caches[0], on_bad=partial(note_bad, bad, "train"), **shared
+        data["train"], preprocessing, wanted=wanted, cache=caches["train"], on_bad=partial(note_bad, bad, "train"), **shared
     )
-    return train, Loader(data["val"], preprocessing, cache=caches[1], on_bad=partial(note_bad, bad, "val"), **shared)
+    return train, Loader(data["val"], preprocessing, cache=caches["val"], on_bad=partial(note_bad, bad, "val"), **shared)
 
 
 def watched_settings(

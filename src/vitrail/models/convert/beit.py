@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from vitrail.errors import VitrailError
 from vitrail.models.beit import BEiTConfig, build_beit
-from vitrail.models.convert.renaming import Style, check_fit, copies, move
+from vitrail.models.convert.renaming import Style, check_fit, copies, move, shapes_of
 from vitrail.models.convert.vit import from_transformers, take, to_vit
 from vitrail.models.convert.vit_names import kind_of
 from vitrail.models.vit import ViTConfig
@@ -27,7 +26,7 @@ def from_masked_beit(theirs: Mapping[str, Tensor], record: Mapping[str, Any]) ->
     backbone, weights = from_transformers(left, {**record, "use_mean_pooling": False})
     config = BEiTConfig(backbone=to_record(backbone), codes=record["vocab_size"])
     ours |= {f"backbone.{name}": tensor for name, tensor in weights.items()}
-    check_fit(ours, expected(config), [(HEAD, "head")])
+    check_fit(ours, shapes_of(build_beit, config), [(HEAD, "head")])
     return config, copies(ours)
 
 
@@ -40,7 +39,7 @@ def to_masked_beit(ours: Mapping[str, Tensor], config: BEiTConfig, *, style: Sty
         raise VitrailError(
             f'the backbone of a masked BEiT has position="relative_table" and last_norm="tokens", got "{backbone.position}", "{backbone.last_norm}"'
         )
-    check_fit(ours, expected(config))
+    check_fit(ours, shapes_of(build_beit, config))
     left = dict(ours)
     theirs = move(left, [("head", HEAD)]) | {MASK_TOKEN: left.pop("mask_token")[None, None]}
     for name, tensor in to_vit(
@@ -48,9 +47,3 @@ def to_masked_beit(ours: Mapping[str, Tensor], config: BEiTConfig, *, style: Sty
     ).items():
         theirs[name if name.startswith("layernorm.") else f"beit.{name}"] = tensor
     return copies(theirs)
-
-
-def expected(config: BEiTConfig) -> dict[str, Tensor]:
-    """The names and shapes of our weights."""
-    with torch.device("meta"):
-        return build_beit(config).state_dict()

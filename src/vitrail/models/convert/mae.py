@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vitrail.errors import VitrailError
-from vitrail.models.convert.renaming import Style, check_fit, copies, find_style, move, refuse_left
+from vitrail.models.convert.renaming import Style, check_fit, copies, find_style, move, refuse_left, shapes_of
 from vitrail.models.convert.vit import from_transformers, table_of, take, to_vit
 from vitrail.models.convert.vit_configs import config_to_transformers, grid_of
 from vitrail.models.convert.vit_names import inside, kind_of
@@ -54,7 +54,7 @@ def from_vitmae(theirs: Mapping[str, Tensor], record: Mapping[str, Any]) -> tupl
             ours[name] = channels_first(ours[name], backbone.in_channels)
     refuse_left(left)
     ours |= {f"backbone.{name}": tensor for name, tensor in weights.items()}
-    check_fit(ours, expected(config), names)
+    check_fit(ours, shapes_of(build_mae, config), names)
     return config, copies(ours)
 
 
@@ -67,7 +67,7 @@ def to_vitmae(ours: Mapping[str, Tensor], config: MAEConfig, *, style: Style) ->
         raise VitrailError(f"the encoder of ViTMAE is a plain ViT, got what is a {kind_of(backbone)} to transformers")
     if config.mask_tokens != "decoder":
         raise VitrailError(f'ViTMAE has mask tokens in its decoder: mask_tokens must be "decoder", got "{config.mask_tokens}"')
-    check_fit(ours, expected(config))
+    check_fit(ours, shapes_of(build_mae, config))
     left = dict(ours)
     encoder = {name.removeprefix("backbone."): left.pop(name) for name in list(left) if name.startswith("backbone.")}
     theirs = {f"vit.{name}": tensor for name, tensor in to_vit(encoder, backbone, style=style).items()}
@@ -141,9 +141,3 @@ def channels_first(rows: Float[Tensor, "n *e"], channels: int) -> Float[Tensor, 
 def channels_last(rows: Float[Tensor, "n *e"], channels: int) -> Float[Tensor, "n *e"]:
     """The inverse of `channels_first`."""
     return rows.reshape(channels, -1, *rows.shape[1:]).transpose(0, 1).flatten(0, 1)
-
-
-def expected(config: MAEConfig) -> dict[str, Tensor]:
-    """The names and shapes of our weights."""
-    with torch.device("meta"):
-        return build_mae(config).state_dict()

@@ -1,10 +1,10 @@
 """What all conversions of weights share: other names, projections that are kept as one, and a check of what came out."""
 
-from collections.abc import Iterable, Mapping
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 
@@ -92,6 +92,12 @@ def check_fit(found: Weights, expected: Weights, pairs: Iterable[tuple[str, str]
     for name, tensor in found.items():
         if tensor.shape != expected[name].shape:
             raise VitrailError(f"{name} must have the shape {tuple(expected[name].shape)}, got {tuple(tensor.shape)}")
+
+
+def shapes_of(build: Callable[[Any], nn.Module], config: Any) -> dict[str, Tensor]:
+    """The names and shapes of our weights, without the weights."""
+    with torch.device("meta"):
+        return build(config).state_dict()
 
 
 def copies(weights: Weights) -> dict[str, Tensor]:

@@ -23,6 +23,7 @@ from vitrail.models.convert.renaming import (
     learned,
     move,
     refuse_left,
+    shapes_of,
     split_projections,
 )
 from vitrail.models.convert.vit_configs import config_from_transformers, grid_of, refuse_unlike
@@ -83,7 +84,7 @@ def from_vit(theirs: Mapping[str, Tensor], config: ViTConfig) -> dict[str, Tenso
             if f"{inner}attention.query.bias" in ours
         }
     refuse_left(left)
-    check_fit(ours, expected(config), names)
+    check_fit(ours, shapes_of(build_vit, config), names)
     return copies(ours)
 
 
@@ -98,7 +99,7 @@ def to_vit(ours: Mapping[str, Tensor], config: ViTConfig, *, style: Style) -> di
     refuse_unlike(config, style)
     kind, left = kind_of(config, style), dict(ours)
     mask = left.pop("mask_token", None)
-    check_fit(left, expected(config))
+    check_fit(left, shapes_of(build_vit, config))
     theirs = give_stem(left, config, style)
     for before, inner in blocks(config, style):
         theirs |= {before + name: tensor for name, tensor in give_block(left, inner, config, style).items()}
@@ -203,9 +204,3 @@ def take(left: dict[str, Tensor], name: str) -> Tensor:
     if name not in left:
         raise VitrailError(f"a weight of this model is missing: {name}")
     return left.pop(name)
-
-
-def expected(config: ViTConfig) -> dict[str, Tensor]:
-    """The names and shapes of our weights."""
-    with torch.device("meta"):
-        return build_vit(config).state_dict()
