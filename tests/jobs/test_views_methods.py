@@ -77,6 +77,7 @@ def test_a_class_token_is_added_to_what_has_none():
     again = with_class_token(plain)
     assert (again.config.prefix, again.config.pool) == (1, "class")
     assert with_class_token(again) is again
+    assert with_class_token(hybrid := create_model("vit_nano_hybrid", num_classes=0)) is hybrid  # its head looks at all cells
     assert with_class_token(resnet := create_model("resnet8_32", num_classes=0)) is resnet
 
 
