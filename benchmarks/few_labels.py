@@ -29,6 +29,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 from records import keep, read_accuracies, read_rows
 
 METHODS = ("mae", "beit", "dino", "moco")
@@ -40,6 +41,22 @@ STUDENTS = {  # what is learned from beside the labels, and whether by a token o
     "token hard": (True, ("--distill", "hard")),
     "token soft": (True, ("--distill", "soft")),
 }
+
+
+def divide(data: Path, validation: int, target: Path) -> Path:
+    """The same pictures with so many of the training ones, the last of a fixed shuffle, as validation: what is asked after every epoch."""
+    if not target.is_file():
+        with np.load(data, allow_pickle=False) as arrays:
+            order = np.random.default_rng(0).permutation(len(arrays["y_train"]))
+            learn, choose = order[:-validation], order[-validation:]
+            parts = {
+                f"{kind}_{name}": arrays[f"{kind}_train"][part]
+                for name, part in (("train", learn), ("val", choose))
+                for kind in "xy"
+            }
+            kept = {name: arrays[name] for name in ("x_test", "y_test", "classes") if name in arrays}
+            np.savez(target, **parts, **kept)
+    return target
 
 
 class Job(NamedTuple):
@@ -78,32 +95,20 @@ def run(jobs: list[Job], options: argparse.Namespace) -> None:
 
 def pretraining(options: argparse.Namespace) -> list[list[Job]]:
     """Stages: what a stage needs, those before it have made."""
-    runs, common = options.out / "runs", ("--data", options.data, "--seed", 0)
-    first, second = [], []
-    for method in options.methods:
-        minutes = options.minutes
-        words: tuple[object, ...] = ("--model", options.model)
-        if method == "beit":
-            share = TOKENIZER * options.minutes
-            first.append(
-                vitrail(
-                    "pretrain",
-                    runs / "dvae",
-                    "--method",
-                    "dvae",
-                    *common,
-                    "--minutes",
-                    share,
-                    *stride_of(options.model),
-                    *options.dvae,
-                )
-            )
-            words, minutes = (*words, "--tokenizer", runs / "dvae"), options.minutes - share
-        job = vitrail(
-            "pretrain", runs / method, "--method", method, *common, *words, "--minutes", minutes, *extra(options, method)
-        )
-        (second if method == "beit" else first).append(job)
-    return [stage for stage in (first, second) if stage]
+    runs, model = options.out / "runs", ("--model", options.model)
+    tokenizer_minutes = TOKENIZER * options.minutes
+
+    def job(method: str, minutes: float, more: list[str], *words: object) -> Job:
+        length = () if "--epochs" in more else ("--minutes", minutes)
+        own = ("--method", method, "--data", options.data, "--seed", 0, *words, *length, *more)
+        return vitrail("pretrain", runs / method, *own)
+
+    first = [job(method, options.minutes, extra(options, method), *model) for method in options.methods if method != "beit"]
+    if "beit" not in options.methods:
+        return [first]
+    first.append(job("dvae", tokenizer_minutes, options.dvae, *stride_of(options.model)))
+    words = (*model, "--tokenizer", runs / "dvae")
+    return [first, [job("beit", options.minutes - tokenizer_minutes, extra(options, "beit"), *words)]]
 
 
 def stride_of(model: str) -> tuple[object, ...]:
@@ -299,7 +304,10 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=20, help="of fine-tuning, and from scratch")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument(
-        "--more", nargs="*", default=[], help='words for the pretraining of one method, such as "dino --lr 1e-3"'
+        "--more",
+        nargs="*",
+        default=[],
+        help='words for the pretraining of one method, such as "dino --lr 1e-3"; with --epochs among them, that long',
     )
     parser.add_argument("--dvae", type=shlex.split, default=[], help="words for the tokenizer's training")
     parser.add_argument("--finetune", type=shlex.split, default=[], help='words for fine-tuning, such as "--lr 1e-3"')
@@ -311,6 +319,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--deit-labels", type=float, default=1.0)
     parser.add_argument("--deit-epochs", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1, help="trainings side by side")
+    parser.add_argument(
+        "--validation", type=int, help="so many pictures for validation instead of a tenth: less to ask after each epoch"
+    )
     options = parser.parse_args()
     options.data = options.data.resolve()
     return options
@@ -319,6 +330,8 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     options = parse()
     (options.out / "runs").mkdir(parents=True, exist_ok=True)
+    if options.validation:
+        options.data = divide(options.data, options.validation, (options.out / "runs" / "data.npz").resolve())
     (options.out / "config.yaml").write_text(f"# python benchmarks/few_labels.py {shlex.join(sys.argv[1:])}\n")
     estimate(options)
     if options.methods:

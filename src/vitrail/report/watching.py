@@ -118,15 +118,14 @@ def describe_query(data: DataSet, index: int, neighbors: Sequence[int]) -> tuple
 
 
 def show_class_attention(backbone: Any, split: Split) -> Markup:
-    """What the class token reads in the last layer, all heads together and each by itself  [Caron+ 2021, figure 1]."""
-    title = "Where the class token looks"
+    """What the class token reads in the last layer, all heads together and each by itself  [Caron+ 2021, figure 1]; of a model
+    without one, what cells receive from all others."""
+    title = "Where it looks"
     some = read_features(backbone, split, LOOKS, features=False)
     if not some.indices:
         return section(title, note="There are no pictures to show.")
     try:
         seen = look(backbone, normalize(to_unit(some.pictures), backbone.preprocessing), layers=[-1])
-        if not seen.class_token:
-            return section(title, note="Not shown: this model has no class token.")
         heads = min(HEADS, seen.seen.layers[-1].shape[1])
         maps = [attention_map(seen), *(attention_map(seen, head=head) for head in range(heads))]
     except (VitrailError, AttributeError) as error:
@@ -141,12 +140,13 @@ def show_class_attention(backbone: Any, split: Split) -> Markup:
         )
         for index, picture, own in zip(some.indices, some.pictures, shares, strict=True)
     ]
-    sheet = draw_contact_sheet("The picture; what the class token reads of it in the last layer", rows)
+    what = "what the class token reads of it" if seen.class_token else "what its cells receive from one another"
+    sheet = draw_contact_sheet(f"The picture; {what} in the last layer", rows)
     return section(
         title,
         show_scale(highest),
-        photograph(encode_sheet(sheet), "attention of the class token", pixelated=False),
-        note="Nobody told it what the object is. Interpolated between the patches; all on one scale.",
+        photograph(encode_sheet(sheet), "attention of the last layer", pixelated=False),
+        note="Nobody told it what the object is. Shown: " + what + ". Interpolated between the patches; all on one scale.",
     )
 
 

@@ -22,6 +22,10 @@ from vitrail.report.page import Markup
 from vitrail.tasks.dino import SelfDistillation
 
 AREA = 0.3  # of a picture, that a large view has at least and a small one at most  [Caron+ 2021: 0.25 to 0.4]
+ALONE = 0.2  # that a large view has at least where there are no small ones
+SMALL_PICTURES = (
+    64  # pixels a side, at most; small views of them would be bits of texture, and cost more than they teach (docs/log.md)
+)
 LEAST = 0.1  # that a small view has at least; the paper's 0.05 would be 7x7 of 32x32 pixels
 LARGE_DATA = (
     "medium",
@@ -37,8 +41,8 @@ class DINO:
     decay_growth = 10.0  # of the weight decay, 0.04 to 0.4  [Caron+ 2021, section 3.2]
     recipes: Mapping[str, Recipe] = MappingProxyType(
         {
-            "tiny": Recipe(epochs=100, batch=128, lr=1e-3, weight_decay=0.04, warmup=0.1, smoothing=0.0),
-            "small": Recipe(epochs=50, batch=128, lr=1e-3, weight_decay=0.04, warmup=0.1, smoothing=0.0),
+            "tiny": Recipe(epochs=100, batch=128, lr=4e-3, weight_decay=0.04, warmup=0.1, smoothing=0.0, optimizer="muon"),
+            "small": Recipe(epochs=50, batch=128, lr=4e-3, weight_decay=0.04, warmup=0.1, smoothing=0.0, optimizer="muon"),
             "medium": Recipe(epochs=100, batch=512, lr=1e-3, weight_decay=0.04, warmup=0.1, smoothing=0.0, drop_path=0.1),
             "large": Recipe(epochs=30, batch=1024, lr=2e-3, weight_decay=0.04, warmup=0.1, smoothing=0.0, drop_path=0.1),
             "finetune": Recipe(epochs=30, batch=128, lr=3e-4, weight_decay=0.04, warmup=0.1, smoothing=0.0),
@@ -50,9 +54,9 @@ class DINO:
     def settle(self, options: TrainOptions, config: Any) -> dict[str, Any]:
         small = options.recipe not in LARGE_DATA
         chosen = {
-            "views": 4 if small else 8,
-            "prototypes": 1024 if small else 65536,
-            "momentum": 0.99 if small else 0.996,
+            "views": 0 if min(config.image_size) <= SMALL_PICTURES else 4 if small else 8,
+            "prototypes": 256 if small else 65536,
+            "momentum": 0.95 if small else 0.996,
             "temperature": 0.1,
             "teacher_temperature": 0.04,
             "knn_every": EVERY,
@@ -76,7 +80,8 @@ class DINO:
         return assemble(backbone, config)
 
     def looks(self, model: Any, options: TrainOptions) -> tuple[Look, ...]:
-        return choose_looks(model, options, small=whole(options.views), area=AREA, least=LEAST)
+        small = whole(options.views)
+        return choose_looks(model, options, small=small, area=AREA if small else ALONE, least=LEAST)
 
     def make_task(self, model: Any, data: DataSet, options: TrainOptions, *, device: str, world: World) -> SelfDistillation:
         options = replace(options, **self.settle(options, model.backbone.config))  # `eval` of a mere model has none
@@ -108,10 +113,13 @@ class DINO:
 
 
 def with_class_token(backbone: Any) -> Any:
-    """A new backbone of tokens with one that looks at all others, whose attention is the picture of what is learned; one that has it
-    already, or has no tokens of this kind, is left as it is. Its weights are new."""
+    """A new backbone of tokens with one that looks at all others, whose attention is the picture of what is learned. Its weights are new.
+
+    Left as it is: one that has such a token, one whose head looks at all others itself (two blocks behind convolutions are too few for a
+    token to gather anything: docs/log.md), one without tokens of this kind.
+    """
     config = backbone.config
-    if backbone.architecture != "vit" or config.pool == "class":
+    if backbone.architecture != "vit" or config.pool in ("class", "attention"):
         return backbone
     again = build_backbone("vit", to_record(replace(config, prefix=max(1, config.prefix), pool="class")))
     again.preprocessing = backbone.preprocessing

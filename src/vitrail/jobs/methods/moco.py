@@ -31,8 +31,8 @@ class MoCo:
     does = "which views are of the same picture, among those of a batch"
     recipes: Mapping[str, Recipe] = MappingProxyType(
         {
-            "tiny": Recipe(epochs=200, batch=256, lr=1e-3, weight_decay=0.1, warmup=0.1, smoothing=0.0),
-            "small": Recipe(epochs=80, batch=256, lr=1e-3, weight_decay=0.1, warmup=0.1, smoothing=0.0),
+            "tiny": Recipe(epochs=200, batch=256, lr=4e-3, weight_decay=0.1, warmup=0.1, smoothing=0.0, optimizer="muon"),
+            "small": Recipe(epochs=80, batch=256, lr=4e-3, weight_decay=0.1, warmup=0.1, smoothing=0.0, optimizer="muon"),
             "medium": Recipe(epochs=300, batch=1024, lr=6e-4, weight_decay=0.1, warmup=0.13, smoothing=0.0),
             "large": Recipe(epochs=100, batch=4096, lr=2.4e-3, weight_decay=0.1, warmup=0.13, smoothing=0.0),
             "finetune": Recipe(epochs=50, batch=256, lr=3e-4, weight_decay=0.1, warmup=0.1, smoothing=0.0),
