@@ -21,11 +21,13 @@ from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
 from vitrail.nn.blocks.feed_forward import Activation, FeedForward
 from vitrail.nn.encoders.plain import PlainEncoder
+from vitrail.nn.functional.resize import Smoothness
 from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.nn.heads.pooling import Pool
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.learned import Learned1d
 from vitrail.nn.positions.position import Position
+from vitrail.nn.positions.relative_table import RelativeTable
 from vitrail.nn.tokenizers.convolutional import ConvTokenizer, Pooling
 from vitrail.nn.tokenizers.dropping import TokenDropping
 from vitrail.nn.tokenizers.patch import PatchTokenizer
@@ -54,6 +56,7 @@ class ViTConfig:
     position: str = "learned_1d"
     position_where: Where = "auto"
     position_antialias: bool = False  # whether learned rows are resized for another grid as DINOv2's with registers are
+    position_resize: Smoothness = "bicubic"  # how relative tables are resized for another grid; transformers' BEiT: bilinear
     attention: str = "softmax"
     prefix: int = 1  # class token first, then that of distillation, then registers
     prefix_rows: bool = True  # whether prefix tokens own rows of the position table
@@ -207,6 +210,9 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
         if not isinstance(position, Learned1d):
             raise VitrailError(f"position_antialias=True is for learned_1d at the stem, got {config.position}")
         position.antialias = True
+    for part in position.modules():
+        if isinstance(part, RelativeTable):
+            part.smoothness = config.position_resize
     last_norm = nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" else None
     second: nn.Module | None = None
     if config.distilled:

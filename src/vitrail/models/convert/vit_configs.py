@@ -72,6 +72,7 @@ def beit_options(record: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "position": position,
         "position_where": "layers" if chosen == [names[2]] else "auto",
+        "position_resize": "bilinear" if position == "relative_table" else "bicubic",
         "layer_scale": record["layer_scale_init_value"] or None,
         "pool": "mean" if pooled else "class",
         "last_norm": "pooled" if pooled else "tokens",
