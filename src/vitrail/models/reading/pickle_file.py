@@ -9,14 +9,16 @@ import pickletools
 import re
 import zipfile
 from collections.abc import Iterator
+from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
 
 from vitrail.errors import VitrailError
 from vitrail.models.reading.names import listed, quoted
 
+Stream = BufferedReader | BytesIO
 CONTAINERS = frozenset({"collections OrderedDict", "collections Counter", "builtins set", "__builtin__ set", "_codecs encode"})
 MOST_PICKLE_BYTES = 100_000_000  # of data.pkl, which has names and shapes only: the numbers stand beside it
 LEGACY_PICKLES = 5  # one after the other in a file before torch 1.6: magic number, protocol, system, object, keys of storages
@@ -48,7 +50,7 @@ def unpickle(path: Path) -> Any:
         raise VitrailError(f"{path}: truncated or not a file of torch.save ({reason})") from None
 
 
-def check_zip(file: IO[bytes], file_bytes: int, *, where: str) -> None:
+def check_zip(file: Stream, file_bytes: int, *, where: str) -> None:
     """The zip is of torch.save's layout, and what its pickle asks for is harmless."""
     with zipfile.ZipFile(file) as archive:
         members = archive.infolist()
@@ -70,11 +72,10 @@ def check_zip(file: IO[bytes], file_bytes: int, *, where: str) -> None:
             raise VitrailError(f"{where}: a zip without data.pkl: not a file of torch.save")
         if pickled.file_size > MOST_PICKLE_BYTES:
             raise VitrailError(f"{where}: a pickle of {pickled.file_size} bytes, {MOST_PICKLE_BYTES} is the limit")
-        with archive.open(pickled) as stream:
-            check_globals(stream, where=where)
+        check_globals(BytesIO(archive.read(pickled)), where=where)
 
 
-def check_legacy(file: IO[bytes], *, where: str) -> None:
+def check_legacy(file: Stream, *, where: str) -> None:
     """A file without a zip: pickles, then the storages. The oldest format, a tar, torch reads only with all of pickle."""
     file.seek(257)
     if file.read(5) == b"ustar":
@@ -84,7 +85,7 @@ def check_legacy(file: IO[bytes], *, where: str) -> None:
         check_globals(file, where=where)
 
 
-def check_globals(stream: IO[bytes], *, where: str) -> None:
+def check_globals(stream: Stream, *, where: str) -> None:
     """Read a pickle's instructions, without following them, and refuse what is named there beside torch's own and containers."""
     refused = sorted(
         {name for name in _globals(stream) if not name.startswith(("torch ", "torch.")) and name not in CONTAINERS}
@@ -96,7 +97,7 @@ def check_globals(stream: IO[bytes], *, where: str) -> None:
         )
 
 
-def _globals(stream: IO[bytes]) -> Iterator[str]:
+def _globals(stream: Stream) -> Iterator[str]:
     texts: list[str] = []  # STACK_GLOBAL takes the last two; torch has no such instruction, but the message may name them
     for code, argument, _ in pickletools.genops(stream):
         if code.name in ("GLOBAL", "INST"):
@@ -116,7 +117,10 @@ def check_memory(tensors: dict[str, torch.Tensor], file_bytes: int, *, where: st
     for name, tensor in tensors.items():
         if tensor.layout != torch.strided or tensor.is_quantized or tensor.device.type != "cpu":
             raise VitrailError(f"{where}: {quoted(name)} is sparse, quantized or without numbers: only plain tensors are read")
-        storage = tensor.untyped_storage()
+        try:
+            storage = tensor.untyped_storage()
+        except (RuntimeError, NotImplementedError):  # of a shell around another tensor
+            raise VitrailError(f"{where}: {quoted(name)} has no numbers of its own: only plain tensors are read") from None
         if tensor.numel() * tensor.element_size() > storage.nbytes():
             raise VitrailError(
                 f"{where}: {quoted(name)} of shape {quoted(tuple(tensor.shape))} has {storage.nbytes()} bytes in the file"

@@ -26,7 +26,8 @@ def find_weights(found: Any, *, where: str) -> tuple[dict[str, Tensor], tuple[st
             raise VitrailError(f"{where}: weights by name were expected, got {type(found).__name__}")
         inner = next((name for name in WRAPPERS if _has_weights(found.get(name))), None)
         if inner is None:
-            tensors = {name: value.detach() for name, value in found.items() if _is_weight(name, value)}
+            # The class's own detach: a pickle may give a tensor attributes, which would stand before its methods.
+            tensors = {name: torch.Tensor.detach(value) for name, value in found.items() if _is_weight(name, value)}
             if not tensors:
                 raise VitrailError(f"{where}: no weights in it, only {listed([str(name) for name in found]) or 'nothing'}")
             if left := [str(name) for name in found if name not in tensors]:
