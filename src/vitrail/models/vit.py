@@ -32,7 +32,7 @@ from vitrail.nn.tokenizers.convolutional import ConvTokenizer, Pooling
 from vitrail.nn.tokenizers.dropping import TokenDropping
 from vitrail.nn.tokenizers.patch import PatchTokenizer
 from vitrail.nn.tokenizers.prefix import PrefixTokens
-from vitrail.nn.tokenizers.resnet_stem import ResNetStem
+from vitrail.nn.tokenizers.resnet_stem import ResNetStem, stem_stride
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.ragged import Ragged
 from vitrail.tokens import Tokens
@@ -53,6 +53,7 @@ class ViTConfig:
     tokenizer: Literal["patch", "conv", "resnet"] = "patch"
     tokenizer_layers: int = 3  # convolutions of the conv tokenizer, at least one for each halving
     tokenizer_pooling: Pooling = "overlapping"
+    tokenizer_depths: tuple[int, ...] = (3, 4, 9)  # blocks of each stage of the resnet tokenizer
     position: str = "learned_1d"
     position_where: Where = "auto"
     position_antialias: bool = False  # whether learned rows are resized for another grid as DINOv2's with registers are
@@ -179,11 +180,12 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
             pooling=config.tokenizer_pooling,
         )
     else:
-        tokenizer = ResNetStem(config.in_channels, config.width)
-        if config.patch != tokenizer.stride:
+        cells, rest = divmod(config.patch, stem_stride(config.tokenizer_depths))
+        if rest or not cells:
             raise VitrailError(
-                f"the ResNet stem has a stride of {tokenizer.stride}; the patch must say so too, got {config.patch}"
+                f"the ResNet stem has a stride of {stem_stride(config.tokenizer_depths)}; the patch must be a multiple of it, got {config.patch}"
             )
+        tokenizer = ResNetStem(config.in_channels, config.width, depths=config.tokenizer_depths, patch=cells)
     grid = tokenizer.grid(config.image_size)
     rates = torch.linspace(0, config.drop_path, config.depth, device="cpu").tolist()
     blocks = [
