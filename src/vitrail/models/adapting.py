@@ -85,8 +85,11 @@ def change(model: Any, changes: dict[str, Any], *, what: str) -> tuple[Any, list
 
 def changed_weights(model: nn.Module, again: nn.Module) -> Iterator[Changed]:
     """What depends on the size of pictures, patches and windows, and on the channels, as `again` has it."""
+    parts: dict[str, Any] = dict(model.named_modules())
     for path, new in again.named_modules():
-        old: Any = model.get_submodule(path)
+        old = parts.get(path)  # dropping paths brings modules along that have no weights
+        if old is None:
+            continue
         if isinstance(new, Learned1d) and old.grid != new.grid:
             table = resize_table(old.table.detach(), old.grid, new.grid, antialias=new.antialias)
             way = "bicubic, antialiased" if new.antialias else "bicubic"
