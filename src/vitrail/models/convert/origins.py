@@ -67,6 +67,7 @@ ORIGINS: Mapping[Origin, Reader] = MappingProxyType(
         Origin("transformers", "swin"): Reader(read_swin, 1e-5, IMAGENET),
         Origin("transformers", "swinv2"): Reader(read_swin, 1e-5, IMAGENET),
         Origin("timm", "vit"): Reader(read_vit, 1e-6, HALF),
+        Origin("timm", "scaled vit"): Reader(read_vit, 1e-6, IMAGENET),  # DeiT III, DINOv2: with layer scale
         Origin("timm", "deit"): Reader(read_vit, 1e-6, IMAGENET),
         Origin("timm", "beit"): Reader(read_vit, 1e-6, HALF),
         Origin("timm", "hybrid"): Reader(read_vit, 1e-6, HALF),
@@ -141,6 +142,8 @@ def of_timm_or_meta(bare: Mapping[str, Tensor], start: str) -> Origin:
         return Origin("meta", "dino")
     if any(name.startswith(STEM) for name in names):
         return Origin("timm", "hybrid")
+    if any(name.endswith((".ls1.gamma", ".gamma_1")) for name in names):
+        return Origin("timm", "scaled vit")
     return Origin("timm", "deit" if "dist_token" in names else "vit")
 
 

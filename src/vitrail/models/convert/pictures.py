@@ -49,7 +49,7 @@ def preprocessing_of(
         fit, how = "crop", "bicubic"
         mean, std = colors(*usual, channels)
         words = "0.5 and 0.5" if usual == HALF else "those of ImageNet"
-        notes = [f"mean and std of the pictures' colors are {words}, as {origin} has them: no file says so"]
+        notes = [f"mean and std of the pictures' colors are {words}, usual for {origin}: no file tells them"]
     return Preprocessing(size=size, channels=channels, mean=mean, std=std, fit=fit, interpolation=how), notes
 
 

@@ -25,7 +25,7 @@ NAMES = (
 
 def inner(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], str, list[str]]:
     """The weights of the model that is in a file, without what stands before their names; that; and lines about what was left out."""
-    starts = sorted({name.removesuffix(mark) for name in tensors for mark in MARKS if name.endswith(mark)}, key=len)
+    starts = sorted({name.removesuffix(mark) for name in tensors for mark in MARKS if name.endswith(mark)})
     if not starts:
         return dict(tensors), "", []
     if len(starts) > 1:

@@ -37,18 +37,13 @@ def read_file(path: Path, *, pickles: bool) -> Read:
     return Read(tensors, (*notes, *more, *last))
 
 
-def refuse_pickle(path: Path) -> VitrailError:
-    return VitrailError(
-        f"{path}: a pickle can run code when it is opened; `vitrail import {path} --out FOLDER` reads its weights only"
-    )
-
-
 def _read_stored(path: Path, *, pickles: bool) -> tuple[dict[str, Tensor], tuple[str, ...]]:
     """By the name's ending: a file's bytes are never trusted to say what may read them."""
     whole = path.name.removesuffix(INDEX)
     suffix = Path(whole).suffix.lower()
     if suffix in PICKLES and not pickles:
-        raise refuse_pickle(path)
+        command = f"`vitrail import {path} --out FOLDER`"
+        raise VitrailError(f"{path}: a pickle can run code when it is opened; {command} reads its weights only")
     if whole != path.name and suffix in (".safetensors", ".bin"):
         return read_shards(path, read_safetensors if suffix == ".safetensors" else lambda shard: _read_pickle(shard)[0])
     if suffix == ".safetensors":
