@@ -15,7 +15,7 @@ from vitrail.errors import VitrailError, VitrailWarning
 from vitrail.files import write_whole
 from vitrail.models.card import CARD, write_card
 from vitrail.models.catalogue import ARCHITECTURES, build_model
-from vitrail.models.reading.foreign import PICKLES, refuse_pickle
+from vitrail.models.reading.foreign import PICKLES
 from vitrail.models.reading.hub import download, is_hub_id, split_hub_id
 from vitrail.models.reading.safetensors_file import read_safetensors
 from vitrail.models.reading.shards import INDEX
@@ -152,12 +152,10 @@ def find(source: str | Path) -> Path:
 def find_own(source: str | Path) -> Path | None:
     """The same, or None where the words stand for what may be weights of another library."""
     path = Path(source).expanduser()
-    if path.suffix.lower() in PICKLES and not path.is_dir():
-        raise refuse_pickle(path)
     if path.is_file():
         if path.name == WEIGHTS and (path.parent / CONFIG).is_file():
             return path.parent if is_own(path.parent / CONFIG) else None
-        if path.suffix.lower() in FOREIGN or path.name.endswith(f".safetensors{INDEX}"):
+        if path.suffix.lower() in FOREIGN | PICKLES or path.name.endswith(f".safetensors{INDEX}"):
             return None
         raise VitrailError(
             f"{path}: not a model; expected a model folder, a run folder or a .safetensors file, or weights of another library"
@@ -169,7 +167,7 @@ def find_own(source: str | Path) -> Path | None:
         if any(file.suffix.lower() in FOREIGN | PICKLES and file.name != WEIGHTS for file in path.iterdir()):
             return None
         raise VitrailError(f"{path}: not a model folder: {CONFIG} is missing (and no best/ or last/ in it has one)")
-    if is_hub_id(str(source)):
+    if is_hub_id(str(source)) and path.suffix.lower() not in FOREIGN | PICKLES:
         repository, revision = split_hub_id(str(source))
         folder = download(repository, [CONFIG, WEIGHTS, TOKENIZER, CARD], revision=revision)
         return folder if (folder / CONFIG).is_file() and is_own(folder / CONFIG) else None

@@ -16,13 +16,10 @@ from vitrail.models.catalogue import build_model, model_config
 from vitrail.models.convert.origins import Converted, convert
 from vitrail.models.folder import CONFIG, WEIGHTS, fill, find_own, load_folder
 from vitrail.models.markdown import last_name
-from vitrail.models.reading.foreign import PICKLES
 from vitrail.models.reading.hub import is_hub_id
-from vitrail.models.reading.json_text import read_object
 from vitrail.models.reading.source import Source, open_source
 from vitrail.models.swin import SwinConfig, stage_heads
 
-PREPROCESSOR = "preprocessor_config.json"
 OURS = ("encoder.blocks.0.attention_norm.weight", "tokenizer.project.weight")  # no other library names weights so
 OF_NAME = ("image_size", "patch", "window")  # what a model's name says
 OF_TRAINING = (
@@ -130,9 +127,7 @@ def open_model(
     source: str | Path, *, image_size: tuple[int, int] | None = None, heads: int | None = None, pickles: bool = False
 ) -> tuple[Any, tuple[str, ...]]:
     """The model of a source as it is there. `image_size` and `heads` are for weights that do not say it themselves."""
-    path = Path(source).expanduser()
-    pickled = pickles and path.suffix.lower() in PICKLES and path.is_file()
-    if not pickled and (folder := find_own(source)) is not None:
+    if (folder := find_own(source)) is not None:
         return load_folder(folder), ()
     opened = open_source(source, pickles=pickles)
     if opened.record is None and any(name in opened.tensors for name in OURS):
@@ -168,26 +163,24 @@ def build_converted(
 
 def converted(opened: Source, *, image_size: tuple[int, int] | None, heads: int | None) -> Converted:
     """Their tensors under our names. What is told from outside counts where no config.json does, and heads where they would be guessed."""
+    record = with_preprocessor(opened)
     if opened.record is not None:
-        return convert(opened.tensors, with_preprocessor(opened))
+        return convert(opened.tensors, record)
     try:
-        found = convert(opened.tensors, image_size=image_size)
+        found = convert(opened.tensors, record, image_size=image_size)
     except VitrailError:
         if heads is None:
             raise
-        return convert(opened.tensors, image_size=image_size, heads=heads)
+        return convert(opened.tensors, record, image_size=image_size, heads=heads)
     guessed = [note for note in found.notes if note.startswith(f"{getattr(found.config, 'heads', None)} heads: ")]
     if guessed and isinstance(heads, int) and found.config.width % heads == 0:
-        return convert(opened.tensors, image_size=image_size, heads=heads)
+        return convert(opened.tensors, record, image_size=image_size, heads=heads)
     return found
 
 
 def with_preprocessor(opened: Source) -> dict[str, Any] | None:
     """What their config.json says, and under `preprocessor` what transformers keeps beside it."""
-    path = opened.origin_file.parent / PREPROCESSOR
-    if opened.record is None or not path.is_file():
-        return opened.record
-    return opened.record | {"preprocessor": read_object(path)}
+    return opened.record if opened.preprocessor is None else (opened.record or {}) | {"preprocessor": opened.preprocessor}
 
 
 def _adapted(model: Any, **changes: Any) -> tuple[Any, tuple[str, ...]]:
