@@ -94,7 +94,8 @@ def as_named(
         found = backbone_of(found, what=str(source))
     if found.architecture != architecture:
         raise VitrailError(f"{source} is a {found.architecture}, {name} a {architecture}")
-    taken = {field for field in (*OF_NAME, *OF_TRAINING, *overrides) if hasattr(config, field)}
+    asked = set(OF_SOURCE) & overrides.keys()
+    taken = {field for field in (*OF_NAME, *OF_TRAINING, *asked) if hasattr(config, field)}
     other = [field for field in unlike(found.config, config) if field not in taken | set(OF_SOURCE)]
     if other:
         theirs, ours = ([f"{field} {spelled(getattr(one, field))}" for field in other[:4]] for one in (found.config, config))
