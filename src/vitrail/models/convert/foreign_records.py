@@ -24,6 +24,8 @@ COUNTS: Mapping[str, int] = MappingProxyType(
 )
 NUMBERS = ("layer_norm_eps", "mlp_ratio", "mask_ratio", "layerscale_value", "layer_scale_init_value")
 SIZES = ("image_size", "patch_size")
+WORDS = ("hidden_act", "pooler_act")
+FLAGS = ("qkv_bias", "use_swiglu_ffn", "use_mean_pooling", "norm_pix_loss", "use_absolute_embeddings")
 LISTS = ("depths", "num_heads")
 
 # What transformers takes for a key that an older config.json does not have.
@@ -40,7 +42,13 @@ PLAIN: Mapping[str, Any] = MappingProxyType(
         "num_channels": 3,
     }
 )
-DINOV2 = {**PLAIN, "mlp_ratio": 4, "layer_norm_eps": 1e-6, "patch_size": 14, "layerscale_value": 1.0}
+DINOV2 = {
+    **{name: value for name, value in PLAIN.items() if name != "intermediate_size"},
+    "mlp_ratio": 4,
+    "layer_norm_eps": 1e-6,
+    "patch_size": 14,
+    "layerscale_value": 1.0,
+}
 SWIN = {
     "embed_dim": 96, "depths": [2, 2, 6, 2], "num_heads": [3, 6, 12, 24], "window_size": 7, "mlp_ratio": 4.0, "patch_size": 4,
     "image_size": 224, "num_channels": 3,
@@ -74,6 +82,10 @@ def complete(record: Mapping[str, Any]) -> dict[str, Any]:
             as_number(name, whole[name])
     for name in SIZES:
         as_size(name, whole[name])
+    for names, kind, called in ((WORDS, str, "a word"), (FLAGS, bool, "true or false")):
+        for name in names:
+            if not isinstance(whole.get(name, kind()), kind):
+                raise VitrailError(f"config.json: {name} must be {called}, got {short(whole[name])}")
     for name in LISTS:
         if name in whole:
             value = whole[name]

@@ -47,4 +47,4 @@ def nearest_factors(product: int, near: Sides) -> Sides:
     """h w = product, with h/w as near to what `near` has as factors allow."""
     pairs = [(height, product // height) for height in range(1, product + 1) if product % height == 0]
     wanted = math.log(near[0] / near[1])
-    return min(pairs, key=lambda pair: abs(math.log(pair[0] / pair[1]) - wanted))
+    return min(pairs, key=lambda pair: round(abs(math.log(pair[0] / pair[1]) - wanted), 9))  # of two as near, the wider

@@ -3,6 +3,7 @@ and weights. `ORIGINS` is the one table of them.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -173,6 +174,8 @@ def convert(
     whole = complete(record) if origin.library == "transformers" and record is not None and "model_type" in record else None
     model = reader.read(bare, whole, reader.eps, told)
     notes += model.notes
+    if origin.library == "timm" and model.architecture == "vit" and model.config.position == "learned_1d":
+        model = model._replace(config=replace(model.config, position_antialias=True))  # so timm resizes them, for any model
     inside = model.config.backbone if isinstance(getattr(model.config, "backbone", None), dict) else None
     size = tuple(inside["image_size"]) if inside else model.config.image_size
     channels = model.config.in_channels

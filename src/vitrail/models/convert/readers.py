@@ -6,18 +6,19 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from vitrail.errors import VitrailError
 from vitrail.models.beit import BEiTConfig
 from vitrail.models.convert import swin as swin_names
 from vitrail.models.convert.beit import HEAD, from_masked_beit, from_words
 from vitrail.models.convert.mae import apart, config_from_vitmae, decoder_from_shapes, from_mae
 from vitrail.models.convert.prefixes import left_out
 from vitrail.models.convert.renaming import PROJECTIONS, check_fit, find_style, learned, shapes_of
-from vitrail.models.convert.swin_shapes import swin_from_shapes
+from vitrail.models.convert.swin_shapes import depths_of, swin_from_shapes
 from vitrail.models.convert.told import Told
 from vitrail.models.convert.vit import from_vit
 from vitrail.models.convert.vit_configs import config_from_transformers
-from vitrail.models.convert.vit_names import ATTENTION, MASK_TOKEN, MODELS
-from vitrail.models.convert.vit_shapes import BLOCK, config_from_shapes
+from vitrail.models.convert.vit_names import ATTENTION, MASK_TOKEN, MODELS, library
+from vitrail.models.convert.vit_shapes import BLOCK, PATCHES, config_from_shapes, expect, shapes_of_blocks
 from vitrail.models.swin import build_swin
 from vitrail.models.vit import ViTConfig
 from vitrail.records import to_record
@@ -45,10 +46,12 @@ def read_mae(theirs: Mapping[str, Tensor], record: Record, eps: float, told: Tol
     bare, notes = plain(theirs, record)
     encoder, _ = apart(bare)
     backbone, more = vit_config(encoder, record, eps, told)
+    config, why = decoder_from_shapes(bare, backbone)
     if record is not None:
-        config, why = config_from_vitmae(record, backbone), list[str]()
-    else:
-        config, why = decoder_from_shapes(bare, backbone)
+        said, why = config_from_vitmae(record, backbone), []
+        agree("decoder_hidden_size", said.decoder_width, config.decoder_width)
+        agree("decoder_num_hidden_layers", said.decoder_depth, config.decoder_depth)
+        config = said
     return Found("mae", config, from_mae(bare, config), [*notes, *more, *why])
 
 
@@ -75,6 +78,8 @@ def read_swin(theirs: Mapping[str, Tensor], record: Record, eps: float, told: To
         head = bare.get("classifier.weight")
         labels = {str(number): "" for number in range(0 if head is None else len(head))}
         config, notes = swin_names.config_from_transformers({**record, "id2label": labels}), []
+        agree("depths", config.depths, depths_of(bare))
+        agree("embed_dim", config.width, len(expect(bare, (PATCHES[library(style)],), dims=4)))
     weights = swin_names.from_swin(bare, config)
     check_fit(weights, shapes_of(build_swin, config), list(swin_names.pairs(config, style)))
     return Found("swin", config, weights, notes)
@@ -84,7 +89,19 @@ def vit_config(bare: Mapping[str, Tensor], record: Record, eps: float, told: Tol
     """From a record, or without one from shapes."""
     if record is None:
         return config_from_shapes(bare, find_style(bare), eps=eps, told=told)
-    return config_from_transformers({**record, "qkv_bias": True}, bare), []  # where it is False, `plain` has put zeros
+    config = config_from_transformers({**record, "qkv_bias": True}, bare)  # where it is False, `plain` has put zeros
+    shapes = shapes_of_blocks(bare, find_style(bare))
+    agree("hidden_size", config.width, shapes.width)
+    agree("num_hidden_layers", config.depth, shapes.depth)
+    agree("patch_size", config.patch, shapes.patch)
+    agree("num_channels", config.in_channels, shapes.channels)
+    return config, []
+
+
+def agree(name: str, said: object, there: object) -> None:
+    """What a record says is what the weights have; looked at before a model of such a size is built."""
+    if said != there:
+        raise VitrailError(f"config.json: {name} must be {there}, as the weights have it, got {said}")
 
 
 def plain(theirs: Mapping[str, Tensor], record: Record) -> tuple[dict[str, Tensor], list[str]]:

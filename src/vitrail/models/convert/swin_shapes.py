@@ -44,24 +44,19 @@ def swin_from_shapes(theirs: Mapping[str, Tensor], style: Style, *, told: Told) 
     """Our config, and what was supposed. `theirs` are the weights of a model without its name before them, computed ones among them."""
     filters = expect(theirs, (PATCHES[library(style)],), dims=4)
     width, channels, patch, _ = filters.shape
-    found = [(name, match) for name in theirs if (match := BLOCK.match(name))]
-    depths: dict[int, int] = {}
-    for _, match in found:
-        stage, block = int(match.group(1)), int(match.group(2))
-        depths[stage] = max(depths.get(stage, 0), block + 1)
-    blocks = [depths.get(stage, 1) for stage in range(1 + max(depths))]  # what lacks is named later
-    before = next(match.group() for _, match in found if match.group().endswith("layers.0.blocks.0."))
+    depths = depths_of(theirs)
+    before = next(match.group() for name in theirs if (match := BLOCK.match(name))).split("layers.")[0] + "layers.0.blocks.0."
     head = next((theirs[name] for name in ("head.fc.weight", "classifier.weight") if name in theirs), None)
     config = SwinConfig(
         width=width,
-        depths=tuple(blocks),
+        depths=depths,
         mlp_ratio=len(expect(theirs, [before + name for name in EXPAND], dims=2)) / width,
         patch=patch,
         in_channels=channels,
         num_classes=0 if head is None else len(head),
     )
     newer = any(name.endswith(SCALE) for name in theirs)
-    heads = tuple(heads_of(theirs, stage, newer=newer) for stage in range(len(blocks)))
+    heads = tuple(heads_of(theirs, stage, newer=newer) for stage in range(len(depths)))
     config = replace(config, heads=heads)
     window, notes = window_of(theirs, config, newer=newer, told=told)
     if newer:
@@ -70,6 +65,16 @@ def swin_from_shapes(theirs: Mapping[str, Tensor], style: Style, *, told: Told) 
         config = replace(config, window=(window, window))
     size, why = size_of(theirs, config, told)
     return replace(config, image_size=size), [*notes, *why]
+
+
+def depths_of(theirs: Mapping[str, Tensor]) -> tuple[int, ...]:
+    """Blocks of each stage."""
+    depths: dict[int, int] = {}
+    for name in theirs:
+        if match := BLOCK.match(name):
+            stage, block = int(match.group(1)), int(match.group(2))
+            depths[stage] = max(depths.get(stage, 0), block + 1)
+    return tuple(depths.get(stage, 1) for stage in range(1 + max(depths, default=0)))  # what lacks is named later
 
 
 def heads_of(theirs: Mapping[str, Tensor], stage: int, *, newer: bool) -> int:

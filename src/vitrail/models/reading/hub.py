@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from vitrail.errors import VitrailError
 
@@ -26,7 +27,7 @@ def download(repository: str, patterns: Sequence[str], *, revision: str | None =
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
-    chosen = {} if revision is None else {"revision": revision}
+    chosen: dict[str, Any] = {} if revision is None else {"revision": revision}
     try:
         return Path(snapshot_download(repository, allow_patterns=list(patterns), **chosen))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:

@@ -37,13 +37,11 @@ def map_file(path: Path) -> mmap.mmap:
         if not path.is_file():  # a pipe or a device would never end
             raise VitrailError(f"{path}: {'not a file' if path.exists() else 'missing'}")
         with path.open("rb") as file:
+            if not file.seek(0, 2):  # nothing that could be mapped
+                raise VitrailError(f"{path}: truncated or not a safetensors file (it is empty)")
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     except OSError as error:
         raise VitrailError(f"{path}: cannot be read ({error})") from None
-    except ValueError as error:
-        if isinstance(error, VitrailError):
-            raise
-        raise VitrailError(f"{path}: the file is empty") from None  # the one thing that mmap refuses
 
 
 def _tensor(mapped: mmap.mmap, entry: Entry, data: int) -> Tensor:
