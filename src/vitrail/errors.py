@@ -1,4 +1,4 @@
-"""The one exception for what a user can put right: its message is one line that names the value and the rule."""
+"""The one exception for what a user can put right: its message is one line that names the value and the rule. And what a user is only told."""
 
 import difflib
 from collections.abc import Iterable
@@ -9,6 +9,10 @@ class VitrailError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))  # one line, whatever a path or a foreign message brought along
+
+
+class VitrailWarning(UserWarning):
+    """One line about what was supposed or changed on the way. The command line prints it as it is."""
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -3,7 +3,9 @@
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from cyclopts import App, CycloptsError
 
@@ -13,6 +15,7 @@ from vitrail.cli import (
     complete,
     evaluate,
     explain,
+    import_weights,
     models,
     predict,
     pretrain,
@@ -23,7 +26,7 @@ from vitrail.cli import (
     translate,
 )
 from vitrail.cli.words import given_options, one_line, spell_words
-from vitrail.errors import VitrailError
+from vitrail.errors import VitrailError, VitrailWarning
 from vitrail.version import __version__
 
 EPILOGUE = """Examples:
@@ -41,6 +44,7 @@ EPILOGUE = """Examples:
   vitrail complete runs/igpt/digits a.png --out finished/    and finish the lower half of pictures
   vitrail train --task restore --data photos/ --degrade sr2    learn to enlarge pictures
   vitrail restore runs/restore/photos a.png       and do it
+  vitrail import google/vit-base-patch16-224 --out models/vit    weights from elsewhere
   vitrail models "vit*"                           what can be built
 """
 
@@ -65,6 +69,7 @@ app.command(complete.complete, name="complete", help_epilogue=complete.EXAMPLES)
 app.command(check.check, name="check", help_epilogue=check.EXAMPLES)
 app.command(runs.runs, name="runs", help_epilogue=runs.EXAMPLES)
 app.command(studio.studio, name="studio", help_epilogue=studio.EXAMPLES)
+app.command(import_weights.import_weights, name="import", help_epilogue=import_weights.EXAMPLES)
 app.command(models.models, name="models", help_epilogue=models.EXAMPLES)
 
 
@@ -81,7 +86,9 @@ def run(words: list[str]) -> int:
         plain = spell_words(words)
         command, bound, unparsed = app.parse_args(plain, exit_on_error=False, print_error=False)
         extra = {"given": given_options(plain)} if "given" in unparsed else {}
-        found = command(*bound.args, **bound.kwargs, **extra)
+        with warnings.catch_warnings():
+            warnings.showwarning = show_plainly(warnings.showwarning)
+            found = command(*bound.args, **bound.kwargs, **extra)
         sys.stdout.flush()  # here, where a broken pipe is expected
         return found if isinstance(found, int) else 0
     except KeyboardInterrupt:
@@ -95,6 +102,18 @@ def run(words: list[str]) -> int:
             traceback.print_exc()
         print(f"vitrail: {one_line(str(error))}", file=sys.stderr)
         return 2
+
+
+def show_plainly(otherwise: Callable[..., None]) -> Callable[..., None]:
+    """How warnings are shown: ours as a line, those of others as they were."""
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, VitrailWarning):
+            print(f"vitrail: {one_line(str(message))}", file=sys.stderr)
+        else:
+            otherwise(message, category, *place, **more)
+
+    return show
 
 
 if __name__ == "__main__":

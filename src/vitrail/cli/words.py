@@ -23,6 +23,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "check": ("fix", "out", "json", "workers", "seed"),
     "runs": ("sort", "best", "json"),
     "studio": ("port", "host", "memory", "open"),
+    "import": ("out", "image_size", "patch", "in_channels", "num_classes", "model", "revision"),
     "models": ("json",),
 }
 SWITCHES = frozenset(

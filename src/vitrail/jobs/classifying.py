@@ -32,6 +32,7 @@ from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
+from vitrail.models.adapting import adapt
 from vitrail.models.backbones import backbone_of
 from vitrail.models.catalogue import count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import load
@@ -54,7 +55,7 @@ class Classifying:
     @classmethod
     def prepare(cls, options: TrainOptions, bar: ProgressBar, *, begun: Path | None) -> "Classifying":
         """Data without its bad files, a model for it, and options without `auto`."""
-        loaded = None if options.weights is None else backbone_of(load(options.weights), what=f"--weights {options.weights}")
+        loaded = None if options.weights is None else load_adapted(options, bar)
         known = None if begun is None else read_bad_files(begun / BAD_FILES)
         data, bad = open_clean(
             options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, bar=bar, known=known
@@ -101,6 +102,17 @@ class Classifying:
         return finish(folder, self.data, self.options, progress, bar, self.bad, world, taught=self.taught)
 
     evaluate = staticmethod(evaluate_classifier)
+
+
+def load_adapted(options: TrainOptions, bar: ProgressBar) -> Any:
+    """The classifier of --weights, for pictures of the size and the channels that are asked for, if any are."""
+    what = f"--weights {options.weights}"
+    channels = None if options.in_channels == "auto" else options.in_channels
+    loaded = backbone_of(load(str(options.weights)), what=what)
+    found, notes = adapt(loaded, image_size=size_of(options), in_channels=channels, what=what)
+    for note in notes:
+        bar.say(f"{what}: {note}")
+    return found
 
 
 def plan_for(options: TrainOptions, model: Any, *, device: str) -> Plan:

@@ -122,7 +122,9 @@ class TrainOptions:
     tensorboard: Annotated[bool, Parameter(help="Write event files for TensorBoard too (extra: logs).", negative="")] = False
     out: Annotated[str | None, Parameter(help="The run's folder; by default runs/<task>/<data>, numbered.")] = None
     resume: Annotated[bool, Parameter(help="Go on with the run in --out, bit for bit.", negative="")] = False
-    weights: Annotated[str | None, Parameter(help="Start from the weights of a run or model folder.")] = None
+    weights: Annotated[
+        str | None, Parameter(help="Start from weights: a run, a model folder, a hub id, or .safetensors of another library.")
+    ] = None
     weight_decay: Annotated[float | Auto, Parameter(group=RECIPE, help="Pull of the weights towards 0.")] = "auto"
     warmup: Annotated[float | Auto, Parameter(group=RECIPE, help="Share of the run in which the rate rises, in [0, 1).")] = (
         "auto"

@@ -101,8 +101,8 @@ def check_numbers(options: TrainOptions) -> None:
         for name in (
             "model",
             *PARTS,
-            *(() if options.task == "mri" else ("image_size", "in_channels")),
-        ):  # k-space has any size
+            *(() if options.task in ("mri", "classify") else ("image_size", "in_channels")),
+        ):  # k-space has any size, and classifiers are adapted to one
             if getattr(options, name) not in (None, "auto"):
                 raise VitrailError(f"--weights brings its own model: --{name.replace('_', '-')} cannot be given beside it")
     if options.freeze != "none" and options.weights is None:

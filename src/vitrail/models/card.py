@@ -18,6 +18,7 @@ from vitrail.models.pretraining_card import describe_pretrained, pretrained_limi
 from vitrail.models.purpose import PIPELINES, purpose_of
 from vitrail.models.restoration_card import describe_restoration, restoration_limits, use_restoration
 from vitrail.models.scan_card import TITLE, describe_reconstructor, scan_limits, use_reconstructor
+from vitrail.models.source_card import describe_source
 from vitrail.models.word_card import describe_use, describe_words, title_of, word_limits
 from vitrail.preprocessing import Preprocessing
 
@@ -63,6 +64,7 @@ def card(model: Any, facts: Mapping[str, Any] | None = None) -> str:
     parts = [
         f"# {_kind(model).capitalize()} ({model.architecture})",
         *_about(model, known),
+        *describe_source(getattr(model, "provenance", None)),
         *_training(known),
         *_scores(known, metrics),
         *_limits(model, known),

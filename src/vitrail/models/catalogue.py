@@ -3,6 +3,7 @@
 import fnmatch
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -111,7 +112,7 @@ FOREIGN = MappingProxyType(
         "drop_rate": "dropout", "attn_drop_rate": "attention_dropout", "init_values": "layer_scale", "num_labels": "num_classes",
         "reg_tokens": "prefix", "layer_norm_eps": "eps", "d_model": "width", "nhead": "heads", "dim_feedforward": "hidden",
         "num_encoder_layers": "depth", "num_decoder_layers": "decoder_depth", "vocab_size": "vocabulary",
-        "max_position_embeddings": "longest",
+        "max_position_embeddings": "longest", "checkpoint_path": "pretrained",
     }
 )  # fmt: skip
 
@@ -135,8 +136,6 @@ def model_config(name: str, **overrides: Any) -> tuple[str, Any]:
     for option in overrides:
         if option in FOREIGN:
             raise VitrailError(f'"{option}" is called "{FOREIGN[option]}" here')
-        if option in ("pretrained", "checkpoint_path"):
-            raise VitrailError(f'"{option}" is not an option of create_model: vt.load(...) loads trained weights')
         if option not in known:
             raise VitrailError(f'{name} has no option "{option}"{suggestion(option, known)}')
     if isinstance(overrides.get("image_size"), int):
@@ -145,15 +144,32 @@ def model_config(name: str, **overrides: Any) -> tuple[str, Any]:
     return architecture, from_record(type(config), record, what=name)
 
 
-def create_model(name: str, *, features_only: bool = False, out_indices: Sequence[int] | None = None, **overrides: Any) -> Any:
-    """A new, untrained model. Overrides are the fields of its config: num_classes, image_size, position, depth, ...
+def create_model(
+    name: str,
+    *,
+    pretrained: str | Path | bool | None = None,
+    features_only: bool = False,
+    out_indices: Sequence[int] | None = None,
+    **overrides: Any,
+) -> Any:
+    """A new model. Overrides are the fields of its config: num_classes, image_size, position, depth, ...
 
-    With `features_only` it returns the feature maps behind the blocks, or stages, `out_indices` (all by default).
+    Untrained, or with the weights of `pretrained`: all that `vt.load` takes, adapted to the size, patch, channels and classes asked for, which
+    VitrailWarnings tell. With `features_only` it returns the feature maps behind the blocks, or stages, `out_indices` (all by default).
     """
     if out_indices is not None and not features_only:
         raise VitrailError("out_indices goes with features_only=True")
-    architecture, config = model_config(name, **overrides)
-    model = ARCHITECTURES[architecture].build(config)
+    if pretrained is True:
+        raise VitrailError(
+            'pretrained=True: no weights come with the library; name them, as in pretrained="owner/name" (a hub id), a folder or a file'
+        )
+    if pretrained:
+        from vitrail.models.importing import import_as  # which needs this table
+
+        model = import_as(name, pretrained, overrides)
+    else:
+        architecture, config = model_config(name, **overrides)
+        model = ARCHITECTURES[architecture].build(config)
     return FeatureMaps(model, indices=out_indices) if features_only else model
 
 

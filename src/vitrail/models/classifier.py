@@ -32,6 +32,7 @@ class Classifier(nn.Module):
     def __init__(self, config: Any, preprocessing: Preprocessing, labels: tuple[str, ...] | None = None) -> None:
         super().__init__()
         self.config, self.preprocessing, self.labels = config, preprocessing, labels
+        self.provenance: dict[str, Any] | None = None  # where imported weights come from
         self.multi_label = False  # whether a picture may have several of the labels
 
     @property

@@ -2,6 +2,7 @@
 
 import json
 import platform
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,21 @@ import safetensors.torch
 import torch
 
 from vitrail.byte_pairs import BytePairs
-from vitrail.errors import VitrailError
+from vitrail.errors import VitrailError, VitrailWarning
 from vitrail.files import write_whole
 from vitrail.models.card import CARD, write_card
 from vitrail.models.catalogue import ARCHITECTURES, build_model
+from vitrail.models.reading.foreign import PICKLES
+from vitrail.models.reading.hub import download, is_hub_id, split_hub_id
+from vitrail.models.reading.safetensors_file import read_safetensors
+from vitrail.models.reading.shards import INDEX
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
 from vitrail.version import __version__
 
 FORMAT = 1
 CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
-PICKLES = frozenset({".pth", ".pt", ".bin", ".ckpt", ".pkl"})
+FOREIGN = frozenset({".safetensors", ".npz"})  # what weights of other libraries are read from without a question
 
 
 def save(
@@ -64,6 +69,7 @@ def describe(model: Any) -> dict[str, Any]:
         **({"multi_label": True} if model.multi_label else {}),
         "preprocessing": None if model.preprocessing is None else to_record(model.preprocessing),
         **({} if model_tokenizer(model) is None else {"tokenizer": TOKENIZER}),
+        **({} if (source := getattr(model, "provenance", None)) is None else {"source": source}),
         "versions": {"vitrail": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
     }
 
@@ -76,13 +82,25 @@ def model_tokenizer(model: Any) -> Any:
 
 def load(source: str | Path) -> Any:
     """A model in evaluation mode from a model folder, a run folder (its best/), a .safetensors file beside its config.json,
-    or a hub id "owner/name"."""
-    folder = find(source)
+    or a hub id "owner/name"; also from weights of other libraries, .safetensors, .npz or a folder of transformers or timm, where every line
+    about what was supposed is a VitrailWarning."""
+    if (folder := find_own(source)) is not None:
+        return load_folder(folder)
+    from vitrail.models.importing import import_model  # which reads our own folders too
+
+    model, notes = import_model(source)
+    for note in notes:
+        warnings.warn(note, VitrailWarning, stacklevel=2)
+    return model
+
+
+def load_folder(folder: Path) -> Any:
+    """A model in evaluation mode from a folder that `save` wrote."""
     config = read_config(folder / CONFIG)
     architecture = ARCHITECTURES[config["architecture"]]
     what = f"{folder / CONFIG}"
     settings = from_record(architecture.config, config["config"], what=f"{what}: config")
-    tensors = read_weights(folder / WEIGHTS)
+    tensors = read_safetensors(folder / WEIGHTS)
     try:
         with torch.device("meta"):  # no time spent on drawing weights that are replaced at once
             model = build_model(config["architecture"], settings)
@@ -104,6 +122,8 @@ def load(source: str | Path) -> Any:
         if not hasattr(model, "vocabulary"):
             raise VitrailError(f"{what}: a model of the kind {model.architecture} reads no text: it has no tokenizer")
         model.tokenizer = read_tokenizer(folder / TOKENIZER)
+    if config.get("source") is not None:
+        model.provenance = config["source"]
     check_fit(model, what=what)
     fill(model, tensors, what=str(folder / WEIGHTS))
     return model.eval()
@@ -124,38 +144,45 @@ def check_fit(model: Any, *, what: str) -> None:
 
 def find(source: str | Path) -> Path:
     """The model folder that a user's words stand for."""
+    if (folder := find_own(source)) is None:
+        raise VitrailError(f"{source}: weights of another library; `vitrail import {source} --out FOLDER` makes a model folder")
+    return folder
+
+
+def find_own(source: str | Path) -> Path | None:
+    """The same, or None where the words stand for what may be weights of another library."""
     path = Path(source).expanduser()
-    if path.suffix.lower() in PICKLES and not path.is_dir():
-        raise VitrailError(f"{path}: a pickle can run code when it is opened; only safetensors are read")
-    if path.is_file() and path.suffix == ".safetensors":
-        if path.name != WEIGHTS or not (path.parent / CONFIG).is_file():
-            raise VitrailError(f"{path}: weights alone do not say which model they are for; expected {CONFIG} beside {WEIGHTS}")
-        return path.parent
     if path.is_file():
-        raise VitrailError(f"{path}: not a model; expected a model folder, a run folder or a .safetensors file")
+        if path.name == WEIGHTS and (path.parent / CONFIG).is_file():
+            return path.parent if is_own(path.parent / CONFIG) else None
+        if path.suffix.lower() in FOREIGN | PICKLES or path.name.endswith(f".safetensors{INDEX}"):
+            return None
+        raise VitrailError(
+            f"{path}: not a model; expected a model folder, a run folder or a .safetensors file, or weights of another library"
+        )
     if path.is_dir():
         for folder in (path, path / "best", path / "last"):
             if (folder / CONFIG).is_file():
-                return folder
+                return folder if is_own(folder / CONFIG) else None
+        if any(file.suffix.lower() in FOREIGN | PICKLES and file.name != WEIGHTS for file in path.iterdir()):
+            return None
         raise VitrailError(f"{path}: not a model folder: {CONFIG} is missing (and no best/ or last/ in it has one)")
-    words = str(source).split("/")
-    if len(words) == 2 and all(words) and not words[0].startswith((".", "~")) and words[0] != "runs":
-        return download(str(source))
+    if is_hub_id(str(source)) and path.suffix.lower() not in FOREIGN | PICKLES:
+        repository, revision = split_hub_id(str(source))
+        folder = download(repository, [CONFIG, WEIGHTS, TOKENIZER, CARD], revision=revision)
+        return folder if (folder / CONFIG).is_file() and is_own(folder / CONFIG) else None
     raise VitrailError(f"{path}: no such file or folder")
 
 
-def download(repository: str) -> Path:
-    """A model folder from the Hugging Face hub, in its cache."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
-
+def is_own(path: Path) -> bool:
+    """Whether a config.json is not plainly that of another library. Where it is nobody's, `read_config` says so."""
     try:
-        return Path(snapshot_download(repository, allow_patterns=[CONFIG, WEIGHTS, TOKENIZER, CARD]))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise VitrailError(
-            f'"{repository}": no such file or folder, and not to be had from the hub either ({reason})'
-        ) from None
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return True
+    if not isinstance(config, dict) or config.get("library") == "vitrail" or "format" in config:
+        return True
+    return not any(name in config for name in ("model_type", "architectures", "architecture"))
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -177,6 +204,8 @@ def read_config(path: Path) -> dict[str, Any]:
             raise VitrailError(f"{path}: format {config[key]} is newer than this version reads ({FORMAT}); update vitrail")
     if not isinstance(config.get("multi_label", False), bool):
         raise VitrailError(f'{path}: the key "multi_label" must be bool, got {config["multi_label"]!r}')
+    if not isinstance(config.get("source"), dict | None):
+        raise VitrailError(f'{path}: the key "source" must be a table, got {config["source"]!r}')
     if config.get("tokenizer") not in (None, TOKENIZER):
         raise VitrailError(f'{path}: the key "tokenizer" must be "{TOKENIZER}", got {config["tokenizer"]!r}')
     if config["labels"] is not None and not all(isinstance(label, str) for label in config["labels"]):
@@ -195,15 +224,6 @@ def read_tokenizer(path: Path) -> BytePairs:
     except (OSError, UnicodeDecodeError) as error:
         raise VitrailError(f"{path}: not readable as text ({error})") from None
     return BytePairs.from_json(text, where=str(path))
-
-
-def read_weights(path: Path) -> dict[str, torch.Tensor]:
-    try:
-        return safetensors.torch.load_file(path)
-    except FileNotFoundError:
-        raise VitrailError(f"{path}: missing") from None
-    except Exception as error:  # SafetensorError mostly, and what torch says of sizes it cannot have
-        raise VitrailError(f"{path}: truncated or not a safetensors file ({error})") from None
 
 
 def fill(model: Any, tensors: Mapping[str, torch.Tensor], *, what: str) -> None:
