@@ -317,6 +317,8 @@ PRESETS = MappingProxyType(
         "vit_nano_conv": replace(SMALL_PICTURES, width=72, depth=3, heads=3),
         "vit_micro_conv": replace(SMALL_PICTURES, width=128, depth=5, heads=4),
         "vit_mini_conv": replace(SMALL_PICTURES, width=224, depth=7, heads=4),
+        # Many tokens of small pictures, 196 of 28x28 and 256 of 32x32: what token merging is tried on.
+        "vit_nano_conv2": replace(SMALL_PICTURES, depth=6, patch=2, tokenizer_layers=2),
         # Patches alone, for small pictures: what the comparisons of positions use.
         **{
             f"vit_nano_patch{patch}_32": replace(SMALL_PICTURES, depth=4, heads=4, patch=patch, tokenizer="patch", pool="mean")
