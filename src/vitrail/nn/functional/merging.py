@@ -23,12 +23,12 @@ def match(keys: Float[Tensor, "b h n e"], count: int, *, prefix: int = 0) -> Mer
     if not 0 <= count <= cells // 2:
         raise ValueError(f"of {cells} tokens from 0 to {cells // 2} can be merged, got {count}")
     if not count:
-        every = torch.arange(cells - cells // 2, device=keys.device).expand(len(keys), -1)
+        every = torch.arange(cells - cells // 2, device=keys.device).expand(keys.shape[0], -1)
         return Merge(kept=every, gone=every[:, :0], into=every[:, :0])
     keys = F.normalize(keys.detach().mean(1), dim=-1)  # b n e
     cosines = torch.bmm(keys[:, prefix::2], keys[:, prefix + 1 :: 2].mT)  # b first others
     # The largest alone is a fast pass over all rows; where it stands is asked of the rows that go.
-    order = cosines.amax(-1).sort(dim=-1, descending=True, stable=True).indices
+    order = cosines.amax(-1).sort(dim=-1, descending=True).indices  # stable on CPUs and in ONNX
     gone, kept = order[:, :count], order[:, count:].sort(dim=-1).values
     return Merge(kept=kept, gone=gone, into=take(cosines, gone).max(-1).indices)
 
@@ -41,7 +41,7 @@ def merge(
     Gradients flow through the means.
     """
     kept, gone, into = pairs
-    first = torch.arange(prefix, device=x.device).expand(len(kept), -1)
+    first = torch.arange(prefix, device=x.device).expand(kept.shape[0], -1)
     stay = torch.cat([first, prefix + 2 * kept], dim=1)
     others = sizes[:, prefix + 1 :: 2]  # b o
     numbers = torch.arange(others.shape[1], device=x.device)
@@ -61,7 +61,7 @@ def unmerge(tokens: Tokens) -> Tokens:
     if not tokens.merges:
         return tokens
     source = tokens.places.source()
-    first = torch.arange(tokens.prefix, device=source.device).expand(len(source), -1)
+    first = torch.arange(tokens.prefix, device=source.device).expand(source.shape[0], -1)
     x = take(tokens.x, torch.cat([first, tokens.prefix + source], dim=1))
     return tokens._replace(x=x, sizes=None, merges=())
 
