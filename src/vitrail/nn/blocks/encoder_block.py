@@ -3,7 +3,7 @@
 b batch, n tokens, m tokens that are left, h heads, e key width, d width
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -22,6 +22,8 @@ class EncoderBlock(nn.Module):
 
     Handed its parts; owns only what joins them. One that is handed `merging` gives back fewer tokens than it reads, and says which.
     """
+
+    attention: Any  # has `with_keys` where the block merges
 
     def __init__(
         self,
