@@ -143,7 +143,8 @@ def test_timm_names_alone_give_the_config_and_the_weights(name):
             parameter.data.mul_(not key.endswith("key.bias"))
     theirs = to_vit(ours.state_dict(), ours.config, style="timm")
     converted = convert(theirs)
-    assert (converted.architecture, converted.config) == ("vit", ours.config)
+    assert converted.architecture == "vit"
+    assert converted.config == replace(ours.config, position_antialias="beit" not in name)  # timm resizes positions so
     assert (
         str(converted.origin)
         == "timm " + name.split(" without")[0].split(" w")[0].split(",")[0].split(" of")[0].split(" by")[0]

@@ -120,7 +120,11 @@ def to_google(ours: Mapping[str, Tensor], config: ViTConfig) -> dict[str, Tensor
         there = f"Transformer/encoderblock_{number}/"
         for name, tensor in split_projections(left, f"blocks.{number}.attn.").items():
             part, kind = name.split(".")
-            cut = tensor.T.unflatten(1, (config.heads, -1)) if kind == "weight" else tensor.unflatten(0, (config.heads, -1))
+            cut = (
+                tensor.T.reshape(-1, config.heads, config.width // config.heads)
+                if kind == "weight"
+                else tensor.view(config.heads, -1)
+            )
             theirs[f"{there}{ATTENTION}{part}/{'kernel' if kind == 'weight' else 'bias'}"] = cut
     for name, tensor in left.items():
         if block := re.match(r"blocks\.(\d+)\.", name):
@@ -148,7 +152,7 @@ def to_flax(name: str, tensor: Tensor, heads: int) -> Tensor:
         return tensor
     if tensor.ndim == 4:
         return tensor.permute(2, 3, 1, 0)
-    return tensor.T.unflatten(0, (heads, -1)) if name.endswith(f"{ATTENTION}out/kernel") else tensor.T
+    return tensor.T.reshape(heads, -1, len(tensor)) if name.endswith(f"{ATTENTION}out/kernel") else tensor.T
 
 
 def strip(name: str) -> str:

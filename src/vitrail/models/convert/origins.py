@@ -165,7 +165,7 @@ def convert(
     floats = as_floats(tensors)
     if origin.library == "google":
         bare, found = google.as_timm(floats)
-        told, notes = told._replace(heads=found or told.heads), []
+        told, notes = told._replace(heads=found or told.heads), list[str]()
     else:
         bare, _, notes = inner(floats)
     if origin.library in ("meta", "timm"):

@@ -47,7 +47,7 @@ def preprocessing_of(
         std = (1.0,) * channels if plain else colors(usual[0], found.get("image_std") or usual[1], channels)[1]
     else:
         fit, how = "crop", "bicubic"
-        mean, std = colors(*usual, channels)
+        mean, std = colors(usual[0], usual[1], channels)
         words = "0.5 and 0.5" if usual == HALF else "those of ImageNet"
         notes = [f"mean and std of the pictures' colors are {words}, usual for {origin}: no file tells them"]
     return Preprocessing(size=size, channels=channels, mean=mean, std=std, fit=fit, interpolation=how), notes

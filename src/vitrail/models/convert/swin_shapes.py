@@ -96,8 +96,8 @@ def window_of(theirs: Mapping[str, Tensor], config: SwinConfig, *, newer: bool, 
             return grid_from_offsets(len(tensor), None, what=name)[0][0], []
         if newer and name.endswith(INDEX):
             return math.isqrt(len(tensor)), []
-    if told.name in PRESETS:
-        return PRESETS[told.name].window[0], []
+    if (preset := PRESETS.get(told.name or "")) is not None:
+        return preset.window[0], []
     fitting = alike(config, newer=newer)
     windows = {PRESETS[name].window for name in fitting}
     if len(windows) != 1:
@@ -125,7 +125,8 @@ def size_of(theirs: Mapping[str, Tensor], config: SwinConfig, told: Told) -> tup
 
 
 def pretrained_of(config: SwinConfig, told: Told) -> tuple[int, ...] | None:
-    return PRESETS[told.name].pretrained_windows if told.name in PRESETS else None
+    preset = PRESETS.get(told.name or "")
+    return None if preset is None else preset.pretrained_windows
 
 
 def alike(config: SwinConfig, *, newer: bool) -> list[str]:
