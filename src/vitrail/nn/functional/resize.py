@@ -1,5 +1,6 @@
 """Stretch a table of position rows from one grid to another."""
 
+import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
@@ -16,7 +17,8 @@ def resize_table(
     Cell centers are aligned (no corners pinned), as torch's resize of a picture has it; with `antialias` on two axes its other bicubic
     kernel, wider where the grid shrinks.
     """
-    if old == new:
+    free = any(isinstance(side, torch.SymInt) for side in new)  # a program for any size: to compare would fix the size
+    if not free and old == new:
         return table
     picture = table.float().reshape(1, *old, -1).movedim(-1, 1)  # 1 d *old
     picture = F.interpolate(picture, size=new, mode=MODES[len(new)], align_corners=False, antialias=antialias)
