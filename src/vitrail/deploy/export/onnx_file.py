@@ -1,5 +1,6 @@
 """ONNX: a graph of standard operators that most runtimes read."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,6 @@ def write_onnx(
 
 
 def convert(program: ExportedProgram, path: Path, texts: dict[str, str], *, opset: int) -> None:
-    import json
-
     import onnx
 
     output = json.loads(texts["output"])

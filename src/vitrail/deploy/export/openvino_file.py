@@ -1,5 +1,6 @@
 """OpenVINO: a graph (.xml) beside its weights (.bin), for Intel's processors and others."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,6 @@ def write_openvino(model: Any, path: str | Path, *, images: Tensor, dynamic_size
 
 
 def convert(program: ExportedProgram, path: Path, texts: dict[str, str]) -> None:
-    import json
-
     openvino: Any = need("openvino", "openvino")
     with quiet():
         converted = openvino.convert_model(program)

@@ -3,6 +3,7 @@
 b batch, ch channels, h w picture
 """
 
+import logging
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,14 +45,19 @@ def size_step(model: Any, wish: DynamicSize) -> int | None:
     check_choice("dynamic size", wish, DYNAMIC_SIZES)
     if wish == "off":
         return None
-    reason = ONE_SIZE.get(model.architecture)
-    if getattr(model.config, "merge", 0):
-        reason = "how many tokens are left to merge depends on their number"
+    reason = one_size_reason(model)
     if reason is None:
         return smallest_step(model)
     if wish == "on":
         raise VitrailError(f"--dynamic-size on: a model of the kind {model.architecture} is exported for one size: {reason}")
     return None
+
+
+def one_size_reason(model: Any) -> str | None:
+    """Why a program of it cannot take any size; None if it can."""
+    if getattr(model.config, "merge", 0):
+        return "how many tokens are left to merge depends on their number"
+    return ONE_SIZE.get(model.architecture)
 
 
 def smallest_step(model: Any) -> int:
@@ -63,7 +69,7 @@ def smallest_step(model: Any) -> int:
 
 def trace(model: Any, images: Float[Tensor, "b ch h w"], *, step: int | None) -> ExportedProgram:
     """The program of `model(images)` in evaluation mode, for any number of pictures and, with `step`, of any size of such sides."""
-    batch, channels, height, width = images.shape
+    channels, height, width = images.shape[1:]
     free: dict[int, Any] = {0: Dim.DYNAMIC}
     if step is not None:
         free |= {2: Dim.DYNAMIC, 3: Dim.DYNAMIC}
@@ -80,8 +86,6 @@ def trace(model: Any, images: Float[Tensor, "b ch h w"], *, step: int | None) ->
 @contextmanager
 def quiet() -> Iterator[None]:
     """Without the remarks of tracers and converters on what they left out, none of which is about the user's model."""
-    import logging
-
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     with warnings.catch_warnings():
