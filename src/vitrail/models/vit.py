@@ -21,16 +21,18 @@ from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
 from vitrail.nn.blocks.feed_forward import Activation, FeedForward
 from vitrail.nn.encoders.plain import PlainEncoder
+from vitrail.nn.functional.resize import Smoothness
 from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.nn.heads.pooling import Pool
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.learned import Learned1d
 from vitrail.nn.positions.position import Position
+from vitrail.nn.positions.relative_table import RelativeTable
 from vitrail.nn.tokenizers.convolutional import ConvTokenizer, Pooling
 from vitrail.nn.tokenizers.dropping import TokenDropping
 from vitrail.nn.tokenizers.patch import PatchTokenizer
 from vitrail.nn.tokenizers.prefix import PrefixTokens
-from vitrail.nn.tokenizers.resnet_stem import ResNetStem
+from vitrail.nn.tokenizers.resnet_stem import ResNetStem, stem_stride
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.ragged import Ragged
 from vitrail.tokens import Tokens
@@ -51,9 +53,11 @@ class ViTConfig:
     tokenizer: Literal["patch", "conv", "resnet"] = "patch"
     tokenizer_layers: int = 3  # convolutions of the conv tokenizer, at least one for each halving
     tokenizer_pooling: Pooling = "overlapping"
+    tokenizer_depths: tuple[int, ...] = (3, 4, 9)  # blocks of each stage of the resnet tokenizer
     position: str = "learned_1d"
     position_where: Where = "auto"
     position_antialias: bool = False  # whether learned rows are resized for another grid as DINOv2's with registers are
+    position_resize: Smoothness = "bicubic"  # how relative tables are resized for another grid; transformers' BEiT: bilinear
     attention: str = "softmax"
     prefix: int = 1  # class token first, then that of distillation, then registers
     prefix_rows: bool = True  # whether prefix tokens own rows of the position table
@@ -176,11 +180,12 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
             pooling=config.tokenizer_pooling,
         )
     else:
-        tokenizer = ResNetStem(config.in_channels, config.width)
-        if config.patch != tokenizer.stride:
+        cells, rest = divmod(config.patch, stem_stride(config.tokenizer_depths))
+        if rest or not cells:
             raise VitrailError(
-                f"the ResNet stem has a stride of {tokenizer.stride}; the patch must say so too, got {config.patch}"
+                f"the ResNet stem has a stride of {stem_stride(config.tokenizer_depths)}; the patch must be a multiple of it, got {config.patch}"
             )
+        tokenizer = ResNetStem(config.in_channels, config.width, depths=config.tokenizer_depths, patch=cells)
     grid = tokenizer.grid(config.image_size)
     rates = torch.linspace(0, config.drop_path, config.depth, device="cpu").tolist()
     blocks = [
@@ -207,6 +212,9 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
         if not isinstance(position, Learned1d):
             raise VitrailError(f"position_antialias=True is for learned_1d at the stem, got {config.position}")
         position.antialias = True
+    for part in position.modules():
+        if isinstance(part, RelativeTable):
+            part.smoothness = config.position_resize
     last_norm = nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" else None
     second: nn.Module | None = None
     if config.distilled:
