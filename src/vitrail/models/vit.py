@@ -20,6 +20,7 @@ from vitrail.models.parts import Where, build_kernel, position_name, position_of
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
 from vitrail.nn.blocks.feed_forward import Activation, FeedForward
+from vitrail.nn.blocks.merging import TokenMerging
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.resize import Smoothness
 from vitrail.nn.heads.classification import ClassificationHead
@@ -71,6 +72,7 @@ class ViTConfig:
     layer_scale: float | None = None
     dropout: float = 0.0
     attention_dropout: float = 0.0
+    merge: int = 0  # tokens that each block merges into others; no weights depend on it
     token_keep: float = 1.0  # share of the picture's tokens that the encoder reads in training
     distilled: bool = False  # whether the second prefix token learns from a teacher, through a head of its own
 
@@ -204,10 +206,16 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
             drop_path=rate,
             layer_scale=config.layer_scale,
             eps=config.eps,
+            merging=TokenMerging(config.merge) if config.merge else None,
         )
         for rate in rates
     ]
     position = position_of(config, grid=grid, prefix=config.prefix if config.prefix_rows else 0)
+    if config.merge and (position.attends or position.enters):
+        raise VitrailError(
+            f"merge={config.merge}: {config.position} asks in every layer where a token stands, and a merged one has no one place; "
+            f"learned and sinusoidal positions at the stem do not"
+        )
     if config.position_antialias:
         if not isinstance(position, Learned1d):
             raise VitrailError(f"position_antialias=True is for learned_1d at the stem, got {config.position}")
@@ -257,6 +265,8 @@ def settle(config: ViTConfig) -> ViTConfig:
         )
     if config.distilled and (config.pool != "class" or config.head_hidden is not None or config.last_norm != "tokens"):
         raise VitrailError('distilled=True has two linear heads: pool must be "class", head_hidden None and last_norm "tokens"')
+    if config.merge < 0:
+        raise VitrailError(f"merge cannot be negative, got {config.merge}")
     patch = config.patch
     if patch == "auto":  # the power of two that leaves 4 to 8 tokens on the shorter side
         patch = max(2, 1 << max(0, (min(config.image_size) - 1) // 8).bit_length())
@@ -325,6 +335,8 @@ PRESETS = MappingProxyType(
         "vit_nano_conv": replace(SMALL_PICTURES, width=72, depth=3, heads=3),
         "vit_micro_conv": replace(SMALL_PICTURES, width=128, depth=5, heads=4),
         "vit_mini_conv": replace(SMALL_PICTURES, width=224, depth=7, heads=4),
+        # Many tokens of small pictures, 196 of 28x28 and 256 of 32x32: what token merging is tried on.
+        "vit_nano_conv2": replace(SMALL_PICTURES, depth=6, patch=2, tokenizer_pooling="first"),
         # Patches alone, for small pictures: what the comparisons of positions use.
         **{
             f"vit_nano_patch{patch}_32": replace(SMALL_PICTURES, depth=4, heads=4, patch=patch, tokenizer="patch", pool="mean")
