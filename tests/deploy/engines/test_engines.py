@@ -27,7 +27,7 @@ def model():
         "vit_tiny_patch16_224", width=24, depth=1, heads=2, patch=2, image_size=8, in_channels=1, num_classes=10
     )
     for weight in model.parameters():
-        torch.nn.init.normal_(weight, std=0.2)
+        torch.nn.init.normal_(weight, std=0.5)
     return model.eval()
 
 
@@ -52,7 +52,8 @@ def close(found, expected):
 
 def test_answers_are_torchs_for_any_number_of_pictures(classify, model, pictures):
     expected = vt.pipeline("image-classification", model)(pictures)
-    assert len({answer[0]["label"] for answer in expected}) > 1  # or any answer would do
+    scores = [answer[0]["score"] for answer in expected]
+    assert max(scores) - min(scores) > 1e-2  # or any answer would do
     for batch in (1, 2, 3, 4, 5, 12):
         close(classify(pictures, batch=batch), expected)
     assert classify.engine_report == classify.engine.name
