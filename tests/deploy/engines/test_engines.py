@@ -8,6 +8,7 @@ import torch
 import vitrail as vt
 from vitrail.data.digits import open_digits
 from vitrail.deploy.engines import ENGINES, kept, make_engine, missing, onnx_runtime, open_vino
+from vitrail.deploy.engines.compiled import CompiledEngine
 
 pytestmark = pytest.mark.compiled
 COMPILE = torch.compile
@@ -93,6 +94,28 @@ def test_pictures_need_not_be_contiguous(classify, model, pictures):
     turned = images.transpose(2, 3)
     with torch.inference_mode():
         torch.testing.assert_close(classify.engine(turned), model(turned), atol=1e-4, rtol=0)
+
+
+def test_compiling_happens_twice_and_not_again(model, monkeypatch):
+    """For one picture and for several, however they are stored and whatever mode made them."""
+    graphs = []
+
+    def count(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    monkeypatch.setattr(torch, "compile", lambda model, options: COMPILE(model, backend=count))
+    engine = CompiledEngine(model)
+    assert len(graphs) == 2
+    for batch in (1, 2, 3, 7):
+        images = torch.randn(batch, 1, 8, 8)
+        with torch.inference_mode():
+            other = torch.randn(batch, 1, 8, 8).transpose(2, 3)
+            torch.testing.assert_close(engine(other), model(other), atol=1e-5, rtol=0)
+            engine(images)
+        engine(images.transpose(2, 3))
+    assert len(graphs) == 2
 
 
 @pytest.mark.parametrize("name, module", [("onnxruntime", onnx_runtime), ("openvino", open_vino)])

@@ -38,5 +38,6 @@ class CompiledEngine:
         self(several[:1].clone())
 
     def __call__(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k"]:
-        with torch.inference_mode():
-            return self.run(images.contiguous())  # another order of memory would be compiled anew
+        # A tensor made in inference mode, or of another order of memory, would be compiled for anew.
+        with torch.inference_mode(False), torch.no_grad():
+            return self.run(images.contiguous().clone() if images.is_inference() else images.contiguous())
