@@ -2,7 +2,7 @@
 
 import json as json_format
 import sys
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -13,6 +13,7 @@ EXAMPLES = """Examples:
   vitrail predict runs/classify/digits picture.png
   vitrail predict runs/classify/digits folder/ "more/*.jpg" --top-k 1
   vitrail predict runs/classify/digits picture.png --json
+  vitrail predict runs/classify/pets photos/ --engine auto
 """
 
 
@@ -26,6 +27,10 @@ def predict(
         int | None,
         Parameter(converter=whole, help="Of a vit: tokens that each block merges into others; by default the run's."),
     ] = None,
+    engine: Annotated[
+        Literal["auto", "torch", "compile", "onnxruntime", "openvino"],
+        Parameter(help="What computes the answers; auto: the fastest of those installed, measured once and remembered."),
+    ] = "torch",
     json: Annotated[
         bool, Parameter(help="Print Hugging Face's shapes: a list of label and score a picture.", negative="")
     ] = False,
@@ -43,7 +48,7 @@ def predict(
     paths = expand(files)
     width = min(60, max(len(str(path)) for path in paths))
     answers: list[Answer | None] = []
-    for path, answer in predict(run, paths, top_k=top_k, merge=merge):
+    for path, answer in predict(run, paths, top_k=top_k, engine=engine, merge=merge):
         if isinstance(answer, VitrailError):
             print(f"vitrail: {answer}", file=sys.stderr)
             answers.append(None)

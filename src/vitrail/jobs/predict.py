@@ -34,10 +34,10 @@ def expand(words: list[str]) -> list[Path]:
 
 
 def predict(
-    run: str, paths: list[Path], *, top_k: int = 5, batch: int = 32, merge: int | None = None
+    run: str, paths: list[Path], *, top_k: int = 5, batch: int = 32, engine: str = "torch", merge: int | None = None
 ) -> Iterator[tuple[Path, Answer | VitrailError]]:
     """An answer a picture; one that cannot be read gives its error instead, and the rest goes on."""
-    classify = ImageClassification(rebuild_merging(load(run), merge))
+    classify = ImageClassification(rebuild_merging(load(run), merge), engine=engine)
     for start in range(0, len(paths), batch):
         group = [(path, open_or_error(path, classify.model.preprocessing.size)) for path in paths[start : start + batch]]
         answers = iter(classify([picture for _, picture in group if not isinstance(picture, VitrailError)], top_k=top_k))

@@ -28,7 +28,8 @@ def resize_table(
     Cell centers are aligned (no corners pinned), as torch's resize of a picture has it; with `antialias` on two axes its other bicubic
     kernel, wider where the grid shrinks.
     """
-    if old == new:
+    free = any(isinstance(side, torch.SymInt) for side in new)  # a program for any size: to compare would fix the size
+    if not free and old == new:
         return table
     picture = table.float().reshape(1, *old, -1).movedim(-1, 1)  # 1 d *old
     mode = smoothness if len(new) == 2 else MODES[len(new)]
