@@ -83,6 +83,12 @@ def open_picture(picture: Picture, target: tuple[int, int]) -> Image.Image:
 def pipeline(task: str, model: Any) -> Any:
     """`model`: one from `vt.load` or `vt.create_model`, or whatever `vt.load` takes."""
     check_choice("pipeline", task, TASKS)
+    if task == "image-classification":
+        from vitrail.deploy.cascade_folder import as_cascade  # here: a cascade is made of these pipelines
+
+        cascade = as_cascade(model)  # a Cascade, or a folder with cascade.json in it; None for all else
+        if cascade is not None:
+            return cascade
     loaded = load(model) if isinstance(model, str | Path) else model
     if task == "image-to-text":
         from vitrail.deploy.captions import ImageToText  # here: it opens pictures as this module does
