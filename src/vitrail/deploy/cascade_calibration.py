@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from vitrail.errors import VitrailError
 
@@ -145,7 +145,7 @@ def polish(table: Table, thresholds: tuple[float, ...], allowed: int) -> Outcome
 
 def improve(table: Table, thresholds: tuple[float, ...], stage: int, allowed: int) -> tuple[float, ...]:
     """The thresholds with that of one stage as cheap as it can be, the others held: exact, by one sort."""
-    costs = running_costs(table, thresholds[:stage] + (0.0,) + thresholds[stage + 1 :])
+    costs = running_costs(table, (*thresholds[:stage], 0.0, *thresholds[stage + 1 :]))
     later = (*thresholds[:stage], NEVER, *thresholds[stage + 1 :])
     otherwise = route(table.confidences, later)  # where each picture is answered if this stage lets none go
     here = otherwise > stage  # those that come to it
@@ -181,5 +181,5 @@ def between(falling: Float[np.ndarray, "n"], last: int) -> float:
 def agreements(table: Table, thresholds: tuple[float, ...]) -> tuple[float | None, ...]:
     """Of the pictures that each stage answers, the share on which it agrees with the last; None where it answers none."""
     where, agrees = route(table.confidences, thresholds), table.answers == table.answers[-1]
-    here: list[Bool[np.ndarray, "n"]] = [where == stage for stage in range(len(table.costs))]
-    return tuple(float(agrees[stage, some].mean()) if some.any() else None for stage, some in enumerate(here))
+    here = [agrees[stage, where == stage] for stage in range(len(table.costs))]
+    return tuple(float(some.mean()) if len(some) else None for some in here)

@@ -6,7 +6,7 @@ n pictures, s stages, k classes
 import statistics
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -97,7 +97,7 @@ def make_stages(models: Model | Sequence[Model], sizes: Sequence[int | tuple[int
             models = models[0]
         model = load(models) if isinstance(models, str | Path) else models
         pairs = [(size, size) if isinstance(size, int) else (size[0], size[1]) for size in sizes]
-        if any(one[0] * one[1] >= other[0] * other[1] for one, other in zip(pairs, pairs[1:], strict=False)):
+        if any(one[0] * one[1] >= other[0] * other[1] for one, other in pairwise(pairs)):
             raise VitrailError(f"sizes must grow, got {', '.join(f'{h}x{w}' for h, w in pairs)}")
         stages = [Stage(f"{h}x{w}", ImageClassification(at_size(model, (h, w))), (h, w)) for h, w in pairs]
     check_stages(stages)

@@ -8,6 +8,7 @@ from PIL import Image
 
 from vitrail.data.folder import find_pictures
 from vitrail.data.images import read_picture
+from vitrail.deploy.cascade_folder import as_cascade
 from vitrail.deploy.pipeline import Answer, ImageClassification
 from vitrail.errors import VitrailError
 from vitrail.models.folder import load
@@ -34,7 +35,7 @@ def expand(words: list[str]) -> list[Path]:
 
 def predict(run: str, paths: list[Path], *, top_k: int = 5, batch: int = 32) -> Iterator[tuple[Path, Answer | VitrailError]]:
     """An answer a picture; one that cannot be read gives its error instead, and the rest goes on."""
-    classify = ImageClassification(load(run))
+    classify = as_cascade(run) or ImageClassification(load(run))
     for start in range(0, len(paths), batch):
         group = [(path, open_or_error(path, classify.model.preprocessing.size)) for path in paths[start : start + batch]]
         answers = iter(classify([picture for _, picture in group if not isinstance(picture, VitrailError)], top_k=top_k))
