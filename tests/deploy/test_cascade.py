@@ -10,11 +10,10 @@ from PIL import Image
 
 import vitrail as vt
 from vitrail.data.dataset import ArraySplit, DataSet
-from vitrail.deploy.cascade import Cascade, Stage, at_size
+from vitrail.deploy.cascade import Cascade, at_size
 from vitrail.deploy.cascade_calibration import NEVER
 from vitrail.deploy.cascade_folder import load_cascade
 from vitrail.deploy.cascade_making import count_multiply_adds, make_stages
-from vitrail.deploy.pipeline import ImageClassification
 
 LABELS = ("a", "b", "c")
 
@@ -157,8 +156,8 @@ def test_what_cannot_be_a_cascade(models, data):
     small, large = models
     patches = vt.create_model("vit_nano_patch4_32", width=8, depth=1, image_size=8, in_channels=1, num_classes=3)
     refused = {
-        "at least two models, or one with sizes": {"models": small, "data": data},
-        "at least two stages, from cheap to dear, got 1": {"models": [small], "data": data},
+        "at least two models, from cheap to dear, or one with sizes": {"models": small, "data": data},
+        "or one with sizes; got one without": {"models": [small], "data": data},
         "calibrated on validation pictures: give data": {"models": [small, large]},
         'model 1: label 1 is "c", in model 2 it is "b"': {
             "models": [make_model(4, labels=("a", "c", "b")), large],
@@ -181,6 +180,8 @@ def test_what_cannot_be_a_cascade(models, data):
     several.multi_label = True
     with pytest.raises(vt.VitrailError, match="one label a picture"):
         vt.cascade([several, large], data=data)
+    with pytest.raises(vt.VitrailError, match="at least two stages, from cheap to dear, got 1"):
+        Cascade(make_stages([small, large])[:1], thresholds=())
     with pytest.raises(vt.VitrailError, match="2 stages need 1 thresholds, got 2"):
         fixed(models, (0.5, 0.5))
     with pytest.raises(vt.VitrailError, match="thresholds are from 0"):
@@ -270,9 +271,3 @@ def test_numbers_out_of_range_are_refused_too(saved, tmp_path):
         (folder / "cascade.json").write_text(json.dumps(record))
         with pytest.raises(vt.VitrailError, match=message):
             vt.cascade(folder)
-
-
-def test_a_stage_is_a_pipeline(models):
-    stage = Stage("x", ImageClassification(models[0]))
-    assert stage.size is None
-    assert stage.classify.labels == LABELS

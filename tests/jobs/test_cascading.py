@@ -94,7 +94,7 @@ def test_one_model_at_two_sizes_on_the_command_line(folders, arrays, command, tm
 @pytest.mark.parametrize(
     "words, message",
     [
-        (["{one}"], "at least two models, or one with sizes"),
+        (["{one}"], "at least two models, from cheap to dear, or one with sizes"),
         (["{one}", "{two}", "--agreement", "0"], "agreement must be a share above 0"),
         (["{one}", "{two}", "--batch", "0"], "--batch and --rounds must be at least 1"),
         (["{one}", "{two}", "--sure", "0.95"], "takes at least 299 pictures, got 15"),

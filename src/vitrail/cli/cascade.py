@@ -12,7 +12,6 @@ EXAMPLES = """Examples:
   vitrail cascade runs/classify/small runs/classify/large --agreement 0.99 --out fast/
   vitrail cascade runs/classify/small runs/classify/large --data pictures/ --agreement 0.98 --sure 0.95 --out fast/
   vitrail cascade runs/classify/flexible --sizes 16 32 --out fast/
-  vitrail predict fast/ picture.png
 """
 
 

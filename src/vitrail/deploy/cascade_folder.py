@@ -82,14 +82,12 @@ def load_cascade(folder: str | Path) -> Cascade:
         if (row.threshold is None) != (number + 1 == len(rows)):
             raise VitrailError(f"{path}: every stage but the last has a threshold; stage {number + 1} breaks that rule")
     report = None if record["report"] is None else from_record(CascadeReport, record["report"], what=f"{path}: report")
-    models: dict[str, Any] = {}
-    stages = []
-    for row in rows:
-        if row.model not in models:
-            models[row.model] = load(inside(path, row.model))
-        model = models[row.model] if row.size is None else at_size(models[row.model], row.size)
-        stages.append(Stage(row.name, ImageClassification(model), row.size))
+    models = {row.model: load(inside(path, row.model)) for row in rows}
     try:
+        stages = []
+        for row in rows:
+            model = models[row.model] if row.size is None else at_size(models[row.model], row.size)
+            stages.append(Stage(row.name, ImageClassification(model), row.size))
         thresholds = [row.threshold for row in rows if row.threshold is not None]
         return Cascade(stages, thresholds=thresholds, measure=record["measure"], report=report)
     except VitrailError as error:  # which does not know where its stages come from

@@ -83,8 +83,8 @@ def cascade(
 def make_stages(models: Model | Sequence[Model], sizes: Sequence[int | tuple[int, int]] | None = None) -> list[Stage]:
     """Checked: at least two, with the same labels."""
     if sizes is None:
-        if not isinstance(models, list | tuple):
-            raise VitrailError("a cascade needs at least two models, or one with sizes=[...]; got one without")
+        if not isinstance(models, list | tuple) or len(models) < 2:
+            raise VitrailError("a cascade needs at least two models, from cheap to dear, or one with sizes; got one without")
         opened = [load(model) if isinstance(model, str | Path) else model for model in models]
         stages = [
             Stage(name_of(source, number), ImageClassification(model))

@@ -26,7 +26,12 @@ class CascadeOptions:
     ] = None
     sizes: Annotated[
         tuple[int, ...] | None,
-        Parameter(converter=whole, negative="", help="With one model: the sides, growing, at which it reads pictures."),
+        Parameter(
+            converter=whole,
+            consume_multiple=True,
+            negative="",
+            help="With one model: the sides, growing, at which it reads pictures.",
+        ),
     ] = None
     cost: Annotated[
         Literal["seconds", "multiply_adds"], Parameter(help="What is to be least: time measured here, or arithmetic.")
