@@ -29,7 +29,7 @@ from vitrail.deploy.cascade_calibration import (
     confidence,
     outcome,
 )
-from vitrail.deploy.cascade_folder import is_cascade, load_cascade
+from vitrail.deploy.cascade_folder import as_cascade
 from vitrail.deploy.pipeline import ImageClassification
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models.folder import find, load
@@ -68,8 +68,9 @@ def cascade(
     share at this confidence. Labels are not needed. `cost`: seconds measured here, or multiply-adds. `seed` divides data without a
     validation split, by default as the runs divided it.
     """
-    if sizes is None and data is None and is_cascade(models):
-        return load_cascade(models)
+    saved = as_cascade(models) if sizes is None and data is None else None
+    if saved is not None:
+        return saved
     check_choice("cost", cost, get_args(Cost))
     stages = make_stages(models, sizes)
     sources = list(models) if isinstance(models, list | tuple) else [models]

@@ -94,8 +94,8 @@ def score_test(made: Cascade, test: Split, options: CascadeOptions) -> CascadeRe
     """The cascade and each of its models alone on test; the answers are those of the cascade as it runs."""
     folder = Path(options.out).expanduser()
     trial = try_stages(made.stages, pictures_of(test, made.stages), batch=options.batch)
-    rows, where = made.scores(pictures_of(test, made.stages), batch=options.batch)
-    said, sure, where = rows.argmax(1).numpy(), rows.amax(1).numpy(), where.numpy()
+    rows, stages_of = made.scores(pictures_of(test, made.stages), batch=options.batch)
+    said, sure, where = rows.argmax(1).numpy(), rows.amax(1).numpy(), stages_of.numpy()
     right, agrees = said == test.labels, said == trial.answers[-1]
     costs = stage_costs(made.stages, trial, options.cost)
     table = trial.table(made.measure, costs)
