@@ -64,14 +64,16 @@ def is_cascade(source: Any) -> bool:
     return isinstance(source, str | Path) and (Path(source).expanduser() / CASCADE).is_file()
 
 
-def as_cascade(source: Any) -> Cascade | None:
-    """A cascade itself, or what its folder holds; None for all else."""
+def as_cascade(source: Any, *, engine: str = "torch") -> Cascade | None:
+    """A cascade itself, or what its folder holds, its stages on an engine; None for all else."""
     if isinstance(source, Cascade):
+        if engine != "torch":
+            raise VitrailError(f'engine="{engine}": a cascade in memory has its engines already; give vt.cascade the engine')
         return source
-    return load_cascade(source) if is_cascade(source) else None
+    return load_cascade(source, engine=engine) if is_cascade(source) else None
 
 
-def load_cascade(folder: str | Path) -> Cascade:
+def load_cascade(folder: str | Path, *, engine: str = "torch") -> Cascade:
     """What `save_cascade` wrote."""
     path = Path(folder).expanduser() / CASCADE
     record = read_record(path)
@@ -87,7 +89,7 @@ def load_cascade(folder: str | Path) -> Cascade:
         stages = []
         for row in rows:
             model = models[row.model] if row.size is None else at_size(models[row.model], row.size)
-            stages.append(Stage(row.name, ImageClassification(model), row.size))
+            stages.append(Stage(row.name, ImageClassification(model, engine=engine), row.size))
         thresholds = [row.threshold for row in rows if row.threshold is not None]
         return Cascade(stages, thresholds=thresholds, measure=record["measure"], report=report)
     except VitrailError as error:  # which does not know where its stages come from

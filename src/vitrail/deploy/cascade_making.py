@@ -60,19 +60,20 @@ def cascade(
     seed: int | None = None,
     cost: Cost = "seconds",
     batch: int = 32,
+    engine: str = "torch",
 ) -> Cascade:
     """Models from cheap to dear, or one at growing `sizes`, of which the first that is confident answers; or a saved cascade's folder.
 
     Thresholds are the cheapest with which, on the validation pictures of `data` (by default what the last model's run was trained on), the
     share of pictures answered as the last model answers them is at least `agreement`; with `sure` (0.95, say), the lower bound of that
     share at this confidence. Labels are not needed. `cost`: seconds measured here, or multiply-adds. `seed` divides data without a
-    validation split, by default as the runs divided it.
+    validation split, by default as the runs divided it. `engine` computes every stage, as in `vt.pipeline`.
     """
-    saved = as_cascade(models) if sizes is None and data is None else None
+    saved = as_cascade(models, engine=engine) if sizes is None and data is None else None
     if saved is not None:
         return saved
     check_choice("cost", cost, get_args(Cost))
-    stages = make_stages(models, sizes)
+    stages = make_stages(models, sizes, engine=engine)
     sources = list(models) if isinstance(models, list | tuple) else [models]
     found = data if isinstance(data, DataSet | Split) else open_division(sources, data, seed)
     split = found["val"] if isinstance(found, DataSet) else found
@@ -81,14 +82,16 @@ def cascade(
     return choose(stages, trial, agreement=agreement, sure=sure, cost=cost, data=name)[0]
 
 
-def make_stages(models: Model | Sequence[Model], sizes: Sequence[int | tuple[int, int]] | None = None) -> list[Stage]:
+def make_stages(
+    models: Model | Sequence[Model], sizes: Sequence[int | tuple[int, int]] | None = None, *, engine: str = "torch"
+) -> list[Stage]:
     """Checked: at least two, with the same labels."""
     if sizes is None:
         if not isinstance(models, list | tuple) or len(models) < 2:
             raise VitrailError("a cascade needs at least two models, from cheap to dear, or one with sizes; got one without")
         opened = [load(model) if isinstance(model, str | Path) else model for model in models]
         stages = [
-            Stage(name_of(source, number), ImageClassification(model))
+            Stage(name_of(source, number), ImageClassification(model, engine=engine))
             for number, (source, model) in enumerate(zip(models, opened, strict=True))
         ]
     else:
@@ -100,7 +103,7 @@ def make_stages(models: Model | Sequence[Model], sizes: Sequence[int | tuple[int
         pairs = [(size, size) if isinstance(size, int) else (size[0], size[1]) for size in sizes]
         if any(one[0] * one[1] >= other[0] * other[1] for one, other in pairwise(pairs)):
             raise VitrailError(f"sizes must grow, got {', '.join(f'{h}x{w}' for h, w in pairs)}")
-        stages = [Stage(f"{h}x{w}", ImageClassification(at_size(model, (h, w))), (h, w)) for h, w in pairs]
+        stages = [Stage(f"{h}x{w}", ImageClassification(at_size(model, (h, w)), engine=engine), (h, w)) for h, w in pairs]
     check_stages(stages)
     for stage in stages:
         check_size(stage)

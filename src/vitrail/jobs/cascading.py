@@ -5,7 +5,6 @@ n pictures, s stages
 
 import json
 import shlex
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from vitrail.data.dataset import Split
 from vitrail.deploy.cascade import Cascade, CascadeReport
 from vitrail.deploy.cascade_calibration import Table, calibrate, outcome, route
 from vitrail.deploy.cascade_making import choose, make_stages, open_division, pictures_of, stage_costs, try_stages
+from vitrail.deploy.measuring import interleaved
 from vitrail.errors import VitrailError
 from vitrail.files import write_table, write_whole
 from vitrail.jobs.cascade_options import CascadeOptions
@@ -143,13 +143,8 @@ def time_both(made: Cascade, split: Split, *, batch: int, rounds: int, most: int
         for start in range(0, len(pictures), batch):
             last.scores(pictures[start : start + batch])
 
-    best = [float("inf"), float("inf")]
-    for _ in range(rounds):
-        for number, run in enumerate((lambda: made.scores(pictures, batch=batch), alone)):
-            begin = time.perf_counter()
-            run()
-            best[number] = min(best[number], time.perf_counter() - begin)
-    return best[0] / len(pictures), best[1] / len(pictures)
+    found = interleaved({"cascade": lambda: made.scores(pictures, batch=batch), "last": alone}, rounds=rounds)
+    return found["cascade"].best / len(pictures), found["last"].best / len(pictures)
 
 
 def draw_points(table: Table, thresholds: tuple[float, ...], truth: Int[np.ndarray, "n"]) -> tuple[list[Point], Point]:
