@@ -46,7 +46,10 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     if (options.out / "results.csv").exists():
         raise SystemExit(f"{options.out}: has results.csv already")
-    (options.out / "config.yaml").write_text(f"# python benchmarks/cascade.py {shlex.join(sys.argv[1:])}\n")
+    words = [
+        Path(word).name if Path(word).exists() else word for word in sys.argv[1:]
+    ]  # where things lie here says nothing elsewhere
+    (options.out / "config.yaml").write_text(f"# python benchmarks/cascade.py {shlex.join(words)}\n")
     stages = make_stages(options.models)
     data = match_labels(open_division(options.models, options.data, None), stages[-1].classify.model)
     trial = try_stages(stages, pictures_of(data["val"], stages), batch=options.batch)
