@@ -29,6 +29,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--agreement", type=float, nargs="+", default=[0.995, 0.99, 0.985, 0.98, 0.975, 0.97])
     parser.add_argument("--lose", type=float, default=0.3, help="points of validation accuracy, at most")
+    parser.add_argument("--look", action="store_true", help="stop behind validation.csv, before test is read")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=5)
     return parser.parse_args()
@@ -64,6 +65,8 @@ def main() -> None:
                      "thresholds": " ".join(f"{threshold:.6f}" for threshold in made.thresholds)})  # fmt: skip
         print("  ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
     write_rows(options.out / "validation.csv", rows)
+    if options.look:
+        return
     fitting = {agreement: one for agreement, one in found.items() if one[3] <= options.lose}
     if not fitting:
         raise SystemExit(f"no agreement of {options.agreement} loses at most {options.lose} points on validation")
