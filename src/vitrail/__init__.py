@@ -11,6 +11,7 @@ from vitrail.version import __version__
 if TYPE_CHECKING:
     from vitrail import explain as explain
     from vitrail.data.opening import open_data as open_data
+    from vitrail.deploy.cascade_making import cascade as cascade
     from vitrail.deploy.pipeline import pipeline as pipeline
     from vitrail.errors import VitrailError as VitrailError
     from vitrail.jobs.evaluate import evaluate as evaluate
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Tokens": "vitrail.tokens",
     "VitrailError": "vitrail.errors",
+    "cascade": "vitrail.deploy.cascade_making",
     "create_model": "vitrail.models.catalogue",
     "evaluate": "vitrail.jobs.evaluate",
     "list_models": "vitrail.models.catalogue",

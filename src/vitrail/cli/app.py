@@ -11,6 +11,7 @@ from cyclopts import App, CycloptsError
 
 from vitrail.cli import (
     caption,
+    cascade,
     check,
     complete,
     evaluate,
@@ -63,6 +64,7 @@ app.command(train.train, name="train", help_epilogue=train.EXAMPLES)
 app.command(pretrain.pretrain, name="pretrain", help_epilogue=pretrain.EXAMPLES)
 app.command(evaluate.evaluate, name="eval", help_epilogue=evaluate.EXAMPLES)
 app.command(predict.predict, name="predict", help_epilogue=predict.EXAMPLES)
+app.command(cascade.cascade, name="cascade", help_epilogue=cascade.EXAMPLES)
 app.command(translate.translate, name="translate", help_epilogue=translate.EXAMPLES)
 app.command(caption.caption, name="caption", help_epilogue=caption.EXAMPLES)
 app.command(restore.restore, name="restore", help_epilogue=restore.EXAMPLES)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vitrail.errors import VitrailError, suggestion
+from vitrail.jobs.cascade_options import CascadeOptions
 from vitrail.jobs.options import CompleteOptions, EvalOptions, ExplainOptions, RestoreOptions, TrainOptions
 from vitrail.run_files import read_table
 
@@ -15,6 +16,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "pretrain": (*(field.name for field in fields(TrainOptions)), "method", "config"),
     "eval": tuple(field.name for field in fields(EvalOptions)),
     "predict": ("json", "top_k"),
+    "cascade": tuple(field.name for field in fields(CascadeOptions)),
     "translate": ("beams", "batch", "device", "json"),
     "caption": ("beams", "json", "out"),
     "restore": tuple(field.name for field in fields(RestoreOptions)),

@@ -105,6 +105,12 @@ def pipeline(task: str, model: Any, *, engine: str = "torch") -> Any:
     check_choice("engine", engine, ("auto", *ENGINES))
     if engine != "torch" and task != "image-classification":
         raise VitrailError(f'engine="{engine}" is for image-classification; {task} is computed by torch')
+    if task == "image-classification":
+        from vitrail.deploy.cascade_folder import as_cascade  # here: a cascade is made of these pipelines
+
+        cascade = as_cascade(model, engine=engine)  # a Cascade, or a folder with cascade.json in it; None for all else
+        if cascade is not None:
+            return cascade
     loaded = load(model) if isinstance(model, str | Path) else model
     if task == "image-to-text":
         from vitrail.deploy.captions import ImageToText  # here: it opens pictures as this module does

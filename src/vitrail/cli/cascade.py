@@ -1,0 +1,36 @@
+"""vitrail cascade"""
+
+import json
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from vitrail.jobs.cascade_options import CascadeOptions
+
+EXAMPLES = """Examples:
+
+  vitrail cascade runs/classify/small runs/classify/large --agreement 0.99 --out fast/
+  vitrail cascade runs/classify/small runs/classify/large --data pictures/ --agreement 0.98 --sure 0.95 --out fast/
+  vitrail cascade runs/classify/flexible --sizes 16 32 --out fast/
+"""
+
+
+def cascade(
+    models: Annotated[list[str], Parameter(help="Run folders, model folders or hub ids, from cheap to dear.")],
+    /,
+    options: CascadeOptions,
+) -> int:
+    """Let easy pictures leave early: a cheap model answers where it is confident, a dearer one the rest.
+
+    How confident it must be is chosen on validation pictures, so that the cascade answers at least a share --agreement of them as the last model
+    does; test is read once, at the end. `vitrail predict` takes the folder of --out as it takes a run.
+    """
+    from vitrail.jobs.cascading import describe_result, run_cascade
+
+    result = run_cascade(models, options, quiet=options.json)
+    if options.json:
+        print(json.dumps(result.to_json()))
+    else:
+        for line in describe_result(result):
+            print(line)
+    return 0
