@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 from vitrail.cli import (
+    bench,
     caption,
     check,
     complete,
@@ -41,6 +42,7 @@ EPILOGUE = """Examples:
   vitrail complete runs/igpt/digits a.png --out finished/    and finish the lower half of pictures
   vitrail train --task restore --data photos/ --degrade sr2    learn to enlarge pictures
   vitrail restore runs/restore/photos a.png       and do it
+  vitrail bench runs/classify/digits              how fast is it? by every engine
   vitrail models "vit*"                           what can be built
 """
 
@@ -63,6 +65,7 @@ app.command(restore.restore, name="restore", help_epilogue=restore.EXAMPLES)
 app.command(explain.explain, name="explain", help_epilogue=explain.EXAMPLES)
 app.command(complete.complete, name="complete", help_epilogue=complete.EXAMPLES)
 app.command(check.check, name="check", help_epilogue=check.EXAMPLES)
+app.command(bench.bench, name="bench", help_epilogue=bench.EXAMPLES)
 app.command(runs.runs, name="runs", help_epilogue=runs.EXAMPLES)
 app.command(studio.studio, name="studio", help_epilogue=studio.EXAMPLES)
 app.command(models.models, name="models", help_epilogue=models.EXAMPLES)

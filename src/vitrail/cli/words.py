@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vitrail.errors import VitrailError, suggestion
+from vitrail.jobs.bench_options import BenchOptions
 from vitrail.jobs.options import CompleteOptions, EvalOptions, ExplainOptions, RestoreOptions, TrainOptions
 from vitrail.run_files import read_table
 
@@ -21,6 +22,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "explain": tuple(field.name for field in fields(ExplainOptions)),
     "complete": tuple(field.name for field in fields(CompleteOptions)),
     "check": ("fix", "out", "json", "workers", "seed"),
+    "bench": tuple(field.name for field in fields(BenchOptions)),
     "runs": ("sort", "best", "json"),
     "studio": ("port", "host", "memory", "open"),
     "models": ("json",),
