@@ -1,5 +1,6 @@
 """A trained model as a function from pictures, or text, to answers, in Hugging Face's shapes."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -11,6 +12,7 @@ from PIL import Image, ImageOps
 
 from vitrail.data.images import read_picture, to_gray_or_color
 from vitrail.data.transforms import prepare, prepare_aspect
+from vitrail.deploy.engines import ENGINES, Automatic, Engine, make_engine
 from vitrail.deploy.fill_mask import FillMask
 from vitrail.deploy.text_generation import TextGeneration
 from vitrail.deploy.translation import Translation
@@ -31,13 +33,14 @@ class ImageClassification:
     each class has its own, from 0 to 1 (sigmoid), and those above 0.5 are the labels it gives.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, *, engine: str = "torch") -> None:
         if not hasattr(model, "num_classes"):
             raise VitrailError(f"this model is no classifier: it is of the kind {model.architecture}")
         if not model.num_classes:
             raise VitrailError("this model has no classifier: it was made with num_classes=0")
         self.model = model.eval()
         self.labels = model.labels or tuple(f"LABEL_{i}" for i in range(model.num_classes))
+        self.engine = open_engine(self.model, engine)
 
     def __call__(self, pictures: Picture | Sequence[Picture], *, top_k: int = 5, batch: int = 32) -> Any:
         if top_k < 1:
@@ -56,10 +59,13 @@ class ImageClassification:
 
     def scores(self, pictures: list[Image.Image]) -> torch.Tensor:
         """Probabilities, b k."""
-        device = next(self.model.parameters()).device
-        with torch.inference_mode():
-            logits = self.model(self.prepare(pictures).to(device)).float()
-            return to_probabilities(logits, multi_label=self.model.multi_label).cpu()
+        images: Any = self.prepare(pictures)
+        return to_probabilities(self.engine(images).float(), multi_label=self.model.multi_label).cpu()
+
+    @property
+    def engine_report(self) -> str:
+        """Which engine answers; of "auto" a line for each class of batches met so far, with what was measured."""
+        return "\n".join(self.engine.report) if isinstance(self.engine, Automatic) else self.engine.name
 
     def prepare(self, pictures: list[Image.Image]) -> torch.Tensor | Ragged:
         """The model's input; where it takes pictures in their own aspect, of as many sizes."""
@@ -67,6 +73,15 @@ class ImageClassification:
         if preprocessing.fit == "aspect":
             return prepare_aspect(pictures, preprocessing, multiple=self.model.size_multiple)
         return prepare(pictures, preprocessing)
+
+
+def open_engine(model: Any, name: str) -> Engine:
+    """By its name, or "auto". Pictures of many sizes are packed into one sequence, which torch alone does."""
+    check_choice("engine", name, ("auto", *ENGINES))
+    if name != "torch" and model.preprocessing.fit == "aspect":
+        warnings.warn(f"this model takes pictures of many sizes, which the engine {name} does not: torch answers", stacklevel=4)
+        name = "torch"
+    return Automatic(model) if name == "auto" else make_engine(model, name)
 
 
 def open_picture(picture: Picture, target: tuple[int, int]) -> Image.Image:
@@ -80,9 +95,16 @@ def open_picture(picture: Picture, target: tuple[int, int]) -> Image.Image:
     return read_picture(Path(picture).expanduser(), target=target)
 
 
-def pipeline(task: str, model: Any) -> Any:
-    """`model`: one from `vt.load` or `vt.create_model`, or whatever `vt.load` takes."""
+def pipeline(task: str, model: Any, *, engine: str = "torch") -> Any:
+    """`model`: one from `vt.load` or `vt.create_model`, or whatever `vt.load` takes.
+
+    `engine`: what computes a classifier's answers: "torch", "compile", "onnxruntime", "openvino", or "auto": the fastest of those that
+    are installed, measured once a machine and model.
+    """
     check_choice("pipeline", task, TASKS)
+    check_choice("engine", engine, ("auto", *ENGINES))
+    if engine != "torch" and task != "image-classification":
+        raise VitrailError(f'engine="{engine}" is for image-classification; {task} is computed by torch')
     loaded = load(model) if isinstance(model, str | Path) else model
     if task == "image-to-text":
         from vitrail.deploy.captions import ImageToText  # here: it opens pictures as this module does
@@ -97,4 +119,4 @@ def pipeline(task: str, model: Any) -> Any:
         "text-generation": TextGeneration,
         "fill-mask": FillMask,
     }
-    return made.get(task, ImageClassification)(loaded)
+    return made[task](loaded) if task in made else ImageClassification(loaded, engine=engine)

@@ -32,9 +32,11 @@ def expand(words: list[str]) -> list[Path]:
     return list(found)
 
 
-def predict(run: str, paths: list[Path], *, top_k: int = 5, batch: int = 32) -> Iterator[tuple[Path, Answer | VitrailError]]:
+def predict(
+    run: str, paths: list[Path], *, top_k: int = 5, batch: int = 32, engine: str = "torch"
+) -> Iterator[tuple[Path, Answer | VitrailError]]:
     """An answer a picture; one that cannot be read gives its error instead, and the rest goes on."""
-    classify = ImageClassification(load(run))
+    classify = ImageClassification(load(run), engine=engine)
     for start in range(0, len(paths), batch):
         group = [(path, open_or_error(path, classify.model.preprocessing.size)) for path in paths[start : start + batch]]
         answers = iter(classify([picture for _, picture in group if not isinstance(picture, VitrailError)], top_k=top_k))

@@ -1,0 +1,46 @@
+"""The engine `compile`: torch.compile, which writes C++ for what lies between the matrix products and compiles it.
+
+b batch, ch channels, h w picture, k classes
+"""
+
+import os
+import shutil
+import sys
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from vitrail.deploy.engines.engine import one_reason, sample_images
+from vitrail.errors import VitrailError
+
+NO_COMPILER = "the engine compile needs a C++ compiler and there is none: install g++, or take another engine"
+
+
+def find_compiler() -> str | None:
+    """The C++ compiler that torch would call, if there is one."""
+    return shutil.which(os.environ.get("CXX") or {"darwin": "clang++", "win32": "cl"}.get(sys.platform, "g++"))
+
+
+class CompiledEngine:
+    """Compiled twice: for one picture, and for several, whose number is left open. The weights are packed once (`freezing`)."""
+
+    name = "compile"
+
+    def __init__(self, model: Any) -> None:
+        if find_compiler() is None:
+            raise VitrailError(NO_COMPILER)
+        self.run = torch.compile(model.eval(), options={"freezing": True})
+        try:
+            for batch in (2, 1):
+                images = sample_images(model, batch)
+                if batch > 1:
+                    torch._dynamo.mark_dynamic(images, 0)
+                self(images)
+        except Exception as error:  # whatever the compiler says
+            raise VitrailError(f"torch.compile cannot compile this model: {one_reason(error)}") from error
+
+    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k"]:
+        with torch.inference_mode():
+            return self.run(images)

@@ -1,0 +1,48 @@
+"""What an engine is, and the one promise it makes: torch's answers.
+
+b batch, ch channels, h w picture, k classes
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from vitrail.errors import VitrailError
+
+ENGINES = ("torch", "compile", "onnxruntime", "openvino")
+CLOSE = 1e-4  # how far a number of an answer may be from torch's, beside that share of the largest
+
+
+class Engine(Protocol):
+    """`engine(images)` gives `model(images)`, for any number of pictures of the model's size, from any thread."""
+
+    name: str
+
+    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k"]: ...
+
+
+def sample_images(model: Any, batch: int) -> Float[Tensor, "b ch h w"]:
+    """The same noise each time: what engines are traced, checked and timed with."""
+    shape = (batch, model.config.in_channels, *model.image_size)
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0))
+
+
+def check_answers(model: Any, engine: Callable[[Tensor], Tensor], name: str) -> None:
+    """Refuse an engine that does not give torch's answers, for one picture and for several."""
+    for batch in (1, 3):
+        images = sample_images(model, batch)
+        with torch.inference_mode():
+            expected = model(images)
+        found = engine(images)
+        far = (found - expected).abs().max().item() if found.shape == expected.shape else float("inf")
+        if not far <= CLOSE * max(1.0, expected.abs().max().item()):  # NaN is refused too
+            raise VitrailError(f"the engine {name} gives other answers than torch for this model: they differ by {far:.2g}")
+
+
+def one_reason(error: BaseException) -> str:
+    """The first line of a foreign message that says something, cut to a length that fits on ours."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__)[:200]

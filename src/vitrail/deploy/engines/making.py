@@ -1,0 +1,59 @@
+"""From an engine's name to the engine, checked."""
+
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+
+from vitrail.deploy.engines.compiled import NO_COMPILER, CompiledEngine, find_compiler
+from vitrail.deploy.engines.eager import TorchEngine
+from vitrail.deploy.engines.engine import ENGINES, Engine, check_answers
+from vitrail.deploy.engines.onnx_runtime import OnnxRuntimeEngine
+from vitrail.deploy.engines.open_vino import OpenVinoEngine
+from vitrail.errors import VitrailError, check_choice
+
+NEEDED = {"onnxruntime": (("onnxruntime", "onnx", "onnxscript"), "onnx"), "openvino": (("openvino",), "openvino")}  # and the extra
+
+
+def missing(name: str) -> str | None:
+    """What to do before this engine can be used, in one line; None if nothing. Nothing is imported or built."""
+    if name == "compile":
+        return None if find_compiler() else NO_COMPILER
+    modules, extra = NEEDED.get(name, ((), ""))
+    lacking = [module for module in modules if find_spec(module) is None]
+    return f'the engine {name} needs "{lacking[0]}", which is not installed: pip install "vitrail[{extra}]"' if lacking else None
+
+
+def installed() -> tuple[str, ...]:
+    """The engines that can be used here."""
+    return tuple(name for name in ENGINES if missing(name) is None)
+
+
+def make_engine(model: Any, name: str, *, threads: int | None = None) -> Engine:
+    """An engine for a classifier, or a model of features. `threads`: of onnxruntime and openvino; torch's own number by default.
+
+    Its answers to a batch are compared with torch's (`CLOSE`) before it is handed out.
+    """
+    check_choice("engine", name, ENGINES)
+    if threads is not None and threads < 1:
+        raise VitrailError(f"threads must be at least 1, got {threads}")
+    if not hasattr(model, "image_size") or not hasattr(model, "num_classes"):
+        raise VitrailError(f"engines are for models that classify pictures; this one is of the kind {model.architecture}")
+    model = getattr(model, "_orig_mod", model).eval()
+    if name == "torch":
+        return TorchEngine(model)
+    if (lack := missing(name)) is not None:
+        raise VitrailError(lack)
+    weight = next(model.parameters())
+    if weight.device.type != "cpu" or weight.dtype != torch.float32:
+        raise VitrailError(f"the engine {name} is for 32-bit models on the CPU, this one is {weight.dtype} on {weight.device}")
+    threads = threads or torch.get_num_threads()
+    engine: Engine
+    if name == "compile":
+        engine = CompiledEngine(model)
+    elif name == "onnxruntime":
+        engine = OnnxRuntimeEngine(model, threads=threads)
+    else:
+        engine = OpenVinoEngine(model, threads=threads)
+    check_answers(model, engine, name)
+    return engine

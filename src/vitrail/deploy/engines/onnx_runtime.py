@@ -1,0 +1,48 @@
+"""The engine `onnxruntime`: the model as an ONNX graph in Microsoft's runtime.
+
+b batch, ch channels, h w picture, k classes
+"""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from vitrail.deploy.engines.engine import one_reason, sample_images
+from vitrail.deploy.engines.kept import kept_file
+from vitrail.errors import VitrailError
+from vitrail.extras import need
+
+
+class OnnxRuntimeEngine:
+    """A session may be run from several threads at once; each run uses `threads`."""
+
+    name = "onnxruntime"
+
+    def __init__(self, model: Any, *, threads: int) -> None:
+        runtime = need("onnxruntime", "onnx")
+        options = runtime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        options.log_severity_level = 3  # errors only: what it says of its optimizations is nothing for our users
+        with kept_file(model, "onnx", write_onnx) as path:
+            self.session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        self.input = self.session.get_inputs()[0].name
+
+    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k"]:
+        return torch.from_numpy(self.session.run(None, {self.input: images.contiguous().numpy()})[0])
+
+
+def write_onnx(model: Any, folder: Path) -> Path:
+    """The model's graph for any number of pictures of its size, weights included."""
+    images, path = sample_images(model, 2), folder / "model.onnx"
+    try:
+        with torch.no_grad():
+            torch.onnx.export(
+                model, (images,), path, dynamo=True, dynamic_shapes=({0: "batch"},), external_data=False, verbose=False
+            )
+    except Exception as error:  # whatever the exporter says
+        raise VitrailError(f"this model cannot be exported to ONNX: {one_reason(error)}") from error
+    return path
