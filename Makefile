@@ -27,6 +27,7 @@ test-slow: $(READY)
 
 bench: $(READY)
 	$(or $(PEERS),$(BIN)/python) benchmarks/speed.py --site .venv/lib
+	$(or $(PEERS),$(BIN)/python) benchmarks/engines.py --site .venv/lib
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

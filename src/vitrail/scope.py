@@ -103,6 +103,7 @@ class Scope(NamedTuple):
     arriving: "Scope | None" = (
         None  # with a cache: the new tokens among themselves, which is what `sources` and `rotate` are about
     )
+    sizes: Float[Tensor, "b m"] | None = None  # how many tokens each key is the mean of, and weighs as; None: one each
     windows: Windows | None = None  # the batch is windows of pictures, and this is how they were cut
 
 

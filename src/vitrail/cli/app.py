@@ -14,6 +14,7 @@ from vitrail.cli import (
     complete,
     evaluate,
     explain,
+    export,
     models,
     predict,
     pretrain,
@@ -43,6 +44,7 @@ EPILOGUE = """Examples:
   vitrail train --task restore --data photos/ --degrade sr2    learn to enlarge pictures
   vitrail restore runs/restore/photos a.png       and do it
   vitrail bench runs/classify/digits              how fast is it? by every engine
+  vitrail export runs/classify/digits --format onnx          a file for other runtimes
   vitrail models "vit*"                           what can be built
 """
 
@@ -63,6 +65,7 @@ app.command(translate.translate, name="translate", help_epilogue=translate.EXAMP
 app.command(caption.caption, name="caption", help_epilogue=caption.EXAMPLES)
 app.command(restore.restore, name="restore", help_epilogue=restore.EXAMPLES)
 app.command(explain.explain, name="explain", help_epilogue=explain.EXAMPLES)
+app.command(export.export, name="export", help_epilogue=export.EXAMPLES)
 app.command(complete.complete, name="complete", help_epilogue=complete.EXAMPLES)
 app.command(check.check, name="check", help_epilogue=check.EXAMPLES)
 app.command(bench.bench, name="bench", help_epilogue=bench.EXAMPLES)

@@ -20,6 +20,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "caption": ("beams", "json", "out"),
     "restore": tuple(field.name for field in fields(RestoreOptions)),
     "explain": tuple(field.name for field in fields(ExplainOptions)),
+    "export": ("format", "out", "image_size", "opset", "dynamic_size", "check", "data"),
     "complete": tuple(field.name for field in fields(CompleteOptions)),
     "check": ("fix", "out", "json", "workers", "seed"),
     "bench": tuple(field.name for field in fields(BenchOptions)),

@@ -20,17 +20,20 @@ from vitrail.models.parts import Where, build_kernel, position_name, position_of
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
 from vitrail.nn.blocks.feed_forward import Activation, FeedForward
+from vitrail.nn.blocks.merging import TokenMerging
 from vitrail.nn.encoders.plain import PlainEncoder
+from vitrail.nn.functional.resize import Smoothness
 from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.nn.heads.pooling import Pool
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.learned import Learned1d
 from vitrail.nn.positions.position import Position
+from vitrail.nn.positions.relative_table import RelativeTable
 from vitrail.nn.tokenizers.convolutional import ConvTokenizer, Pooling
 from vitrail.nn.tokenizers.dropping import TokenDropping
 from vitrail.nn.tokenizers.patch import PatchTokenizer
 from vitrail.nn.tokenizers.prefix import PrefixTokens
-from vitrail.nn.tokenizers.resnet_stem import ResNetStem
+from vitrail.nn.tokenizers.resnet_stem import ResNetStem, stem_stride
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.ragged import Ragged
 from vitrail.tokens import Tokens
@@ -51,9 +54,11 @@ class ViTConfig:
     tokenizer: Literal["patch", "conv", "resnet"] = "patch"
     tokenizer_layers: int = 3  # convolutions of the conv tokenizer, at least one for each halving
     tokenizer_pooling: Pooling = "overlapping"
+    tokenizer_depths: tuple[int, ...] = (3, 4, 9)  # blocks of each stage of the resnet tokenizer
     position: str = "learned_1d"
     position_where: Where = "auto"
     position_antialias: bool = False  # whether learned rows are resized for another grid as DINOv2's with registers are
+    position_resize: Smoothness = "bicubic"  # how relative tables are resized for another grid; transformers' BEiT: bilinear
     attention: str = "softmax"
     prefix: int = 1  # class token first, then that of distillation, then registers
     prefix_rows: bool = True  # whether prefix tokens own rows of the position table
@@ -67,6 +72,7 @@ class ViTConfig:
     layer_scale: float | None = None
     dropout: float = 0.0
     attention_dropout: float = 0.0
+    merge: int = 0  # tokens that each block merges into others; no weights depend on it
     token_keep: float = 1.0  # share of the picture's tokens that the encoder reads in training
     distilled: bool = False  # whether the second prefix token learns from a teacher, through a head of its own
 
@@ -176,11 +182,12 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
             pooling=config.tokenizer_pooling,
         )
     else:
-        tokenizer = ResNetStem(config.in_channels, config.width)
-        if config.patch != tokenizer.stride:
+        cells, rest = divmod(config.patch, stem_stride(config.tokenizer_depths))
+        if rest or not cells:
             raise VitrailError(
-                f"the ResNet stem has a stride of {tokenizer.stride}; the patch must say so too, got {config.patch}"
+                f"the ResNet stem has a stride of {stem_stride(config.tokenizer_depths)}; the patch must be a multiple of it, got {config.patch}"
             )
+        tokenizer = ResNetStem(config.in_channels, config.width, depths=config.tokenizer_depths, patch=cells)
     grid = tokenizer.grid(config.image_size)
     rates = torch.linspace(0, config.drop_path, config.depth, device="cpu").tolist()
     blocks = [
@@ -199,14 +206,23 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
             drop_path=rate,
             layer_scale=config.layer_scale,
             eps=config.eps,
+            merging=TokenMerging(config.merge) if config.merge else None,
         )
         for rate in rates
     ]
     position = position_of(config, grid=grid, prefix=config.prefix if config.prefix_rows else 0)
+    if config.merge and (position.attends or position.enters):
+        raise VitrailError(
+            f"merge={config.merge}: {config.position} asks in every layer where a token stands, and a merged one has no one place; "
+            f"learned and sinusoidal positions at the stem do not"
+        )
     if config.position_antialias:
         if not isinstance(position, Learned1d):
             raise VitrailError(f"position_antialias=True is for learned_1d at the stem, got {config.position}")
         position.antialias = True
+    for part in position.modules():
+        if isinstance(part, RelativeTable):
+            part.smoothness = config.position_resize
     last_norm = nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" else None
     second: nn.Module | None = None
     if config.distilled:
@@ -249,6 +265,8 @@ def settle(config: ViTConfig) -> ViTConfig:
         )
     if config.distilled and (config.pool != "class" or config.head_hidden is not None or config.last_norm != "tokens"):
         raise VitrailError('distilled=True has two linear heads: pool must be "class", head_hidden None and last_norm "tokens"')
+    if config.merge < 0:
+        raise VitrailError(f"merge cannot be negative, got {config.merge}")
     patch = config.patch
     if patch == "auto":  # the power of two that leaves 4 to 8 tokens on the shorter side
         patch = max(2, 1 << max(0, (min(config.image_size) - 1) // 8).bit_length())
@@ -317,6 +335,8 @@ PRESETS = MappingProxyType(
         "vit_nano_conv": replace(SMALL_PICTURES, width=72, depth=3, heads=3),
         "vit_micro_conv": replace(SMALL_PICTURES, width=128, depth=5, heads=4),
         "vit_mini_conv": replace(SMALL_PICTURES, width=224, depth=7, heads=4),
+        # Many tokens of small pictures, 196 of 28x28 and 256 of 32x32: what token merging is tried on.
+        "vit_nano_conv2": replace(SMALL_PICTURES, depth=6, patch=2, tokenizer_pooling="first"),
         # Patches alone, for small pictures: what the comparisons of positions use.
         **{
             f"vit_nano_patch{patch}_32": replace(SMALL_PICTURES, depth=4, heads=4, patch=patch, tokenizer="patch", pool="mean")

@@ -111,9 +111,20 @@ def test_sides_must_be_multiples_of_the_stride(size):
 def test_impossible_stems_are_refused():
     with pytest.raises(VitrailError, match="multiple of its 32 normalization groups, got 48"):
         ResNetStem(3, 7, stem_width=48)
-    for depths in ((), (1, 0, 1)):
-        with pytest.raises(VitrailError, match="at least one stage and one block in each, got depths"):
-            ResNetStem(3, 7, depths=depths)
+    with pytest.raises(VitrailError, match="at least one block in each stage, got depths"):
+        ResNetStem(3, 7, depths=(1, 0, 1))
+
+
+def test_a_token_of_several_cells_behind_a_root_alone():
+    torch.manual_seed(0)
+    alone, images = ResNetStem(3, 11, depths=(), stem_width=32, patch=2).eval(), torch.randn(2, 3, 16, 24)
+    assert alone.stride == 8
+    map_ = F.max_pool2d(F.pad(F.relu(alone.root_norm(alone.root(images))), (0, 1, 0, 1)), 3, stride=2)
+    filters = alone.project.weight.view(11, 32, 2, 2)
+    expected = F.conv2d(map_, filters, alone.project.bias, stride=2)
+    tokens = alone(images)
+    assert tokens.grid == (2, 3)
+    assert_close(tokens.x, expected.flatten(2).transpose(1, 2), atol=1e-5, rtol=1e-5)
 
 
 # -------------------------------------------------------------------------------------------------------- parity

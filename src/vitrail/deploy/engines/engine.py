@@ -4,7 +4,7 @@ b batch, ch channels, h w picture, k classes
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -16,6 +16,7 @@ ENGINES = ("torch", "compile", "onnxruntime", "openvino")
 CLOSE = 1e-4  # how far a number of an answer may be from torch's, beside that share of the largest
 
 
+@runtime_checkable
 class Engine(Protocol):
     """`engine(images)` gives `model(images)`, for any number of pictures of the model's size, from any thread."""
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from vitrail.errors import VitrailError
 from vitrail.models.beit import BEiTConfig, build_beit
 from vitrail.models.convert.renaming import Style, check_fit, copies, move, shapes_of
-from vitrail.models.convert.vit import from_transformers, take, to_vit
+from vitrail.models.convert.vit import from_transformers, from_vit, take, to_vit
 from vitrail.models.convert.vit_names import kind_of
 from vitrail.models.vit import ViTConfig
 from vitrail.records import from_record, to_record
@@ -21,13 +21,21 @@ def from_masked_beit(theirs: Mapping[str, Tensor], record: Mapping[str, Any]) ->
     """Our config and weights, from theirs and what their config.json says. Their last norm stands before their head, ours behind the encoder."""
     if not record.get("use_mean_pooling", True):
         raise VitrailError("use_mean_pooling must be True, got False: then their masked model norms its tokens twice")
-    left = dict(theirs)
-    ours = move(left, [(HEAD, "head")]) | {"mask_token": take(left, MASK_TOKEN).flatten()}
-    backbone, weights = from_transformers(left, {**record, "use_mean_pooling": False})
+    bare = {name: tensor for name, tensor in theirs.items() if not name.startswith(HEAD)}
+    backbone, _ = from_transformers(bare, {**record, "use_mean_pooling": False})
     config = BEiTConfig(backbone=to_record(backbone), codes=record["vocab_size"])
+    return config, from_words(theirs, config)
+
+
+def from_words(theirs: Mapping[str, Tensor], config: BEiTConfig) -> dict[str, Tensor]:
+    """Our weights for a model of this config, from transformers' or the authors'."""
+    left = dict(theirs)
+    token = MASK_TOKEN if MASK_TOKEN in left else MASK_TOKEN.split(".")[-1]
+    ours = move(left, [(HEAD, "head")]) | {"mask_token": take(left, token).flatten()}
+    weights = from_vit(left, from_record(ViTConfig, config.backbone, what="backbone"))
     ours |= {f"backbone.{name}": tensor for name, tensor in weights.items()}
     check_fit(ours, shapes_of(build_beit, config), [(HEAD, "head")])
-    return config, copies(ours)
+    return copies(ours)
 
 
 def to_masked_beit(ours: Mapping[str, Tensor], config: BEiTConfig, *, style: Style) -> dict[str, Tensor]:

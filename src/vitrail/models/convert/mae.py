@@ -12,8 +12,17 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vitrail.errors import VitrailError
-from vitrail.models.convert.renaming import Style, check_fit, copies, find_style, move, refuse_left, shapes_of
-from vitrail.models.convert.vit import from_transformers, table_of, take, to_vit
+from vitrail.models.convert.renaming import (
+    Style,
+    check_fit,
+    copies,
+    find_style,
+    move,
+    refuse_left,
+    shapes_of,
+    split_projections,
+)
+from vitrail.models.convert.vit import from_transformers, from_vit, table_of, take, to_vit
 from vitrail.models.convert.vit_configs import config_to_transformers, grid_of
 from vitrail.models.convert.vit_names import inside, kind_of
 from vitrail.models.masked_autoencoder import MAEConfig, build_mae
@@ -39,12 +48,22 @@ def from_vitmae(theirs: Mapping[str, Tensor], record: Mapping[str, Any]) -> tupl
     Their positions are fixed sines, of the column first and then of the row, as the paper's code has it, and a part of their weights: here
     they are learned tables, which begin with the same numbers.
     """
-    left = {name.replace(*WRITTEN_WRONG): tensor for name, tensor in theirs.items()}
-    encoder = {name: left.pop(name) for name in list(left) if not name.startswith("decoder.")}
-    backbone, weights = from_transformers(encoder, record)
-    config = config_from_vitmae(record, backbone)
-    names = list(pairs(config, find_style(theirs)))
+    encoder, _ = apart(theirs)
+    config = config_from_vitmae(record, from_transformers(encoder, record)[0])
+    return config, from_mae(theirs, config)
+
+
+def from_mae(theirs: Mapping[str, Tensor], config: MAEConfig) -> dict[str, Tensor]:
+    """Our weights for a model of this config, from transformers' or, under the same names around the blocks, from the authors'."""
+    backbone, style = from_record(ViTConfig, config.backbone, what="backbone"), find_style(theirs)
+    encoder, left = apart(theirs)
+    weights = from_vit(encoder, backbone)
+    names = list(pairs(config, style))
     ours = move(left, names)
+    if style == "timm":
+        for number in range(config.decoder_depth):
+            for name, tensor in split_projections(left, f"decoder.decoder_layers.{number}.attn.").items():
+                ours[f"decoder.blocks.{number}.attention.{name}"] = tensor
     table = take(left, TABLE)[0]
     if table[0].any():
         raise VitrailError(f"{TABLE} must be 0 in its first row, that of the class token")
@@ -55,7 +74,14 @@ def from_vitmae(theirs: Mapping[str, Tensor], record: Mapping[str, Any]) -> tupl
     refuse_left(left)
     ours |= {f"backbone.{name}": tensor for name, tensor in weights.items()}
     check_fit(ours, shapes_of(build_mae, config), names)
-    return config, copies(ours)
+    return copies(ours)
+
+
+def apart(theirs: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The encoder's weights and the decoder's."""
+    right = {name.replace(*WRITTEN_WRONG): tensor for name, tensor in theirs.items()}
+    decoder = {name: right.pop(name) for name in list(right) if name.startswith("decoder.")}
+    return right, decoder
 
 
 def to_vitmae(ours: Mapping[str, Tensor], config: MAEConfig, *, style: Style) -> dict[str, Tensor]:
@@ -97,6 +123,23 @@ def config_from_vitmae(record: Mapping[str, Any], backbone: ViTConfig) -> MAECon
         normalize=record["norm_pix_loss"],
         eps=record["layer_norm_eps"],
     )
+
+
+def decoder_from_shapes(theirs: Mapping[str, Tensor], backbone: ViTConfig) -> tuple[MAEConfig, list[str]]:
+    """The config of a decoder from the shapes of its weights, and what was supposed: published ones have 16 heads."""
+    width = len(take(dict(theirs), "decoder.decoder_embed.weight"))
+    numbers = [int(name.split(".")[2]) for name in apart(theirs)[1] if name.startswith("decoder.decoder_layers.")]
+    heads = 16 if width % 16 == 0 else 1
+    config = MAEConfig(
+        backbone=to_record(backbone),
+        decoder_width=width,
+        decoder_depth=1 + max(numbers, default=0),
+        decoder_heads=heads,
+        decoder_position="learned_1d",
+        eps=backbone.eps,
+    )
+    said = f"{heads} heads in the decoder: published ones have 16; patches are taken to be normalized, {config.hide:.0%} of them hidden"
+    return config, [said]
 
 
 def config_to_vitmae(config: MAEConfig) -> dict[str, Any]:

@@ -45,6 +45,7 @@ from vitrail.nn.functional.offsets import PREFIX_ROWS
 from vitrail.nn.positions.learned import Learned1d
 from vitrail.nn.positions.position import Position
 from vitrail.nn.positions.sinusoidal import Sinusoidal1d, Sinusoidal2d
+from vitrail.nn.tokenizers.resnet_stem import stem_stride
 from vitrail.tokens import Grid, Places
 
 CLASSIFIERS = ("classifier", "cls_classifier", "distillation_classifier")  # these stand beside their model, not inside
@@ -77,7 +78,7 @@ def from_vit(theirs: Mapping[str, Tensor], config: ViTConfig) -> dict[str, Tenso
     for their, before in tables(config, style):
         table = take(left, their)
         ours[f"{before}table"], ours[f"{before}prefix_table"] = table[:-PREFIX_ROWS], table[-PREFIX_ROWS:]
-    if kind_of(config, style) == "beit":
+    if style != "timm" and kind_of(config) == "beit":
         ours |= {
             f"{inner}attention.key.bias": torch.zeros_like(ours[f"{inner}attention.query.bias"])
             for _, inner in blocks(config, style)
@@ -107,7 +108,12 @@ def to_vit(ours: Mapping[str, Tensor], config: ViTConfig, *, style: Style) -> di
         table = left.pop(f"{before}table")
         rows = left.pop(f"{before}prefix_table", table.new_zeros(PREFIX_ROWS, table.shape[1]))
         theirs[their] = torch.cat([table, rows])
-    left["tokenizer.project.weight"] = as_filters(left["tokenizer.project.weight"], config.in_channels, int(config.patch))
+    if config.tokenizer == "resnet":
+        side = int(config.patch) // stem_stride(config.tokenizer_depths)
+        filters = as_filters(left["tokenizer.project.weight"], left["tokenizer.project.weight"].shape[1] // side**2, side)
+    else:
+        filters = as_filters(left["tokenizer.project.weight"], config.in_channels, int(config.patch))
+    left["tokenizer.project.weight"] = filters
     theirs |= move(left, ((name, their) for their, name in pairs(config, style)))
     refuse_left(left)
     if style != "timm":
@@ -175,7 +181,10 @@ def table_of(
 def take_block(left: dict[str, Tensor], before: str, config: ViTConfig, style: Style) -> dict[str, Tensor]:
     """What is in one piece in one library and in several in the other: of a block, our names inside it."""
     if style == "timm":
-        return {f"attention.{name}": tensor for name, tensor in split_projections(left, f"{before}attn.").items()}
+        parts = split_projections(left, f"{before}attn.")
+        if "query.bias" in parts and "key.bias" not in parts:
+            parts["key.bias"] = torch.zeros_like(parts["query.bias"])
+        return {f"attention.{name}": tensor for name, tensor in parts.items()}
     if style == "transformers" and config.activation == "swiglu":
         return {
             f"mlp.expand.{kind}": torch.cat([take(left, f"{before}mlp.{half}_proj.{kind}") for half in ("gate", "up")])

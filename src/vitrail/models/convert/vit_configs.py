@@ -72,6 +72,7 @@ def beit_options(record: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "position": position,
         "position_where": "layers" if chosen == [names[2]] else "auto",
+        "position_resize": "bilinear" if position == "relative_table" else "bicubic",
         "layer_scale": record["layer_scale_init_value"] or None,
         "pool": "mean" if pooled else "class",
         "last_norm": "pooled" if pooled else "tokens",
@@ -138,7 +139,7 @@ def config_to_transformers(config: ViTConfig) -> dict[str, Any]:
 def refuse_unlike(config: ViTConfig, style: Style) -> None:
     """Neither library has a model for everything that ours can be."""
     for name, usual in (("tokenizer", "patch"), ("norm", "pre"), ("attention", "softmax")):
-        if (value := getattr(config, name)) != usual:
+        if (value := getattr(config, name)) != usual and not (style == "timm" and value == "resnet"):
             raise VitrailError(f"{name} must be {usual} for other libraries, got {value}")
     if config.position != "relative_table" and config.position_where != "stem":
         raise VitrailError(f"other libraries have no position {config.position} in {config.position_where}")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
+from vitrail.models.convert.hybrid import stem_pairs
 from vitrail.models.convert.renaming import PROJECTIONS, Style
 from vitrail.models.vit import ViTConfig
 
@@ -52,6 +53,10 @@ def outside(config: ViTConfig, style: Style) -> Iterator[tuple[str, str]]:
     pooled = config.last_norm == "pooled"
     if style == "timm":
         yield "patch_embed.proj", "tokenizer.project"
+        if config.tokenizer == "resnet":
+            yield from stem_pairs(config)
+        if not pooled:
+            yield "pre_logits.fc", "head.before.0"  # in files of its early versions
         yield ("fc_norm", "head.before.0") if pooled else ("norm", "encoder.norm")
         yield from (("head", "head.output"), ("head_dist", "distilled_head"))
         return

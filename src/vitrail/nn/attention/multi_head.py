@@ -1,7 +1,7 @@
 """Multi-head attention: projections around a kernel. Self-attention, or cross-attention when a context is given.
 
 b batch, n queries, m keys, w width, u width of the context, h heads, d key width, e value width
-g pictures of one shape, t tokens of each
+k keys, those of a cache included, g pictures of one shape, t tokens of each
 """
 
 import torch
@@ -50,8 +50,12 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self, x: Float[Tensor, "b n w"], scope: Scope = OPEN, context: Float[Tensor, "b m u"] | None = None
     ) -> Float[Tensor, "b n w"]:
-        if scope.spans:
-            return self.forward_packed(x, scope)
+        return self.forward_packed(x, scope) if scope.spans else self.with_keys(x, scope, context)[0]
+
+    def with_keys(
+        self, x: Float[Tensor, "b n w"], scope: Scope = OPEN, context: Float[Tensor, "b m u"] | None = None
+    ) -> tuple[Float[Tensor, "b n w"], Float[Tensor, "b h k d"]]:
+        """What is read, and by which keys: those that the kernel was given, k of them."""
         source = x if context is None else context
         position, cache = scope.position, scope.cache
         near = scope if scope.arriving is None else scope.arriving  # queries, and the keys that are made now
@@ -70,7 +74,7 @@ class MultiHeadAttention(nn.Module):
         out = self.kernel(q, k, v, scope)
         if (recorder := current_recorder()) is not None:
             recorder.keep(self, q, k, v, out, scope)
-        return self.output(merge_heads(out))
+        return self.output(merge_heads(out)), k
 
     def forward_packed(self, x: Float[Tensor, "1 n w"], scope: Scope) -> Float[Tensor, "1 n w"]:
         """Self-attention of a packed sequence: projections of all tokens at once, then each span's pictures by themselves."""

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from vitrail.nn.attention.cache import Cache
+from vitrail.nn.blocks.merging import Merged
 from vitrail.nn.blocks.scoping import own_scope, packed_scope, scope_at
+from vitrail.nn.functional.merging import unmerge
 from vitrail.nn.positions.packed import PackedPosition
 from vitrail.nn.positions.position import Position
 from vitrail.scope import Scope
@@ -49,23 +51,28 @@ class PlainEncoder(nn.Module):
         cache: Cache | None = None,
         scope: Scope | None = None,
     ) -> tuple[Tokens, list[Tokens]]:
-        """The last tokens, and those behind each block whose number is in `keep`, normed as the last are.
+        """The last tokens, and those behind each block whose number is in `keep`, normed as the last are. Where blocks merge tokens
+        the last are those that are left; of the kept ones each stands in its cell again.
 
         `scope`, if it is made already, says all of who may look at whom.
         """
         scope = self.scope(tokens, position, segments, cache) if scope is None else scope
-        x, kept = tokens.x, []
+        kept = []
         again = self.checkpointing and self.training and torch.is_grad_enabled()
         for number, block in enumerate(self.blocks):
             here = scope_at(scope, number, position, None if cache is None else cache.own)
-            if position is not None and position.enters:
-                x = position.enter(x, number, here)
-            x = checkpoint(block, x, here, use_reentrant=False) if again else block(x, here)
+            x = position.enter(tokens.x, number, here) if position is not None and position.enters else tokens.x
+            found = checkpoint(block, x, here, use_reentrant=False) if again else block(x, here)
+            if isinstance(found, Merged):
+                tokens = tokens._replace(x=found.x, sizes=found.sizes, merges=(*tokens.merges, found.step))
+                scope = scope._replace(queries=tokens.places, keys=tokens.places, sizes=tokens.sizes)
+            else:
+                tokens = tokens._replace(x=found)
             if number in keep:
-                kept.append(tokens._replace(x=self.norm(x)))
+                kept.append(unmerge(tokens._replace(x=self.norm(tokens.x))))
         if cache is not None:
             cache.length += tokens.x.shape[1]
-        return tokens._replace(x=self.norm(x)), kept
+        return tokens._replace(x=self.norm(tokens.x)), kept
 
     def packed(self, groups: Sequence[Tokens], *, position: Position | None = None) -> list[Tokens]:
         """Pictures of different shapes as one sequence, in which each sees itself alone  [Dehghani+ 2023, NaViT, section 2].

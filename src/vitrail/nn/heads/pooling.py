@@ -23,10 +23,12 @@ def pool_class(tokens: Tokens) -> Float[Tensor, "b d"]:
 
 
 def pool_mean(tokens: Tokens) -> Float[Tensor, "b d"]:
-    """The mean over the picture's own tokens; prefix tokens and padding do not count."""
-    if tokens.mask is None:
+    """The mean over the picture's own tokens; prefix tokens and padding do not count, and a merged token counts as those it is made of."""
+    if tokens.mask is None and tokens.sizes is None:
         return tokens.cells.mean(1)
-    real = tokens.mask[:, tokens.prefix :, None].to(tokens.x.dtype)  # b c 1
+    counted = tokens.sizes if tokens.mask is None else tokens.mask
+    assert counted is not None
+    real = counted[:, tokens.prefix :, None].to(tokens.x.dtype)  # b c 1
     return (tokens.cells * real).sum(1) / real.sum(1).clamp(min=1)
 
 
@@ -40,6 +42,8 @@ class AttentionPool(nn.Module):
     def weights(self, tokens: Tokens) -> Float[Tensor, "b c"]:
         """How much of each cell is read; rows sum to 1."""
         logits = self.score(tokens.cells).squeeze(-1)  # b c
+        if tokens.sizes is not None:  # as if each of the tokens it is made of were read
+            logits = logits + tokens.sizes[:, tokens.prefix :].log()
         if tokens.mask is not None:
             logits = logits.masked_fill(~tokens.mask[:, tokens.prefix :], torch.finfo(logits.dtype).min)
         return logits.softmax(-1)

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitrail.nn.functional.offsets import PREFIX_ROWS, offset_rows
-from vitrail.nn.functional.resize import resize_table
+from vitrail.nn.functional.resize import Smoothness, resize_table
 from vitrail.nn.positions.position import Position, check_axes
 from vitrail.scope import Scope
 from vitrail.tokens import Grid, Places
@@ -25,6 +25,7 @@ class RelativeTable(Position):
     """
 
     attends = biases = True
+    smoothness: Smoothness = "bicubic"
 
     def __init__(self, heads: int, *, grid: Grid, prefix: int = 0) -> None:
         super().__init__()
@@ -44,7 +45,7 @@ class RelativeTable(Position):
 
     def bias(self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: Scope) -> Float[Tensor, "#b #h n m"]:
         rows, spans = scope.prepared
-        table = resize_table(self.table, self.spans, spans)
+        table = resize_table(self.table, self.spans, spans, smoothness=self.smoothness)
         prefix = self.prefix_table if self.prefix_table is not None else table.new_zeros(PREFIX_ROWS, table.shape[1])
         bias = F.embedding(rows, torch.cat([table, prefix]).to(q.dtype))  # b|1 n m h; its gradient is fast
         return bias.permute(0, 3, 1, 2).contiguous()

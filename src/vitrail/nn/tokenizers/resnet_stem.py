@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
+from vitrail.nn.functional.patches import patchify
 from vitrail.tokens import Tokens
 
 GROUPS = 32  # of every group normalization  [Wu & He 2018]
@@ -72,18 +73,21 @@ class ResNetStem(nn.Module):
 
     The root divides the sides by 4; each stage after the first halves them and doubles the channels. The default is the
     R50 of R50+ViT-B/16: ResNet-50 without its stage 4, whose three blocks join stage 3 [section 4.1], so that it ends with
-    1024 channels at stride 16.
+    1024 channels at stride 16. A token may be `patch` x `patch` cells of the map, and without stages the root stands
+    alone [Steiner+ 2022, R+Ti/16].
     """
 
-    stride: int
+    stride: int  # pixels from one token to the next
 
-    def __init__(self, in_channels: int, width: int, *, depths: tuple[int, ...] = (3, 4, 9), stem_width: int = 64) -> None:
+    def __init__(
+        self, in_channels: int, width: int, *, depths: tuple[int, ...] = (3, 4, 9), stem_width: int = 64, patch: int = 1
+    ) -> None:
         super().__init__()
-        if not depths or min(depths) < 1:
-            raise VitrailError(f"a ResNet stem needs at least one stage and one block in each, got depths {depths}")
+        if min(depths, default=1) < 1:
+            raise VitrailError(f"a ResNet stem needs at least one block in each stage, got depths {depths}")
         if stem_width < 1 or stem_width % GROUPS:
             raise VitrailError(f"the stem width must be a multiple of its {GROUPS} normalization groups, got {stem_width}")
-        self.in_channels, self.stride = in_channels, 2 ** (len(depths) + 1)
+        self.in_channels, self.patch, self.stride = in_channels, patch, stem_stride(depths) * patch
         self.root = StandardizedConv2d(in_channels, stem_width, kernel=7, stride=2)
         self.root_norm = nn.GroupNorm(GROUPS, stem_width)
         self.stages = nn.Sequential()
@@ -93,7 +97,7 @@ class ResNetStem(nn.Module):
             first = Bottleneck(channels, inner=inner, stride=1 if index == 0 else 2)
             channels = EXPANSION * inner
             self.stages.append(nn.Sequential(first, *(Bottleneck(channels, inner=inner) for _ in range(depth - 1))))
-        self.project = nn.Linear(channels, width)  # a 1x1 convolution
+        self.project = nn.Linear(channels * patch**2, width)  # a convolution whose kernel and stride are the patch
 
     def grid(self, image_size: tuple[int, int]) -> tuple[int, int]:
         """How many tokens along each axis; the sides must be multiples of the stride."""
@@ -107,4 +111,9 @@ class ResNetStem(nn.Module):
         x = F.relu(self.root_norm(self.root(images)))
         x = F.max_pool2d(F.pad(x, (0, 1, 0, 1)), 3, stride=2)  # "SAME" too; no zero exceeds what a ReLU let through
         x = self.stages(x)
-        return Tokens(self.project(x.flatten(2).transpose(1, 2)), grid=grid)  # b n d
+        return Tokens(self.project(patchify(x, (self.patch, self.patch))), grid=grid)  # b n d
+
+
+def stem_stride(depths: tuple[int, ...]) -> int:
+    """Pixels from one cell of the last map to the next: 4 behind the root, twice as many behind each stage after the first."""
+    return 4 << max(len(depths) - 1, 0)

@@ -1,0 +1,79 @@
+"""From a model to a file of another runtime: traced, converted, compared with the model, and only then given its name."""
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.export import ExportedProgram
+
+from vitrail.deploy.export.metadata import metadata_of
+from vitrail.deploy.export.parity import Parity, Runner, compare
+from vitrail.deploy.export.program import DynamicSize, check_exportable, size_step, trace
+
+
+class Format(NamedTuple):
+    """How a traced program becomes a file, and how the file is run."""
+
+    name: str
+    suffix: str
+    write: Callable[[ExportedProgram, Path, dict[str, str]], None]  # texts are its metadata
+    open: Callable[[Path], Runner]
+
+
+class Exported(NamedTuple):
+    """What was written."""
+
+    path: Path
+    bytes: int
+    size: tuple[int, int]
+    step: int | None  # sides may be any multiples of it; None: the size is fixed
+    parity: Parity | None
+
+
+def export_file(
+    model: Any, path: str | Path, format: Format, *, images: Float[Tensor, "b ch h w"], dynamic_size: DynamicSize, check: bool
+) -> Exported:
+    """The model, for pictures of the size of `images`, in a file that is there whole or not at all.
+
+    With `check` it is first run on `images`, which are real pictures, ready for the model; if it answers otherwise than the model,
+    nothing is written. Where no size is given, see `Classifier.image_size`.
+    """
+    check_exportable(model)
+    path = with_suffix(Path(path).expanduser(), format.suffix)
+    step = size_step(model, dynamic_size)
+    size = (images.shape[2], images.shape[3])
+    model = model.eval()
+    program = trace(model, images, step=step)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
+    try:
+        format.write(program, folder / path.name, metadata_of(model, size=size, size_step=step))
+        parity = compare(model, format.open(folder / path.name), images, step=step) if check else None
+        written = move_files(folder, path)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return Exported(path, written, size, step, parity)
+
+
+def move_files(folder: Path, path: Path) -> int:
+    """What was written for `path`, each file by one renaming; that of the name itself last, since it makes the others count."""
+    files = sorted(folder.iterdir(), key=lambda file: file.name == path.name)
+    total = sum(file.stat().st_size for file in files)
+    for file in files:
+        file.replace(path.with_name(file.name))
+    return total
+
+
+def with_suffix(path: Path, suffix: str) -> Path:
+    return path if path.suffix == suffix else path.with_name(path.name + suffix)
+
+
+def plain_images(model: Any, size: tuple[int, int] | None = None, *, count: int = 2) -> Float[Tensor, "b ch h w"]:
+    """Pictures of nothing in the shape that a model takes: where a program is wanted and no check of it."""
+    height, width = size or model.preprocessing.size
+    return torch.zeros(count, model.preprocessing.channels, height, width)

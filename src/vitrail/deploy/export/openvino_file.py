@@ -1,0 +1,55 @@
+"""OpenVINO: a graph (.xml) beside its weights (.bin), for Intel's processors and others."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.export import ExportedProgram
+
+from vitrail.deploy.export.exporting import Exported, Format, export_file
+from vitrail.deploy.export.parity import Runner
+from vitrail.deploy.export.program import DynamicSize, quiet
+from vitrail.extras import need
+
+EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # else some processors compute in half precision
+
+
+def export_openvino(
+    model: Any,
+    path: str | Path,
+    *,
+    images: Float[Tensor, "b ch h w"],
+    dynamic_size: DynamicSize = "auto",
+    check: bool = True,
+) -> Path:
+    """The model as NAME.xml and NAME.bin, in single precision, with the input `images` and one output, such as `logits`."""
+    return write_openvino(model, path, images=images, dynamic_size=dynamic_size, check=check).path
+
+
+def write_openvino(model: Any, path: str | Path, *, images: Tensor, dynamic_size: DynamicSize, check: bool) -> Exported:
+    need("openvino", "openvino")
+    format = Format("openvino", ".xml", convert, open_openvino)
+    return export_file(model, path, format, images=images, dynamic_size=dynamic_size, check=check)
+
+
+def convert(program: ExportedProgram, path: Path, texts: dict[str, str]) -> None:
+    openvino: Any = need("openvino", "openvino")
+    with quiet():
+        converted = openvino.convert_model(program)
+    converted.inputs[0].set_names({"images"})
+    converted.outputs[0].set_names({json.loads(texts["output"])})
+    for key, value in texts.items():
+        converted.set_rt_info(value, ["vitrail", key])
+    openvino.save_model(converted, os.fspath(path), compress_to_fp16=False)
+
+
+def open_openvino(path: Path) -> Runner:
+    """The file on the CPU, on as many threads as torch has."""
+    openvino: Any = need("openvino", "openvino")
+    settings = {**EXACT, "INFERENCE_NUM_THREADS": torch.get_num_threads()}
+    compiled = openvino.Core().compile_model(os.fspath(path), "CPU", settings)
+    return lambda images: torch.from_numpy(compiled(images.contiguous().numpy())[0].copy())

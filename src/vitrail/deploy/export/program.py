@@ -1,0 +1,97 @@
+"""A model as a program of torch.export: the graph that the files hold, with a free batch and, where it can be, a free size.
+
+b batch, ch channels, h w picture
+"""
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.export import Dim, ExportedProgram
+
+from vitrail.errors import VitrailError, check_choice
+from vitrail.models.catalogue import ARCHITECTURES
+
+DynamicSize = Literal["auto", "on", "off"]
+DYNAMIC_SIZES = ("auto", "on", "off")
+# Why a program of these is for one size: what their Python decides by the size cannot be written into one graph.
+ONE_SIZE = {
+    "swin": "how the grid is padded, cut into windows and shifted depends on its size",
+    "gsa": "which pairs of cells are neighbors is listed for one grid",
+    "swinir": "how the grid is padded, cut into windows and shifted depends on its size",
+    "vit_restorer": "how the picture is padded to whole patches depends on its size",
+    "unet": "how the picture is padded to whole cells depends on its size",
+}
+EXPORTED = ("pictures", "restoration")  # what the catalogue says that a model takes
+
+
+def check_exportable(model: Any, *, what: str = "this model") -> None:
+    """A model that takes normalized pictures and gives numbers or pictures."""
+    architecture = getattr(model, "architecture", None)
+    if architecture not in ARCHITECTURES:
+        raise VitrailError(f"only models from vt.create_model or vt.load can be exported, got {type(model).__name__}")
+    takes = ARCHITECTURES[architecture].takes
+    if takes not in EXPORTED:
+        raise VitrailError(f"{what}: a model of the kind {architecture} takes {takes}; only models of pictures are exported")
+
+
+def size_step(model: Any, wish: DynamicSize) -> int | None:
+    """What the sides of a picture are multiples of if the program is to take any size; None if it is for one."""
+    check_choice("dynamic size", wish, DYNAMIC_SIZES)
+    if wish == "off":
+        return None
+    reason = one_size_reason(model)
+    if reason is None:
+        return smallest_step(model)
+    if wish == "on":
+        raise VitrailError(f"--dynamic-size on: a model of the kind {model.architecture} is exported for one size: {reason}")
+    return None
+
+
+def one_size_reason(model: Any) -> str | None:
+    """Why a program of it cannot take any size; None if it can."""
+    if getattr(model.config, "merge", 0):
+        return "how many tokens are left to merge depends on their number"
+    return ONE_SIZE.get(model.architecture)
+
+
+def smallest_step(model: Any) -> int:
+    """A ResNet takes any size; what torch.export notes of its strides holds for whole cells of its last map."""
+    if model.architecture == "resnet":
+        return 32
+    return int(model.size_multiple)
+
+
+def trace(model: Any, images: Float[Tensor, "b ch h w"], *, step: int | None) -> ExportedProgram:
+    """The program of `model(images)` in evaluation mode, for any number of pictures and, with `step`, of any size of such sides."""
+    channels, height, width = images.shape[1:]
+    free: dict[int, Any] = {0: Dim.DYNAMIC}
+    if step is not None:
+        free |= {2: Dim.DYNAMIC, 3: Dim.DYNAMIC}
+        # A side of one cell would be taken for a rule, and two equal ones for one.
+        height = max(height, 2 * step)
+        width = max(width, 2 * step) + step
+    example = images.new_zeros(2, channels, height, width)  # one picture would be taken for a rule, too
+    model = model.eval()
+    with torch.no_grad(), quiet():
+        program = torch.export.export(model, (example,), dynamic_shapes=(free,))
+        return program.run_decompositions({})
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the remarks of tracers and converters on what they left out, none of which is about the user's model."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
