@@ -32,7 +32,7 @@ def bench(
     """
     from vitrail.jobs.benchmarking import run_bench
     from vitrail.learn.training.progress_bar import ProgressBar
-    from vitrail.report.bench import row_table, subject_table
+    from vitrail.report.bench import count_threads, row_table, subject_table
 
     options = options or BenchOptions()
     found, folder = run_bench(models, options, bar=ProgressBar(quiet=options.json))
@@ -45,5 +45,5 @@ def bench(
         print()
         for line in found.notes:
             print(line)
-        print(f"{found.threads} threads; peak {max(found.peaks.values()) / 1e9:.0f} GFLOP/s; written to {folder}")
+        print(f"{count_threads(found.threads)}; peak {max(found.peaks.values()) / 1e9:.0f} GFLOP/s; written to {folder}")
     return 130 if found.stopped else 0

@@ -4,7 +4,11 @@ from collections.abc import Collection, Sequence
 
 
 def print_table(
-    header: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "", folding: Collection[str] = ("run", "data", "model")
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    title: str = "",
+    folding: Collection[str] = ("run", "data", "model"),
 ) -> None:
     """`folding` are the columns that may break into lines where the terminal is narrow."""
     from rich.console import Console

@@ -99,8 +99,12 @@ def measure(
     shown = {one.key: make_batch(one.model, pictures, batch) for one in candidates}
     calls: dict[Key, Callable[[], object]] = {key: partial(one.run, shown[key[:2]]) for key, one in contenders.items()}
     calls[PEAK], work = peak_runner()
-    bar.say(f"batch {batch}: {len(contenders)} and the machine's peak in turns, {seconds * len(calls):.0f} s or {ROUNDS} rounds")
-    found = interleaved({str(number): call for number, call in enumerate(calls.values())}, rounds=ROUNDS, seconds=seconds * len(calls))
+    bar.say(
+        f"batch {batch}: {len(contenders)} and the machine's peak in turns, {seconds * len(calls):.0f} s or {ROUNDS} rounds"
+    )
+    found = interleaved(
+        {str(number): call for number, call in enumerate(calls.values())}, rounds=ROUNDS, seconds=seconds * len(calls)
+    )
     timings = dict(zip(calls, found.values(), strict=True))
     done.peaks[batch] = work / timings[PEAK].best
     flops = {(one.model, one.merge): one.flops for one in done.subjects}
@@ -118,7 +122,7 @@ def to_row(key: Key, batch: int, timing: Timing, *, rate: float) -> Row:
         p50=timing.p50,
         p99=timing.p99,
         best=timing.best,
-        spread=(timing.percentile(75) - timing.percentile(25)) / timing.p50,
+        spread=(timing.percentile(75.0) - timing.percentile(25.0)) / timing.p50,
         calls=len(timing.seconds),
         peak_share=rate,
     )
@@ -136,7 +140,11 @@ def add_memory(
     with tempfile.TemporaryDirectory() as folder, bar.counting("peak memory") as progress:
         for number, one in enumerate(candidates):
             where = save(one.model, Path(folder) / str(number))
-            own = [engine for engine in engines if any((row.model, row.merge, row.engine) == (*one.key, engine) for row in done.rows)]
+            own = [
+                engine
+                for engine in engines
+                if any((row.model, row.merge, row.engine) == (*one.key, engine) for row in done.rows)
+            ]
             for count, engine in enumerate(own):
                 found = peak_memory(where, engine, batches, threads=threads)
                 for place, row in enumerate(done.rows):

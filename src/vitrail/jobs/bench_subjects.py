@@ -53,9 +53,7 @@ def open_candidates(words: Sequence[str], merges: Sequence[int] | None) -> list[
     for word in unique:
         model, trained = open_model(word)
         for merge in (getattr(model.config, "merge", 0),) if merges is None else merges:
-            found.append(
-                Candidate(word=word, name=names[word], model=merged(model, merge), merge=merge, trained=trained)
-            )
+            found.append(Candidate(word=word, name=names[word], model=merged(model, merge), merge=merge, trained=trained))
     return found
 
 

@@ -42,7 +42,9 @@ class Row:
     calls: int
     peak_share: float  # operations a second over those of a large matrix product in the same loop, best calls of both
     memory: int | None = None  # bytes, at most, in a process of its own
-    ratios: Mapping[str, float] = field(default_factory=dict)  # other libraries' best call over this one's: above 1, this is faster
+    ratios: Mapping[str, float] = field(
+        default_factory=dict
+    )  # other libraries' best call over this one's: above 1, this is faster
     difference: float | None = None  # from the eager answers, at most
 
 
@@ -128,9 +130,24 @@ def spell_rate(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
+def count_threads(threads: int) -> str:
+    return "1 thread" if threads == 1 else f"{threads} threads"
+
+
 def write_rows(path: Path, found: Benchmark) -> None:
     """bench.csv: a line a measurement, with all that is known of its model."""
-    names = ["model", "merge", "engine", "batch", "pictures_per_second", "p50_seconds", "p99_seconds", "best_seconds", "spread", "calls"]
+    names = [
+        "model",
+        "merge",
+        "engine",
+        "batch",
+        "pictures_per_second",
+        "p50_seconds",
+        "p99_seconds",
+        "best_seconds",
+        "spread",
+        "calls",
+    ]
     names += ["peak_share", "peak_memory_bytes", "difference", "parameters", "flops", "tokens", "metric", "score"]
     rows: list[list[object]] = [[*names, *(f"times_{name}" for name in found.against)]]
     for row in found.rows:

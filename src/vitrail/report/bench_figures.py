@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from vitrail.rendering import BLUE, INK, ORANGE, STRONG, house_style, shorten
-from vitrail.report.bench import Benchmark, Row, Subject, spell_rate
+from vitrail.report.bench import Benchmark, Row, Subject, count_threads, spell_rate
 from vitrail.report.labels import Label, place_labels
 
 COLORS = (BLUE, ORANGE, STRONG, "#3d8f6f", "#8a5fb0", "#b3485e")
@@ -26,19 +26,22 @@ def draw_trade(found: Benchmark) -> Figure:
     """A point for each model, engine and merging at the largest batch size; a line joins the mergings of one model by one engine."""
     batch = max(row.batch for row in found.rows)
     points = [(row, one) for row in found.rows if row.batch == batch and (one := found.subject(row)).score is not None]
-    models, engines = (list(dict.fromkeys(words)) for words in zip(*((row.model, row.engine) for row, _ in points), strict=True))
+    models, engines = (
+        list(dict.fromkeys(words)) for words in zip(*((row.model, row.engine) for row, _ in points), strict=True)
+    )
     with house_style():
         figure = Figure(figsize=(7.2, 4.4))
         axes = figure.subplots()
         figure.subplots_adjust(left=0.11, right=0.97, top=0.9, bottom=0.13)
         axes.set_title(f"What speed costs: {points[0][1].metric} on {found.split}, batches of {batch}", loc="left")
-        axes.set_xlabel(f"pictures a second, {found.threads} threads")
+        axes.set_xlabel(f"pictures a second, {count_threads(found.threads)}")
         axes.grid(color=INK, alpha=0.18, linewidth=0.7)
         labels: list[Label] = []
         for model in models:
             for engine in engines:
                 line = sorted(
-                    ((row, one) for row, one in points if (row.model, row.engine) == (model, engine)), key=lambda pair: pair[0].merge
+                    ((row, one) for row, one in points if (row.model, row.engine) == (model, engine)),
+                    key=lambda pair: pair[0].merge,
                 )
                 if not line:
                     continue
@@ -51,7 +54,9 @@ def draw_trade(found: Benchmark) -> Figure:
                 name = title_of(model if len(models) > 1 else "", engine if len(engines) > 1 or len(models) == 1 else "")
                 labels += [Label(first.throughput, line[0][1].score or 0.0, name + merge_word(first.merge), color)]
                 if fastest:
-                    labels += [Label(row.throughput, one.score or 0.0, merge_word(row.merge).strip(), color) for row, one in line[1:]]
+                    labels += [
+                        Label(row.throughput, one.score or 0.0, merge_word(row.merge).strip(), color) for row, one in line[1:]
+                    ]
         set_rates(axes, [row.throughput for row, _ in points], margin=0.35)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
         axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=(1, 2, 5, 10)))
@@ -113,23 +118,23 @@ def draw_panel(axes: Axes, one: Subject, rows: Sequence[Row], found: Benchmark, 
     batches = sorted({row.batch for row in rows})
     axes.set_title(title_of(one.model) + merge_word(one.merge), loc="left")
     axes.set_xlabel("pictures a call")
-    axes.set_ylabel(f"pictures a second, {found.threads} threads")
+    axes.set_ylabel(f"pictures a second, {count_threads(found.threads)}")
     axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
     axes.set_xscale("log")
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(batches, [str(batch) for batch in batches])
     peak = [found.peaks[batch] / one.flops for batch in batches]
     axes.plot(batches, peak, color=INK, linestyle=":", linewidth=1.2, marker="" if batches[1:] else "_")
-    labels, points = [Label(batches[-1], peak[-1], "matrix-multiply peak", INK)], [(batches[-1], peak[-1])]
+    labels, points = [Label(float(batches[-1]), peak[-1], "matrix-multiply peak", INK)], [(float(batches[-1]), peak[-1])]
     for number, engine in enumerate(engines):
         line = sorted((row for row in rows if row.engine == engine), key=lambda row: row.batch)
         if not line:
             continue
         color = COLORS[number % len(COLORS)]
-        across, up = [row.batch for row in line], [row.throughput for row in line]
+        across, up = [float(row.batch) for row in line], [row.throughput for row in line]
         axes.plot(across, up, color=color, marker=MARKERS[number % len(MARKERS)], markersize=4.5, linewidth=1.4)
         points += list(zip(across, up, strict=True))
         labels.append(Label(across[-1], up[-1], engine, color))
     axes.set_ylim(0, 1.12 * max([*peak, *(row.throughput for row in rows)]))
-    axes.set_xlim(batches[0] / 1.4, batches[-1] * 1.4 * (batches[-1] / batches[0]) ** 0.45)
+    axes.set_xlim(batches[0] / 1.4, batches[-1] * max(2.0, 1.4 * (batches[-1] / batches[0]) ** 0.45))
     place_labels(axes, sorted(labels, key=lambda label: -label.y), points)

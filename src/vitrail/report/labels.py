@@ -6,7 +6,20 @@ from typing import NamedTuple
 from matplotlib.axes import Axes
 
 LETTER = (0.56, 1.25)  # width and height of a letter, in font sizes
-AROUND = ((7, 0), (0, 10), (0, -10), (-7, 0), (7, 9), (7, -9), (-7, 9), (-7, -9), (0, 20), (0, -20), (7, 18), (7, -18))  # points
+AROUND = (
+    (7, 0),
+    (0, 10),
+    (0, -10),
+    (-7, 0),
+    (7, 9),
+    (7, -9),
+    (-7, 9),
+    (-7, -9),
+    (0, 20),
+    (0, -20),
+    (7, 18),
+    (7, -18),
+)  # points
 
 
 class Label(NamedTuple):

@@ -90,7 +90,9 @@ def same_presets(architecture: str, config: Any) -> list[str]:
     """Names of our catalogue for this config, whatever its pictures and classes are."""
     seen = plain(config, without=OF_DATA)
     made: Callable[[Any], Any] = settle if architecture == "vit" else lambda preset: preset
-    return [name for name, (kind, preset) in MODELS.items() if kind == architecture and plain(made(preset), without=OF_DATA) == seen]
+    return [
+        name for name, (kind, preset) in MODELS.items() if kind == architecture and plain(made(preset), without=OF_DATA) == seen
+    ]
 
 
 def build_transformers(transformers: ModuleType, architecture: str, config: Any) -> nn.Module:
