@@ -49,7 +49,9 @@ def main() -> None:
         calls[engine] = make_engine(ours, engine)
         costs[engine] = time.perf_counter() - start
     base = "timm" if "timm" in calls else next(iter(calls))
-    print(f"{name}: torch {torch.__version__}, {torch.get_num_threads()} threads, {platform.machine()}; {options.rounds} rounds, interleaved")
+    print(
+        f"{name}: torch {torch.__version__}, {torch.get_num_threads()} threads, {platform.machine()}; {options.rounds} rounds, interleaved"
+    )
     print("ready after  " + "  ".join(f"{engine} {seconds:.1f} s" for engine, seconds in costs.items()))
     print(f"{'batch':<6}{'engine':<13}{'best ms':>9}{'p50 ms':>9}{'p99 ms':>9}{'x ' + base:>9}{'of peak':>9}{'differs':>10}")
     rows: list[dict[str, Any]] = []

@@ -12,6 +12,7 @@ from vitrail.deploy.engines import Automatic, automatic, choose_engine, compiled
 from vitrail.deploy.engines.automatic import batch_class, describe
 from vitrail.deploy.engines.engine import check_answers
 from vitrail.deploy.engines.remembering import cache_folder, recall, remember
+from vitrail.deploy.measuring import Timing
 
 PICTURE = torch.zeros(1, 1, 8, 8)
 
@@ -74,19 +75,11 @@ def test_the_fastest_is_chosen_and_remembered(race, model, cache):
 
 def test_a_gain_of_less_than_three_percent_is_none(race, model, monkeypatch):
     make, _ = race(torch=0.0, openvino=0.0)
-    times = iter(["torch", "openvino"] * 100)
     fixed = {"torch": 1.0, "openvino": 0.98}
-    monkeypatch.setattr(automatic, "interleaved", lambda runners, **_: {name: automatic_timing(fixed[name]) for name in runners})
-    assert next(times) == "torch"
+    monkeypatch.setattr(automatic, "interleaved", lambda runners, **_: {name: Timing((fixed[name],)) for name in runners})
     assert choose_engine(model, batch=1, make=make).engine == "torch"
     fixed["openvino"] = 0.97
     assert choose_engine(model, batch=8, make=make).engine == "openvino"
-
-
-def automatic_timing(seconds):
-    from vitrail.deploy.measuring import Timing
-
-    return Timing((seconds,))
 
 
 def test_one_that_refuses_is_passed_over_and_named(race, model):
@@ -125,7 +118,8 @@ def test_batches_count_as_the_largest_size_they_reach(batch, size):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", '{"format": 1}', '{"format": 99, "choices": {}}', '{"format": 1, "choices": 3}', "\0\0", "[" * 99999]
+    "content",
+    ["", "{", "[]", '{"format": 1}', '{"format": 99, "choices": {}}', '{"format": 1, "choices": 3}', "\0\0", "[" * 99999],
 )
 def test_a_broken_memory_is_ignored_and_written_anew(content, cache):
     cache.mkdir()
@@ -198,7 +192,7 @@ def test_wrong_names_and_missing_packages(model, monkeypatch):
 
 
 def test_other_answers_are_refused(model):
-    with pytest.raises(vt.VitrailError, match="wrong gives other answers than torch for this model: they differ by 0.1"):
+    with pytest.raises(vt.VitrailError, match=r"wrong gives other answers than torch for this model: they differ by 0.1"):
         check_answers(model, lambda images: model(images) + 0.1, "wrong")
     with pytest.raises(vt.VitrailError, match="differ by nan"):
         check_answers(model, lambda images: model(images) * float("nan"), "wrong")
@@ -208,7 +202,7 @@ def test_other_answers_are_refused(model):
 
 
 def test_other_models_are_refused(model):
-    with pytest.raises(vt.VitrailError, match="for 32-bit models on the CPU, this one is torch.float64"):
+    with pytest.raises(vt.VitrailError, match=r"for 32-bit models on the CPU, this one is torch.float64"):
         make_engine(model.double(), "compile")
     with pytest.raises(vt.VitrailError, match='engine="openvino" is for image-classification; translation'):
         vt.pipeline("translation", "run", engine="openvino")

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vitrail.deploy.engines.engine import one_reason, sample_images
+from vitrail.deploy.engines.engine import sample_images
 from vitrail.errors import VitrailError
 
 NO_COMPILER = "the engine compile needs a C++ compiler and there is none: install g++, or take another engine"
@@ -32,14 +32,10 @@ class CompiledEngine:
         if find_compiler() is None:
             raise VitrailError(NO_COMPILER)
         self.run = torch.compile(model.eval(), options={"freezing": True})
-        try:
-            for batch in (2, 1):
-                images = sample_images(model, batch)
-                if batch > 1:
-                    torch._dynamo.mark_dynamic(images, 0)
-                self(images)
-        except Exception as error:  # whatever the compiler says
-            raise VitrailError(f"torch.compile cannot compile this model: {one_reason(error)}") from error
+        several = sample_images(model, 2)
+        torch._dynamo.mark_dynamic(several, 0)
+        self(several)
+        self(several[:1].clone())
 
     def __call__(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k"]:
         with torch.inference_mode():

@@ -3,7 +3,8 @@
 b batch, ch channels, h w picture, k classes
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -43,7 +44,13 @@ def check_answers(model: Any, engine: Callable[[Tensor], Tensor], name: str) -> 
             raise VitrailError(f"the engine {name} gives other answers than torch for this model: they differ by {far:.2g}")
 
 
-def one_reason(error: BaseException) -> str:
-    """The first line of a foreign message that says something, cut to a length that fits on ours."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return (lines[0] if lines else type(error).__name__)[:200]
+@contextmanager
+def in_one_line(what: str) -> Iterator[None]:
+    """Whatever exporters, compilers and runtimes raise becomes an error of ours, with the first line of theirs."""
+    try:
+        yield
+    except VitrailError:
+        raise
+    except Exception as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        raise VitrailError(f"{what}: {(lines[0] if lines else type(error).__name__)[:200]}") from error

@@ -69,6 +69,8 @@ def kept_file(model: Any, kind: str, write: Callable[[Any, Path], Path]) -> Iter
         yield path
         with suppress(OSError):  # another process was first, or the folder is of another disk
             if fresh.parent == home and folder_size(fresh) <= MOST:
+                if kept_name(kept) is None:
+                    shutil.rmtree(kept, ignore_errors=True)  # a remainder that lacks its file
                 fresh.rename(kept)
                 make_room(home, keep=kept)
     finally:

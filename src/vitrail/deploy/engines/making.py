@@ -7,12 +7,15 @@ import torch
 
 from vitrail.deploy.engines.compiled import NO_COMPILER, CompiledEngine, find_compiler
 from vitrail.deploy.engines.eager import TorchEngine
-from vitrail.deploy.engines.engine import ENGINES, Engine, check_answers
+from vitrail.deploy.engines.engine import ENGINES, Engine, check_answers, in_one_line
 from vitrail.deploy.engines.onnx_runtime import OnnxRuntimeEngine
 from vitrail.deploy.engines.open_vino import OpenVinoEngine
 from vitrail.errors import VitrailError, check_choice
 
-NEEDED = {"onnxruntime": (("onnxruntime", "onnx", "onnxscript"), "onnx"), "openvino": (("openvino",), "openvino")}  # and the extra
+NEEDED = {
+    "onnxruntime": (("onnxruntime", "onnx", "onnxscript"), "onnx"),
+    "openvino": (("openvino",), "openvino"),
+}  # and the extra
 
 
 def missing(name: str) -> str | None:
@@ -21,7 +24,9 @@ def missing(name: str) -> str | None:
         return None if find_compiler() else NO_COMPILER
     modules, extra = NEEDED.get(name, ((), ""))
     lacking = [module for module in modules if find_spec(module) is None]
-    return f'the engine {name} needs "{lacking[0]}", which is not installed: pip install "vitrail[{extra}]"' if lacking else None
+    return (
+        f'the engine {name} needs "{lacking[0]}", which is not installed: pip install "vitrail[{extra}]"' if lacking else None
+    )
 
 
 def installed() -> tuple[str, ...]:
@@ -48,12 +53,13 @@ def make_engine(model: Any, name: str, *, threads: int | None = None) -> Engine:
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
         raise VitrailError(f"the engine {name} is for 32-bit models on the CPU, this one is {weight.dtype} on {weight.device}")
     threads = threads or torch.get_num_threads()
-    engine: Engine
-    if name == "compile":
-        engine = CompiledEngine(model)
-    elif name == "onnxruntime":
-        engine = OnnxRuntimeEngine(model, threads=threads)
-    else:
-        engine = OpenVinoEngine(model, threads=threads)
-    check_answers(model, engine, name)
+    with in_one_line(f"the engine {name} cannot take this model"):
+        engine: Engine
+        if name == "compile":
+            engine = CompiledEngine(model)
+        elif name == "onnxruntime":
+            engine = OnnxRuntimeEngine(model, threads=threads)
+        else:
+            engine = OpenVinoEngine(model, threads=threads)
+        check_answers(model, engine, name)
     return engine

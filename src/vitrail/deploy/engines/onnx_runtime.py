@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vitrail.deploy.engines.engine import one_reason, sample_images
+from vitrail.deploy.engines.engine import sample_images
 from vitrail.deploy.engines.kept import kept_file
-from vitrail.errors import VitrailError
+from vitrail.deploy.export.onnx_file import export_onnx
 from vitrail.extras import need
 
 
@@ -37,12 +37,4 @@ class OnnxRuntimeEngine:
 
 def write_onnx(model: Any, folder: Path) -> Path:
     """The model's graph for any number of pictures of its size, weights included."""
-    images, path = sample_images(model, 2), folder / "model.onnx"
-    try:
-        with torch.no_grad():
-            torch.onnx.export(
-                model, (images,), path, dynamo=True, dynamic_shapes=({0: "batch"},), external_data=False, verbose=False
-            )
-    except Exception as error:  # whatever the exporter says
-        raise VitrailError(f"this model cannot be exported to ONNX: {one_reason(error)}") from error
-    return path
+    return export_onnx(model, folder / "model.onnx", images=sample_images(model, 2), dynamic_size="off", check=False)

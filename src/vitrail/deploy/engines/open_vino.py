@@ -4,7 +4,6 @@ b batch, ch channels, h w picture, k classes
 """
 
 import threading
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vitrail.deploy.engines.engine import one_reason, sample_images
+from vitrail.deploy.engines.engine import sample_images
 from vitrail.deploy.engines.kept import kept_file
-from vitrail.errors import VitrailError
+from vitrail.deploy.export.openvino_file import export_openvino
 from vitrail.extras import need
 
 
@@ -46,14 +45,5 @@ class OpenVinoEngine:
 
 
 def write_openvino(model: Any, folder: Path) -> Path:
-    """Traced by torch and converted; 32-bit weights, any number of pictures of the model's size."""
-    openvino = need("openvino", "openvino")
-    images = sample_images(model, 2)
-    try:
-        with warnings.catch_warnings(), torch.enable_grad():  # with a gradient a block computes in one piece, whatever the batch
-            warnings.simplefilter("ignore")  # torch says that it takes the picture's size as fixed, which it is
-            graph = openvino.convert_model(model, example_input=images, input=[-1, *images.shape[1:]])
-    except Exception as error:  # whatever the converter says
-        raise VitrailError(f"OpenVINO cannot convert this model: {one_reason(error)}") from error
-    openvino.save_model(graph, folder / "model.xml", compress_to_fp16=False)
-    return folder / "model.xml"
+    """The model as OpenVINO keeps it: any number of pictures of the model's size, 32-bit weights."""
+    return export_openvino(model, folder / "model.xml", images=sample_images(model, 2), dynamic_size="off", check=False)
