@@ -4,6 +4,7 @@ import json
 from functools import partial
 
 import pytest
+import torch
 
 import vitrail as vt
 from vitrail.data.opening import open_data
@@ -103,7 +104,7 @@ def test_auto_takes_all_but_what_is_slow_to_build(monkeypatch):
 
 def test_another_library_is_a_row_and_a_ratio(command, monkeypatch):
     monkeypatch.setattr(benchmarking, "check_installed", lambda peer: None)
-    monkeypatch.setattr("vitrail.deploy.bench.runners.make_peer", lambda model, peer: model)
+    monkeypatch.setattr("vitrail.deploy.bench.runners.make_peer", lambda model, peer: torch.inference_mode()(model))
     found = json.loads(command("bench", *TINY, "--against", "timm", "--merge", "0,4", "--json").out)
     assert [(row["engine"], row["merge"], list(row["ratios"])) for row in found["rows"] if row["batch"] == 1] == [
         ("torch", 0, ["timm"]),

@@ -129,28 +129,23 @@ def to_row(key: Key, batch: int, timing: Timing, *, rate: float) -> Row:
 
 
 def add_memory(
-    candidates: Sequence[Candidate],
-    engines: Sequence[str],
-    batches: Sequence[int],
-    threads: int | None,
-    bar: ProgressBar,
-    done: Measured,
+    candidates: Sequence[Candidate], batches: Sequence[int], threads: int | None, bar: ProgressBar, done: Measured
 ) -> None:
     """The peak memory of every row, one process for each model and engine."""
+    keys = list(dict.fromkeys(key_of(row) for row in done.rows))
+    models = {one.key: one.model for one in candidates}
     with tempfile.TemporaryDirectory() as folder, bar.counting("peak memory") as progress:
-        for number, one in enumerate(candidates):
-            where = save(one.model, Path(folder) / str(number))
-            own = [
-                engine
-                for engine in engines
-                if any((row.model, row.merge, row.engine) == (*one.key, engine) for row in done.rows)
-            ]
-            for count, engine in enumerate(own):
-                found = peak_memory(where, engine, batches, threads=threads)
-                for place, row in enumerate(done.rows):
-                    if (row.model, row.merge, row.engine) == (*one.key, engine):
-                        done.rows[place] = replace(row, memory=found.get(row.batch))
-                progress(number * len(own) + count + 1, len(candidates) * len(own))
+        for number, key in enumerate(keys):
+            where = Path(folder) / f"{list(models).index(key[:2])}"
+            if not where.exists():
+                save(models[key[:2]], where)
+            found = peak_memory(where, key.engine, batches, threads=threads)
+            done.rows[:] = [replace(row, memory=found.get(row.batch)) if key_of(row) == key else row for row in done.rows]
+            progress(number + 1, len(keys))
+
+
+def key_of(row: Row) -> Key:
+    return Key(row.model, row.merge, row.engine)
 
 
 def with_ratios(rows: Sequence[Row], against: Sequence[str]) -> list[Row]:

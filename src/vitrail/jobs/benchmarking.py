@@ -48,9 +48,9 @@ def run_bench(words: Sequence[str], options: BenchOptions, *, bar: ProgressBar) 
             contenders = build_contenders(candidates, engines, against, pictures, options.threads, bar, done.notes)
             for batch in batches:
                 measure(batch, candidates, contenders, pictures, options.seconds, bar, done)
-            add_memory(candidates, (*engines, *against), batches, options.threads, bar, done)
             if options.data is not None:
                 add_scores(candidates, options, bar, done)
+            add_memory(candidates, batches, options.threads, bar, done)
         except KeyboardInterrupt:
             if not done.rows:
                 raise

@@ -1,9 +1,11 @@
 """bench.png: what speed costs in accuracy or, without data, how fast each engine is at each batch size."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
 from vitrail.rendering import BLUE, INK, ORANGE, STRONG, house_style, shorten
@@ -37,34 +39,50 @@ def draw_trade(found: Benchmark) -> Figure:
         axes.set_xlabel(f"pictures a second, {count_threads(found.threads)}")
         axes.grid(color=INK, alpha=0.18, linewidth=0.7)
         labels: list[Label] = []
+        covered: list[tuple[float, float]] = []
         for model in models:
-            for engine in engines:
-                line = sorted(
-                    ((row, one) for row, one in points if (row.model, row.engine) == (model, engine)),
-                    key=lambda pair: pair[0].merge,
-                )
+            for number, engine in enumerate(engines):
+                own = [(row, one) for row, one in points if (row.model, row.engine) == (model, engine)]
+                line = [
+                    (row.throughput, one.score or 0.0, row.merge) for row, one in sorted(own, key=lambda pair: pair[0].merge)
+                ]
                 if not line:
                     continue
-                color = COLORS[(models.index(model) if len(models) > 1 else engines.index(engine)) % len(COLORS)]
+                color = COLORS[(models.index(model) if len(models) > 1 else number) % len(COLORS)]
                 axes.plot(
-                    [row.throughput for row, _ in line], [one.score or 0.0 for _, one in line],
-                    color=color, marker=MARKERS[engines.index(engine) % len(MARKERS)], markersize=5, linewidth=1.2,
+                    [x for x, _, _ in line], [y for _, y, _ in line],
+                    color=color, marker=MARKERS[number % len(MARKERS)], markersize=5, linewidth=1.2,
                 )  # fmt: skip
-                first, fastest = line[0][0], engine == fastest_engine(points, model)
-                name = title_of(model if len(models) > 1 else "", engine if len(engines) > 1 or len(models) == 1 else "")
-                labels += [Label(first.throughput, line[0][1].score or 0.0, name + merge_word(first.merge), color)]
+                covered += along([(x, y) for x, y, _ in line])
+                fastest = engine == fastest_engine(points, model)
+                if fastest or len(models) == 1:  # of several models the markers tell the engines apart
+                    x, y, merge = line[0]
+                    labels.append(Label(x, y, (title_of(model) if len(models) > 1 else engine) + merge_word(merge), color))
                 if fastest:
-                    labels += [
-                        Label(row.throughput, one.score or 0.0, merge_word(row.merge).strip(), color) for row, one in line[1:]
-                    ]
+                    labels += [Label(x, y, merge_word(merge).strip(), color) for x, y, merge in line[1:]]
+        if len(models) > 1 and len(engines) > 1:
+            signs = [
+                Line2D([], [], color=INK, marker=MARKERS[number % len(MARKERS)], markersize=5, linestyle="")
+                for number in range(len(engines))
+            ]
+            axes.legend(signs, engines, loc="lower left", labelcolor=INK)
         set_rates(axes, [row.throughput for row, _ in points], margin=0.35)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
         axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=(1, 2, 5, 10)))
         low, high = axes.get_ylim()
         room = max(0.15 * (high - low), 0.002)
         axes.set_ylim(low - room, high + room)
-        place_labels(axes, labels, [(row.throughput, one.score or 0.0) for row, one in points])
+        place_labels(axes, labels, covered)
         return figure
+
+
+def along(line: Sequence[tuple[float, float]], steps: int = 24) -> list[tuple[float, float]]:
+    """Points on the line through these, and those themselves."""
+    return [
+        (x0 + (x1 - x0) * step / steps, y0 + (y1 - y0) * step / steps)
+        for (x0, y0), (x1, y1) in pairwise(line)
+        for step in range(steps)
+    ] + [line[-1]]
 
 
 def fastest_engine(points: Sequence[tuple[Row, Subject]], model: str) -> str:
@@ -133,7 +151,7 @@ def draw_panel(axes: Axes, one: Subject, rows: Sequence[Row], found: Benchmark, 
         color = COLORS[number % len(COLORS)]
         across, up = [float(row.batch) for row in line], [row.throughput for row in line]
         axes.plot(across, up, color=color, marker=MARKERS[number % len(MARKERS)], markersize=4.5, linewidth=1.4)
-        points += list(zip(across, up, strict=True))
+        points += along(list(zip(across, up, strict=True)))
         labels.append(Label(across[-1], up[-1], engine, color))
     axes.set_ylim(0, 1.12 * max([*peak, *(row.throughput for row in rows)]))
     axes.set_xlim(batches[0] / 1.4, batches[-1] * max(2.0, 1.4 * (batches[-1] / batches[0]) ** 0.45))
