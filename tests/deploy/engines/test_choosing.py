@@ -90,6 +90,19 @@ def test_one_that_refuses_is_passed_over_and_named(race, model):
     assert "does not like" in describe(choice)
 
 
+@pytest.mark.parametrize(
+    "there, tried",
+    [
+        (("torch",), ("torch",)),
+        (("torch", "compile"), ("torch", "compile")),
+        (("torch", "compile", "openvino"), ("torch", "openvino")),
+    ],
+)
+def test_compiling_is_tried_where_there_is_no_runtime(there, tried, monkeypatch):
+    monkeypatch.setattr(automatic, "installed", lambda: there)
+    assert automatic.candidates() == tried
+
+
 def test_what_a_choice_depends_on(race, model, monkeypatch):
     make, made = race(torch=0.001)
 

@@ -10,6 +10,7 @@ from vitrail.data.digits import open_digits
 from vitrail.deploy.engines import ENGINES, kept, make_engine, missing, onnx_runtime, open_vino
 
 pytestmark = pytest.mark.compiled
+COMPILE = torch.compile
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -35,7 +36,10 @@ def model():
 def classify(request, model):
     if (lack := missing(request.param)) is not None:
         pytest.skip(lack)
-    return vt.pipeline("image-classification", model, engine=request.param)
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "compile":  # the same graphs and guards, without half a minute of C++; see test_compiled_engine.py
+            patch.setattr(torch, "compile", lambda model, options: COMPILE(model, backend="aot_eager"))
+        return vt.pipeline("image-classification", model, engine=request.param)
 
 
 @pytest.fixture(scope="module")

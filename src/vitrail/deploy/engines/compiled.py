@@ -39,4 +39,4 @@ class CompiledEngine:
 
     def __call__(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k"]:
         with torch.inference_mode():
-            return self.run(images)
+            return self.run(images.contiguous())  # another order of memory would be compiled anew
