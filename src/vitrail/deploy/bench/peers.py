@@ -66,10 +66,10 @@ def build_timm(timm: ModuleType, architecture: str, config: Any) -> nn.Module:
     sizes = {"img_size": config.image_size, "in_chans": config.in_channels, "num_classes": config.num_classes}
     name = next((name for name in same_presets(architecture, config) if timm.is_model(name)), None)
     if name is not None:
-        return timm.create_model(name, **sizes)  # type: ignore[no-any-return]
+        return timm.create_model(name, **sizes)
     if not isinstance(config, ViTConfig) or config.position == "relative_table" or config.activation != "gelu":
         raise VitrailError(f"--against timm: it has no {architecture} of these sizes by name")
-    return timm.models.vision_transformer.VisionTransformer(  # type: ignore[no-any-return]
+    return timm.models.vision_transformer.VisionTransformer(
         **sizes,
         patch_size=config.patch,
         embed_dim=config.width,
@@ -101,11 +101,11 @@ def build_transformers(transformers: ModuleType, architecture: str, config: Any)
     record = config_to_transformers(config)
     theirs = transformers.AutoConfig.for_model(**record)
     if config.distilled and config.num_classes:
-        return transformers.DeiTForImageClassificationWithTeacher(theirs)  # type: ignore[no-any-return]
+        return transformers.DeiTForImageClassificationWithTeacher(theirs)
     if config.num_classes:
-        return transformers.AutoModelForImageClassification.from_config(theirs)  # type: ignore[no-any-return]
+        return transformers.AutoModelForImageClassification.from_config(theirs)
     pooling = {} if record["model_type"].startswith("dinov2") else {"add_pooling_layer": config.head_hidden is not None}
-    return transformers.AutoModel.from_config(theirs, **pooling)  # type: ignore[no-any-return]
+    return transformers.AutoModel.from_config(theirs, **pooling)
 
 
 def fill(theirs: nn.Module, weights: Mapping[str, Tensor], peer: str) -> None:
