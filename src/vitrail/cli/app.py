@@ -10,6 +10,7 @@ from typing import Any
 from cyclopts import App, CycloptsError
 
 from vitrail.cli import (
+    bench,
     caption,
     cascade,
     check,
@@ -47,6 +48,7 @@ EPILOGUE = """Examples:
   vitrail train --task restore --data photos/ --degrade sr2    learn to enlarge pictures
   vitrail restore runs/restore/photos a.png       and do it
   vitrail import google/vit-base-patch16-224 --out models/vit    weights from elsewhere
+  vitrail bench runs/classify/digits              how fast is it? by every engine
   vitrail export runs/classify/digits --format onnx          a file for other runtimes
   vitrail models "vit*"                           what can be built
 """
@@ -72,6 +74,7 @@ app.command(explain.explain, name="explain", help_epilogue=explain.EXAMPLES)
 app.command(export.export, name="export", help_epilogue=export.EXAMPLES)
 app.command(complete.complete, name="complete", help_epilogue=complete.EXAMPLES)
 app.command(check.check, name="check", help_epilogue=check.EXAMPLES)
+app.command(bench.bench, name="bench", help_epilogue=bench.EXAMPLES)
 app.command(runs.runs, name="runs", help_epilogue=runs.EXAMPLES)
 app.command(studio.studio, name="studio", help_epilogue=studio.EXAMPLES)
 app.command(import_weights.import_weights, name="import", help_epilogue=import_weights.EXAMPLES)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from vitrail.cli.tables import print_table
 from vitrail.jobs.options import whole
 from vitrail.jobs.runs import Sort
 
@@ -26,11 +27,7 @@ def runs(
     json: Annotated[bool, Parameter(help="Print one JSON object and nothing else.", negative="")] = False,
 ) -> None:
     """List runs and compare them: how they went, and which options differ."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from vitrail.jobs.runs import align, differing_options, list_runs, options_table, plain, summary_table
+    from vitrail.jobs.runs import differing_options, list_runs, options_table, plain, summary_table
 
     places = [Path(name).expanduser() for name in folders] or [path for path in [Path("runs")] if path.is_dir()]
     found = list_runs(places, sort=sort, best=best)
@@ -40,20 +37,9 @@ def runs(
     if not found:
         print(f"no runs below {', '.join(folders) or 'runs'}")
         return
-    console = Console(highlight=False)
     for title, part in (("", summary_table(found)), ("Options that differ", options_table(found))):
-        if part is None:
-            continue
-        header, rows = part
-        if console.is_terminal:
-            drawn = Table(title=title or None, title_justify="left", box=None, pad_edge=False)
-            for name in header:
-                drawn.add_column(name, overflow="fold", no_wrap=name not in ("run", "data", "model"))
-            for row in rows:
-                drawn.add_row(*map(Text, row))  # a name in brackets is a name, not a color
-            console.print(drawn)
-        else:
-            print("\n".join(([f"\n{title}"] if title else []) + align(header, rows)))
+        if part is not None:
+            print_table(*part, title=title)
     for run in found:
         if run.problem:
             print(plain(f"{run.path}: {run.problem}"))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vitrail.errors import VitrailError, suggestion
+from vitrail.jobs.bench_options import BenchOptions
 from vitrail.jobs.cascade_options import CascadeOptions
 from vitrail.jobs.options import CompleteOptions, EvalOptions, ExplainOptions, RestoreOptions, TrainOptions
 from vitrail.run_files import read_table
@@ -24,6 +25,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "export": ("format", "out", "image_size", "opset", "dynamic_size", "check", "data"),
     "complete": tuple(field.name for field in fields(CompleteOptions)),
     "check": ("fix", "out", "json", "workers", "seed"),
+    "bench": tuple(field.name for field in fields(BenchOptions)),
     "runs": ("sort", "best", "json"),
     "studio": ("port", "host", "memory", "open"),
     "import": ("out", "image_size", "patch", "in_channels", "num_classes", "model", "revision"),
