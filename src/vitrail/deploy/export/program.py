@@ -83,6 +83,13 @@ def trace(model: Any, images: Float[Tensor, "b ch h w"], *, step: int | None) ->
         return program.run_decompositions({})
 
 
+def input_shape(program: ExportedProgram) -> tuple[int | None, ...]:
+    """Of the pictures that a program takes; None: any number."""
+    name = program.graph_signature.user_inputs[0]
+    example = next(node.meta["val"] for node in program.graph.nodes if node.name == name)
+    return tuple(side if isinstance(side, int) else None for side in example.shape)
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """Without the remarks of tracers and converters on what they left out, none of which is about the user's model."""

@@ -38,7 +38,7 @@ def merge(
     Gradients flow through the means.
     """
     kept, gone, into = pairs
-    first = torch.arange(prefix, device=x.device).expand(len(kept), -1)
+    first = torch.arange(prefix, device=x.device).expand(kept.shape[0], -1)
     stay = torch.cat([first, prefix + 2 * kept], dim=1)
     others = sizes[:, prefix + 1 :: 2]  # b o
     numbers = torch.arange(others.shape[1], device=x.device)
@@ -58,7 +58,7 @@ def unmerge(tokens: Tokens) -> Tokens:
     if not tokens.merges:
         return tokens
     source = tokens.places.source()
-    first = torch.arange(tokens.prefix, device=source.device).expand(len(source), -1)
+    first = torch.arange(tokens.prefix, device=source.device).expand(source.shape[0], -1)
     x = take(tokens.x, torch.cat([first, tokens.prefix + source], dim=1))
     return tokens._replace(x=x, sizes=None, merges=())
 
