@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
 from vitrail.errors import VitrailError, check_choice
@@ -80,6 +80,10 @@ def trace(model: Any, images: Float[Tensor, "b ch h w"], *, step: int | None) ->
     model = model.eval()
     with torch.no_grad(), quiet():
         program = torch.export.export(model, (example,), dynamic_shapes=(free,))
+        # Without gradients: where they could be asked for, attention with a learned bias takes another path than was traced.
+        for name, tensor in program.state_dict.items():
+            if isinstance(tensor, nn.Parameter):
+                program.state_dict[name] = nn.Parameter(tensor.detach(), requires_grad=False)
         return program.run_decompositions({})
 
 
