@@ -58,7 +58,6 @@ def convert(program: ExportedProgram, path: Path, texts: dict[str, str], *, opse
             opset_version=opset,
             input_names=["images"],
             output_names=[output],
-            custom_translation_table={torch.ops.aten.sort.stable: stable_sort},
             verbose=False,
         )
         assert converted is not None
@@ -69,13 +68,6 @@ def convert(program: ExportedProgram, path: Path, texts: dict[str, str], *, opse
         entry.key, entry.value = key, value
     large = proto.ByteSize() > LARGEST_FILE
     onnx.save_model(proto, os.fspath(path), save_as_external_data=large, location=f"{path.name}.data" if large else None)
-
-
-def stable_sort(values: Any, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
-    """torch.sort(stable=True), which torch's converter has no translation of: of equals, TopK gives the first first."""
-    operators: Any = need("onnxscript", "onnx").opset18
-    count = operators.Gather(operators.Shape(values), operators.Constant(value_ints=[dim]))
-    return operators.TopK(values, count, axis=dim, largest=int(descending), sorted=1)
 
 
 def name_axes(graph: Any) -> None:

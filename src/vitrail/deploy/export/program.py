@@ -84,7 +84,7 @@ def trace(model: Any, images: Float[Tensor, "b ch h w"], *, step: int | None) ->
         for name, tensor in program.state_dict.items():
             if isinstance(tensor, nn.Parameter):
                 program.state_dict[name] = nn.Parameter(tensor.detach(), requires_grad=False)
-        return program.run_decompositions({})
+    return program
 
 
 def input_shape(program: ExportedProgram) -> tuple[int | None, ...]:

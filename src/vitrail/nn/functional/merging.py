@@ -22,10 +22,13 @@ def match(keys: Float[Tensor, "b h n e"], count: int, *, prefix: int = 0) -> Mer
     cells = keys.shape[2] - prefix
     if not 0 <= count <= cells // 2:
         raise ValueError(f"of {cells} tokens from 0 to {cells // 2} can be merged, got {count}")
+    if not count:
+        every = torch.arange(cells - cells // 2, device=keys.device).expand(keys.shape[0], -1)
+        return Merge(kept=every, gone=every[:, :0], into=every[:, :0])
     keys = F.normalize(keys.detach().mean(1), dim=-1)  # b n e
     cosines = torch.bmm(keys[:, prefix::2], keys[:, prefix + 1 :: 2].mT)  # b first others
     # The largest alone is a fast pass over all rows; where it stands is asked of the rows that go.
-    order = cosines.amax(-1).sort(dim=-1, descending=True, stable=True).indices
+    order = cosines.amax(-1).sort(dim=-1, descending=True).indices  # stable on CPUs and in ONNX
     gone, kept = order[:, :count], order[:, count:].sort(dim=-1).values
     return Merge(kept=kept, gone=gone, into=take(cosines, gone).max(-1).indices)
 
