@@ -22,6 +22,10 @@ def predict(
     /,
     *,
     top_k: Annotated[int, Parameter(converter=whole, help="How many classes to tell of each picture.")] = 3,
+    merge: Annotated[
+        int | None,
+        Parameter(converter=whole, help="Of a vit: tokens that each block merges into others; by default the run's."),
+    ] = None,
     json: Annotated[
         bool, Parameter(help="Print Hugging Face's shapes: a list of label and score a picture.", negative="")
     ] = False,
@@ -39,7 +43,7 @@ def predict(
     paths = expand(files)
     width = min(60, max(len(str(path)) for path in paths))
     answers: list[Answer | None] = []
-    for path, answer in predict(run, paths, top_k=top_k):
+    for path, answer in predict(run, paths, top_k=top_k, merge=merge):
         if isinstance(answer, VitrailError):
             print(f"vitrail: {answer}", file=sys.stderr)
             answers.append(None)

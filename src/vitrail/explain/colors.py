@@ -11,6 +11,7 @@ from vitrail.errors import VitrailError
 from vitrail.explain.cells import spatial
 from vitrail.explain.evaluating import check_finite
 from vitrail.explain.filters import principal_directions
+from vitrail.nn.functional.merging import unmerge
 from vitrail.tokens import Tokens
 
 LOW, HIGH = 0.01, 0.99  # percentiles that are drawn as 0 and as 1
@@ -30,7 +31,7 @@ def token_colors(tokens: Tokens | list[Tokens]) -> Float[Tensor, "b gh gw 3"]:
     if any(some.index is not None or some.mask is not None for some in together):
         raise VitrailError("colors need every patch of every picture: some were dropped or padded")
     rows, columns = spatial(grids.pop())
-    cells = torch.cat([some.cells.detach() for some in together]).double()  # b c d
+    cells = torch.cat([unmerge(some).cells.detach() for some in together]).double()  # b c d
     cells = cells.view(len(cells), -1, rows * columns, cells.shape[2]).mean(1)  # the elements of a group averaged
     flat = cells.flatten(0, 1)  # (b c) d
     check_finite(flat)

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vitrail.errors import VitrailError
-from vitrail.explain.cells import spatial
+from vitrail.explain.cells import spatial, spread_weights
 from vitrail.explain.look import Look
 from vitrail.nn.functional.windows import window_cells
 from vitrail.tokens import Grid, Windows
@@ -47,12 +47,18 @@ def attention_distance(look: Look) -> Float[Tensor, "l h"]:
         queries, keys = look.places(entry)
         if queries.index is not None or keys.index is not None:
             raise VitrailError("attention distance is between all patches of a picture, and some were dropped")
+        numbers = look.seen.about(entry).queries
+        if keys.merges:
+            if len(numbers) < look.seen.about(entry).query_count:
+                raise VitrailError("attention distance of merged tokens needs all queries, and only some were recorded")
+            weights = spread_weights(weights, keys)
+            numbers = list(range(weights.shape[2]))
         grid = spatial(keys.grid)
         cells = grid[0] * grid[1]
-        asking = [row for row, token in enumerate(look.seen.about(entry).queries) if token >= queries.prefix]
+        asking = [row for row, token in enumerate(numbers) if token >= queries.prefix]
         if not asking:
             raise VitrailError("attention distance is that of patches, and no patch is among the recorded queries")
-        here = [(look.seen.about(entry).queries[row] - queries.prefix) % cells for row in asking]
+        here = [(numbers[row] - queries.prefix) % cells for row in asking]
         reads = weights[:, :, asking, keys.prefix :]
         reads = reads.reshape(*reads.shape[:3], -1, cells).sum(3)  # b h n c, elements together
         reads = reads / reads.sum(-1, keepdim=True).clamp(min=torch.finfo(reads.dtype).tiny)

@@ -13,14 +13,15 @@ from vitrail.tokens import Tokens
 
 
 def plain_shares(tokens: Tokens, pool_by: Pool, *, distilled: bool = False) -> Float[Tensor, "b n"]:
-    """All of the class token, or an even share of each of the picture's own tokens, as `pool_class` and `pool_mean` read them. Of two heads
+    """All of the class token, or an even share of each of the picture's own tokens (of a merged one as many as it is made of), as `pool_class` and `pool_mean` read them. Of two heads
     whose mean is the answer, half of the class token and half of the distillation token."""
     shares = tokens.x.new_zeros(tokens.x.shape[:2])
     if pool_by == "class":
         read = 2 if distilled else 1
         shares[:, :read] = 1 / read
         return shares
-    real = shares[:, tokens.prefix :] + 1 if tokens.mask is None else tokens.mask[:, tokens.prefix :].to(shares)
+    counted = tokens.sizes if tokens.mask is None else tokens.mask
+    real = shares[:, tokens.prefix :] + 1 if counted is None else counted[:, tokens.prefix :].to(shares)
     return F.pad(real / real.sum(1, keepdim=True).clamp(min=1), (tokens.prefix, 0))
 
 

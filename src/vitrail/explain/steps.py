@@ -82,6 +82,8 @@ def six_steps(
     ours = inputs.scope.queries
     assert ours is not None
     theirs = inputs.scope.keys or ours
+    if theirs.merges:
+        raise VitrailError("the six steps are between cells, and this layer reads merged tokens: rebuild(model, merge=0)")
     if inputs.scope.windows is None:
         number = query_number(ours, query, has_class=has_class)
     scope, kernel = inputs.scope, inputs.layer.kernel

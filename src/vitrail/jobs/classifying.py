@@ -33,7 +33,7 @@ from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
 from vitrail.models.backbones import backbone_of
-from vitrail.models.catalogue import count_parameters, create_model, model_config, rebuild
+from vitrail.models.catalogue import count_parameters, create_model, model_config, rebuild, rebuild_merging
 from vitrail.models.folder import load
 from vitrail.models.packing import check_norms
 from vitrail.preprocessing import Fit, Preprocessing
@@ -210,7 +210,7 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
     """A new model with preprocessing measured on the training pictures, or the loaded one with a head that fits."""
     device = "cpu" if options.shard else options.device  # whole, it may not fit
     if loaded is not None:
-        model = rebuild(loaded, **known_options(options, loaded.config, OF_RECIPE))
+        model = rebuild_merging(rebuild(loaded, **known_options(options, loaded.config, OF_RECIPE)), options.merge)
         model.labels = loaded.labels
         if model.labels != data.classes:
             model.reset_classifier(len(data.classes), labels=data.classes)
@@ -222,11 +222,13 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
             model.freeze_encoder()
         return model.to(device)
     assert options.image_size is not None
+    merging = {} if options.merge is None else {"merge": options.merge}
     model = create_model(
         options.model,
         num_classes=len(data.classes),
         image_size=options.image_size,
         in_channels=options.in_channels,
+        **merging,
         **known_options(options, model_config(options.model)[1], (*PARTS, *OF_RECIPE)),
     )
     if options.checkpointing:

@@ -109,7 +109,8 @@ def cells_read(config: ViTConfig, *, training: bool) -> int:
 
 
 def forward_macs(config: ViTConfig, *, training: bool = False) -> int:
-    """Multiply-adds of one picture: tokenizer + L (4 n d² + 2 n² d + 2 r n d²) + head.
+    """Multiply-adds of one picture: tokenizer + L (4 n d² + 2 n² d + 2 r n d²) + head. With merging n falls from block to block, between
+    its two halves, and the cosines of one half of the cells with the other are counted.
 
     A block's matrices are queries, keys, values and output (4 d²) and the MLP's two (2 r d²; a gate is a third), for each token;
     the scores and the weighted sum of the values take n d each, for each token. Norms, softmax and activations are not counted: they are
@@ -117,13 +118,19 @@ def forward_macs(config: ViTConfig, *, training: bool = False) -> int:
     """
     config = settle(config)
     cells = cells_read(config, training=training)
-    n, d, hidden = cells + config.prefix, config.width, int(config.width * config.mlp_ratio)
-    matrices = 3 if config.activation == "swiglu" else 2
-    block = 4 * n * d * d + 2 * n * n * d + matrices * n * d * hidden
+    d, hidden = config.width, int(config.width * config.mlp_ratio)
+    matrices, blocks = 3 if config.activation == "swiglu" else 2, 0
+    for _ in range(config.depth):
+        n = cells + config.prefix
+        blocks += 4 * n * d * d + 2 * n * n * d
+        if config.merge:
+            blocks += (cells // 2) * (cells - cells // 2) * (d // config.heads)
+            cells -= min(config.merge, cells // 2)
+        blocks += matrices * (cells + config.prefix) * d * hidden
     pool = 2 * cells * d if config.pool == "attention" else 0
     features = config.head_hidden or d
     head = pool + (d * features if config.head_hidden else 0) + features * config.num_classes
-    return tokenizer_macs(config) + config.depth * block + head
+    return tokenizer_macs(config) + blocks + head
 
 
 def training_flops(config: ViTConfig) -> float:

@@ -12,6 +12,7 @@ from vitrail.jobs.stored import read_options
 from vitrail.jobs.trades import find_trade, foreign_options
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.run_folder import CONFIG
+from vitrail.models.catalogue import rebuild_merging
 from vitrail.models.folder import find, load
 from vitrail.models.purpose import Purpose, purpose_of
 from vitrail.records import from_record
@@ -34,7 +35,7 @@ HEADLINES = (
 ONLY_SOME = frozenset({"beams", "workers", "bad_files", "degrade"})  # options of eval that not every task has
 
 OF_PROTOCOL = frozenset({"labels", "seeds", "epochs"})
-NOT_OF_PROTOCOL = frozenset({"split", "beams", "degrade"})
+NOT_OF_PROTOCOL = frozenset({"split", "beams", "degrade", "merge"})
 
 TASKS: Mapping[Purpose, str] = {
     "translate": "translate", "language": "language", "fill": "language", "caption": "caption", "igpt": "igpt",
@@ -53,7 +54,7 @@ def evaluate(
     run: str | Path, *, data: str | Path | None = None, split: str = "test", batch: int = 64, beams: int | None = None,
     workers: int | None = None, bad_files: float = 0.05, degrade: str | None = None, device: str = "auto",
     out: str | Path | None = None, protocol: str | Sequence[str] | None = None, labels: float | int | str | Sequence[float | int] | None = None,
-    seeds: int = 1, epochs: int | None = None,
+    seeds: int = 1, epochs: int | None = None, merge: int | None = None,
 ) -> dict[str, float]:  # fmt: skip
     """`vitrail eval` in Python: the metrics of a run or model folder on a split of its own data, or of other data.
 
@@ -63,7 +64,7 @@ def evaluate(
         "data": None if data is None else str(data), "split": split, "batch": batch, "beams": beams,
         "workers": "auto" if workers is None else workers, "bad_files": bad_files, "degrade": degrade, "device": device,
         "out": None if out is None else str(out), "protocol": join_words(protocol), "labels": join_words(labels), "seeds": seeds,
-        "epochs": epochs,
+        "epochs": epochs, "merge": merge,
     }  # fmt: skip
     return run_evaluation(str(run), from_record(EvalOptions, record, what="evaluate"))
 
@@ -81,7 +82,7 @@ def run_evaluation(run: str, options: EvalOptions, *, quiet: bool = False) -> di
         from vitrail.jobs.protocols import run_protocols, summarize  # which train, and so evaluate
 
         return summarize(run_protocols(run, options, quiet=quiet))
-    model, trained = load(run), training_options(run)
+    model, trained = rebuild_merging(load(run), options.merge), training_options(run)
     task = task_of(model) if trained is None else trained.task
     check_ours(options, task)
     return find_trade(task).evaluate(run, model, trained, options, ProgressBar(quiet=quiet))

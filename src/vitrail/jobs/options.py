@@ -88,6 +88,13 @@ class TrainOptions:
         Parameter(help="Once, in every layer the same, or in every layer its own; auto: as the scheme was published."),
     ] = "auto"
     attention: Annotated[str | None, Parameter(help="The attention kernel: softmax.")] = None
+    merge: Annotated[
+        int | None,
+        Parameter(
+            converter=whole,
+            help="Tokens that each block of a vit merges into others, for speed; by default as the model has it.",
+        ),
+    ] = None
     recipe: Annotated[
         Literal["auto", "tiny", "small", "medium", "large", "finetune", "plain"],
         Parameter(help="How to learn; auto: by the number of pictures or sentences, finetune with --weights."),
@@ -340,6 +347,10 @@ class EvalOptions:
     workers: Annotated[int | Auto, Parameter(converter=whole, help="Processes that read pictures.")] = "auto"
     bad_files: Annotated[float, Parameter(help="Stop if more than this share of the pictures cannot be read.")] = 0.05
     degrade: Annotated[str | None, Parameter(help="Of a restorer: another damage than it learned to undo, such as sr2.")] = None
+    merge: Annotated[
+        int | None,
+        Parameter(converter=whole, help="Of a vit: tokens that each block merges into others; by default the run's."),
+    ] = None
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
     json: Annotated[bool, Parameter(help="Print the metrics as JSON.", negative="")] = False
     out: Annotated[str | None, Parameter(help="Write predictions.csv and report.html into this folder.")] = None

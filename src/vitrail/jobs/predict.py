@@ -10,6 +10,7 @@ from vitrail.data.folder import find_pictures
 from vitrail.data.images import read_picture
 from vitrail.deploy.pipeline import Answer, ImageClassification
 from vitrail.errors import VitrailError
+from vitrail.models.catalogue import rebuild_merging
 from vitrail.models.folder import load
 
 
@@ -32,9 +33,11 @@ def expand(words: list[str]) -> list[Path]:
     return list(found)
 
 
-def predict(run: str, paths: list[Path], *, top_k: int = 5, batch: int = 32) -> Iterator[tuple[Path, Answer | VitrailError]]:
+def predict(
+    run: str, paths: list[Path], *, top_k: int = 5, batch: int = 32, merge: int | None = None
+) -> Iterator[tuple[Path, Answer | VitrailError]]:
     """An answer a picture; one that cannot be read gives its error instead, and the rest goes on."""
-    classify = ImageClassification(load(run))
+    classify = ImageClassification(rebuild_merging(load(run), merge))
     for start in range(0, len(paths), batch):
         group = [(path, open_or_error(path, classify.model.preprocessing.size)) for path in paths[start : start + batch]]
         answers = iter(classify([picture for _, picture in group if not isinstance(picture, VitrailError)], top_k=top_k))

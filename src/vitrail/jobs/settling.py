@@ -32,6 +32,7 @@ AT_LEAST: dict[str, float] = {
     "seed": 0,
     "weight_decay": 0,
     "rotate": 0,
+    "merge": 0,
     "bad_files": 0,
     "accumulate": 1,
     "repeats": 1,
@@ -146,6 +147,7 @@ def check_pack(options: TrainOptions) -> None:
         (options.mixup not in ("auto", 0), f"--mixup {options.mixup}"),
         (options.cutmix not in ("auto", 0), f"--cutmix {options.cutmix}"),
         (options.progressive not in ("auto", 1), f"--progressive {options.progressive}"),
+        (options.merge not in (None, 0), f"--merge {options.merge}"),
     ):
         if wish:
             raise VitrailError(f"--pack and {spelled} do not go together: pictures of a step are of different sizes")

@@ -100,7 +100,7 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
                 "progressive",
             }
         ),
-        "classifying": frozenset({"pack", "labels", "freeze", "teacher", "distill", "distill_share", "distill_temperature"}),
+        "classifying": frozenset({"pack", "merge", "labels", "freeze", "teacher", "distill", "distill_share", "distill_temperature"}),
         "text": frozenset({"vocabulary", "lower", "bytes", "longest", "batch_tokens", "dropout"}),
         "captions": frozenset({"beams"}),
         "translation": frozenset({"source", "target", "beams", "merge_dropout"}),

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models import resnet, swin, vit
 from vitrail.models.network import Network
+from vitrail.nn.heads.pooling import pool_mean
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
 from vitrail.tokens import Tokens
@@ -82,6 +83,8 @@ def settle_patches(settings: Mapping[str, Any], hide: float, *, who: str) -> dic
         raise VitrailError(
             f"{who} hides patches: the tokenizer must be patch, got {settled['tokenizer']}, which sees beyond them"
         )
+    if settled["merge"]:
+        raise VitrailError(f"{who} draws or names every patch: its tokens cannot be merged, got merge={settled['merge']}")
     if not 0.0 < hide < 1.0:
         raise VitrailError(f"the share of patches to hide must be above 0 and below 1, got {hide}")
     return settled
@@ -116,4 +119,4 @@ def mean_features(backbone: Any, images: Float[Tensor, "b ch h w"]) -> Float[Ten
     if not isinstance(found, Tokens):
         return backbone.forward_head(found, pre_logits=True)
     pool = getattr(backbone.config, "pool", "mean")
-    return found.x[:, 0] if pool == "class" else found.cells.mean(1)
+    return found.x[:, 0] if pool == "class" else pool_mean(found)

@@ -167,7 +167,19 @@ def rebuild(model: Any, **changes: Any) -> Any:
     again = build_model(model.architecture, replace(model.config, **changes))
     again.load_state_dict(model.state_dict())
     again.preprocessing = model.preprocessing
+    for name in ("labels", "multi_label"):
+        if hasattr(model, name):
+            setattr(again, name, getattr(model, name))
     return again
+
+
+def rebuild_merging(model: Any, merge: int | None) -> Any:
+    """The same model with so many tokens merged in each block; None: as it is."""
+    if merge is None:
+        return model
+    if not hasattr(model.config, "merge"):
+        raise VitrailError(f"merge={merge}: a model of the kind {model.architecture} merges no tokens; a vit does")
+    return rebuild(model, merge=merge).train(model.training)
 
 
 def count_parameters(model: nn.Module) -> int:
