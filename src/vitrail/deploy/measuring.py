@@ -21,11 +21,11 @@ class Timing(NamedTuple):
 
     @property
     def p50(self) -> float:
-        return self.percentile(50)
+        return self.percentile(50.0)
 
     @property
     def p99(self) -> float:
-        return self.percentile(99)
+        return self.percentile(99.0)
 
     def percentile(self, percent: float) -> float:
         """The smallest time that `percent` of the calls do not exceed (nearest rank)."""

@@ -234,7 +234,7 @@ def prepare_model(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
             model.freeze_encoder()
         return model.to(device)
     assert options.image_size is not None
-    merging = {} if options.merge is None else {"merge": options.merge}
+    merging: dict[str, Any] = {} if options.merge is None else {"merge": options.merge}
     model = create_model(
         options.model,
         num_classes=len(data.classes),

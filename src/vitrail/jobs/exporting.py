@@ -13,7 +13,7 @@ from vitrail.data.opening import BUILT_IN, open_data
 from vitrail.data.transforms import prepare
 from vitrail.deploy.export.exporting import Exported
 from vitrail.deploy.export.onnx_file import write_onnx
-from vitrail.deploy.export.openvino_file import write_openvino
+from vitrail.deploy.export.openvino_file import EXACT, write_openvino
 from vitrail.deploy.export.program import DynamicSize, check_exportable, one_size_reason, size_step
 from vitrail.deploy.export.pt2_file import write_pt2
 from vitrail.deploy.export.safetensors_file import export_safetensors
@@ -162,7 +162,11 @@ def how_to_run(format: str, done: Exported) -> list[str]:
             f'session = onnxruntime.InferenceSession("{done.path}")',
             'answer = session.run(None, {"images": images})[0]',
         ],
-        "openvino": ["import openvino", f'model = openvino.compile_model("{done.path}")', "answer = model(images)[0]"],
+        "openvino": [
+            "import openvino",
+            f'model = openvino.compile_model("{done.path}", "CPU", {EXACT})',
+            "answer = model(images)[0]",
+        ],
         "pt2": ["import torch", f'model = torch.export.load("{done.path}").module()', "answer = model(images)"],
     }[format]
     return ["to run it without vitrail (images: batch, channels, height, width; normalized as its metadata says):", *lines]

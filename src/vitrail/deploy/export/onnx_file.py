@@ -53,7 +53,12 @@ def convert(program: ExportedProgram, path: Path, texts: dict[str, str], *, opse
     output = json.loads(texts["output"])
     with quiet():
         converted = torch.onnx.export(
-            program, dynamo=True, opset_version=opset, input_names=["images"], output_names=[output], verbose=False
+            program,
+            dynamo=True,
+            opset_version=opset,
+            input_names=["images"],
+            output_names=[output],
+            verbose=False,
         )
         assert converted is not None
         proto = converted.model_proto

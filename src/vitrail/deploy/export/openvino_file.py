@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 
 from vitrail.deploy.export.exporting import Exported, Format, export_file
 from vitrail.deploy.export.parity import Runner
-from vitrail.deploy.export.program import DynamicSize, quiet
+from vitrail.deploy.export.program import DynamicSize, input_shape, quiet
 from vitrail.extras import need
 
 EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # else some processors compute in half precision
@@ -40,6 +40,7 @@ def convert(program: ExportedProgram, path: Path, texts: dict[str, str]) -> None
     openvino: Any = need("openvino", "openvino")
     with quiet():
         converted = openvino.convert_model(program)
+    converted.reshape(openvino.PartialShape([-1 if side is None else side for side in input_shape(program)]))  # it forgets
     converted.inputs[0].set_names({"images"})
     converted.outputs[0].set_names({json.loads(texts["output"])})
     for key, value in texts.items():

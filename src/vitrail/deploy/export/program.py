@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
 from vitrail.errors import VitrailError, check_choice
@@ -77,21 +77,44 @@ def trace(model: Any, images: Float[Tensor, "b ch h w"], *, step: int | None) ->
         height = max(height, 2 * step)
         width = max(width, 2 * step) + step
     example = images.new_zeros(2, channels, height, width)  # one picture would be taken for a rule, too
-    model = model.eval()
-    with torch.no_grad(), quiet():
+    with without_gradients(model.eval()), quiet():
         program = torch.export.export(model, (example,), dynamic_shapes=(free,))
-        return program.run_decompositions({})
+        for name, tensor in program.state_dict.items():
+            if isinstance(tensor, nn.Parameter):
+                program.state_dict[name] = nn.Parameter(tensor.detach(), requires_grad=False)
+    return program
+
+
+@contextmanager
+def without_gradients(model: nn.Module) -> Iterator[None]:
+    """Parameters that ask for no gradient: where one could be asked for, attention with a learned bias gives its output in another
+    order of memory than it has in use, and a program is about one of them."""
+    learning = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    model.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in learning:
+            parameter.requires_grad_(True)
+
+
+def input_shape(program: ExportedProgram) -> tuple[int | None, ...]:
+    """Of the pictures that a program takes; None: any number."""
+    name = program.graph_signature.user_inputs[0]
+    example = next(node.meta["val"] for node in program.graph.nodes if node.name == name)
+    return tuple(side if isinstance(side, int) else None for side in example.shape)
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without the remarks of tracers and converters on what they left out, none of which is about the user's model."""
+    """Without gradients, and without the remarks of tracers and converters, none of which is about the user's model."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logger.setLevel(logging.ERROR)
         try:
-            yield
+            with torch.no_grad():
+                yield
         finally:
             logger.setLevel(level)

@@ -34,9 +34,10 @@ def attend(
         mask = _join(mask, causal_mask(q.shape[-2], k.shape[-2], device=q.device))
     if bias is not None and mask is not None:
         bias = torch.where(mask, bias, -torch.inf)  # both may stand for all: one pass makes what the kernel reads
-    return F.scaled_dot_product_attention(
-        q, k, v, attn_mask=mask if bias is None else bias, is_causal=fused_causal, scale=scale, dropout_p=dropout
-    )
+    said = mask if bias is None else bias
+    if said is not None and said.shape[-2] == 1 and torch.compiler.is_compiling():
+        said = said.expand(-1, -1, q.shape[-2], -1)  # onnxruntime's kernel wants a row for each query
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=said, is_causal=fused_causal, scale=scale, dropout_p=dropout)
 
 
 def attention_weights(
