@@ -136,7 +136,7 @@ def default_path(run: str, format: str) -> Path:
     return folder / (name + SUFFIXES[format] if format in SUFFIXES else f"{name}_{format}")
 
 
-def write_style(model: Any, path: Path, style: str) -> list[str]:
+def write_style(model: Any, path: Path, style: Any) -> list[str]:
     from vitrail.models.convert.writing import write_foreign
 
     notes = write_foreign(model, path, style=style)

@@ -6,6 +6,7 @@ b batch, ch channels, h w picture, k classes
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -31,7 +32,7 @@ class CompiledEngine:
     def __init__(self, model: Any) -> None:
         if find_compiler() is None:
             raise VitrailError(NO_COMPILER)
-        self.run = torch.compile(model.eval(), options={"freezing": True})
+        self.run: Callable[[Tensor], Tensor] = torch.compile(model.eval(), options={"freezing": True})
         several = sample_images(model, 2)
         torch._dynamo.mark_dynamic(several, 0)
         self(several)

@@ -32,7 +32,7 @@ EXPORTED = ("pictures", "restoration")  # what the catalogue says that a model t
 
 def check_exportable(model: Any, *, what: str = "this model") -> None:
     """A model that takes normalized pictures and gives numbers or pictures."""
-    architecture = getattr(model, "architecture", None)
+    architecture = getattr(model, "architecture", "")
     if architecture not in ARCHITECTURES:
         raise VitrailError(f"only models from vt.create_model or vt.load can be exported, got {type(model).__name__}")
     takes = ARCHITECTURES[architecture].takes
