@@ -33,6 +33,9 @@ def import_weights(
     num_classes: Annotated[
         int | None, Parameter(converter=whole, help="Classes of a new, untrained head; 0 for features.")
     ] = None,
+    heads: Annotated[
+        int | None, Parameter(converter=whole, help="Heads of each block, where no config.json says it: shapes do not tell.")
+    ] = None,
     model: Annotated[str | None, Parameter(help="A name of vitrail models that the weights must fit.")] = None,
     revision: Annotated[str | None, Parameter(help="Branch, tag or commit of a hub id.")] = None,
 ) -> None:
@@ -50,6 +53,7 @@ def import_weights(
         patch=patch,
         in_channels=in_channels,
         num_classes=num_classes,
+        heads=heads,
         model=model,
         revision=revision,
     )

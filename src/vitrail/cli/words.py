@@ -28,7 +28,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "bench": tuple(field.name for field in fields(BenchOptions)),
     "runs": ("sort", "best", "json"),
     "studio": ("port", "host", "memory", "open"),
-    "import": ("out", "image_size", "patch", "in_channels", "num_classes", "model", "revision"),
+    "import": ("out", "image_size", "patch", "in_channels", "num_classes", "heads", "model", "revision"),
     "models": ("json",),
 }
 SWITCHES = frozenset(

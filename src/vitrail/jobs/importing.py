@@ -26,12 +26,14 @@ def import_weights(
     patch: int | None = None,
     in_channels: int | None = None,
     num_classes: int | None = None,
+    heads: int | None = None,
     model: str | None = None,
     revision: str | None = None,
 ) -> Imported:
     """Read, adapt, write. A folder that has a model already is left as it is."""
     folder = Path(out).expanduser()
-    for name, number, least in (("patch", patch, 1), ("in-channels", in_channels, 1), ("num-classes", num_classes, 0)):
+    least_of = {"patch": (patch, 1), "in-channels": (in_channels, 1), "num-classes": (num_classes, 0), "heads": (heads, 1)}
+    for name, (number, least) in least_of.items():
         if number is not None and number < least:
             raise VitrailError(f"--{name} must be at least {least}, got {number}")
     if image_size is not None and (len(image_size) not in (1, 2) or min(image_size) < 1):
@@ -47,6 +49,7 @@ def import_weights(
         patch=patch,
         in_channels=in_channels,
         num_classes=num_classes,
+        heads=heads,
         model=model,
         pickles=True,
     )

@@ -50,23 +50,28 @@ def import_model(
     in_channels: int | None = None,
     num_classes: int | None = None,
     labels: Sequence[str] | None = None,
+    heads: int | None = None,
     model: str | None = None,
     pickles: bool = False,
 ) -> tuple[Any, tuple[str, ...]]:
     """A model in evaluation mode, and a line on each thing that was supposed or changed.
 
-    `source` is a file, a folder or a hub id ("owner/name", "owner/name@revision"), of another library or of ours; `model` a name of the
-    catalogue that it must fit, `pickles` allows files of torch.save, of which weights are read and nothing else.
+    `source` is a file, a folder or a hub id ("owner/name", "owner/name@revision"), of another library or of ours; `heads` counts
+    where no config.json says how many there are; `model` is a name of the catalogue that it must fit; `pickles` allows files of torch.save, of which weights are read and nothing else.
     """
     size = (image_size, image_size) if isinstance(image_size, int) else image_size
     wanted = {"image_size": size, "patch": patch, "in_channels": in_channels}
     given = {name: value for name, value in wanted.items() if value is not None}
     if model is not None:
+        if heads is not None:
+            raise VitrailError(f"heads={heads}: the model {model} says how many there are")
         overrides = given | ({} if num_classes is None else {"num_classes": num_classes})
         found, notes = as_named(model, source, overrides, pickles=pickles)
         found, more = adapt(found, labels=labels, what=str(source))
     else:
-        found, notes = open_model(source, image_size=size, pickles=pickles)
+        found, notes = open_model(source, image_size=size, heads=heads, pickles=pickles)
+        if heads not in (None, heads_of(found.config)):
+            raise VitrailError(f"heads={heads}: {source} has {heads_of(found.config)}")
         found, more = _adapted(found, num_classes=num_classes, labels=labels, what=str(source), **given)
     return found.eval(), (*notes, *more)
 
