@@ -43,7 +43,9 @@ def test_a_run_becomes_a_file_beside_it(run, command):
     assert file.startswith(f"{run / 'export' / 'digits.pt2'}: ")
     assert parity.startswith("differs by at most ")
     assert parity.endswith(" on 5 pictures of 8x8 and 12x6, in batches of 1, 3, 1, 3 (digits)")
-    assert takes == "takes any number of pictures of any size (sides: multiples of 2); 8x8 is what pictures are brought to"
+    assert (
+        takes == "takes any number of pictures of any size (sides: multiples of 2, from 4); 8x8 is what pictures are brought to"
+    )
     assert "without vitrail" in lines[0]
     images, names = torch.randn(2, 1, 8, 8), {}
     exec("\n".join(lines[1:]), {"images": images}, names)  # our own lines

@@ -14,7 +14,7 @@ from vitrail.data.transforms import prepare
 from vitrail.deploy.export.exporting import Exported
 from vitrail.deploy.export.onnx_file import write_onnx
 from vitrail.deploy.export.openvino_file import EXACT, write_openvino
-from vitrail.deploy.export.program import DynamicSize, check_exportable, one_size_reason, size_step
+from vitrail.deploy.export.program import FEWEST_CELLS, DynamicSize, check_exportable, one_size_reason, size_step
 from vitrail.deploy.export.pt2_file import write_pt2
 from vitrail.deploy.export.safetensors_file import export_safetensors
 from vitrail.deploy.pipeline import open_picture
@@ -148,7 +148,7 @@ def describe(model: Any, done: Exported, trial: Trial) -> list[str]:
     lines = [f"{done.path}: {megabytes(done.bytes)}"]
     lines.append("not checked" if done.parity is None else f"{done.parity} ({trial.source})")
     if done.step is not None:
-        sides = "" if done.step == 1 else f" (sides: multiples of {done.step})"
+        sides = f" (sides: multiples of {done.step}, from {FEWEST_CELLS * done.step})"
         return [*lines, f"takes any number of pictures of any size{sides}; {by(done.size)} is what pictures are brought to"]
     reason = one_size_reason(model)
     return [*lines, f"takes any number of pictures of {by(done.size)}" + (f": {reason}" if reason else "")]

@@ -23,8 +23,9 @@ def stirred(name, **options):
     """A model none of whose parts is what it was initialized to: a scale of 1, a bias of 0 or a norm without statistics hides errors."""
     torch.manual_seed(0)
     model = vt.create_model(name, **options).eval()
-    for tensor in (*model.parameters(), *(buffer for buffer in model.buffers() if buffer.is_floating_point())):
-        tensor.data.add_(0.03 * torch.randn_like(tensor).abs())
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.ndim == 1 and tensor.is_floating_point():
+            tensor.data.add_(0.1 * torch.rand_like(tensor))
     return model
 
 
@@ -43,10 +44,13 @@ def test_a_vit_with_learned_positions_takes_any_number_and_size(format, tmp_path
     assert done.parity.deviation < 1e-5
     assert done.parity.sizes == ((24, 40), (40, 32))
     run = open_file(done.path)
-    for count, size in ((1, (24, 40)), (3, (40, 24)), (2, (8, 56)), (5, (64, 64))):
+    for count, size in ((1, (24, 40)), (3, (40, 24)), (2, (16, 56)), (5, (64, 64))):
         images = pictures(model, count, size)
         with torch.inference_mode():
             assert_close(run(images), model(images), atol=1e-5, rtol=1e-5)
+    if format != "onnx":  # which also takes a single cell
+        with pytest.raises(Exception, match=r"16|shape"):
+            run(pictures(model, 2, (8, 56)))
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
@@ -107,7 +111,7 @@ OTHERS = {
     "swinir": lambda: stirred("swinir_nano_x2"),
     "unet": lambda: stirred("unet_nano"),
 }
-FREE = {"resnet": 32, "gcnn": 4, "conv": 8, "antialiased": 8, "distilled": 8}
+FREE = {"resnet": 32, "conv": 8, "antialiased": 8, "distilled": 8}
 
 
 def check_export(model, step, tmp_path, format="onnx"):

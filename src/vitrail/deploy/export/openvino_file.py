@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 
 from vitrail.deploy.export.exporting import Exported, Format, export_file
 from vitrail.deploy.export.parity import Runner
-from vitrail.deploy.export.program import DynamicSize, input_shape, quiet
+from vitrail.deploy.export.program import FEWEST_CELLS, DynamicSize, input_shape, quiet
 from vitrail.extras import need
 
 EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # else some processors compute in half precision
@@ -40,12 +40,19 @@ def convert(program: ExportedProgram, path: Path, texts: dict[str, str]) -> None
     openvino: Any = need("openvino", "openvino")
     with quiet():
         converted = openvino.convert_model(program)
-    converted.reshape(openvino.PartialShape([-1 if side is None else side for side in input_shape(program)]))  # it forgets
+    converted.reshape(openvino.PartialShape(bounds(input_shape(program), json.loads(texts["size_step"]))))
     converted.inputs[0].set_names({"images"})
     converted.outputs[0].set_names({json.loads(texts["output"])})
     for key, value in texts.items():
         converted.set_rt_info(value, ["vitrail", key])
     openvino.save_model(converted, os.fspath(path), compress_to_fp16=False)
+
+
+def bounds(shape: tuple[int | None, ...], step: int | None) -> list[Any]:
+    """The shape that the converter forgets. Sides of a single cell are refused: it resizes tables to one row by another rule than torch."""
+    dimension: Any = need("openvino", "openvino").Dimension
+    fewest = 1 if step is None else FEWEST_CELLS * step
+    return [dimension(1 if axis == 0 else fewest, -1) if side is None else side for axis, side in enumerate(shape)]
 
 
 def open_openvino(path: Path) -> Runner:

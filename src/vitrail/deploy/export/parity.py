@@ -58,6 +58,6 @@ def compare(model: Any, run: Runner, images: Float[Tensor, "b ch h w"], *, step:
 
 
 def other_size(size: tuple[int, int], step: int) -> tuple[int, int]:
-    """Another one, of another aspect: two cells more in height, one less in width (one more where there is only one)."""
+    """Another one, of another aspect: two cells more in height, one less in width (one more where there are but two)."""
     height, width = (max(1, side // step) for side in size)
-    return (height + 2) * step, (width - 1 if width > 1 else 2) * step
+    return (height + 2) * step, (width - 1 if width > 2 else 3) * step

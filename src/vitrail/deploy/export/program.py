@@ -23,10 +23,12 @@ DYNAMIC_SIZES = ("auto", "on", "off")
 ONE_SIZE = {
     "swin": "how the grid is padded, cut into windows and shifted depends on its size",
     "gsa": "which pairs of cells are neighbors is listed for one grid",
+    "gcnn": "pictures that are turned must be square, and two free sides are not",
     "swinir": "how the grid is padded, cut into windows and shifted depends on its size",
     "vit_restorer": "how the picture is padded to whole patches depends on its size",
     "unet": "how the picture is padded to whole cells depends on its size",
 }
+FEWEST_CELLS = 2  # along a free side: of one, torch.export would make a case of its own
 EXPORTED = ("pictures", "restoration")  # what the catalogue says that a model takes
 
 
@@ -74,8 +76,7 @@ def trace(model: Any, images: Float[Tensor, "b ch h w"], *, step: int | None) ->
     if step is not None:
         free |= {2: Dim.DYNAMIC, 3: Dim.DYNAMIC}
         # A side of one cell would be taken for a rule, and two equal ones for one.
-        height = max(height, 2 * step)
-        width = max(width, 2 * step) + step
+        height, width = max(height, FEWEST_CELLS * step), max(width, FEWEST_CELLS * step) + step
     example = images.new_zeros(2, channels, height, width)  # one picture would be taken for a rule, too
     with without_gradients(model.eval()), quiet():
         program = torch.export.export(model, (example,), dynamic_shapes=(free,))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def to_maps(x: Float[Tensor, "b n d"], grid: tuple[int, int]) -> Float[Tensor, "b d h w"]:
-    return x.reshape(len(x), *grid, x.shape[2]).permute(0, 3, 1, 2)
+    return x.reshape(x.shape[0], *grid, x.shape[2]).permute(0, 3, 1, 2)
 
 
 def to_tokens(maps: Float[Tensor, "b d h w"]) -> Float[Tensor, "b n d"]:
