@@ -147,7 +147,6 @@ WRONG = {
     f"{TRAIN} --out file": ["file", "exists"],
     f"{TRAIN} --out file/inside": ["file/inside", "Not a directory"],
     f"{TRAIN} --weights run --model vit_nano_conv": ["--weights", "--model"],
-    f"{TRAIN} --weights run --image-size 8": ["--weights", "--image-size"],
     f"{TRAIN} --weights nowhere": ["nowhere", "no such"],
     f"{TRAIN} --weights truncated": ["truncated/model.safetensors", "truncated"],
     # --config

@@ -9,7 +9,7 @@ from vitrail.deploy.measuring import Timing, interleaved, matmul_peak, peak_runn
 
 def test_percentiles_are_nearest_ranks():
     timing = Timing(tuple(float(number) for number in range(100, 0, -1)))  # 1 to 100, in any order
-    assert (timing.best, timing.p50, timing.p99, timing.percentile(100)) == (1, 50, 99, 100)
+    assert (timing.best, timing.p50, timing.p99, timing.percentile(100.0)) == (1, 50, 99, 100)
     assert Timing((3.0,)).p50 == Timing((3.0,)).p99 == Timing((3.0,)).best == 3
     assert Timing((4.0, 2.0, 3.0)).p50 == 3
 
