@@ -34,7 +34,8 @@ from vitrail.jobs.cost import (  # noqa: E402
     training_flops,
 )
 from vitrail.learn.training.world import World  # noqa: E402
-from vitrail.models.vit import SIZES, ViTConfig, build_vit  # noqa: E402
+from vitrail.models.vit import ViTConfig, build_vit  # noqa: E402
+from vitrail.models.vit_presets import SIZES  # noqa: E402
 
 ACCELERATOR = Machine(
     name="accelerator of 312 TFLOP/s, eight a host",

@@ -22,7 +22,8 @@ from vitrail.jobs.cost import (
     state_bytes,
     training_flops,
 )
-from vitrail.models.vit import PRESETS, SIZES, ViTConfig, build_vit
+from vitrail.models.vit import ViTConfig, build_vit
+from vitrail.models.vit_presets import PRESETS, SIZES
 
 ROOT = Path(__file__).parents[2]
 PLAIN = ViTConfig(width=96, depth=2, heads=3, image_size=(64, 32), num_classes=5)

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitrail.errors import check_choice
-from vitrail.models import vit
+from vitrail.models import vit, vit_presets
 from vitrail.models.memory_writer import MemoryWriter
 from vitrail.models.parts import Where, position_of
 from vitrail.models.transformer import decoder_block, last_norm
@@ -56,7 +56,7 @@ class CaptionerConfig:
     @property
     def depth(self) -> int:
         """Blocks of the encoder."""
-        return vit.PRESETS[self.encoder].depth
+        return vit_presets.PRESETS[self.encoder].depth
 
 
 class Captioner(MemoryWriter):
@@ -135,7 +135,7 @@ def build_captioner(config: CaptionerConfig) -> Captioner:
     config = settle(config)
     # Nothing is pooled or classified: the mean has no weights, and no classes no layer.
     picture = replace(
-        vit.PRESETS[config.encoder], image_size=config.image_size, in_channels=config.in_channels, num_classes=0, pool="mean",
+        vit_presets.PRESETS[config.encoder], image_size=config.image_size, in_channels=config.in_channels, num_classes=0, pool="mean",
         head_hidden=None,
     )  # fmt: skip
     encoder = vit.build_vit(picture)
@@ -160,7 +160,7 @@ def build_captioner(config: CaptionerConfig) -> Captioner:
 
 def settle(config: CaptionerConfig) -> CaptionerConfig:
     """The config with its choices made and checked."""
-    check_choice("encoder", config.encoder, vit.PRESETS)
+    check_choice("encoder", config.encoder, vit_presets.PRESETS)
     settled: CaptionerConfig = settle_words(config)
     return settled
 

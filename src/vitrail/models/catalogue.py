@@ -32,6 +32,7 @@ from vitrail.models import (
     transformer,
     unet,
     vit,
+    vit_presets,
     vit_restorer,
 )
 from vitrail.models.features import FeatureMaps
@@ -80,7 +81,7 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
 
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        "vit": vit.PRESETS,
+        "vit": vit_presets.PRESETS,
         "resnet": resnet.PRESETS,
         "swin": swin.PRESETS,
         "gsa": gsa.PRESETS,

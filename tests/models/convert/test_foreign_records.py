@@ -12,7 +12,8 @@ from vitrail.models.convert.pictures import HALF, IMAGENET, preprocessing_of
 from vitrail.models.convert.told import Told, read_told
 from vitrail.models.convert.vit import to_vit
 from vitrail.models.convert.vit_configs import config_to_transformers
-from vitrail.models.vit import PRESETS, ViTConfig, build_vit, settle
+from vitrail.models.vit import ViTConfig, build_vit, settle
+from vitrail.models.vit_presets import PRESETS
 
 CONFIG = ViTConfig(width=128, depth=2, heads=2, mlp_ratio=3.0, patch=4, image_size=(12, 12), num_classes=5, eps=1e-12)
 RECORD = config_to_transformers(CONFIG)

@@ -10,7 +10,8 @@ from torch.testing import assert_close
 from vitrail.errors import VitrailError
 from vitrail.models.convert.vit import from_transformers, from_vit, to_vit
 from vitrail.models.convert.vit_configs import config_to_transformers, ratio_of
-from vitrail.models.vit import PRESETS, ViTConfig, build_vit
+from vitrail.models.vit import ViTConfig, build_vit
+from vitrail.models.vit_presets import PRESETS
 
 SIZES = {"num_hidden_layers": 2, "num_attention_heads": 3, "hidden_size": 12, "patch_size": 4, "num_labels": 5}
 MLP = {"intermediate_size": 29}

@@ -4,7 +4,8 @@ import torch
 from torch.testing import assert_close
 
 from vitrail.explain import record
-from vitrail.models.vit import SIZES, build_vit
+from vitrail.models.vit import build_vit
+from vitrail.models.vit_presets import SIZES
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.blocks.feed_forward import FeedForward

@@ -8,7 +8,8 @@ from vitrail.models.convert.transformers_records import swin_record
 from vitrail.models.convert.vit_configs import ratio_of
 from vitrail.models.convert.vit_names import kind_of
 from vitrail.models.swin import SwinConfig, stage_heads
-from vitrail.models.vit import SIZES, ViTConfig, settle
+from vitrail.models.vit import ViTConfig, settle
+from vitrail.models.vit_presets import SIZES
 from vitrail.preprocessing import Preprocessing
 
 EPS = {"vit": 1e-6, "swin": 1e-5}  # its norms have no other

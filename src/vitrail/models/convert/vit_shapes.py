@@ -17,7 +17,8 @@ from vitrail.models.convert.renaming import Style
 from vitrail.models.convert.told import Told
 from vitrail.models.convert.vit_configs import head_options, ratio_of
 from vitrail.models.convert.vit_names import NESTED_SCALES, POSITION, SCALES, TABLE, library
-from vitrail.models.vit import PRESETS, ViTConfig, settle
+from vitrail.models.vit import ViTConfig, settle
+from vitrail.models.vit_presets import PRESETS
 from vitrail.nn.functional.offsets import PREFIX_ROWS
 from vitrail.nn.tokenizers.resnet_stem import stem_stride
 
