@@ -69,9 +69,9 @@ def draw_trade(found: Benchmark) -> Figure:
         set_rates(axes, [row.throughput for row, _ in points], margin=0.35)
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g} %"))
         axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=(1, 2, 5, 10)))
-        low, high = axes.get_ylim()
-        room = max(0.15 * (high - low), 0.002)
-        axes.set_ylim(low - room, high + room)
+        heights = [one.score or 0.0 for _, one in points]
+        room = max(0.3 * (max(heights) - min(heights)), 0.01)
+        axes.set_ylim(min(heights) - room, min(max(heights) + room, 1.0 + 0.2 * room))  # nothing is right more often than always
         place_labels(axes, labels, covered)
         return figure
 
