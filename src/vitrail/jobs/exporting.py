@@ -65,12 +65,12 @@ def export_run(
     if format == "safetensors":
         path = export_safetensors(model, path)
         return [f"{path}: {megabytes(path.stat().st_size)}, the weights and what they are for; no program"]
-    size = choose_size(model, image_size, step=size_step(model, dynamic_size))
+    size = choose_size(model, image_size, step=size_step(model, dynamic_size, format))
     described = from_record(Preprocessing, to_record(model.preprocessing) | {"size": list(size)}, what="--image-size")
     trial = find_pictures(run, data, described, max(check, 1))
     extra = {} if opset is None else {"opset": opset}
     done = PROGRAMS[format](model, path, images=trial.images, dynamic_size=dynamic_size, check=check > 0, **extra)
-    return [*describe(model, done, trial), *how_to_run(format, done)]
+    return [*describe(model, format, done, trial), *how_to_run(format, done)]
 
 
 def choose_size(model: Any, wish: tuple[int, ...] | None, *, step: int | None) -> tuple[int, int]:
@@ -143,14 +143,14 @@ def write_style(model: Any, path: Path, style: Any) -> list[str]:
     return [*notes, f"{path}: a folder that {style} loads"]
 
 
-def describe(model: Any, done: Exported, trial: Trial) -> list[str]:
+def describe(model: Any, format: str, done: Exported, trial: Trial) -> list[str]:
     """The file, how near it is to the model, and what it takes."""
     lines = [f"{done.path}: {megabytes(done.bytes)}"]
     lines.append("not checked" if done.parity is None else f"{done.parity} ({trial.source})")
     if done.step is not None:
         sides = f" (sides: multiples of {done.step}, from {FEWEST_CELLS * done.step})"
         return [*lines, f"takes any number of pictures of any size{sides}; {by(done.size)} is what pictures are brought to"]
-    reason = one_size_reason(model)
+    reason = one_size_reason(model, format)
     return [*lines, f"takes any number of pictures of {by(done.size)}" + (f": {reason}" if reason else "")]
 
 

@@ -71,7 +71,9 @@ def draw_trade(found: Benchmark) -> Figure:
         axes.yaxis.set_major_locator(MaxNLocator(nbins=6, steps=(1, 2, 5, 10)))
         heights = [one.score or 0.0 for _, one in points]
         room = max(0.3 * (max(heights) - min(heights)), 0.01)
-        axes.set_ylim(min(heights) - room, min(max(heights) + room, 1.0 + 0.2 * room))  # nothing is right more often than always
+        axes.set_ylim(
+            min(heights) - room, min(max(heights) + room, 1.0 + 0.2 * room)
+        )  # nothing is right more often than always
         place_labels(axes, labels, covered)
         return figure
 

@@ -133,7 +133,8 @@ def test_onnx_of_other_kinds(name, tmp_path):
 @pytest.mark.parametrize("format", list(WRITERS))
 @pytest.mark.parametrize("name", list(OTHERS))
 def test_every_kind_in_every_format(name, format, tmp_path):
-    check_export(OTHERS[name](), FREE.get(name), tmp_path, format)
+    one_size = (name, format) == ("antialiased", "openvino")  # it cannot resize so
+    check_export(OTHERS[name](), None if one_size else FREE.get(name), tmp_path, format)
 
 
 @pytest.mark.slow

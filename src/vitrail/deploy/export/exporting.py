@@ -45,7 +45,7 @@ def export_file(
     """
     check_exportable(model)
     path = with_suffix(Path(path).expanduser(), format.suffix)
-    step = size_step(model, dynamic_size)
+    step = size_step(model, dynamic_size, format.name)
     size = (images.shape[2], images.shape[3])
     model = model.eval()
     program = trace(model, images, step=step)

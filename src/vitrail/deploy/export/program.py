@@ -42,12 +42,12 @@ def check_exportable(model: Any, *, what: str = "this model") -> None:
         raise VitrailError(f"{what}: a model of the kind {architecture} takes {takes}; only models of pictures are exported")
 
 
-def size_step(model: Any, wish: DynamicSize) -> int | None:
-    """What the sides of a picture are multiples of if the program is to take any size; None if it is for one."""
+def size_step(model: Any, wish: DynamicSize, format: str) -> int | None:
+    """What the sides of a picture are multiples of if the file is to take any size; None if it is for one."""
     check_choice("dynamic size", wish, DYNAMIC_SIZES)
     if wish == "off":
         return None
-    reason = one_size_reason(model)
+    reason = one_size_reason(model, format)
     if reason is None:
         return smallest_step(model)
     if wish == "on":
@@ -55,8 +55,10 @@ def size_step(model: Any, wish: DynamicSize) -> int | None:
     return None
 
 
-def one_size_reason(model: Any) -> str | None:
-    """Why a program of it cannot take any size; None if it can."""
+def one_size_reason(model: Any, format: str) -> str | None:
+    """Why a file of it cannot take any size; None if it can."""
+    if format == "openvino" and getattr(model.config, "position_antialias", False):
+        return "OpenVINO resizes no positions with antialiasing"
     if getattr(model.config, "merge", 0):
         return "how many tokens are left to merge depends on their number"
     return ONE_SIZE.get(model.architecture)
