@@ -41,8 +41,10 @@ def write_onnx(
     opset = OPSET if opset is None else opset
     if not OLDEST_OPSET <= opset <= NEWEST_OPSET:
         raise VitrailError(f"--opset must be from {OLDEST_OPSET} to {NEWEST_OPSET}, got {opset}")
-    for module in ("onnx", "onnxscript", *(["onnxruntime"] if check else [])):
-        need(module, "onnx")
+    need("onnx", "onnx")
+    need("onnxscript", "onnx")
+    if check:
+        need("onnxruntime", "onnx")
     format = Format("onnx", ".onnx", lambda program, file, texts: convert(program, file, texts, opset=opset), open_onnx)
     return export_file(model, path, format, images=images, dynamic_size=dynamic_size, check=check)
 
