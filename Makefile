@@ -13,7 +13,7 @@ demo: $(READY)
 test: lint browser
 	@start=$$(date +%s); \
 	$(BIN)/python -m pytest -n 2 $(SHAPES) --durations=15 && \
-	$(BIN)/python -m pytest -m "compiled and not slow" && \
+	$(BIN)/python -m pytest -n 2 -m "compiled and not slow" && \
 	echo "make test: tests took $$(( $$(date +%s) - start )) s"
 
 lint: $(READY)
