@@ -3,7 +3,7 @@
     make bench PEERS=/path/to/python                                   # an environment with timm
     PYTHONPATH=src python benchmarks/engines.py --engines torch openvino --batches 1 8 --json engines.json
 
-Each row is a forward pass of ViT-S/16 at 224 pixels: the best and the median time, how many times timm's eager speed that is (best
+Each row is a forward pass of ViT-S/16 at 224 pixels: each call behind an untimed one of the same model, the best and the median time, how many times timm's eager speed that is (best
 against best; without timm: ours), the share of the machine's peak (a large matrix product in the same loop, on the same threads), and the
 largest difference of an answer from timm's.
 """
@@ -61,7 +61,7 @@ def main() -> None:
         for batch in options.batches:
             images = torch.randn(batch, 3, 224, 224)
             runners = {who: (lambda call=call, images=images: call(images)) for who, call in calls.items()}
-            timings = interleaved({"peak": peak, **runners}, rounds=options.rounds, clock=clock)
+            timings = interleaved({"peak": peak, **runners}, rounds=options.rounds, warm=1, clock=clock)
             gigaflops = peak_work / timings["peak"].best / 1e9
             expected = calls[base](images)
             for who, call in calls.items():

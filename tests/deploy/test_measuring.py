@@ -21,6 +21,13 @@ def test_runners_take_turns_after_one_call_each_to_warm_up():
     assert [len(timing.seconds) for timing in timings.values()] == [3, 3, 3]
 
 
+def test_untimed_calls_stand_before_each_timed_one():
+    calls: list[str] = []
+    timings = interleaved({name: (lambda name=name: calls.append(name)) for name in "ab"}, rounds=2, warm=1)
+    assert "".join(calls) == "ab" + "aabb" * 2
+    assert [len(timing.seconds) for timing in timings.values()] == [2, 2]
+
+
 def test_a_clock_counts_the_calls_alone():
     ticks = iter(range(100))
     timings = interleaved({"a": lambda: None, "b": lambda: next(ticks)}, rounds=2, clock=lambda: float(next(ticks)))

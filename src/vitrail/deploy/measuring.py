@@ -38,11 +38,13 @@ def interleaved(
     *,
     rounds: int,
     seconds: float = 0.0,
+    warm: int = 0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Timing]:
     """Each runner once a round, in turns, so that a noisy moment hits all of them; one call of each before the first round.
 
-    At least `rounds` rounds, and more until `seconds` of wall clock are over. `clock` may be `time.process_time` where other work
+    At least `rounds` rounds, and more until `seconds` of wall clock are over. `warm` calls that are not timed stand before each that is: a
+    model finds caches, memory and threads as it leaves them, not as the runner before it does. `clock` may be `time.process_time` where other work
     shares the processor.
     """
     for run in runners.values():
@@ -51,6 +53,8 @@ def interleaved(
     end, done = time.perf_counter() + seconds, 0
     while done < rounds or time.perf_counter() < end:
         for name, run in runners.items():
+            for _ in range(warm):
+                run()
             start = clock()
             run()
             taken[name].append(clock() - start)

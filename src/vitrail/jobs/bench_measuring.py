@@ -103,7 +103,7 @@ def measure(
         f"batch {batch}: {len(contenders)} and the machine's peak in turns, {seconds * len(calls):.0f} s or {ROUNDS} rounds"
     )
     found = interleaved(
-        {str(number): call for number, call in enumerate(calls.values())}, rounds=ROUNDS, seconds=seconds * len(calls)
+        {str(number): call for number, call in enumerate(calls.values())}, rounds=ROUNDS, seconds=seconds * len(calls), warm=1
     )
     timings = dict(zip(calls, found.values(), strict=True))
     done.peaks[batch] = work / timings[PEAK].best

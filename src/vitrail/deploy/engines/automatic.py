@@ -93,7 +93,10 @@ def measure(model: Any, batch: int, make: Callable[[str], Engine]) -> Choice:
             refused[name] = str(error)
     images = sample_images(model, batch)
     timings = interleaved(
-        {name: partial(engine, images) for name, engine in engines.items()}, rounds=ROUNDS, seconds=SECONDS * len(engines)
+        {name: partial(engine, images) for name, engine in engines.items()},
+        rounds=ROUNDS,
+        seconds=SECONDS * len(engines),
+        warm=1,
     )
     best = {name: timing.best for name, timing in timings.items()}
     winner = min(best, key=lambda name: best[name])

@@ -26,6 +26,8 @@ class OnnxRuntimeEngine:
         options = runtime.SessionOptions()
         options.intra_op_num_threads = threads
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_ALL
+        # its threads would go on spinning for 50 ms behind a call and take the cores from what prepares the next pictures
+        options.add_session_config_entry("session.force_spinning_stop", "1")
         options.log_severity_level = 3  # errors only: what it says of its optimizations is nothing for our users
         with kept_file(model, "onnx", write_onnx) as path:
             self.session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
