@@ -44,7 +44,7 @@ def slide(
     total, count = None, images.new_zeros(size)
     for places in batched(cut_windows(size, sides, overlap=overlap), batch):
         found = predict(torch.cat([images[whole + spans(place, sides)] for place in places]))
-        for place, part in zip(places, found.unflatten(0, (len(places), len(images))), strict=True):
+        for place, part in zip(places, found.reshape(len(places), len(images), *found.shape[1:]), strict=True):
             if total is None:
                 total = part.new_zeros(len(images), part.shape[1], *size)
             here = spans(place, sides)
