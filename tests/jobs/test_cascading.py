@@ -11,6 +11,7 @@ from PIL import Image
 
 import vitrail as vt
 from vitrail.deploy.cascade_calibration import Table
+from vitrail.deploy.cascade_making import open_division
 from vitrail.jobs.cascade_options import CascadeOptions
 from vitrail.jobs.cascading import describe_result, draw_points, run_cascade
 
@@ -128,3 +129,20 @@ def test_the_curve_begins_with_the_last_model_and_ends_with_the_cheapest():
     assert chosen.cost == pytest.approx(0.1)
     assert all(later.cost <= earlier.cost for earlier, later in pairwise(curve))
     assert all(point.accuracy == point.agreement for point in curve)  # the truth here is what the last model says
+
+
+def test_what_cannot_be_read_is_left_out_before_the_data_is_divided(folders, tmp_path):
+    """As training does: the splits are those of a folder from which someone had removed the file."""
+    rng = np.random.default_rng(0)
+    for label in "012":
+        (tmp_path / "data" / label).mkdir(parents=True)
+        for number in range(20):
+            Image.fromarray(rng.integers(0, 255, (9, 9), dtype=np.uint8)).save(tmp_path / "data" / label / f"{number:02d}.png")
+    clean = open_division(folders, tmp_path / "data", None)
+    (tmp_path / "data" / "1" / "07a.png").write_bytes(b"no picture")
+    found = open_division(folders, tmp_path / "data", None)
+    for split in ("train", "val", "test"):
+        assert [found[split].name(i) for i in range(len(found[split]))] == [
+            clean[split].name(i) for i in range(len(clean[split]))
+        ]
+    run_cascade(folders, CascadeOptions(out=str(tmp_path / "out"), data=str(tmp_path / "data"), rounds=1), quiet=True)

@@ -3,6 +3,7 @@
 n pictures, s stages, k classes
 """
 
+import os
 import statistics
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,8 +16,9 @@ import torch
 from jaxtyping import Float, Int
 from PIL import Image
 
+from vitrail.data.bad_files import find_bad, leave_out
 from vitrail.data.dataset import DataSet, Split
-from vitrail.data.opening import open_data
+from vitrail.data.opening import divide_data, find_data, open_data
 from vitrail.deploy.cascade import Cascade, CascadeReport, Stage, at_size, check_stages
 from vitrail.deploy.cascade_calibration import (
     MEASURES,
@@ -130,7 +132,7 @@ def check_size(stage: Stage) -> None:
 
 
 def open_division(sources: Sequence[Model], data: str | Path | None, seed: int | None) -> DataSet:
-    """The data divided as the runs divided it, so that no stage has learned from the validation pictures."""
+    """The data without what cannot be read, divided as the runs divided it, so that no stage has learned from the validation pictures."""
     runs = [(source, run_options(source)) for source in sources]
     known = [(source, options) for source, options in runs if options]
     if data is None:
@@ -148,7 +150,9 @@ def open_division(sources: Sequence[Model], data: str | Path | None, seed: int |
                     "give data with a val split of its own, or a seed"
                 )
         seed = next(iter(seeds), 0)
-    return open_data(str(data), seed=seed)
+    found = find_data(str(data))
+    unreadable = {bad.name for bad in find_bad(found, workers=os.cpu_count() or 1)}
+    return divide_data(leave_out(found, unreadable), seed=seed)  # in this order, as training does: else the splits were others
 
 
 def run_options(source: Model) -> dict[Any, Any]:

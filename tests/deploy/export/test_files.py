@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 import vitrail as vt
-from vitrail.deploy.export.exporting import plain_images
+from vitrail.deploy.export.exporting import Format, export_file, plain_images
 from vitrail.deploy.export.metadata import metadata_of
 from vitrail.deploy.export.onnx_file import export_onnx, open_onnx, write_onnx
 from vitrail.deploy.export.openvino_file import open_openvino, write_openvino
@@ -146,3 +146,34 @@ def test_onnx_of_any_size_with_every_position(position, tmp_path):
         images = pictures(model, 3, size)
         with torch.inference_mode():
             assert_close(run(images), model(images), atol=2e-5, rtol=1e-4)
+
+
+def test_a_converter_that_gives_up_says_so_in_one_line(tmp_path):
+    model = stirred("vit_tiny_patch16_224", **ViT)
+    forward = model.forward
+    model.forward = lambda images: (
+        forward(images) if images.sum() > 0 else -forward(images)
+    )  # a branch by what is in the pictures
+    with pytest.raises(vt.VitrailError, match=r"^torch\.export cannot follow a model of the kind vit: .+") as caught:
+        export_onnx(model, tmp_path / "file.onnx", images=pictures(model))
+    assert "\n" not in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_writer_that_gives_up_leaves_nothing(tmp_path):
+    model = stirred("vit_tiny_patch16_224", **ViT)
+
+    def write(program, path, texts):
+        path.write_text("half")
+        raise RuntimeError("no such operator\nand pages of more")
+
+    with pytest.raises(vt.VitrailError, match=r"^stone cannot follow a model of the kind vit: no such operator$"):
+        export_file(
+            model,
+            tmp_path / "file",
+            Format("stone", ".stone", write, open_onnx),
+            images=pictures(model),
+            dynamic_size="off",
+            check=True,
+        )
+    assert not list(tmp_path.iterdir())

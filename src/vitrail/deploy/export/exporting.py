@@ -13,7 +13,8 @@ from torch.export import ExportedProgram
 
 from vitrail.deploy.export.metadata import metadata_of
 from vitrail.deploy.export.parity import Parity, Runner, compare
-from vitrail.deploy.export.program import DynamicSize, check_exportable, size_step, trace
+from vitrail.deploy.export.program import DynamicSize, cannot, check_exportable, size_step, trace
+from vitrail.errors import VitrailError
 
 
 class Format(NamedTuple):
@@ -52,7 +53,12 @@ def export_file(
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
     try:
-        format.write(program, folder / path.name, metadata_of(model, size=size, size_step=step))
+        try:
+            format.write(program, folder / path.name, metadata_of(model, size=size, size_step=step))
+        except (VitrailError, OSError):  # what is wrong with a disk says so itself
+            raise
+        except Exception as error:
+            raise cannot(model, format.name, error) from error
         parity = compare(model, format.open(folder / path.name), images, step=step) if check else None
         written = move_files(folder, path)
     finally:

@@ -81,11 +81,20 @@ def trace(model: Any, images: Float[Tensor, "b ch h w"], *, step: int | None) ->
         height, width = max(height, FEWEST_CELLS * step), max(width, FEWEST_CELLS * step) + step
     example = images.new_zeros(2, channels, height, width)  # one picture would be taken for a rule, too
     with without_gradients(model.eval()), quiet():
-        program = torch.export.export(model, (example,), dynamic_shapes=(free,))
+        try:
+            program = torch.export.export(model, (example,), dynamic_shapes=(free,))
+        except Exception as error:  # of a dozen kinds, among which nothing tells a user's model from another fault
+            raise cannot(model, "torch.export", error) from error
         for name, tensor in program.state_dict.items():
             if isinstance(tensor, nn.Parameter):
                 program.state_dict[name] = nn.Parameter(tensor.detach(), requires_grad=False)
     return program
+
+
+def cannot(model: Any, who: str, error: Exception) -> VitrailError:
+    """One line about a converter that gave up; what it says goes on for pages (`--debug`)."""
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return VitrailError(f"{who} cannot follow a model of the kind {model.architecture}: {first[:200]}")
 
 
 @contextmanager
