@@ -7,7 +7,18 @@ from typing import Any, Literal
 from vitrail.models.catalogue import ARCHITECTURES
 
 Purpose = Literal[
-    "classify", "features", "translate", "language", "fill", "caption", "igpt", "restore", "mri", "pretrain", "segment"
+    "classify",
+    "features",
+    "translate",
+    "language",
+    "fill",
+    "caption",
+    "igpt",
+    "restore",
+    "mri",
+    "pretrain",
+    "segment",
+    "detect",
 ]
 
 # Hugging Face's names of these. Not every model of pixels draws pictures, but all have features to read.
@@ -24,6 +35,7 @@ PIPELINES: Mapping[Purpose, str] = MappingProxyType(
         "mri": "image-to-image",
         "pretrain": "image-feature-extraction",
         "segment": "image-segmentation",
+        "detect": "object-detection",
     }
 )
 
@@ -45,6 +57,8 @@ def purpose_of(model: Any) -> Purpose:
         return "pretrain"
     if takes == "segmentation":
         return "segment"
+    if takes == "boxes":
+        return "detect"
     if hasattr(model, "encode"):
         return "translate"
     return "language" if model.config.causal else "fill"
