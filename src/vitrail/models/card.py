@@ -18,6 +18,7 @@ from vitrail.models.pretraining_card import describe_pretrained, pretrained_limi
 from vitrail.models.purpose import PIPELINES, purpose_of
 from vitrail.models.restoration_card import describe_restoration, restoration_limits, use_restoration
 from vitrail.models.scan_card import TITLE, describe_reconstructor, scan_limits, use_reconstructor
+from vitrail.models.segmentation_card import describe_segmenter, segmentation_limits, use_segmenter
 from vitrail.models.source_card import describe_source
 from vitrail.models.word_card import describe_use, describe_words, title_of, word_limits
 from vitrail.preprocessing import Preprocessing
@@ -74,8 +75,10 @@ def card(model: Any, facts: Mapping[str, Any] | None = None) -> str:
 
 def _about(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
     """What it is and how to use it, in the words of its kind."""
+    if purpose_of(model) == "segment":
+        return [*describe_segmenter(model), *_told(model), *use_segmenter()]
     if hasattr(model, "num_classes"):
-        return [*_what(model), *_use(model)]
+        return [*_what(model), *_told(model), *_use(model)]
     if purpose_of(model) == "restore":
         return [*describe_restoration(model), *use_restoration()]
     if purpose_of(model) == "mri":
@@ -126,6 +129,8 @@ def _kind(model: Any) -> str:
         return TITLE
     if purpose_of(model) == "pretrain":
         return "features learned without labels"
+    if purpose_of(model) == "segment":
+        return "segmentation of pictures"
     if not hasattr(model, "num_classes"):
         return title_of(model)
     if not model.num_classes:
@@ -142,6 +147,10 @@ def _what(model: Any) -> Iterable[str]:
         f"{model.config.in_channels} channel(s), {classes}."
     )
     yield f"Architecture {literal(model.architecture)}: {details}."
+
+
+def _told(model: Any) -> Iterable[str]:
+    """How a picture goes in, and what the numbers mean that come out."""
     yield f"Preprocessing, which the library applies by itself: {describe_preprocessing(model.preprocessing)}."
     if model.labels is not None:
         lines = [f"{number:>3}  {plain(label)}" for number, label in enumerate(model.labels[:MOST_LABELS])]
@@ -230,6 +239,8 @@ def _limits(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
         lines += scan_limits()
     elif purpose_of(model) == "pretrain":
         lines += pretrained_limits()
+    elif purpose_of(model) == "segment":
+        lines += segmentation_limits(model)
     elif not hasattr(model, "num_classes"):
         lines += word_limits(model)
     elif model.num_classes and model.multi_label:

@@ -25,6 +25,8 @@ from vitrail.models import (
     moco,
     reconstructor,
     resnet,
+    segmenter,
+    segmenter_presets,
     seq2seq,
     show_attend_tell,
     swin,
@@ -39,8 +41,8 @@ from vitrail.models.features import FeatureMaps
 from vitrail.records import from_record, to_record
 
 Takes = Literal[
-    "pictures", "text", "captions", "pixels", "restoration", "k-space", "views"
-]  # captions: pictures and words; views: pictures without labels
+    "pictures", "text", "captions", "pixels", "restoration", "k-space", "views", "segmentation"
+]  # captions: pictures and words; views: pictures without labels; segmentation: pictures and masks
 
 
 class Architecture(NamedTuple):
@@ -76,6 +78,7 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
         "swinir": Architecture(swinir.SwinIRConfig, swinir.build_swinir, "restoration"),
         "unet": Architecture(unet.UNetConfig, unet.build_unet, "restoration"),
         "vit_restorer": Architecture(vit_restorer.ViTRestorerConfig, vit_restorer.build_vit_restorer, "restoration"),
+        "segmenter": Architecture(segmenter.SegmenterConfig, segmenter.build_segmenter, "segmentation"),
     }
 )
 
@@ -98,6 +101,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "swinir": swinir.PRESETS,
         "unet": unet.PRESETS,
         "vit_restorer": vit_restorer.PRESETS,
+        "segmenter": segmenter_presets.PRESETS,
     }
 )
 MODELS: Mapping[str, tuple[str, Any]] = MappingProxyType(
@@ -184,7 +188,7 @@ def rebuild(model: Any, **changes: Any) -> Any:
     again = build_model(model.architecture, replace(model.config, **changes))
     again.load_state_dict(model.state_dict())
     again.preprocessing = model.preprocessing
-    for name in ("labels", "multi_label"):
+    for name in ("labels", "multi_label", "colors"):
         if hasattr(model, name):
             setattr(again, name, getattr(model, name))
     return again

@@ -67,6 +67,7 @@ def describe(model: Any) -> dict[str, Any]:
         "config": to_record(model.config),
         "labels": None if model.labels is None else list(model.labels),
         **({"multi_label": True} if model.multi_label else {}),
+        **({} if (colors := getattr(model, "colors", None)) is None else {"colors": [list(color) for color in colors]}),
         "preprocessing": None if model.preprocessing is None else to_record(model.preprocessing),
         **({} if model_tokenizer(model) is None else {"tokenizer": TOKENIZER}),
         **({} if (source := getattr(model, "provenance", None)) is None else {"source": source}),
@@ -118,6 +119,8 @@ def load_folder(folder: Path) -> Any:
             raise VitrailError(f"{what}: a model of the kind {model.architecture} has no classes to label")
         model.labels = None if config["labels"] is None else tuple(config["labels"])
         model.multi_label = config.get("multi_label", False)  # the key came after the first folders of this format
+    if config.get("colors") is not None:
+        set_colors(model, config["colors"], what=what)
     if config.get("tokenizer") is not None:
         if not hasattr(model, "vocabulary"):
             raise VitrailError(f"{what}: a model of the kind {model.architecture} reads no text: it has no tokenizer")
@@ -127,6 +130,16 @@ def load_folder(folder: Path) -> Any:
     check_fit(model, what=what)
     fill(model, tensors, what=str(folder / WEIGHTS))
     return model.eval()
+
+
+def set_colors(model: Any, colors: list[Any], *, what: str) -> None:
+    """What the classes of a segmenter are drawn in."""
+    if not hasattr(model, "colors"):
+        raise VitrailError(f"{what}: a model of the kind {model.architecture} draws no classes: it has no colors")
+    try:
+        model.colors = colors
+    except VitrailError as error:
+        raise VitrailError(f"{what}: {error}") from None
 
 
 def check_fit(model: Any, *, what: str) -> None:
@@ -204,6 +217,8 @@ def read_config(path: Path) -> dict[str, Any]:
             raise VitrailError(f"{path}: format {config[key]} is newer than this version reads ({FORMAT}); update vitrail")
     if not isinstance(config.get("multi_label", False), bool):
         raise VitrailError(f'{path}: the key "multi_label" must be bool, got {config["multi_label"]!r}')
+    if not isinstance(colors := config.get("colors"), list | None) or not all(isinstance(one, list) for one in colors or ()):
+        raise VitrailError(f'{path}: the key "colors" must be a list of three numbers for each class')
     if not isinstance(config.get("source"), dict | None):
         raise VitrailError(f'{path}: the key "source" must be a table, got {config["source"]!r}')
     if config.get("tokenizer") not in (None, TOKENIZER):

@@ -27,9 +27,10 @@ ONE_SIZE = {
     "swinir": "how the grid is padded, cut into windows and shifted depends on its size",
     "vit_restorer": "how the picture is padded to whole patches depends on its size",
     "unet": "how the picture is padded to whole cells depends on its size",
+    "segmenter": "how the picture is padded to whole cells depends on its size",
 }
 FEWEST_CELLS = 2  # along a free side: of one, torch.export would make a case of its own
-EXPORTED = ("pictures", "restoration")  # what the catalogue says that a model takes
+EXPORTED = ("pictures", "restoration", "segmentation")  # what the catalogue says that a model takes
 
 
 def check_exportable(model: Any, *, what: str = "this model") -> None:

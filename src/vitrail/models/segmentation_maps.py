@@ -1,0 +1,90 @@
+"""What a segmenter takes from its encoder: which of its maps, how large their cells are, and the maps themselves.
+
+b batch, ch channels, h w picture
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitrail.errors import VitrailError, check_choice
+from vitrail.models import vit
+from vitrail.models.backbones import NETWORKS
+from vitrail.models.swin import SwinConfig
+from vitrail.models.vit import ViTConfig
+from vitrail.nn.functional.maps import to_maps
+from vitrail.records import from_record
+
+INSIDE = (
+    "image_size",
+    "in_channels",
+    "position",
+    "attention",
+    "drop_path",
+)  # the encoder's own, changed through the segmenter's config
+SEVERAL = ("setr_mla", "upernet")  # heads that read several maps
+MAPS = 4  # of a plain encoder  [Zheng+ 2021; Bao+ 2022]
+
+
+def settle_encoder(
+    network: str, record: Mapping[str, Any], given: Mapping[str, Any], *, head: str
+) -> tuple[Any, tuple[int, int]]:
+    """The encoder's config, without classes and with what is given, and the size of pictures: the encoder's own is whole cells of it."""
+    check_choice("network of an encoder", network, NETWORKS)
+    config = replace(from_record(NETWORKS[network].config, record, what="backbone"), num_classes=0)
+    known = {one.name for one in fields(config)}
+    changes = {name: value for name, value in given.items() if value is not None}
+    for name in changes:
+        if name not in known:
+            raise VitrailError(f"{name}={changes[name]}: an encoder of the kind {network} has no {name}")
+    config = replace(config, **changes)
+    config = vit.settle(config) if isinstance(config, ViTConfig) else config
+    size: tuple[int, int] = config.image_size
+    return replace(config, image_size=whole_cells(size, coarsest_stride(config, head=head))), size
+
+
+def coarsest_stride(config: Any, *, head: str) -> int:
+    """Pixels from one cell of the coarsest map to the next; UPerNet halves the last map of a plain encoder."""
+    if isinstance(config, ViTConfig):
+        patch = vit.settle(config).patch
+        assert patch != "auto"
+        return patch * (2 if head == "upernet" else 1)
+    first = config.patch if isinstance(config, SwinConfig) else 1
+    return int(first) << (len(config.depths) - 1)
+
+
+def whole_cells(size: Sequence[int], stride: int) -> tuple[int, int]:
+    """The least size of whole cells that holds a picture."""
+    height, width = (side + -side % stride for side in size)
+    return height, width
+
+
+def map_widths(network: str, config: Any) -> list[int]:
+    """The channels of all maps that an encoder can give: behind each block, or stage."""
+    if network == "vit":
+        return [config.width] * config.depth
+    return [config.width << stage for stage in range(len(config.depths))] if network == "swin" else list(config.widths)
+
+
+def default_layers(network: str, depth: int, head: str) -> tuple[int, ...]:
+    """The last; for heads that read several, all stages, or four blocks at equal distances: of 24 the 6th, 12th, 18th and last  [Zheng+ 2021, section 3.2]."""
+    if head not in SEVERAL:
+        return (depth - 1,)
+    if network != "vit":
+        return tuple(range(depth))
+    return tuple(-(-depth * (number + 1) // MAPS) - 1 for number in range(MAPS))
+
+
+def read_maps(
+    backbone: Any, images: Float[Tensor, "b ch h w"], layers: Sequence[int], *, norms: nn.ModuleDict, stem: bool = False
+) -> list[Float[Tensor, "b _ _ _"]]:
+    """The maps behind the blocks or stages `layers`, each through the norm that has its number; with `stem` a fine one more in front of the
+    last: the stem's where the encoder has one, else its first stage's."""
+    found = backbone.forward_intermediates(images, layers)
+    return [
+        to_maps(norms[str(number)](tokens.cells) if str(number) in norms else tokens.cells, tokens.grid)
+        for number, tokens in zip(layers, found, strict=True)
+    ]

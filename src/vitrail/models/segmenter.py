@@ -1,0 +1,258 @@
+"""A class for every pixel: an encoder of the catalogue, and on its maps a head that scores every class at every place.
+
+b batch, ch channels, h w picture, k classes, d width, y x grid of a map
+"""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitrail.errors import VitrailError, VitrailWarning, check_choice
+from vitrail.models.backbones import NETWORKS, backbone_of, build_backbone
+from vitrail.models.segmentation_heads import HEADS, build_auxiliary, build_feature_norms, build_head
+from vitrail.models.segmentation_maps import (
+    INSIDE,
+    coarsest_stride,
+    default_layers,
+    map_widths,
+    read_maps,
+    settle_encoder,
+    whole_cells,
+)
+from vitrail.nn.functional.maps import stretch
+from vitrail.nn.heads.segmentation.normed_convolution import MapNorm
+from vitrail.preprocessing import Preprocessing, neutral
+from vitrail.records import from_record, to_record
+
+MOST_CLASSES, MOST_CHANNELS, MOST_DEPTH = 10_000, 4096, 100  # a config.json from anywhere must not fill the memory
+Color = tuple[int, int, int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SegmenterConfig:
+    """Everything that tells one from another. The last fields are the encoder's own; None leaves them as its record has them."""
+
+    backbone: dict = field(hash=False)  # type: ignore[type-arg]  # the encoder's config, as a record
+    network: str = "vit"
+    head: str = "linear"
+    num_classes: int = 150
+    layers: tuple[int, ...] | None = None  # blocks, or stages, whose maps the head reads; None: as the head's authors have it
+    auxiliary: tuple[int, ...] = ()  # those behind which another head answers while the model learns
+    head_width: int | None = None  # channels inside the head; None: as published
+    head_depth: int = 2  # blocks of a head that has blocks
+    norm: MapNorm = "batch"  # of the head's convolutions
+    image_size: tuple[int, int] | None = None  # of pictures; the encoder sees whole cells
+    in_channels: int | None = None
+    position: str | None = None
+    attention: str | None = None
+    drop_path: float | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("head", self.head, HEADS)
+        for name, least, most in (
+            ("num_classes", 1, MOST_CLASSES), ("head_width", 1, MOST_CHANNELS), ("head_depth", 1, MOST_DEPTH),
+        ):  # fmt: skip
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                raise VitrailError(f"{name} must be from {least} to {most}, got {value}")
+        given = {name: getattr(self, name) for name in INSIDE}
+        encoder, size = settle_encoder(self.network, self.backbone, given, head=self.head)
+        layers, depth = self.layers, len(map_widths(self.network, encoder))
+        layers = default_layers(self.network, depth, self.head) if layers is None else layers
+        for name, numbers in (("layers", layers), ("auxiliary", self.auxiliary)):
+            if any(not -depth <= number < depth for number in numbers):
+                raise VitrailError(f"{name} must be from 0 to {depth - 1}, which this encoder has, got {numbers}")
+        if not layers:
+            raise VitrailError("layers must name at least one block or stage, got none")
+        record = to_record(encoder)
+        settled = {
+            "backbone": record,
+            "layers": tuple(number % depth for number in layers),
+            "auxiliary": tuple(number % depth for number in self.auxiliary),
+            **{name: record.get(name) for name in INSIDE},
+            "image_size": size,
+        }
+        for name, value in settled.items():
+            object.__setattr__(self, name, value)
+
+
+class Segmenter(nn.Module):
+    """s = head(maps of the encoder), stretched to the picture  [Zheng+ 2021; Strudel+ 2021; Xiao+ 2018; Xie+ 2021, by its head].
+
+    Handed its parts; `build_segmenter` makes them from a config. Pictures of any size: they are padded with the mean color to whole cells,
+    and what is said of the padding is cut off again. What only classifiers read of the encoder is kept, and does not learn.
+    """
+
+    architecture: ClassVar[str] = "segmenter"
+    multi_label = False
+    size_multiple = 1  # pads by itself
+    frozen = False  # whether the encoder stays as it is
+
+    def __init__(
+        self,
+        *,
+        backbone: Any,
+        feature_norms: nn.ModuleDict,
+        head: nn.Module,
+        auxiliary: Sequence[nn.Module],
+        config: SegmenterConfig,
+        preprocessing: Preprocessing,
+        labels: tuple[str, ...] | None = None,
+    ) -> None:
+        super().__init__()
+        self.backbone, self.feature_norms, self.head = backbone, feature_norms, head
+        self.auxiliary = nn.ModuleList(auxiliary)
+        self.config, self.preprocessing, self.labels = config, preprocessing, labels
+        self.provenance: dict[str, Any] | None = None  # where imported weights come from
+        self._colors: tuple[Color, ...] | None = None
+        backbone.head.requires_grad_(False)
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        assert self.config.image_size is not None
+        return self.config.image_size
+
+    @property
+    def num_classes(self) -> int:
+        return self.config.num_classes
+
+    @property
+    def stride(self) -> int:
+        """Pixels from one cell of the coarsest map to the next."""
+        return coarsest_stride(self.backbone.config, head=self.config.head)
+
+    @property
+    def colors(self) -> tuple[Color, ...] | None:
+        """What each class is drawn in, red, green and blue from 0 to 255."""
+        return self._colors
+
+    @colors.setter
+    def colors(self, value: Sequence[Any] | None) -> None:
+        self._colors = None if value is None else check_colors(value, self.num_classes)
+
+    def forward(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k h w"]:
+        return self.fit(self.head(self.maps(images, self.config.layers)), images)
+
+    def forward_training(
+        self, images: Float[Tensor, "b ch h w"]
+    ) -> tuple[Float[Tensor, "b k h w"], tuple[Float[Tensor, "b k h w"], ...]]:
+        """The logits, and those of the auxiliary heads."""
+        assert self.config.layers is not None
+        count = len(self.config.auxiliary)
+        maps = self.maps(images, (*self.config.auxiliary, *self.config.layers))
+        others = (head(found) for head, found in zip(self.auxiliary, maps, strict=False))
+        return self.fit(self.head(maps[count:]), images), tuple(self.fit(other, images) for other in others)
+
+    def maps(self, images: Float[Tensor, "b ch h w"], layers: Sequence[int] | None) -> list[Float[Tensor, "b _ _ _"]]:
+        """The maps behind the blocks or stages `layers`, of the padded picture; for Trans2Seg the stem's behind them."""
+        self.backbone.check_images(images)
+        assert layers is not None
+        padded = F.pad(images, [more for side in (images.shape[3], images.shape[2]) for more in (0, -side % self.stride)])
+        return read_maps(self.backbone, padded, layers, norms=self.feature_norms, stem=self.config.head == "trans2seg")
+
+    def fit(self, scores: Float[Tensor, "b k y x"], images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k h w"]:
+        """Scores of the padded picture stretched to its pixels, without those that are padding."""
+        height, width = images.shape[2:]
+        return stretch(scores, (height + -height % self.stride, width + -width % self.stride))[:, :, :height, :width]
+
+    def reset_classifier(self, num_classes: int, labels: Sequence[str] | None = None) -> None:
+        """The same head for other classes: what belongs to a class is drawn anew, the rest keeps its weights."""
+        config, more = (replace(self.config, num_classes=count) for count in (num_classes, num_classes + 1))
+        for part, build in (("head", build_head), ("auxiliary", build_auxiliary)):
+            old, new = getattr(self, part), build(config)
+            with torch.device("meta"):
+                other = build(more).state_dict()
+            own = {name: value for name, value in old.state_dict().items() if value.shape == other[name].shape}
+            new.load_state_dict(own, strict=False)
+            like = next(self.parameters())
+            setattr(self, part, new.to(device=like.device, dtype=like.dtype).train(self.training))
+        self.config, self._colors = config, None
+        self.labels = None if labels is None else tuple(labels)
+
+    def freeze_encoder(self) -> None:
+        """From now on only the head learns; the encoder stays in evaluation mode while the model is trained."""
+        self.frozen = True
+        self.backbone.requires_grad_(False)
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> "Segmenter":
+        super().train(mode)
+        if self.frozen:
+            self.backbone.eval()
+        return self
+
+
+def check_colors(colors: Sequence[Any], classes: int) -> tuple[Color, ...]:
+    """One of three numbers for each class."""
+    if len(colors) != classes:
+        raise VitrailError(f"{len(colors)} colors for {classes} classes")
+    found = []
+    for color in colors:
+        if len(color) != 3 or not all(isinstance(part, int) and 0 <= part <= 255 for part in color):
+            raise VitrailError(f"a color is three whole numbers from 0 to 255, got {color}")
+        found.append((color[0], color[1], color[2]))
+    return tuple(found)
+
+
+def build_segmenter(config: SegmenterConfig) -> Segmenter:
+    """The parts that a config names, put together."""
+    return assemble(build_backbone(config.network, config.backbone), config)
+
+
+def segmenter_on(backbone: Any, *, head: str, num_classes: int, **settings: Any) -> Segmenter:
+    """A head on a model that is there already, with the weights it has; of one that learned without labels, on its backbone.
+
+    Settings are the fields of `SegmenterConfig`. Another image size, or other channels, change the encoder as `models.adapting` does;
+    VitrailWarnings tell.
+    """
+    backbone = backbone_of(backbone, what=f"head={head}")
+    check_choice("kind of encoder for segmentation", backbone.architecture, NETWORKS)
+    for name in ("position", "attention"):
+        if settings.get(name) not in (None, getattr(backbone.config, name, None)):
+            raise VitrailError(f"{name}={settings[name]}: the encoder's weights are for {getattr(backbone.config, name, None)}")
+    settings = {"image_size": backbone.image_size} | {name: value for name, value in settings.items() if value is not None}
+    backbone = fit_encoder(backbone, settings, head=check_choice("head", head, HEADS))
+    record = {
+        "network": backbone.architecture, "backbone": to_record(backbone.config), "head": head, "num_classes": num_classes,
+    } | settings  # fmt: skip
+    config = from_record(SegmenterConfig, record, what=f"a {head} head on a {backbone.architecture}")
+    backbone.reset_classifier(0)
+    return assemble(backbone, config)
+
+
+def fit_encoder(backbone: Any, settings: Mapping[str, Any], *, head: str) -> Any:
+    """The encoder for whole cells of the pictures that are meant, with their channels, dropping what is to be dropped."""
+    from vitrail.models.adapting import adapt  # which needs the catalogue, which needs this
+    from vitrail.models.catalogue import rebuild
+
+    if settings.get("drop_path", getattr(backbone.config, "drop_path", None)) != getattr(backbone.config, "drop_path", None):
+        backbone = rebuild(backbone, drop_path=settings["drop_path"])
+    wanted = whole_cells(settings["image_size"], coarsest_stride(backbone.config, head=head))
+    changes = {"image_size": wanted, "in_channels": settings.get("in_channels", backbone.config.in_channels)}
+    changes = {name: value for name, value in changes.items() if value != getattr(backbone.config, name)}
+    backbone, notes = adapt(backbone, **changes)
+    for note in notes:
+        warnings.warn(note, VitrailWarning, stacklevel=3)
+    return backbone
+
+
+def assemble(backbone: Any, config: SegmenterConfig) -> Segmenter:
+    """A head beside an encoder that is there already."""
+    assert config.image_size is not None
+    assert config.in_channels is not None
+    model = Segmenter(
+        backbone=backbone,
+        feature_norms=build_feature_norms(backbone, config),
+        head=build_head(config),
+        auxiliary=list(build_auxiliary(config)),
+        config=config,
+        preprocessing=neutral(config.image_size, config.in_channels),
+    )
+    model.preprocessing = replace(backbone.preprocessing, size=config.image_size)
+    return model
