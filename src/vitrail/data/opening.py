@@ -104,6 +104,8 @@ def _complete(data: DataSet, *, seed: int) -> DataSet:
         if name not in splits:
             whole = splits["train"]
             rest, part = stratified_split(whole.labels, 0.1, seed=seed)
+            if not len(part) and whole.labels.ndim == 2:  # few pictures that share their labels: whichever
+                rest, part = stratified_split(np.zeros(len(whole), dtype=np.int64), 0.1, seed=seed)
             if not len(part):
                 raise VitrailError(
                     f"{data.name}: too few pictures to take a {name} split from train: every class has one picture"

@@ -28,8 +28,9 @@ from vitrail.jobs.settling import LARGEST, PARTS, choose_parts, measure_on, samp
 from vitrail.jobs.trades import refuse_options
 from vitrail.learn.objectives.segmentation import balanced_weights
 from vitrail.learn.training.progress_bar import ProgressBar
-from vitrail.models.catalogue import ARCHITECTURES, create_model, model_config
+from vitrail.models.catalogue import ARCHITECTURES, build_model, create_model, model_config
 from vitrail.models.folder import load
+from vitrail.records import from_record, to_record
 
 OWN_SIZE = 256  # pixels a side, at most, of pictures that are all alike and keep their size
 WEIGHED = 500  # training pictures whose pixels are counted for --class-weights balanced
@@ -162,7 +163,7 @@ def prepare_segmenter(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
 
 def build_segmenter(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
     """The only place that knows how segmenters are made."""
-    from vitrail.models.segmenter import segmenter_on
+    from vitrail.models.segmenter import SegmenterConfig, segmenter_on
 
     settings: dict[str, Any] = {"image_size": options.image_size, "in_channels": options.in_channels}
     classes, head = len(data.classes), str(options.head)
@@ -178,8 +179,8 @@ def build_segmenter(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
     parts = {name: getattr(options, name) for name in (*PARTS, "drop_path") if hasattr(config, name)}
     if architecture == "segmenter":
         return create_model(options.model, num_classes=classes, head=head, **settings, **parts)
-    encoder = create_model(options.model, num_classes=0, in_channels=options.in_channels, **parts)
-    return segmenter_on(encoder, head=head, num_classes=classes, **settings)
+    record = {"network": architecture, "backbone": to_record(config) | parts, "head": head, "num_classes": classes}
+    return build_model("segmenter", from_record(SegmenterConfig, record | settings, what=f"{head} on {options.model}"))
 
 
 def pixel_weights(options: TrainOptions, train: Split, classes: int) -> Tensor | None:
