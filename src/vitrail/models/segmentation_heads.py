@@ -6,13 +6,23 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from vitrail.models.backbones import NETWORKS
-from vitrail.models.segmentation_maps import coarsest_stride, map_widths
+from vitrail.errors import VitrailError
+from vitrail.models.parts import build_position
+from vitrail.models.segmentation_maps import coarsest_stride, fine_width, map_widths
+from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.nn.blocks.decoder_block import DecoderBlock
+from vitrail.nn.blocks.encoder_block import EncoderBlock
+from vitrail.nn.blocks.feed_forward import FeedForward
+from vitrail.nn.decoders.plain import PlainDecoder
+from vitrail.nn.encoders.plain import PlainEncoder
+from vitrail.nn.heads.segmentation.class_queries import ClassQueryHead
 from vitrail.nn.heads.segmentation.fully_convolutional import FullyConvolutionalHead
 from vitrail.nn.heads.segmentation.linear import LinearHead
+from vitrail.nn.heads.segmentation.mask import MaskHead
+from vitrail.nn.heads.segmentation.pyramid import LEVELS, Rescaling
 from vitrail.nn.heads.segmentation.setr import AggregatingHead, NaiveHead, ProgressiveHead
+from vitrail.nn.heads.segmentation.upernet import UPerNetHead
 from vitrail.nn.initialization import initialize
-from vitrail.records import from_record
 
 AUXILIARY_WIDTH = 256  # [Zhao+ 2017's code]; never more than the head's own
 
@@ -30,8 +40,20 @@ class Setting(NamedTuple):
     config: Any
     widths: list[int]  # channels of the maps it reads
     hidden: int
-    stride: int  # pixels from one cell of the encoder's coarsest map to the next
-    eps: float
+    backbone: Any
+
+    @property
+    def encoder(self) -> Any:
+        return self.backbone.config
+
+    @property
+    def stride(self) -> int:
+        """Pixels from one cell of the encoder's coarsest map to the next."""
+        return coarsest_stride(self.encoder, head=self.config.head)
+
+    @property
+    def eps(self) -> float:
+        return float(getattr(self.encoder, "eps", 1e-6))
 
 
 HEADS: Mapping[str, HeadKind] = MappingProxyType(
@@ -40,6 +62,9 @@ HEADS: Mapping[str, HeadKind] = MappingProxyType(
         "setr_pup": HeadKind(lambda s: ProgressiveHead(s.widths[-1], hidden=s.hidden, stride=s.stride, **shared(s)), 256),
         "setr_mla": HeadKind(lambda s: AggregatingHead(s.widths, hidden=s.hidden, **shared(s)), 256),
         "linear": HeadKind(lambda s: LinearHead(s.widths[-1], classes=s.config.num_classes), 0),
+        "mask": HeadKind(lambda s: build_mask(s), 0),
+        "upernet": HeadKind(lambda s: build_upernet(s), 512),
+        "trans2seg": HeadKind(lambda s: build_class_queries(s), 64),
     }
 )
 
@@ -48,35 +73,85 @@ def shared(setting: Setting) -> dict[str, Any]:
     return {"classes": setting.config.num_classes, "norm": setting.config.norm}
 
 
-def setting_of(config: Any) -> Setting:
-    encoder = from_record(NETWORKS[config.network].config, config.backbone, what="backbone")
-    widths = map_widths(config.network, encoder)
-    hidden = config.head_width or HEADS[config.head].width or widths[-1]
-    stride = coarsest_stride(encoder, head=config.head)
-    return Setting(config, [widths[number] for number in config.layers], hidden, stride, getattr(encoder, "eps", 1e-6))
+def build_head(config: Any, backbone: Any) -> nn.Module:
+    """The head that a config names, drawn anew for this encoder."""
+    widths, kind = map_widths(config.network, backbone.config), HEADS[config.head]
+    read = [widths[number] for number in config.layers]
+    return kind.build(Setting(config, read, config.head_width or kind.width or read[-1], backbone)).apply(initialize)
 
 
-def build_head(config: Any) -> nn.Module:
-    """The head that a config names, drawn anew."""
-    return HEADS[config.head].build(setting_of(config)).apply(initialize)
+def build_mask(setting: Setting) -> MaskHead:
+    width, hidden = setting.widths[-1], setting.hidden
+    blocks = build_blocks(hidden, heads=heads_for(setting, hidden), depth=setting.config.head_depth, eps=setting.eps)
+    return MaskHead(width, classes=setting.config.num_classes, hidden=hidden, blocks=blocks)
 
 
-def build_auxiliary(config: Any) -> nn.ModuleList:
+def build_upernet(setting: Setting) -> UPerNetHead:
+    rescaling = None
+    if setting.config.network == "vit":
+        if len(setting.widths) != LEVELS:
+            raise VitrailError(f"UPerNet on a plain encoder reads {LEVELS} layers, got {setting.config.layers}")
+        rescaling = Rescaling(setting.widths[0], norm=setting.config.norm)
+    return UPerNetHead(setting.widths, hidden=setting.hidden, rescaling=rescaling, **shared(setting))
+
+
+def build_class_queries(setting: Setting) -> ClassQueryHead:
+    """A convolutional net gets as many encoder blocks as the decoder has: a transformer's own are enough."""
+    config, width, eps = setting.config, setting.widths[-1], setting.eps
+    heads, encoder, position = heads_for(setting, width), None, None
+    if config.network == "resnet":
+        height, across = setting.encoder.image_size
+        encoder = build_blocks(width, heads=heads, depth=config.head_depth, eps=eps)
+        grid = (height // setting.stride, across // setting.stride)
+        position = build_position("learned_1d", width=width, heads=heads, depth=config.head_depth, grid=grid)
+    blocks = [
+        DecoderBlock(
+            width,
+            attention=MultiHeadAttention(width, heads=heads),
+            cross_attention=MultiHeadAttention(width, heads=heads),
+            mlp=FeedForward(width, hidden=4 * width),
+            eps=eps,
+        )
+        for _ in range(config.head_depth - 1)
+    ]
+    decoder = PlainDecoder(blocks, norm=nn.LayerNorm(width, eps=eps), causal=False)
+    return ClassQueryHead(
+        width, fine_width=fine_width(setting.backbone), hidden=setting.hidden, heads=heads, decoder=decoder,
+        encoder=encoder, position=position, **shared(setting),
+    )  # fmt: skip
+
+
+def build_blocks(width: int, *, heads: int, depth: int, eps: float) -> PlainEncoder:
+    blocks = [
+        EncoderBlock(width, attention=MultiHeadAttention(width, heads=heads), mlp=FeedForward(width, hidden=4 * width), eps=eps)
+        for _ in range(depth)
+    ]
+    return PlainEncoder(blocks, norm=nn.LayerNorm(width, eps=eps))
+
+
+def heads_for(setting: Setting, width: int) -> int:
+    """The encoder's own where it is plain and as wide  [Strudel+ 2021, section 4.2]; else as many as have eight numbers at least, up to 8."""
+    if setting.config.network == "vit" and setting.encoder.width == width:
+        return int(setting.encoder.heads)
+    return next(heads for heads in (8, 4, 2, 1) if heads == 1 or (width % heads == 0 and width >= 8 * heads))
+
+
+def build_auxiliary(config: Any, backbone: Any) -> nn.ModuleList:
     """One head for each layer of `config.auxiliary`."""
-    encoder = from_record(NETWORKS[config.network].config, config.backbone, what="backbone")
-    widths, hidden = map_widths(config.network, encoder), min(AUXILIARY_WIDTH, config.head_width or AUXILIARY_WIDTH)
+    widths, hidden = map_widths(config.network, backbone.config), min(AUXILIARY_WIDTH, config.head_width or AUXILIARY_WIDTH)
     return nn.ModuleList(
         FullyConvolutionalHead(widths[number], classes=config.num_classes, hidden=hidden, norm=config.norm)
         for number in config.auxiliary
     )
 
 
-def build_feature_norms(backbone: Any, config: Any) -> nn.ModuleDict:
+def build_feature_norms(config: Any, backbone: Any) -> nn.ModuleDict:
     """A layer norm for every map that its encoder leaves without one: those of Swin's stages but the last  [Liu+ 2021's code for UPerNet]; of a
     plain encoder whose last norm is the classifier's, all, except for UPerNet, whose own first layers norm them  [Bao+ 2022's code]."""
     encoder = backbone.config
     widths, numbers = map_widths(config.network, encoder), sorted({*config.layers, *config.auxiliary})
     if config.network == "swin":
+        numbers = sorted({0, *numbers}) if config.head == "trans2seg" else numbers  # its fine map is the first stage's
         bare = [number for number in numbers if number < len(widths) - 1]
     else:
         raw = config.network == "vit" and encoder.norm == "pre" and isinstance(backbone.encoder.norm, nn.Identity)

@@ -13,10 +13,12 @@ from torch import Tensor, nn
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models import vit
 from vitrail.models.backbones import NETWORKS
+from vitrail.models.features import tokens_behind
 from vitrail.models.swin import SwinConfig
 from vitrail.models.vit import ViTConfig
 from vitrail.nn.functional.maps import to_maps
 from vitrail.records import from_record
+from vitrail.tokens import Tokens
 
 INSIDE = (
     "image_size",
@@ -78,13 +80,38 @@ def default_layers(network: str, depth: int, head: str) -> tuple[int, ...]:
     return tuple(-(-depth * (number + 1) // MAPS) - 1 for number in range(MAPS))
 
 
+def fine_width(backbone: Any) -> int:
+    """The channels of the fine map that `read_maps` gives."""
+    if backbone.architecture != "vit":
+        return map_widths(backbone.architecture, backbone.config)[0]
+    return int(getattr(backbone.tokenizer, "fine_width", backbone.config.width))
+
+
 def read_maps(
-    backbone: Any, images: Float[Tensor, "b ch h w"], layers: Sequence[int], *, norms: nn.ModuleDict, stem: bool = False
+    backbone: Any, images: Float[Tensor, "b ch h w"], layers: Sequence[int], *, norms: nn.ModuleDict, fine: bool = False
 ) -> list[Float[Tensor, "b _ _ _"]]:
-    """The maps behind the blocks or stages `layers`, each through the norm that has its number; with `stem` a fine one more in front of the
-    last: the stem's where the encoder has one, else its first stage's."""
-    found = backbone.forward_intermediates(images, layers)
-    return [
+    """The maps behind the blocks or stages `layers`, each through the norm that has its number. With `fine` one more behind them: from
+    within the convolutional stem, of a stem of patches its own map, of an encoder of stages the first one's."""
+    more: list[Tensor] = []
+    if fine and backbone.architecture == "vit":
+        found, tokens = embed_fine(backbone, images)
+        more, behind = [found], tokens_behind(backbone.encoder, tokens, layers, position=backbone.position)
+    else:
+        layers = (*layers, 0) if fine else layers
+        behind = backbone.forward_intermediates(images, layers)
+    maps = [
         to_maps(norms[str(number)](tokens.cells) if str(number) in norms else tokens.cells, tokens.grid)
-        for number, tokens in zip(layers, found, strict=True)
+        for number, tokens in zip(layers, behind, strict=True)
     ]
+    return [*maps, *more]
+
+
+def embed_fine(backbone: Any, images: Float[Tensor, "b ch h w"]) -> tuple[Float[Tensor, "b _ _ _"], Tokens]:
+    """As `VisionTransformer.embed`, with the fine map."""
+    tokenizer = backbone.tokenizer
+    if hasattr(tokenizer, "forward_fine"):
+        fine, tokens = tokenizer.forward_fine(images)
+    else:
+        tokens = tokenizer(images)
+        fine = to_maps(tokens.x, tokens.grid)
+    return fine, backbone.position.embed(tokens if backbone.prefix is None else backbone.prefix(tokens))

@@ -150,11 +150,11 @@ class Segmenter(nn.Module):
         return self.fit(self.head(maps[count:]), images), tuple(self.fit(other, images) for other in others)
 
     def maps(self, images: Float[Tensor, "b ch h w"], layers: Sequence[int] | None) -> list[Float[Tensor, "b _ _ _"]]:
-        """The maps behind the blocks or stages `layers`, of the padded picture; for Trans2Seg the stem's behind them."""
+        """The maps behind the blocks or stages `layers`, of the padded picture; for Trans2Seg a fine one behind them."""
         self.backbone.check_images(images)
         assert layers is not None
         padded = F.pad(images, [more for side in (images.shape[3], images.shape[2]) for more in (0, -side % self.stride)])
-        return read_maps(self.backbone, padded, layers, norms=self.feature_norms, stem=self.config.head == "trans2seg")
+        return read_maps(self.backbone, padded, layers, norms=self.feature_norms, fine=self.config.head == "trans2seg")
 
     def fit(self, scores: Float[Tensor, "b k y x"], images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k h w"]:
         """Scores of the padded picture stretched to its pixels, without those that are padding."""
@@ -165,9 +165,9 @@ class Segmenter(nn.Module):
         """The same head for other classes: what belongs to a class is drawn anew, the rest keeps its weights."""
         config, more = (replace(self.config, num_classes=count) for count in (num_classes, num_classes + 1))
         for part, build in (("head", build_head), ("auxiliary", build_auxiliary)):
-            old, new = getattr(self, part), build(config)
+            old, new = getattr(self, part), build(config, self.backbone)
             with torch.device("meta"):
-                other = build(more).state_dict()
+                other = build(more, self.backbone).state_dict()
             own = {name: value for name, value in old.state_dict().items() if value.shape == other[name].shape}
             new.load_state_dict(own, strict=False)
             like = next(self.parameters())
@@ -248,9 +248,9 @@ def assemble(backbone: Any, config: SegmenterConfig) -> Segmenter:
     assert config.in_channels is not None
     model = Segmenter(
         backbone=backbone,
-        feature_norms=build_feature_norms(backbone, config),
-        head=build_head(config),
-        auxiliary=list(build_auxiliary(config)),
+        feature_norms=build_feature_norms(config, backbone),
+        head=build_head(config, backbone),
+        auxiliary=list(build_auxiliary(config, backbone)),
         config=config,
         preprocessing=neutral(config.image_size, config.in_channels),
     )

@@ -1,6 +1,6 @@
 """A tokenizer of small convolutions, for small pictures and small data.
 
-b batch, ch channels, n tokens, d width
+b batch, ch channels, n tokens, d width, f channels of a fine map, y x its grid
 """
 
 import itertools
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from vitrail.errors import VitrailError
 from vitrail.tokens import Grid, Tokens
 
+FINE = 4  # pixels: the cells of the map that a head for dense answers reads beside the tokens
 Pooling = Literal["overlapping", "early", "first"]
 
 
@@ -54,6 +55,7 @@ class ConvTokenizer(nn.Module):
         super().__init__()
         self.in_channels, self.stride = in_channels, stride
         stages: list[nn.Module] = []
+        self.fine_width, self.fine_end, step = in_channels, 0, 1  # of the map that `forward_fine` gives
         for before, after, halves in plan_convolutions(in_channels, width, stride=stride, layers=layers, pooling=pooling):
             convolution = nn.Conv2d(before, after, 3, padding=1, bias=False)
             nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
@@ -61,6 +63,9 @@ class ConvTokenizer(nn.Module):
             if halves:
                 rest = [*rest, nn.MaxPool2d(3, 2, 1)] if pooling == "overlapping" else [halving(pooling), *rest]
             stages += [convolution, *rest]
+            step *= 1 + halves
+            if step <= fine_stride(stride):
+                self.fine_width, self.fine_end = after, len(stages)
         self.stages = nn.Sequential(*stages)
 
     def grid(self, size: tuple[int, ...]) -> Grid:
@@ -72,6 +77,17 @@ class ConvTokenizer(nn.Module):
         # Channels last in memory: convolutions and pooling take half the time, on CPUs too.
         maps = self.stages(images.contiguous(memory_format=torch.channels_last))  # b d gh gw
         return Tokens(maps.flatten(2).transpose(1, 2), grid=tuple(maps.shape[2:]))
+
+    def forward_fine(self, images: Float[Tensor, "b ch h w"]) -> tuple[Float[Tensor, "b f y x"], Tokens]:
+        """A map from within, of cells of at most four pixels and at most half a token, and the tokens."""
+        fine = self.stages[: self.fine_end](images.contiguous(memory_format=torch.channels_last))
+        maps = self.stages[self.fine_end :](fine)  # b d gh gw
+        return fine, Tokens(maps.flatten(2).transpose(1, 2), grid=tuple(maps.shape[2:]))
+
+
+def fine_stride(stride: int) -> int:
+    """Pixels from one cell of the fine map to the next, at most."""
+    return max(1, min(FINE, stride // 2))
 
 
 def plan_convolutions(in_channels: int, width: int, *, stride: int, layers: int, pooling: Pooling) -> list[Convolution]:

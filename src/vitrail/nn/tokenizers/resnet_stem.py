@@ -97,6 +97,7 @@ class ResNetStem(nn.Module):
             first = Bottleneck(channels, inner=inner, stride=1 if index == 0 else 2)
             channels = EXPANSION * inner
             self.stages.append(nn.Sequential(first, *(Bottleneck(channels, inner=inner) for _ in range(depth - 1))))
+        self.fine_width = EXPANSION * stem_width if depths else stem_width
         self.project = nn.Linear(channels * patch**2, width)  # a convolution whose kernel and stride are the patch
 
     def grid(self, image_size: tuple[int, int]) -> tuple[int, int]:
@@ -107,11 +108,16 @@ class ResNetStem(nn.Module):
         return height // self.stride, width // self.stride
 
     def forward(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
+        return self.forward_fine(images)[1]
+
+    def forward_fine(self, images: Float[Tensor, "b ch h w"]) -> tuple[Float[Tensor, "b out h2 w2"], Tokens]:
+        """The map of the first stage, or of the root where it stands alone, whose cells have four pixels; and the tokens."""
         grid = self.grid((images.shape[-2], images.shape[-1]))
         x = F.relu(self.root_norm(self.root(images)))
         x = F.max_pool2d(F.pad(x, (0, 1, 0, 1)), 3, stride=2)  # "SAME" too; no zero exceeds what a ReLU let through
-        x = self.stages(x)
-        return Tokens(self.project(patchify(x, (self.patch, self.patch))), grid=grid)  # b n d
+        fine = self.stages[:1](x)
+        x = self.stages[1:](fine)
+        return fine, Tokens(self.project(patchify(x, (self.patch, self.patch))), grid=grid)  # b n d
 
 
 def stem_stride(depths: tuple[int, ...]) -> int:
