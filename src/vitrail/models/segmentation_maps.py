@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError, check_choice
-from vitrail.models import vit
+from vitrail.models import resnet, swin, vit
 from vitrail.models.backbones import NETWORKS
 from vitrail.models.features import tokens_behind
 from vitrail.models.swin import SwinConfig
@@ -43,7 +43,10 @@ def settle_encoder(
         if name not in known:
             raise VitrailError(f"{name}={changes[name]}: an encoder of the kind {network} has no {name}")
     config = replace(config, **changes)
-    config = vit.settle(config) if isinstance(config, ViTConfig) else config
+    if isinstance(config, ViTConfig):
+        config = vit.settle(config)
+    else:
+        (swin.check if isinstance(config, SwinConfig) else resnet.check)(config)
     size: tuple[int, int] = config.image_size
     return replace(config, image_size=whole_cells(size, coarsest_stride(config, head=head))), size
 

@@ -17,11 +17,13 @@ from vitrail.models.convert.foreign_records import DEFAULTS, complete
 from vitrail.models.convert.hybrid import STEM
 from vitrail.models.convert.pictures import HALF, IMAGENET, preprocessing_of
 from vitrail.models.convert.prefixes import inner
-from vitrail.models.convert.readers import Found, read_mae, read_masked_beit, read_swin, read_vit
+from vitrail.models.convert.readers import Found, read_mae, read_masked_beit, read_swin, read_upernet, read_vit
 from vitrail.models.convert.swin_shapes import is_swin, new_names
 from vitrail.models.convert.told import Told, read_told
+from vitrail.models.convert.upernet import HEAD as SEGMENTER
 from vitrail.preprocessing import Preprocessing
 
+SEGMENTERS = ("upernet", "segmenting beit")
 Library = Literal["transformers", "timm", "google", "meta"]
 
 
@@ -67,6 +69,8 @@ ORIGINS: Mapping[Origin, Reader] = MappingProxyType(
         Origin("transformers", "dinov2_with_registers"): Reader(read_vit, 1e-6, IMAGENET),
         Origin("transformers", "swin"): Reader(read_swin, 1e-5, IMAGENET),
         Origin("transformers", "swinv2"): Reader(read_swin, 1e-5, IMAGENET),
+        Origin("transformers", "upernet"): Reader(read_upernet, 1e-5, IMAGENET),
+        Origin("transformers", "segmenting beit"): Reader(read_upernet, 1e-12, HALF),
         Origin("timm", "vit"): Reader(read_vit, 1e-6, HALF),
         Origin("timm", "scaled vit"): Reader(read_vit, 1e-6, IMAGENET),  # DeiT III, DINOv2: with layer scale
         Origin("timm", "deit"): Reader(read_vit, 1e-6, IMAGENET),
@@ -90,6 +94,9 @@ def recognize(tensors: Mapping[str, Tensor], record: Mapping[str, Any] | None = 
         raise VitrailError("there are no weights in this file")
     if any("/" in name for name in tensors):
         return Origin("google", "hybrid" if any(name.endswith("conv_root/kernel") for name in tensors) else "vit")
+    if any(name.startswith(SEGMENTER) for name in tensors):
+        beit = any(name.startswith("beit.") for name in tensors)
+        return Origin("transformers", "segmenting beit" if beit else "upernet")
     bare, start, _ = inner(tensors)
     if record is not None and "model_type" in record and "architecture" not in record:
         return within_transformers(bare, check_choice("model_type", str(record["model_type"]), DEFAULTS))
@@ -166,21 +173,24 @@ def convert(
     if origin.library == "google":
         bare, found = google.as_timm(floats)
         told, notes = told._replace(heads=found or told.heads), list[str]()
+    elif origin.family in SEGMENTERS:  # all of the file is the model
+        bare, notes = floats, []
     else:
         bare, _, notes = inner(floats)
     if origin.library in ("meta", "timm"):
         bare, more = meta.as_timm(new_names(bare) if is_swin(bare) else bare)
         notes += more
-    whole = complete(record) if origin.library == "transformers" and record is not None and "model_type" in record else None
+    whole = None
+    if origin.library == "transformers" and record is not None and "model_type" in record:
+        whole = dict(record) if origin.family in SEGMENTERS else complete(record)
     model = reader.read(bare, whole, reader.eps, told)
     notes += model.notes
     if origin.library == "timm" and model.architecture == "vit" and model.config.position == "learned_1d":
         model = model._replace(config=replace(model.config, position_antialias=True))  # so timm resizes them, for any model
-    inside = model.config.backbone if isinstance(getattr(model.config, "backbone", None), dict) else None
-    size = tuple(inside["image_size"]) if inside else model.config.image_size
+    size = model.config.image_size if hasattr(model.config, "image_size") else tuple(model.config.backbone["image_size"])
     channels = model.config.in_channels
     preprocessing, more = preprocessing_of(record, size, channels, usual=reader.colors, origin=str(origin))
-    labels = labels_of(record, 0 if inside else model.config.num_classes)
+    labels = labels_of(record, getattr(model.config, "num_classes", 0))
     return Converted(model.architecture, model.config, model.weights, (*notes, *more), preprocessing, labels, origin)
 
 

@@ -15,6 +15,7 @@ from vitrail.models.convert.prefixes import left_out
 from vitrail.models.convert.renaming import PROJECTIONS, check_fit, find_style, learned, shapes_of
 from vitrail.models.convert.swin_shapes import depths_of, swin_from_shapes
 from vitrail.models.convert.told import Told
+from vitrail.models.convert.upernet import from_segmenting_beit, from_upernet
 from vitrail.models.convert.vit import from_vit
 from vitrail.models.convert.vit_configs import config_from_transformers
 from vitrail.models.convert.vit_names import ATTENTION, MASK_TOKEN, MODELS, library
@@ -83,6 +84,17 @@ def read_swin(theirs: Mapping[str, Tensor], record: Record, eps: float, told: To
     weights = swin_names.from_swin(bare, config)
     check_fit(weights, shapes_of(build_swin, config), list(swin_names.pairs(config, style)))
     return Found("swin", config, weights, notes)
+
+
+def read_upernet(theirs: Mapping[str, Tensor], record: Record, eps: float, told: Told) -> Found:
+    """A segmenter, whose file has weights of an encoder and of heads beside it."""
+    if record is None:
+        raise VitrailError(
+            "weights of a segmenter alone do not say which maps its heads read: expected config.json beside them"
+        )
+    read = from_segmenting_beit if record["model_type"] == "beit" else from_upernet
+    config, weights, notes = read(theirs, record)
+    return Found("segmenter", config, weights, notes)
 
 
 def vit_config(bare: Mapping[str, Tensor], record: Record, eps: float, told: Told) -> tuple[ViTConfig, list[str]]:

@@ -15,6 +15,7 @@ PARTS = ("model_ema.", "model.", "net.", "teacher.", "student.", "backbone.", "e
 # How the names of a vision transformer's first layer begin, in all libraries: what has one is a whole network, and not a part that
 # happens to be called encoder, as in transformers' `encoder.layer.0`.
 STEMS = ("patch_embed.", "patch_embed_", "cls_token", "pos_embed", "embeddings.", "embedding/", "conv_proj.", "stem.", "conv1.")
+BESIDE = "decode_head."  # of a segmenter, which is whole with the encoder that stands beside it
 MOST_PREFIXES = 6
 NETWORK = {
     part: re.compile(
@@ -46,7 +47,7 @@ def _prefix(names: Mapping[str, Tensor]) -> str | None:
     """What stands before the names of a whole network; None where they are bare, or nothing here is known."""
     if names and all(name.startswith(AROUND) and name != AROUND for name in names):
         return AROUND
-    if any(name.startswith(STEMS) for name in names):
+    if any(name.startswith((*STEMS, BESIDE)) for name in names):
         return None
     return next((part for part, network in NETWORK.items() if any(network.match(name) for name in names)), None)
 
