@@ -192,7 +192,7 @@ def score_words(split: str, metric: str, value: float) -> str:
     return (
         f"{split} BLEU {100 * value:.2f}"
         if metric == "bleu"
-        else f"{split} { {'map': 'mAP', 'miou': 'mIoU'}.get(metric, metric)} {100 * value:.2f} %"
+        else f"{split} { {'map': 'mAP', 'miou': 'mIoU'}.get(metric, metric) } {100 * value:.2f} %"
     )
 
 

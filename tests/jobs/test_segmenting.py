@@ -193,11 +193,20 @@ def test_weights_go_on_as_encoder_and_whole(run, folder, tmp_path):
 def test_weights_of_a_classifier_become_the_encoder(folder, tmp_path):
     classifier = vt.create_model("vit_nano_patch4_32", num_classes=7, image_size=16)
     vt.save(classifier, tmp_path / "classifier")
-    options = {"task": "segment", "weights": str(tmp_path / "classifier"), "head": "setr_naive", **SHORT, "epochs": 1, "lr": 1e-12}
+    options = {
+        "task": "segment",
+        "weights": str(tmp_path / "classifier"),
+        "head": "setr_naive",
+        **SHORT,
+        "epochs": 1,
+        "lr": 1e-12,
+    }
     found = train(data=folder, out=tmp_path / "run", freeze="encoder", loss="ce+dice", class_weights="balanced", **options)
     own = classifier.state_dict()
     assert all(
-        torch.equal(weight, own[name]) for name, weight in found.model.backbone.state_dict().items() if name in own and "head" not in name
+        torch.equal(weight, own[name])
+        for name, weight in found.model.backbone.state_dict().items()
+        if name in own and "head" not in name
     )
     assert found.model.config.head == "setr_naive"
 
@@ -224,3 +233,18 @@ def test_the_size_follows_the_pictures():
     assert choose_dense_size([Image.new("L", (240, 180))] * 3) == (180, 240)
     assert choose_dense_size([Image.new("L", (640, 480))] * 3) == (224, 224)
     assert choose_dense_size([Image.new("L", (120, 90)), Image.new("L", (100, 90))]) == (80, 80)
+
+
+def test_check_names_every_fault_of_masks(tmp_path, command):
+    folder = write_folder(tmp_path / "marked", count=8)
+    Image.new("L", (5, 6)).save(folder / "masks" / "01.png")
+    Image.fromarray(np.full((24, 28), 9, dtype=np.uint8)).save(folder / "masks" / "02.png")
+    Image.fromarray(np.full((24, 24), 255, dtype=np.uint8)).save(folder / "masks" / "03.png")
+    (folder / "masks" / "04.png").unlink()
+    answer = command("check", folder, "--task", "segment", "--workers", 0)
+    assert answer.code == 1
+    for words in ("MASK SIZE: 1 file with", "CLASS OUT OF RANGE: 1 file", "EMPTY MASK: 1 file", "UNPAIRED: 1 file"):
+        assert words in answer.out
+    assert "images/04.png: has no mask" in answer.out
+    assert f"vitrail train --task segment --data {folder}" in answer.out.replace("\n", "")
+    assert command("check", write_folder(tmp_path / "good", count=8), "--task", "segment", "--workers", 0).code in (0, 1)

@@ -116,9 +116,7 @@ class WholePictures(Dataset[FetchedDense]):
     def read(self, index: int) -> WholePicture:
         size, name = self.preprocessing.size, self.split.name(index)
         picture = self.split.read(index, target=size)
-        mask = check_mask(
-            annotations_of(self.split, index), name, (picture.height, picture.width), classes=self.classes
-        )
+        mask = check_mask(annotations_of(self.split, index), name, (picture.height, picture.width), classes=self.classes)
         image = to_base(to_channels(picture, self.preprocessing.channels), self.preprocessing)
         return WholePicture(image, torch.from_numpy(to_numbers(mask)), index, name)
 
@@ -152,9 +150,7 @@ def whole_loader(
     on_bad: Callable[[PictureError], None] | None = None, rank: int = 0, world: int = 1,
 ) -> DenseLoader:  # fmt: skip
     """Every picture once, whole."""
-    order = Order(
-        np.zeros(len(split), dtype=np.int64), batch=batch * world, shuffle=False, seed=0, rank=rank, world=world
-    )
+    order = Order(np.zeros(len(split), dtype=np.int64), batch=batch * world, shuffle=False, seed=0, rank=rank, world=world)
     return DenseLoader(WholePictures(split, preprocessing, classes=classes), order, workers=workers, on_bad=on_bad)
 
 

@@ -24,7 +24,11 @@ def paint_mask(numbers: Integer[np.ndarray, "h w"], colors: Sequence[Color]) -> 
 
 
 def paint_over(
-    picture: UInt8[np.ndarray, "h w ch"], numbers: Integer[np.ndarray, "h w"], colors: Sequence[Color], *, opacity: float = OPACITY
+    picture: UInt8[np.ndarray, "h w ch"],
+    numbers: Integer[np.ndarray, "h w"],
+    colors: Sequence[Color],
+    *,
+    opacity: float = OPACITY,
 ) -> UInt8[np.ndarray, "h w 3"]:
     """The colors over the picture, stronger where a class meets another."""
     below = np.broadcast_to(picture, (*picture.shape[:2], 3)).astype(np.float32)

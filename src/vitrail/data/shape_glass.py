@@ -27,9 +27,7 @@ def paint_glass(
     return picture
 
 
-def refract(
-    picture: Float32[np.ndarray, "h w 3"], piece: Piece, *, thickness: float
-) -> Float32[np.ndarray, "ph pw 3"]:
+def refract(picture: Float32[np.ndarray, "h w 3"], piece: Piece, *, thickness: float) -> Float32[np.ndarray, "ph pw 3"]:
     """What a lens over the piece's patch shows: at the offset u from its middle, in half sides, the picture at u (1 - t (1 - |u|^2)),
     t the thickness: magnified in the middle, as it is at the edge. Read between pixels bilinearly."""
     height, width = piece.coverage.shape

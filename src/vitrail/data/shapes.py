@@ -146,9 +146,7 @@ def draw_scene(
         for piece, color in zip(pieces, colors, strict=True)
     )
     return Scene(
-        picture=_paint(
-            _generator(seed, split, index, purpose=2), pieces, colors, size=size, in_front=in_front, glass=glass
-        ),
+        picture=_paint(_generator(seed, split, index, purpose=2), pieces, colors, size=size, in_front=in_front, glass=glass),
         label=label,
         mask=np.array([0, *(kind + 1 for kind in kinds)], dtype=np.uint8)[instances],
         instances=instances,

@@ -46,7 +46,18 @@ class TrainOptions:
     ]
     task: Annotated[
         Literal[
-            "classify", "translate", "language", "caption", "igpt", "mae", "beit", "dvae", "dino", "moco", "restore", "mri",
+            "classify",
+            "translate",
+            "language",
+            "caption",
+            "igpt",
+            "mae",
+            "beit",
+            "dvae",
+            "dino",
+            "moco",
+            "restore",
+            "mri",
             "segment",
         ],
         Parameter(help="What to learn."),

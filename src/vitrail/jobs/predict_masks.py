@@ -57,9 +57,7 @@ def describe_parts(segment: ImageSegmentation, found: Segmented) -> list[dict[st
     """Label, score and share of the pixels of each class in a picture."""
     parts = segment.parts(found)
     pixels = found.numbers.size
-    return [
-        {"label": part["label"], "score": part["score"], "share": part["mask"].histogram()[255] / pixels} for part in parts
-    ]
+    return [{"label": part["label"], "score": part["score"], "share": part["mask"].histogram()[255] / pixels} for part in parts]
 
 
 def free_stem(path: Path, taken: set[str]) -> str:

@@ -89,14 +89,17 @@ class Segmenting:
 
     def task_of(self, model: Any, **where: Any) -> Segment:
         assert self.options.loss != "auto"
-        return Segment(
-            model, kind=self.options.loss, weights=self.weights, smoothing=real(self.options.smoothing), **where
-        )
+        return Segment(model, kind=self.options.loss, weights=self.weights, smoothing=real(self.options.smoothing), **where)
 
     def make_loaders(self, world: World) -> tuple[DenseLoader, DenseLoader]:
         """Crops to learn from, and whole pictures to validate on."""
         options, shared = self.options, dict[str, Any]()
-        shared |= {"classes": len(self.data.classes), "workers": whole(options.workers), "rank": world.rank, "world": world.size}
+        shared |= {
+            "classes": len(self.data.classes),
+            "workers": whole(options.workers),
+            "rank": world.rank,
+            "world": world.size,
+        }
         training = crop_loader(
             self.data["train"],
             self.model.preprocessing,

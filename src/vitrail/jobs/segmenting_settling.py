@@ -198,5 +198,3 @@ def pixel_weights(options: TrainOptions, train: Split, classes: int) -> Tensor |
         pixels += counts
         around[counts > 0] += counts.sum()
     return torch.from_numpy(balanced_weights(pixels, around))
-
-

@@ -58,9 +58,7 @@ def ask(
     return slide(predict, images, window=how.window, overlap=how.overlap)
 
 
-def name_pixels(
-    chances: Float[Tensor, "k h w"], size: tuple[int, int]
-) -> tuple[Int[Tensor, "p q"], Float[Tensor, "p q"]]:
+def name_pixels(chances: Float[Tensor, "k h w"], size: tuple[int, int]) -> tuple[Int[Tensor, "p q"], Float[Tensor, "p q"]]:
     """The likeliest class of each pixel of a picture of `size`, and how likely it is. Classes are enlarged one by one, so that memory is
     that of a few pictures, however many classes there are."""
     if tuple(chances.shape[1:]) == size:

@@ -34,7 +34,7 @@ from vitrail.report.page import (
 )
 from vitrail.report.pictures import encode_picture, is_small
 from vitrail.report.run_parts import show_commands, show_curves, show_header, show_options
-from vitrail.tasks.segment import SegmentedExample, Segmentations
+from vitrail.tasks.segment import Segmentations, SegmentedExample
 
 CONFUSIONS = 12
 FEW = 30  # classes up to which the table needs no box to search it

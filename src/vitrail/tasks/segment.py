@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int, Int64, UInt8
-from torch import Tensor
+from torch import Tensor, nn
 
 from vitrail.data.annotations import IGNORE
 from vitrail.data.dense_batches import DenseBatch, WholePicture
@@ -32,6 +32,7 @@ from vitrail.learn.training.world import World
 from vitrail.models.dense_inference import Inference, infer, name_pixels
 from vitrail.preprocessing import Preprocessing
 
+AUXILIARY = 0.4  # what an auxiliary head's loss counts  [Zhao+ 2017, section 3.3]
 COLUMNS = ("loss", "miou", "pixel_accuracy", "boundary")
 EXAMPLES, WORST = 8, 8
 SHOWN = 384  # pixels of the longer side of what is kept to be looked at
@@ -105,14 +106,21 @@ class Segment:
         self.how, self.device, self.world = how or Inference(), torch.device(device), world or World()
         self.weights = None if weights is None else weights.to(self.device)
         self.forward: Callable[[Tensor], Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
+        learning: Any = WithAuxiliary(model) if len(getattr(model, "auxiliary", ())) else model
+        self.learning = torch.compile(learning) if compiled else learning
 
     @cached_property
-    def train_forward(self) -> Callable[[Tensor], Tensor]:
+    def train_forward(self) -> Callable[[Tensor], Any]:
         """With several processes, the model whose backward pass averages their gradients."""
-        return for_training(self.forward, self.model, self.world)
+        return for_training(self.learning, self.model, self.world)
 
     def loss(self, batch: DenseBatch) -> Tensor:
-        logits = self.train_forward(batch.images)
+        """L(logits) + 0.4 sum_j L(logits of the auxiliary head j), where there are such heads."""
+        answer = self.train_forward(batch.images)
+        logits, others = answer if isinstance(answer, tuple) else (answer, ())
+        return self.distance(logits, batch) + AUXILIARY * sum(self.distance(other, batch) for other in others)
+
+    def distance(self, logits: Float[Tensor, "b k h w"], batch: DenseBatch) -> Tensor:
         return segmentation_loss(logits, batch.masks, kind=self.kind, weights=self.weights, smoothing=self.smoothing)
 
     def evaluate(self, batches: Iterable[list[WholePicture]]) -> Segmentations:
@@ -128,6 +136,18 @@ class Segment:
                         found.add(picture, answer)
         self.model.train(was_training)
         return found.gather(self.world)
+
+
+class WithAuxiliary(nn.Module):
+    """A segmenter that also says what its auxiliary heads do."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Float[Tensor, "b ch h w"]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        found: tuple[Tensor, tuple[Tensor, ...]] = self.model.forward_training(images)
+        return found
 
 
 class Tally:
@@ -195,9 +215,7 @@ def surprise(chances: Float[Tensor, "k h w"], mask: Int[Tensor, "p q"]) -> float
     return float(-own.double().clamp(min=1e-12).log().mean())
 
 
-def show(
-    picture: WholePicture, said: Int64[np.ndarray, "p q"], preprocessing: Preprocessing, score: float
-) -> SegmentedExample:
+def show(picture: WholePicture, said: Int64[np.ndarray, "p q"], preprocessing: Preprocessing, score: float) -> SegmentedExample:
     """All three at one size that is small enough to be kept."""
     shrink = min(1.0, SHOWN / max(said.shape))
     size = (max(1, round(said.shape[0] * shrink)), max(1, round(said.shape[1] * shrink)))
@@ -206,6 +224,4 @@ def show(
         F.interpolate(numbers[None, None].double(), size=size, mode="nearest-exact")[0, 0].long().numpy()
         for numbers in (picture.mask, torch.from_numpy(said))
     )
-    return SegmentedExample(
-        name=picture.name, picture=to_bytes(image, preprocessing)[0], truth=truth, said=answer, score=score
-    )
+    return SegmentedExample(name=picture.name, picture=to_bytes(image, preprocessing)[0], truth=truth, said=answer, score=score)

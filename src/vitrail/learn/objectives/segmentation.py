@@ -82,9 +82,7 @@ def dice_loss(logits: Float[Tensor, "b k h w"], masks: Int[Tensor, "b h w"]) -> 
     return 1 - dice[there > 0].mean()
 
 
-def balanced_weights(
-    pixels: Integer[np.ndarray, "k"], around: Integer[np.ndarray, "k"]
-) -> Float32[np.ndarray, "k"]:
+def balanced_weights(pixels: Integer[np.ndarray, "k"], around: Integer[np.ndarray, "k"]) -> Float32[np.ndarray, "k"]:
     """Median frequency balancing: w_c = median(f) / f_c, f_c = pixels of the class / pixels of the pictures that it is in
     [Eigen and Fergus 2015, section 6.3.2]. A class that was not met gets 1."""
     met = pixels > 0
