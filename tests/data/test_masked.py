@@ -188,7 +188,7 @@ def test_whole_pictures_come_at_their_base_size_with_masks_as_stored(folder):
     split = find_masked(str(folder))["train"]
     preprocessing = replace(PREPROCESSING, size=(42, 30))
     (pictures, *_) = whole_loader(split, preprocessing, classes=3, batch=4).batches()
-    assert [picture.index for picture in pictures] == [0, 1, 2, 3]
+    assert [picture.number for picture in pictures] == [0, 1, 2, 3]
     assert pictures[0].image.shape == (1, 3, 42, 54)
     assert pictures[0].mask.shape == (21, 27)
     assert base_size((21, 27), (42, 30)) == (42, 54)

@@ -99,6 +99,7 @@ def test_a_run_from_folder_to_report(run):
     assert run.model.colors == ((20, 20, 60), (220, 60, 40), (40, 200, 90))
     card = (run.path / "best" / "README.md").read_text()
     assert "pipeline_tag: image-segmentation" in card
+    assert f"Mean intersection over union on test: **{100 * metrics['miou']:.2f} %**" in card
 
 
 def test_interrupted_and_resumed_it_is_the_same_run(run, folder, tmp_path, monkeypatch):
@@ -248,3 +249,10 @@ def test_check_names_every_fault_of_masks(tmp_path, command):
     assert "images/04.png: has no mask" in answer.out
     assert f"vitrail train --task segment --data {folder}" in answer.out.replace("\n", "")
     assert command("check", write_folder(tmp_path / "good", count=8), "--task", "segment", "--workers", 0).code in (0, 1)
+
+
+def test_export_to_onnx_answers_as_the_model_does(run, tmp_path, command):
+    pytest.importorskip("onnxscript")
+    answer = command("export", run.path, "--format", "onnx", "--out", tmp_path / "model.onnx", "--check", 4)
+    assert answer.code == 0, answer.err
+    assert "differs by at most" in answer.out

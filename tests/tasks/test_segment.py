@@ -108,15 +108,15 @@ def test_auxiliary_heads_add_their_share():
 
 
 def test_it_overfits_32_shapes():
-    """mIoU above 0.8 on what it was shown, in 12 s of one core."""
+    """mIoU above 0.7 on what it was shown, in 5 s of one core."""
     torch.manual_seed(0)
-    data = find_masked("shapes", image_size=(48, 48))
-    split, steps = Part(data["train"], np.arange(32)), 100
-    model = create_model("setr_pup_vit_micro_hybrid", num_classes=11, image_size=48).train()
+    data = find_masked("shapes", image_size=(32, 32))
+    split, steps = Part(data["train"], np.arange(32)), 80
+    model = create_model("setr_pup_vit_micro_hybrid", num_classes=11, image_size=32).train()
     task = Segment(model)
-    stepper = Stepper(task, Plan(epochs=1, lr=2e-3, weight_decay=0.0, warmup=0.0, clip=1.0), World())
+    stepper = Stepper(task, Plan(epochs=1, lr=3e-3, weight_decay=0.0, warmup=0.0, clip=1.0), World())
     batches = list(crop_loader(split, model.preprocessing, classes=11, batch=16, how=Movement()).batches())
     for step in range(steps):
-        rate = 2e-3 * min(1, (step + 1) / 10) * (1 + math.cos(math.pi * step / steps)) / 2
+        rate = 3e-3 * min(1, (step + 1) / 10) * (1 + math.cos(math.pi * step / steps)) / 2
         stepper.take(batches[step % 2], rate)
-    assert task.evaluate(whole_loader(split, model.preprocessing, classes=11).batches()).metrics["miou"] > 0.8
+    assert task.evaluate(whole_loader(split, model.preprocessing, classes=11).batches()).metrics["miou"] > 0.7

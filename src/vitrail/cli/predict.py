@@ -67,7 +67,7 @@ def predict(
             continue
         answers.append(answer)
         if not json:
-            told = ((row["label"], row.get("share", row["score"])) for row in answer)
+            told = ((row["label"], row["share" if "share" in row else "score"]) for row in answer)
             print(f"{path!s:<{width}}  " + "   ".join(f"{label} {100 * share:5.1f} %" for label, share in told))
     if json:
         print(json_format.dumps(answers[0] if len(answers) == 1 else answers))

@@ -44,7 +44,7 @@ class WholePicture(NamedTuple):
 
     image: Float[Tensor, "1 ch h w"]
     mask: Int[Tensor, "p q"]
-    index: int
+    number: int  # in its split
     name: str
 
 

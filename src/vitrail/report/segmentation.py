@@ -123,7 +123,7 @@ def show_example(report: SegmentationReport, example: SegmentedExample) -> Marku
         for words, pane in panes
     )
     head = element("h3", label(name, columns=48), element("span", f" mean IoU {percent(example.score)}", class_="note"))
-    return element("div", head, element("div", *figures, class_="strip"), class_="card pair")
+    return element("div", head, element("div", *figures, class_="panes"), class_="card pair")
 
 
 def show_classes(report: SegmentationReport) -> list[Markup]:

@@ -169,13 +169,13 @@ class Tally:
         score = mean_iou(matrix)
         edge = math.nan if self.edges is None else self.edges.add(truth, said)
         self.rows.append([surprise(chances, picture.mask), score, pixel_accuracy(matrix), edge])
-        self.indices.append(picture.index)
+        self.indices.append(picture.number)
         full = len(self.worst) == WORST
         if len(self.examples) < EXAMPLES or not full or -score > self.worst[0][0]:
             example = show(picture, said, self.preprocessing, score)
             if len(self.examples) < EXAMPLES:
                 self.examples.append(example)
-            entry = (-score, -picture.index, example)
+            entry = (-score, -picture.number, example)
             heapq.heappushpop(self.worst, entry) if full else heapq.heappush(self.worst, entry)
 
     def gather(self, world: World) -> Segmentations:
