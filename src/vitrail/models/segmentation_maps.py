@@ -3,6 +3,7 @@
 b batch, ch channels, h w picture
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitrail.errors import VitrailError, check_choice
+from vitrail.errors import VitrailError, VitrailWarning, check_choice
 from vitrail.models import resnet, swin, vit
 from vitrail.models.backbones import NETWORKS
 from vitrail.models.features import tokens_behind
@@ -67,6 +68,22 @@ def whole_cells(size: Sequence[int], stride: int) -> tuple[int, int]:
     return height, width
 
 
+def fit_encoder(backbone: Any, settings: Mapping[str, Any], *, head: str) -> Any:
+    """The encoder for whole cells of the pictures that are meant, with their channels, dropping what is to be dropped."""
+    from vitrail.models.adapting import adapt  # which needs the catalogue, which needs this
+    from vitrail.models.catalogue import rebuild
+
+    if settings.get("drop_path", getattr(backbone.config, "drop_path", None)) != getattr(backbone.config, "drop_path", None):
+        backbone = rebuild(backbone, drop_path=settings["drop_path"])
+    wanted = whole_cells(settings["image_size"], coarsest_stride(backbone.config, head=head))
+    changes = {"image_size": wanted, "in_channels": settings.get("in_channels", backbone.config.in_channels)}
+    changes = {name: value for name, value in changes.items() if value != getattr(backbone.config, name)}
+    backbone, notes = adapt(backbone, **changes)
+    for note in notes:
+        warnings.warn(note, VitrailWarning, stacklevel=3)
+    return backbone
+
+
 def map_widths(network: str, config: Any) -> list[int]:
     """The channels of all maps that an encoder can give: behind each block, or stage."""
     if network == "vit":
@@ -102,10 +119,10 @@ def read_maps(
     else:
         layers = (*layers, 0) if fine else layers
         behind = backbone.forward_intermediates(images, layers)
-    maps = [
-        to_maps(norms[str(number)](tokens.cells) if str(number) in norms else tokens.cells, tokens.grid)
-        for number, tokens in zip(layers, behind, strict=True)
-    ]
+    maps = []
+    for number, tokens in zip(layers, behind, strict=True):
+        cells = norms[str(number)](tokens.cells) if str(number) in norms else tokens.cells
+        maps.append(to_maps(cells, (tokens.grid[0], tokens.grid[1])))
     return [*maps, *more]
 
 
@@ -116,5 +133,5 @@ def embed_fine(backbone: Any, images: Float[Tensor, "b ch h w"]) -> tuple[Float[
         fine, tokens = tokenizer.forward_fine(images)
     else:
         tokens = tokenizer(images)
-        fine = to_maps(tokens.x, tokens.grid)
+        fine = to_maps(tokens.x, (tokens.grid[0], tokens.grid[1]))
     return fine, backbone.position.embed(tokens if backbone.prefix is None else backbone.prefix(tokens))

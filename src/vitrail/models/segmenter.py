@@ -3,8 +3,7 @@
 b batch, ch channels, h w picture, k classes, d width, y x grid of a map
 """
 
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -13,21 +12,21 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitrail.errors import VitrailError, VitrailWarning, check_choice
+from vitrail.errors import VitrailError, check_choice
 from vitrail.models.backbones import NETWORKS, backbone_of, build_backbone
 from vitrail.models.segmentation_heads import HEADS, build_auxiliary, build_feature_norms, build_head
 from vitrail.models.segmentation_maps import (
     INSIDE,
     coarsest_stride,
     default_layers,
+    fit_encoder,
     map_widths,
     read_maps,
     settle_encoder,
-    whole_cells,
 )
 from vitrail.nn.functional.maps import stretch
 from vitrail.nn.heads.segmentation.normed_convolution import MapNorm
-from vitrail.preprocessing import Preprocessing, neutral
+from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
 
 MOST_CLASSES, MOST_CHANNELS, MOST_DEPTH = 10_000, 4096, 100  # a config.json from anywhere must not fill the memory
@@ -226,33 +225,14 @@ def segmenter_on(backbone: Any, *, head: str, num_classes: int, **settings: Any)
     return assemble(backbone, config)
 
 
-def fit_encoder(backbone: Any, settings: Mapping[str, Any], *, head: str) -> Any:
-    """The encoder for whole cells of the pictures that are meant, with their channels, dropping what is to be dropped."""
-    from vitrail.models.adapting import adapt  # which needs the catalogue, which needs this
-    from vitrail.models.catalogue import rebuild
-
-    if settings.get("drop_path", getattr(backbone.config, "drop_path", None)) != getattr(backbone.config, "drop_path", None):
-        backbone = rebuild(backbone, drop_path=settings["drop_path"])
-    wanted = whole_cells(settings["image_size"], coarsest_stride(backbone.config, head=head))
-    changes = {"image_size": wanted, "in_channels": settings.get("in_channels", backbone.config.in_channels)}
-    changes = {name: value for name, value in changes.items() if value != getattr(backbone.config, name)}
-    backbone, notes = adapt(backbone, **changes)
-    for note in notes:
-        warnings.warn(note, VitrailWarning, stacklevel=3)
-    return backbone
-
-
 def assemble(backbone: Any, config: SegmenterConfig) -> Segmenter:
     """A head beside an encoder that is there already."""
     assert config.image_size is not None
-    assert config.in_channels is not None
-    model = Segmenter(
+    return Segmenter(
         backbone=backbone,
         feature_norms=build_feature_norms(config, backbone),
         head=build_head(config, backbone),
         auxiliary=list(build_auxiliary(config, backbone)),
         config=config,
-        preprocessing=neutral(config.image_size, config.in_channels),
+        preprocessing=replace(backbone.preprocessing, size=config.image_size),
     )
-    model.preprocessing = replace(backbone.preprocessing, size=config.image_size)
-    return model

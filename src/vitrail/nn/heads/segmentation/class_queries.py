@@ -67,7 +67,7 @@ class ClassQueryHead(nn.Module):
     def forward(self, maps: Sequence[Float[Tensor, "b _ _ _"]]) -> Float[Tensor, "b k y x"]:
         """Of the encoder's last map and a finer one from in front of it."""
         last, fine = maps
-        grid, batch, classes = (last.shape[2], last.shape[3]), len(last), len(self.class_tokens)
+        grid, batch, classes = (last.shape[2], last.shape[3]), last.shape[0], len(self.class_tokens)
         memory = self.remember(last)
         seen = self.look(memory)  # b k heads n
         attention = seen.reshape(batch * classes, self.heads, *grid) * (grid[0] * grid[1])
@@ -85,7 +85,7 @@ class ClassQueryHead(nn.Module):
 
     def look(self, memory: Tokens) -> Float[Tensor, "b k _ n"]:
         """What each class looks at, with each head; the weights of a head sum to 1."""
-        queries = Tokens(self.class_tokens.to(memory.x.dtype).expand(len(memory.x), -1, -1), grid=(len(self.class_tokens),))
+        queries = Tokens(self.class_tokens.to(memory.x.dtype).expand(memory.x.shape[0], -1, -1), grid=(len(self.class_tokens),))
         asked = self.decoder(queries, memory).x
         q, k = split_heads(self.query(asked), self.heads), split_heads(self.key(memory.x), self.heads)
         return attention_weights(q, k, finite=True).transpose(1, 2)

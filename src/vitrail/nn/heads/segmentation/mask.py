@@ -35,7 +35,7 @@ class MaskHead(nn.Module):
         last = maps[-1]
         grid, count = (last.shape[2], last.shape[3]), len(self.class_tokens)
         cells = self.enter(to_tokens(last))  # b n e
-        first = self.class_tokens.to(cells.dtype).expand(len(cells), -1, -1)
+        first = self.class_tokens.to(cells.dtype).expand(cells.shape[0], -1, -1)
         found = self.blocks(Tokens(torch.cat([first, cells], dim=1), grid=grid, prefix=count))
         patches = F.normalize(self.patches(found.cells), dim=-1)  # b n e
         classes = F.normalize(self.classes(found.x[:, :count]), dim=-1)  # b k e
