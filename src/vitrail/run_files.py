@@ -17,7 +17,15 @@ from vitrail.errors import VitrailError
 T = TypeVar("T")
 State = Literal["finished", "interrupted", "running?", "broken"]
 TRACES = ("machine.yaml", "results.csv", "state", "last", "best")  # one of them beside config.yaml makes a folder a run
-SCORES = ("map", "accuracy", "exact", "bleu", "likelihood", "psnr")  # what chooses the best epoch, the first that a run has
+SCORES = (
+    "miou",
+    "map",
+    "accuracy",
+    "exact",
+    "bleu",
+    "likelihood",
+    "psnr",
+)  # what chooses the best epoch, the first that a run has
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked", "palette")  # tensors of a model that are no parameters
 SIGN_OF_LIFE = 300.0  # seconds: a run writes something every two minutes, or at the end of a validation
 
@@ -189,11 +197,10 @@ def score_words(split: str, metric: str, value: float) -> str:
         return f"{split} {value:.3f} bits a pixel"
     if metric in ("knn", "spread"):
         return f"{split} k-NN accuracy {100 * value:.2f} %" if metric == "knn" else f"{split} spread of features {value:.3f}"
-    return (
-        f"{split} BLEU {100 * value:.2f}"
-        if metric == "bleu"
-        else f"{split} {'mAP' if metric == 'map' else metric} {100 * value:.2f} %"
-    )
+    if metric == "bleu":
+        return f"{split} BLEU {100 * value:.2f}"
+    name = {"map": "mAP", "miou": "mIoU"}.get(metric, metric)
+    return f"{split} {name} {100 * value:.2f} %"
 
 
 def read_table(path: Path) -> dict[Any, Any]:

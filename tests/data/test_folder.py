@@ -235,7 +235,7 @@ def test_a_class_name_that_is_not_utf8_is_refused_at_once(tmp_path):
 
 
 def test_a_word_that_is_no_data(tmp_path):
-    assert refusal(open_data, "digit").endswith('built-in set (digits, shapes); did you mean "digits"?')
+    assert refusal(open_data, "digit").endswith('built-in set (digits, shapes, shapes:glass); did you mean "digits"?')
     (tmp_path / "a.doc").write_bytes(b"")
     assert "a.doc: data is a folder of pictures, a file (.npz, " in refusal(open_data, str(tmp_path / "a.doc"))
 

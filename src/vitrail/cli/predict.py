@@ -14,6 +14,7 @@ EXAMPLES = """Examples:
   vitrail predict runs/classify/digits folder/ "more/*.jpg" --top-k 1
   vitrail predict runs/classify/digits picture.png --json
   vitrail predict runs/classify/pets photos/ --engine auto
+  vitrail predict runs/segment/streets photos/ --out masks/
 """
 
 
@@ -31,31 +32,43 @@ def predict(
         Literal["auto", "torch", "compile", "onnxruntime", "openvino"],
         Parameter(help="What computes the answers; auto: the fastest of those installed, measured once and remembered."),
     ] = "torch",
+    out: Annotated[
+        str | None, Parameter(help="Of a segmenter: a folder for NAME_mask.png, class numbers in color, and NAME_overlay.png.")
+    ] = None,
     json: Annotated[
         bool, Parameter(help="Print Hugging Face's shapes: a list of label and score a picture.", negative="")
     ] = False,
 ) -> int:
     """Say what is in pictures.
 
-    One picture with --json gives a list of {"label", "score"}; several give a list of such lists, null for an unreadable one.
+    One picture with --json gives a list of {"label", "score"}; several give a list of such lists, null for an unreadable one. Of a
+    segmenter each also has "share", of the picture's pixels, and with --out the files.
     """
     from vitrail.deploy.pipeline import Answer
     from vitrail.errors import VitrailError
     from vitrail.jobs.predict import expand, predict
+    from vitrail.jobs.predict_masks import is_segmenter, predict_masks
 
     if top_k < 1:
         raise VitrailError(f"--top-k must be at least 1, got {top_k}")
     paths = expand(files)
     width = min(60, max(len(str(path)) for path in paths))
     answers: list[Answer | None] = []
-    for path, answer in predict(run, paths, top_k=top_k, engine=engine, merge=merge):
+    if is_segmenter(run):
+        found = predict_masks(run, paths, top_k=top_k, out=out, engine=engine, merge=merge)
+    elif out is not None:
+        raise VitrailError(f"--out {out}: only a segmenter writes files; --json prints what a classifier says")
+    else:
+        found = predict(run, paths, top_k=top_k, engine=engine, merge=merge)
+    for path, answer in found:
         if isinstance(answer, VitrailError):
             print(f"vitrail: {answer}", file=sys.stderr)
             answers.append(None)
             continue
         answers.append(answer)
         if not json:
-            print(f"{path!s:<{width}}  " + "   ".join(f"{row['label']} {100 * row['score']:5.1f} %" for row in answer))
+            told = ((row["label"], row["share" if "share" in row else "score"]) for row in answer)
+            print(f"{path!s:<{width}}  " + "   ".join(f"{label} {100 * share:5.1f} %" for label, share in told))
     if json:
         print(json_format.dumps(answers[0] if len(answers) == 1 else answers))
     return 2 if None in answers else 0

@@ -16,6 +16,7 @@ EXAMPLES = """Examples:
   vitrail train --data digits --out runs/mine --resume
   vitrail train --task translate --data pairs/ --source de --target en --lower
   vitrail train --task language --data book.txt --minutes 10
+  vitrail train --task segment --data streets/ --minutes 30
   vitrail train --task restore --data photos/ --degrade sr2 --minutes 30
   vitrail train --task mri --data brain.nii.gz --acceleration 4 --minutes 30
   vitrail train --config runs/classify/digits/config.yaml --seed 1

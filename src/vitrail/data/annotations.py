@@ -22,6 +22,7 @@ from vitrail.data.images import TURNS, find_orientation, open_picture
 from vitrail.errors import VitrailError
 
 Mask = UInt8[np.ndarray, "h w"] | Int32[np.ndarray, "h w"]
+IGNORE = -1  # of a pixel that belongs to no class, in what a model learns from
 SWAPPED = 5  # EXIF's orientations from here on swap height and width
 
 

@@ -15,7 +15,7 @@ from vitrail.data.shapes import KINDS, ShapesSplit
 from vitrail.data.splitting import stratified_split
 from vitrail.errors import VitrailError, suggestion
 
-BUILT_IN = ("digits", "shapes")
+BUILT_IN = ("digits", "shapes", "shapes:glass")
 FILES = (".npz", *SUFFIXES)
 SHAPES_COUNTS: dict[SplitName, int] = {"train": 4000, "val": 500, "test": 1000}
 Missing = Literal["val", "test"]
@@ -40,12 +40,12 @@ def find_data(source: str, *, image_size: tuple[int, int] | None = None) -> Data
     """The data as it lies there, whatever of it there is."""
     if source == "digits":
         return open_digits()
-    if source == "shapes":
-        size = image_size or (64, 64)
+    if source in ("shapes", "shapes:glass"):
+        size, glass = image_size or (64, 64), source == "shapes:glass"
         splits: dict[SplitName, Split] = {
-            split: ShapesSplit(split, count, size=size, seed=0) for split, count in SHAPES_COUNTS.items()
+            split: ShapesSplit(split, count, size=size, seed=0, glass=glass) for split, count in SHAPES_COUNTS.items()
         }
-        return DataSet(name="shapes", classes=KINDS, splits=splits)
+        return DataSet(name=source.replace(":", "_"), classes=KINDS, splits=splits)
     if source.startswith("hf:"):
         return open_hub(source.removeprefix("hf:"))
     path = Path(source).expanduser()
@@ -104,6 +104,8 @@ def _complete(data: DataSet, *, seed: int) -> DataSet:
         if name not in splits:
             whole = splits["train"]
             rest, part = stratified_split(whole.labels, 0.1, seed=seed)
+            if not len(part) and whole.labels.ndim == 2:  # few pictures that share their labels: whichever
+                rest, part = stratified_split(np.zeros(len(whole), dtype=np.int64), 0.1, seed=seed)
             if not len(part):
                 raise VitrailError(
                     f"{data.name}: too few pictures to take a {name} split from train: every class has one picture"

@@ -1,7 +1,7 @@
 """A built-in data set, drawn from a seed: colored shapes on textured grounds, with class, masks, boxes and a caption.
 
-Picture `index` of a split is a function of (seed, split, index, size, shapes) alone: how many are asked for, and in which
-order, changes nothing.
+Picture `index` of a split is a function of (seed, split, index, size, shapes, glass) alone: how many are asked for, and in which
+order, changes nothing. With `glass` the same shapes stand at the same places and are transparent.
 
 h, w: height and width in pixels, k: shapes of a scene, the main one first
 """
@@ -15,6 +15,7 @@ from PIL import Image
 
 from vitrail.data.dataset import SPLITS, Labelled, SplitName
 from vitrail.data.shape_drawing import COLORS, KINDS, PAINT, draw_ground
+from vitrail.data.shape_glass import paint_glass
 from vitrail.data.shape_layout import EXTENTS, RELATIONS, Box, Piece, arrange, relation
 from vitrail.errors import VitrailError, check_choice
 
@@ -77,12 +78,23 @@ def _caption(shapes: Sequence[Shape]) -> str:
 
 
 def _paint(
-    rng: np.random.Generator, pieces: Sequence[Piece], colors: Sequence[int], *, size: tuple[int, int], in_front: bool
+    rng: np.random.Generator,
+    pieces: Sequence[Piece],
+    colors: Sequence[int],
+    *,
+    size: tuple[int, int],
+    in_front: bool,
+    glass: bool,
 ) -> UInt8[np.ndarray, "h w 3"]:
-    """The ground, then the pieces from back to front, each a shade off its color and lit from the upper left."""
+    """The ground, then the pieces from back to front, each a shade off its color and lit from the upper left; or of glass."""
     picture = draw_ground(rng, *size, colors=colors)
     painted = list(zip(pieces, colors, strict=True))
-    for piece, color in reversed(painted) if in_front else painted:
+    if in_front:
+        painted.reverse()
+    if glass:
+        paint_glass(picture, [piece for piece, _ in painted], rng)
+        painted = []
+    for piece, color in painted:
         paint = np.asarray(PAINT[COLORS[color]], dtype=np.float32) + rng.uniform(-4, 4, 3).astype(np.float32)
         down, across = (np.linspace(0, 0.06, side, dtype=np.float32) for side in piece.coverage.shape)
         light = 1 - down[:, None] - across
@@ -112,6 +124,7 @@ def draw_scene(
     split: SplitName = "train",
     size: int | tuple[int, int] = 64,
     shapes: int | tuple[int, int] = (1, 3),
+    glass: bool = False,
 ) -> Scene:
     """Scene `index` of a split, at `size` (an int, or height and width), with `shapes` shapes (an int, or fewest and most)."""
     _check_key(seed, split, index)
@@ -133,7 +146,7 @@ def draw_scene(
         for piece, color in zip(pieces, colors, strict=True)
     )
     return Scene(
-        picture=_paint(_generator(seed, split, index, purpose=2), pieces, colors, size=size, in_front=in_front),
+        picture=_paint(_generator(seed, split, index, purpose=2), pieces, colors, size=size, in_front=in_front, glass=glass),
         label=label,
         mask=np.array([0, *(kind + 1 for kind in kinds)], dtype=np.uint8)[instances],
         instances=instances,
@@ -149,12 +162,14 @@ class ShapesSplit(Labelled):
 
     classes: tuple[str, ...] = KINDS
 
-    def __init__(self, split: SplitName, count: int, *, size: int | tuple[int, int] = 64, seed: int = 0) -> None:
+    def __init__(
+        self, split: SplitName, count: int, *, size: int | tuple[int, int] = 64, seed: int = 0, glass: bool = False
+    ) -> None:
         _check_key(seed, split, 0)
         if count < 1:
             raise VitrailError(f"count must be at least 1 picture: got {count}")
         super().__init__(_labels(seed, split, 0, count))
-        self.split, self.count, self.size, self.seed = split, count, _check_size(size), seed
+        self.split, self.count, self.size, self.seed, self.glass = split, count, _check_size(size), seed, glass
 
     def read(self, index: int, *, target: tuple[int, int] | None = None) -> Image.Image:
         return Image.fromarray(self.scene(index).picture)
@@ -163,4 +178,4 @@ class ShapesSplit(Labelled):
         """Everything about picture `index`; -1 is the last one, as in a list."""
         if not -self.count <= index < self.count:
             raise IndexError(f"picture {index} of {self.count}")
-        return draw_scene(index % self.count, seed=self.seed, split=self.split, size=self.size)
+        return draw_scene(index % self.count, seed=self.seed, split=self.split, size=self.size, glass=self.glass)

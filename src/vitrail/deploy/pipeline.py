@@ -21,7 +21,9 @@ from vitrail.models.classifier import to_probabilities
 from vitrail.models.folder import load
 from vitrail.ragged import Ragged
 
-TASKS = ("image-classification", "image-to-text", "translation", "text-generation", "fill-mask", "image-to-image")
+TASKS = (
+    "image-classification", "image-to-text", "translation", "text-generation", "fill-mask", "image-to-image", "image-segmentation",
+)  # fmt: skip
 Picture = str | Path | Image.Image | np.ndarray
 Answer = list[dict[str, Any]]
 
@@ -120,6 +122,10 @@ def pipeline(task: str, model: Any, *, engine: str = "torch") -> Any:
         from vitrail.deploy.image_to_image import ImageToImage
 
         return ImageToImage(loaded)
+    if task == "image-segmentation":
+        from vitrail.deploy.segmentation import ImageSegmentation
+
+        return ImageSegmentation(loaded)
     made: dict[str, Callable[[Any], Any]] = {
         "translation": Translation,
         "text-generation": TextGeneration,

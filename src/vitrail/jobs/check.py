@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from vitrail.data.dataset import SPLITS, DataSet, Split, SplitName
 from vitrail.data.duplicates import CROPS_UP_TO, Pair, find_duplicates
 from vitrail.data.examples import spread
 from vitrail.data.loading import choose_workers
+from vitrail.data.masked import find_masked
 from vitrail.data.opening import divide_data, open_data
 from vitrail.data.scanning import Scan, concatenate, scan_splits
 from vitrail.errors import VitrailError
@@ -37,6 +38,7 @@ from vitrail.jobs.findings import (
     plural,
 )
 from vitrail.jobs.forecast import Suggestion, suggest
+from vitrail.jobs.mask_findings import find_mask_faults
 from vitrail.report.contact_sheet import ACROSS, Row, Twins, draw_contact_sheet, encode_sheet
 
 SIDE = 64  # of the thumbnails by which duplicates are found
@@ -81,18 +83,19 @@ class Check:
 
 def check(
     data: str | Path, *, fix: str | Path | None = None, out: str | Path | None = None, workers: int | None = None, seed: int = 0,
-    progress: Progress | None = None,
+    progress: Progress | None = None, task: Literal["classify", "segment"] = "classify",
 ) -> Check:  # fmt: skip
     """Read every picture of a data set once and say what is wrong with it; `vitrail check` in Python.
 
-    `fix` is where to write a cleaned list, `out` a folder for the contact sheet, check.json and bad_files.csv.
+    With `task` "segment" every mask too. `fix` is where to write a cleaned list, `out` a folder for the contact sheet, check.json and bad_files.csv.
     """
     source = str(data)
     if workers is not None and workers < 0:
         raise VitrailError(f"--workers must be at least 0, got {workers}")
     if seed < 0:
         raise VitrailError(f"--seed must be at least 0, got {seed}")
-    found = in_order(open_data(source, divide=False))
+    masked = task == "segment"
+    found = in_order(find_masked(source) if masked else open_data(source, divide=False))
     if fix is not None:
         check_fixable(Path(fix).expanduser(), found)
     begin = time.perf_counter()
@@ -106,11 +109,14 @@ def check(
     bad = tuple(BadFile(found[name].name(index), name, reason) for name, part in scans.items() for index, reason in part.bad)
     twice = name_pairs(found, pairs)
     findings = judge(found, source, counts, bad, twice, scans)
+    findings = [*find_mask_faults(found), *findings] if masked else findings
     cleaned = None if fix is None else write_cleaned(Path(fix).expanduser(), found, whole, pairs)
     suggestion, reason = None, None
     try:
         if any(finding.level == "serious" and finding.kind == "layout" for finding in findings):
             raise VitrailError("first give the folder that holds the classes")
+        if masked:
+            raise VitrailError(f"vitrail train --task segment --data {source}")
         rest = divide_data(leave_out(found, {file.name for file in bad} if all_encoded(found) else ()), seed=seed)
         unequal = next((f.text for f in findings if f.kind == "imbalance"), "")
         balance = "sampling" if "--balance sampling" in unequal else "weights" if unequal else None

@@ -21,6 +21,7 @@ from vitrail.run_files import score_words
 METRICS, PREDICTIONS, REPORT = "metrics.json", "predictions.csv", "report.html"
 HEADLINES = (
     "map",
+    "miou",
     "accuracy",
     "exact",
     "bleu",
@@ -32,15 +33,18 @@ HEADLINES = (
     "spread",
 )  # the metric to end with, the first that there is
 
-ONLY_SOME = frozenset({"beams", "workers", "bad_files", "degrade"})  # options of eval that not every task has
+ONLY_SOME = frozenset(
+    {"beams", "workers", "bad_files", "degrade", "window", "flip_test", "scales"}
+)  # options of eval that not every task has
 
 OF_PROTOCOL = frozenset({"labels", "seeds", "epochs"})
-NOT_OF_PROTOCOL = frozenset({"split", "beams", "degrade", "merge"})
+NOT_OF_PROTOCOL = frozenset({"split", "beams", "degrade", "merge", "window", "flip_test", "scales"})
 
 TASKS: Mapping[Purpose, str] = {
     "translate": "translate", "language": "language", "fill": "language", "caption": "caption", "igpt": "igpt",
     "restore": "restore",
     "mri": "mri",
+    "segment": "segment",
 }  # what scores them  # fmt: skip
 
 
@@ -54,7 +58,8 @@ def evaluate(
     run: str | Path, *, data: str | Path | None = None, split: str = "test", batch: int = 64, beams: int | None = None,
     workers: int | None = None, bad_files: float = 0.05, degrade: str | None = None, device: str = "auto",
     out: str | Path | None = None, protocol: str | Sequence[str] | None = None, labels: float | int | str | Sequence[float | int] | None = None,
-    seeds: int = 1, epochs: int | None = None, merge: int | None = None,
+    seeds: int = 1, epochs: int | None = None, merge: int | None = None, window: Sequence[int] | None = None, flip_test: bool = False,
+    scales: Sequence[float] | None = None,
 ) -> dict[str, float]:  # fmt: skip
     """`vitrail eval` in Python: the metrics of a run or model folder on a split of its own data, or of other data.
 
@@ -64,7 +69,7 @@ def evaluate(
         "data": None if data is None else str(data), "split": split, "batch": batch, "beams": beams,
         "workers": "auto" if workers is None else workers, "bad_files": bad_files, "degrade": degrade, "device": device,
         "out": None if out is None else str(out), "protocol": join_words(protocol), "labels": join_words(labels), "seeds": seeds,
-        "epochs": epochs, "merge": merge,
+        "epochs": epochs, "merge": merge, "window": window, "flip_test": flip_test, "scales": scales,
     }  # fmt: skip
     return run_evaluation(str(run), from_record(EvalOptions, record, what="evaluate"))
 

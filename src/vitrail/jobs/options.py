@@ -10,6 +10,7 @@ Auto = Literal["auto"]
 RECIPE = Group("Recipe", help="Each is the recipe's unless given.", sort_key=2)
 PIXELS = Group("Pixels", help="With `vitrail pretrain --method igpt`, which has --masked and --dropout too.", sort_key=4)
 RESTORATION = Group("Restoration", help="With --task restore.", sort_key=5)
+SEGMENTATION = Group("Segmentation", help="With --task segment.", sort_key=10)
 KSPACE = Group("Accelerated MRI", help="With --task mri.", sort_key=6)
 DISTILLATION = Group("Few labels", help="With --task classify: learn with a teacher, or from a part of the labels.", sort_key=7)
 PRETRAINING = Group(
@@ -45,7 +46,19 @@ class TrainOptions:
     ]
     task: Annotated[
         Literal[
-            "classify", "translate", "language", "caption", "igpt", "mae", "beit", "dvae", "dino", "moco", "restore", "mri"
+            "classify",
+            "translate",
+            "language",
+            "caption",
+            "igpt",
+            "mae",
+            "beit",
+            "dvae",
+            "dino",
+            "moco",
+            "restore",
+            "mri",
+            "segment",
         ],
         Parameter(help="What to learn."),
     ] = "classify"
@@ -237,6 +250,25 @@ class TrainOptions:
         int | Auto,
         Parameter(converter=whole, group=RESTORATION, help="Of each picture, an epoch; auto: some thousands in all."),
     ] = "auto"
+    head: Annotated[
+        str | None,
+        Parameter(
+            group=SEGMENTATION,
+            help="What makes masks of the maps of --model, an encoder: setr_naive, setr_pup, setr_mla, linear, mask, upernet, trans2seg.",
+        ),
+    ] = None
+    loss: Annotated[
+        Literal["auto", "ce", "dice", "focal", "ce+dice"],
+        Parameter(group=SEGMENTATION, help="Cross-entropy, Dice, focal; auto: ce."),
+    ] = "auto"
+    class_weights: Annotated[
+        Literal["none", "balanced"],
+        Parameter(group=SEGMENTATION, help="balanced: pixels of rare classes count more, by median frequency."),
+    ] = "none"
+    jitter: Annotated[
+        float | Auto,
+        Parameter(group=SEGMENTATION, help="Change brightness, contrast and saturation by up to this share, in [0, 1)."),
+    ] = "auto"
     acceleration: Annotated[float, Parameter(group=KSPACE, help="One line of k-space in so many is measured.")] = 4.0
     mask: Annotated[Literal["random", "equispaced", "density"], Parameter(group=KSPACE, help="Which lines they are.")] = (
         "random"
@@ -349,6 +381,15 @@ class EvalOptions:
     workers: Annotated[int | Auto, Parameter(converter=whole, help="Processes that read pictures.")] = "auto"
     bad_files: Annotated[float, Parameter(help="Stop if more than this share of the pictures cannot be read.")] = 0.05
     degrade: Annotated[str | None, Parameter(help="Of a restorer: another damage than it learned to undo, such as sr2.")] = None
+    window: Annotated[
+        tuple[int, int] | None,
+        Parameter(converter=whole, negative="", help="Of a segmenter: H W of windows that slide over larger pictures."),
+    ] = None
+    flip_test: Annotated[bool, Parameter(help="Of a segmenter: ask about the mirror image too.", negative="")] = False
+    scales: Annotated[
+        tuple[float, ...] | None,
+        Parameter(consume_multiple=True, negative="", help="Of a segmenter: ask at several sizes, such as 0.75 1 1.25."),
+    ] = None
     merge: Annotated[
         int | None,
         Parameter(converter=whole, help="Of a vit: tokens that each block merges into others; by default the run's."),

@@ -66,7 +66,7 @@ AT_MOST: dict[str, float] = {
 LARGEST_SEED = 2**63 - 1  # torch's generators take no more
 LARGEST = 224  # the side that is chosen for large pictures
 PARTS = ("position", "position_where", "attention")  # of a model, chosen by name
-SHARES = ("warmup", "smoothing", "drop_path", "shift", "zoom", "cutout", "ema", "dropout", "merge_dropout")
+SHARES = ("warmup", "smoothing", "drop_path", "shift", "zoom", "cutout", "ema", "dropout", "merge_dropout", "jitter")
 
 
 def check_numbers(options: TrainOptions) -> None:
@@ -102,8 +102,8 @@ def check_numbers(options: TrainOptions) -> None:
         for name in (
             "model",
             *PARTS,
-            *(() if options.task in ("mri", "classify") else ("image_size", "in_channels")),
-        ):  # k-space has any size, and classifiers are adapted to one
+            *(() if options.task in ("mri", "classify", "segment") else ("image_size", "in_channels")),
+        ):  # k-space has any size, and classifiers and encoders are adapted to one
             if getattr(options, name) not in (None, "auto"):
                 raise VitrailError(f"--weights brings its own model: --{name.replace('_', '-')} cannot be given beside it")
     if options.freeze != "none" and options.weights is None:

@@ -38,6 +38,7 @@ METRIC_NAMES = {
     "accuracy": "Accuracy", "top5": "Top-5 accuracy", "macro_f1": "Macro F1", "balanced_accuracy": "Balanced accuracy",
     "ece": "Expected calibration error", "map": "Mean average precision", "f1_micro": "Micro F1", "f1_macro": "Macro F1",
     "exact_match": "All labels right", "loss": "Loss", "bleu": "BLEU", "exact": "Captions exactly right", "perplexity": "Perplexity",
+    "miou": "Mean intersection over union", "pixel_accuracy": "Pixel accuracy", "boundary_f": "Boundary F (2 pixels)",
     "likelihood": "Mean probability of a token", "psnr": "PSNR (dB)", "ssim": "SSIM", "psnr_given": "PSNR of what was given (dB)",
     "psnr_zero_filled": "PSNR of the zero-filled pictures (dB)", "ssim_zero_filled": "SSIM of the zero-filled pictures",
     "ssim_given": "SSIM of what was given",
@@ -46,7 +47,7 @@ METRIC_NAMES = {
 }  # fmt: skip
 
 
-HEADLINES = ("map", "accuracy", "exact", "bleu", "perplexity", "psnr")  # of these the first that was measured
+HEADLINES = ("miou", "map", "accuracy", "exact", "bleu", "perplexity", "psnr")  # of these the first that was measured
 
 
 def write_card(folder: str | Path, model: Any, facts: Mapping[str, Any] | None = None) -> None:

@@ -37,6 +37,7 @@ SCORES: Mapping[str, Score] = MappingProxyType(  # columns of results.csv behind
         "exact": Score("captions exactly right"),
         "bleu": Score("BLEU", unit=""),
         "psnr": Score("PSNR", factor=1.0, unit=" dB"),
+        "miou": Score("mean IoU"),
         "perplexity": Score("perplexity", factor=1.0, unit="", lowest=True),
         "bits_per_pixel": Score("bits a pixel", factor=1.0, unit="", lowest=True),
         "knn": Score("accuracy of nearest neighbors"),

@@ -99,7 +99,14 @@ def test_fewer_names_than_numbers(put, tmp_path, refusal):
     put("images/a.png")
     put("masks/a.png", NUMBERS)
     put("classes.txt", "sky\nroad\n")
-    assert "a mask has the number 2, but there are 2 class names" in refusal(open_format, tmp_path)
+    assert "has the class number 2, but there are 2 class names" in refusal(open_format, tmp_path)
+    put("images/b.png")
+    put("masks/b.png", NUMBERS % 2)
+    data = open_format(tmp_path)
+    assert (len(data["train"]), data.classes) == (1, ("sky", "road"))
+    assert data["train"].problems == (
+        f"{tmp_path / 'masks' / 'a.png'}: has the class number 2, but there are 2 class names: left out",
+    )
 
 
 def test_what_has_no_partner_or_cannot_be_read_is_named(put, tmp_path):
@@ -118,7 +125,7 @@ def test_what_has_no_partner_or_cannot_be_read_is_named(put, tmp_path):
 def test_masks_that_cannot_be_read_at_all(put, tmp_path, refusal):
     put("images/a.png")
     put("masks/a.png", b"no picture")
-    assert "none of its 1 masks can be read" in refusal(open_format, tmp_path)
+    assert "none of its 1 masks can be used" in refusal(open_format, tmp_path)
 
 
 def test_a_mask_of_the_stored_pixels_turns_with_its_photo_and_another_size_is_refused(put, tmp_path, refusal):

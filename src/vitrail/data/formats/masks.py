@@ -109,18 +109,21 @@ def open_masks(root: Path, folders: Mapping[SplitName, tuple[Path, Path]]) -> Da
                 problems[owner[file]].append(f"{seen}: left out")
             else:
                 numbers[file] = seen
+    names = find_names(root, *folders["train"])
+    most = len(names or ())
+    for file in [file for file, seen in numbers.items() if names and beyond(seen, most)]:
+        problems[owner[file]].append(
+            f"{file}: has the class number {beyond(numbers.pop(file), most)[0]}, but there are {most} class names: left out"
+        )
     everything = sorted({number for seen in numbers.values() for number in seen})
     if not everything:
-        raise VitrailError(f"{root}: none of its {len(owner)} masks can be read: {next(p[-1] for p in problems.values() if p)}")
-    names = find_names(root, *folders["train"])
+        raise VitrailError(f"{root}: none of its {len(owner)} masks can be used: {next(p[-1] for p in problems.values() if p)}")
     numbering, notes = _settle(everything, names)
     if numbering.classes > MOST_CLASSES:
         raise VitrailError(
             f"{root}: masks hold the number {numbering.classes - 1}, over the limit of {MOST_CLASSES} classes; is it objects they count?"
         )
     classes = names or tuple(map(str, range(numbering.classes)))
-    if len(classes) < numbering.classes:
-        raise VitrailError(f"{root}: a mask has the number {numbering.classes - 1}, but there are {len(classes)} class names")
     splits: dict[SplitName, Split] = {}
     for split, found in pairs.items():
         kept = [(picture, mask) for picture, mask in found if mask in numbers]
@@ -162,6 +165,11 @@ def _numbers_in(file: Path) -> list[int] | PictureError:
         return np.flatnonzero(np.bincount(read_mask(file).ravel())).tolist()
     except PictureError as error:
         return error
+
+
+def beyond(seen: Sequence[int], classes: int) -> list[int]:
+    """Of the numbers in a mask, those that no class has: neither one of so many, nor what stands for no class."""
+    return [number for number in seen if number >= classes and number != (255 if max(seen) <= 255 else 65535)]
 
 
 def _settle(everything: list[int], names: tuple[str, ...] | None) -> tuple[Numbering, tuple[str, ...]]:

@@ -1,0 +1,61 @@
+"""A color for each class of a mask: those of the masks' own palette, or some that can be told apart.
+
+k classes
+"""
+
+import colorsys
+from pathlib import Path
+
+from vitrail.data.dataset import Part, Split
+from vitrail.data.formats.marks import GROUND
+from vitrail.data.formats.masks import MaskSplit
+from vitrail.data.formats.voc import VOCSplit
+from vitrail.data.images import PictureError, open_picture
+
+Color = tuple[int, int, int]
+DARK: Color = (36, 40, 48)  # the ground's, where there is one
+# As different as so many can be, light and dark on either ground; beyond them hues by the golden angle.
+DISTINCT: tuple[Color, ...] = (
+    (230, 60, 60), (60, 130, 230), (255, 196, 20), (50, 170, 80), (160, 70, 200), (245, 130, 40), (70, 215, 225), (240, 90, 190),
+    (150, 215, 60), (120, 80, 50), (250, 190, 200), (0, 128, 128), (200, 180, 255), (128, 20, 40), (170, 255, 195), (120, 120, 20),
+    (255, 215, 170), (20, 40, 140), (150, 150, 150), (250, 250, 160),
+)  # fmt: skip
+GOLDEN = 0.618033988749895
+
+
+def choose_colors(labels: tuple[str, ...]) -> tuple[Color, ...]:
+    """For classes of these names; the same each time."""
+    ground = bool(labels) and labels[0].lower() in (GROUND, "ground", "void", "unlabeled", "other")
+    return ((DARK,) if ground else ()) + tuple(distinct_color(number) for number in range(len(labels) - ground))
+
+
+def distinct_color(number: int) -> Color:
+    if number < len(DISTINCT):
+        return DISTINCT[number]
+    parts = colorsys.hsv_to_rgb(number * GOLDEN % 1, (0.9, 0.6)[number % 2], (0.95, 0.7, 0.5)[number % 3])
+    red, green, blue = (round(255 * part) for part in parts)
+    return red, green, blue
+
+
+def find_colors(split: Split, classes: int) -> tuple[Color, ...] | None:
+    """The palette of the first mask file of a split, if each class has a color of its own there; None where masks are gray."""
+    index = 0
+    while isinstance(split, Part):
+        index, split = int(split.indices[index]), split.whole
+    if isinstance(split, MaskSplit):
+        return read_palette(split.masks[index], classes)
+    if isinstance(split, VOCSplit) and (file := split.masks.get(split.paths[index].stem)) is not None:
+        return read_palette(file, classes)
+    return None
+
+
+def read_palette(file: Path, classes: int) -> tuple[Color, ...] | None:
+    try:
+        with open_picture(file) as picture:
+            found = picture.getpalette("RGB") if picture.mode == "P" else None
+    except PictureError:
+        return None
+    if found is None or len(found) < 3 * classes:
+        return None
+    colors = tuple((found[at], found[at + 1], found[at + 2]) for at in range(0, 3 * classes, 3))
+    return colors if len(set(colors)) == classes else None

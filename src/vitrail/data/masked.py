@@ -1,0 +1,140 @@
+"""Pictures with a mask each, whatever their format: what segmentation learns from. A picture whose mask is missing, of another size,
+of nothing or of a class that nobody has named is a bad file; it is told, counted and left out like one that cannot be read.
+
+n pictures, k classes, h w picture
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import numpy as np
+from jaxtyping import Int64
+from PIL import Image
+
+from vitrail.data.annotations import IGNORE, AnnotatedSplit, Annotations, annotate, ignore_index
+from vitrail.data.bad_files import BadFile
+from vitrail.data.dataset import DataSet, Part, Split, SplitName
+from vitrail.data.formats.marks import GROUND, MarkedSplit
+from vitrail.data.formats.voc import VOCSplit
+from vitrail.data.images import PictureError
+from vitrail.data.joint import Sample
+from vitrail.data.opening import find_data
+from vitrail.data.shapes import ShapesSplit
+from vitrail.errors import VitrailError
+
+LEFT_OUT = ": left out"  # how the formats end a line about a picture or a mask that is not used
+AHEAD = 64  # masks that wait
+
+
+def find_masked(source: str, *, image_size: tuple[int, int] | None = None) -> DataSet:
+    """The data as it lies there. Its classes are those of the masks, the ground among them; as labels its pictures have the classes
+    that are marked in them."""
+    data = find_data(source, image_size=image_size)
+    splits, classes = dict[SplitName, Split](), tuple[str, ...]()
+    for name, split in data.splits.items():
+        if isinstance(split, ShapesSplit):
+            classes = (GROUND, *split.classes)
+            splits[name] = with_ground(split, np.eye(len(split.classes), dtype=bool)[split.labels])
+        elif isinstance(split, MarkedSplit):
+            classes = split.mask_classes
+            splits[name] = keep_masked(with_ground(split, split.labels), where=f"{data.name}: {name}")
+        elif isinstance(split, AnnotatedSplit) and split.mask_classes:
+            classes, splits[name] = split.mask_classes, split
+        else:
+            raise VitrailError(
+                f"{data.name}: pictures without masks; segmentation needs images/ and masks/ folders, COCO, YOLO or VOC data with outlines"
+            )
+    return DataSet(name=data.name, classes=classes, splits=splits, notes=data.notes)
+
+
+def with_ground(split: Split, labels: np.ndarray) -> Part:
+    """The same pictures, which all may have ground beside the classes that are marked."""
+    present = np.concatenate([np.ones((len(labels), 1), dtype=bool), labels], axis=1)
+    return Part(split, np.arange(len(labels)), labels=present)
+
+
+def keep_masked(part: Part, *, where: str) -> Part:
+    """Those of a split of objects that have a mask: a file of it, or outlines; of a picture without objects all is ground."""
+    split = part.whole
+    assert isinstance(split, MarkedSplit)
+    if isinstance(split, VOCSplit):
+        kept = [path.stem in split.masks for path in split.paths]
+    else:
+        kept = [not len(marks.classes) or any(line is not None for line in marks.outlines) for marks in split.marks]
+    if not any(kept):
+        raise VitrailError(f"{where}: boxes without masks; segmentation needs outlines, or SegmentationClass/ of VOC")
+    return part if all(kept) else Part(part, np.flatnonzero(kept))
+
+
+def annotations_of(split: Split, index: int) -> Annotations:
+    """What is marked in a picture of a split or of a part of one, mask included where there is one."""
+    while isinstance(split, Part):
+        index, split = int(split.indices[index]), split.whole
+    if isinstance(split, ShapesSplit):
+        scene = split.scene(index)
+        return annotate(scene.boxes, scene.kinds, mask=scene.mask)
+    if not isinstance(split, AnnotatedSplit):
+        raise VitrailError(f"{split.name(index)}: pictures of this kind have no annotations")
+    return split.annotations(index)
+
+
+def read_sample(split: Split, index: int, *, classes: int, target: tuple[int, int] | None = None) -> Sample:
+    """A picture with its mask, decoded no finer than `target` needs; one PictureError for whatever is wrong with the two."""
+    name = split.name(index)
+    picture = split.read(index, target=target)
+    mask = check_mask(annotations_of(split, index), name, (picture.height, picture.width), classes=classes)
+    if mask.shape != (picture.height, picture.width):  # a picture that was decoded smaller than it is stored
+        mask = np.array(Image.fromarray(mask).resize(picture.size, Image.Resampling.NEAREST))
+    return Sample(picture, annotate(mask=mask))
+
+
+def check_mask(found: Annotations, name: str, size: tuple[int, int], *, classes: int) -> np.ndarray:
+    """The mask of a picture of `size` (height, width), if a model of so many classes can learn from it."""
+    if found.mask is None:
+        if len(found.classes):
+            raise PictureError(name, "its objects have boxes and no outlines: it has no mask")
+        return np.zeros(size, dtype=np.uint8)
+    numbers = found.mask[found.mask != ignore_index(found.mask)]
+    if not numbers.size:
+        raise PictureError(name, "its mask is empty: no pixel belongs to a class")
+    if numbers.max() >= classes or numbers.min() < 0:
+        wrong = numbers.max() if numbers.max() >= classes else numbers.min()
+        raise PictureError(name, f"its mask has the class number {wrong}, and there are {classes} classes")
+    return found.mask
+
+
+def to_numbers(mask: np.ndarray) -> Int64[np.ndarray, "h w"]:
+    """Class numbers to compute with, IGNORE where there is none."""
+    return np.where(mask == ignore_index(mask), IGNORE, mask.astype(np.int64))
+
+
+def find_bad_masks(data: DataSet, *, progress: Callable[[int, int], None] | None = None) -> Iterator[BadFile]:
+    """Read every mask that stands in a file once, and tell those that cannot be learned from, and files that have no partner."""
+    total, done = sum(map(len, data.splits.values())), 0
+    for name, split in data.splits.items():
+        for line in getattr(split, "problems", ()):
+            if line.endswith(LEFT_OUT):
+                file, _, reason = line.removesuffix(LEFT_OUT).partition(": ")
+                yield BadFile(file, name, reason)
+        if not split.encoded:
+            continue
+        with ThreadPoolExecutor() as pool:  # decoding leaves Python's lock
+            for begin in range(0, len(split), AHEAD):
+                indices = range(begin, min(begin + AHEAD, len(split)))
+                for bad in pool.map(partial(try_mask, split, name, len(data.classes)), indices):
+                    done += 1
+                    if progress is not None:
+                        progress(done, total)
+                    if bad is not None:
+                        yield bad
+
+
+def try_mask(split: Split, name: SplitName, classes: int, index: int) -> BadFile | None:
+    try:
+        check_mask(annotations_of(split, index), split.name(index), (1, 1), classes=classes)
+    except PictureError as error:
+        return BadFile(split.name(index), name, error.reason)
+    except VitrailError as error:
+        return BadFile(split.name(index), name, str(error))
+    return None

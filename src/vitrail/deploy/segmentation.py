@@ -1,0 +1,74 @@
+"""A trained segmenter as a function from pictures to masks, in Hugging Face's shapes.
+
+h w picture, ch channels
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64, UInt8
+from PIL import Image
+
+from vitrail.data.class_colors import Color, choose_colors
+from vitrail.data.dense_batches import to_base
+from vitrail.data.mask_painting import paint_over, to_mask_file
+from vitrail.data.picture_store import to_channels
+from vitrail.deploy.pipeline import Picture, open_picture
+from vitrail.errors import VitrailError
+from vitrail.models.dense_inference import Inference, infer, name_pixels
+from vitrail.models.purpose import purpose_of
+
+
+class Segmented(NamedTuple):
+    """The likeliest class of each pixel of a picture, and how likely it is."""
+
+    picture: UInt8[np.ndarray, "h w ch"]
+    numbers: Int64[np.ndarray, "h w"]
+    scores: Float[np.ndarray, "h w"]
+
+
+class ImageSegmentation:
+    """`segment(picture)` gives [{"label": ..., "score": ..., "mask": ...}, ...], a part for each class in the picture, the largest first;
+    a list of pictures gives a list of those. A mask is a picture in gray ("L") as large as the one asked about, 255 where the class is;
+    the score is the mean probability of the class there."""
+
+    def __init__(self, model: Any, *, how: Inference | None = None) -> None:
+        if purpose_of(model) != "segment":
+            raise VitrailError(f"this model is no segmenter: it is of the kind {model.architecture}")
+        self.model, self.how = model.eval(), how or Inference()
+        self.labels: tuple[str, ...] = model.labels or tuple(f"LABEL_{i}" for i in range(model.num_classes))
+        self.colors: Sequence[Color] = model.colors or choose_colors(self.labels)
+
+    def __call__(self, pictures: Picture | Sequence[Picture]) -> Any:
+        if isinstance(pictures, Picture):
+            return self.parts(self.segment(pictures))
+        return [self.parts(self.segment(picture)) for picture in pictures]
+
+    def segment(self, picture: Picture) -> Segmented:
+        """A file is decoded whole: its mask is to lie on all of its pixels."""
+        opened = open_picture(picture, (1 << 16, 1 << 16))
+        array = to_channels(opened, self.model.config.in_channels)
+        images = to_base(array, self.model.preprocessing).to(next(self.model.parameters()).device)
+        with torch.inference_mode():
+            chances = infer(self.model, images, self.how)[0]
+            numbers, scores = name_pixels(chances, (array.shape[0], array.shape[1]))
+        return Segmented(to_channels(opened, 3), numbers.cpu().numpy(), scores.cpu().numpy())
+
+    def parts(self, found: Segmented) -> list[dict[str, Any]]:
+        counts = np.bincount(found.numbers.ravel(), minlength=len(self.labels))
+        order = sorted(np.flatnonzero(counts).tolist(), key=lambda number: -counts[number])
+        return [self.part(found, number) for number in order]
+
+    def part(self, found: Segmented, number: int) -> dict[str, Any]:
+        here = found.numbers == number
+        mask = Image.fromarray(np.where(here, np.uint8(255), np.uint8(0)))
+        return {"label": self.labels[number], "score": float(found.scores[here].mean()), "mask": mask}
+
+    def mask_file(self, found: Segmented) -> Image.Image:
+        """Class numbers with the classes' colors."""
+        return to_mask_file(found.numbers, self.colors)
+
+    def overlay(self, found: Segmented) -> Image.Image:
+        return Image.fromarray(paint_over(found.picture, found.numbers, self.colors))

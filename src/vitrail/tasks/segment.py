@@ -1,0 +1,227 @@
+"""Semantic segmentation: model + distance of its maps from masks, measured over all pixels of a split.
+
+b batch, ch channels, h w what the model sees, p q the picture as it is stored, k classes, n pictures
+"""
+
+import heapq
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int, Int64, UInt8
+from torch import Tensor, nn
+
+from vitrail.data.annotations import IGNORE
+from vitrail.data.dense_batches import DenseBatch, WholePicture
+from vitrail.data.transforms import to_bytes
+from vitrail.learn.metrics.segmentation import (
+    BoundaryScore,
+    intersection_over_union,
+    mean_iou,
+    pixel_accuracy,
+    pixel_confusion,
+)
+from vitrail.learn.objectives.segmentation import SegmentationLoss, segmentation_loss
+from vitrail.learn.training.sharding import for_training
+from vitrail.learn.training.world import World
+from vitrail.models.dense_inference import Inference, infer, name_pixels
+from vitrail.preprocessing import Preprocessing
+
+AUXILIARY = 0.4  # what an auxiliary head's loss counts  [Zhao+ 2017, section 3.3]
+COLUMNS = ("loss", "miou", "pixel_accuracy", "boundary")
+EXAMPLES, WORST = 8, 8
+SHOWN = 384  # pixels of the longer side of what is kept to be looked at
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentedExample:
+    """One picture, its mask and what the model said; truth has IGNORE where there is none."""
+
+    name: str
+    picture: UInt8[np.ndarray, "h w ch"]
+    truth: Int64[np.ndarray, "h w"]
+    said: Int64[np.ndarray, "h w"]
+    score: float  # its mean IoU
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segmentations:
+    """What a model makes of a split: the matrix over all pixels, a row a picture, and some pictures to look at."""
+
+    matrix: Int64[np.ndarray, "k k"]
+    rows: Float[np.ndarray, "n 4"]
+    indices: Int[np.ndarray, "n"]
+    boundary: Float[np.ndarray, "k"]  # NaN where it was not measured
+    examples: tuple[SegmentedExample, ...] = ()
+    worst: tuple[SegmentedExample, ...] = ()  # the worst first
+
+    @cached_property
+    def iou(self) -> Float[np.ndarray, "k"]:
+        return intersection_over_union(self.matrix)
+
+    @cached_property
+    def metrics(self) -> dict[str, float]:
+        """Over all pixels of the split at once, but for the loss and the edges, which are means over pictures and classes."""
+        found = {
+            "loss": float(np.nanmean(self.rows[:, 0])) if len(self.rows) else math.nan,
+            "miou": mean_iou(self.matrix),
+            "pixel_accuracy": pixel_accuracy(self.matrix),
+        }
+        if not np.isnan(self.boundary).all():
+            found["boundary_f"] = float(np.nanmean(self.boundary))
+        return found
+
+    @property
+    def error(self) -> float:
+        """None to speak of: the same pictures every time."""
+        return 0.0
+
+
+class Segment:
+    """Satisfies the training loop's Task protocol."""
+
+    name = "segment"
+    score = "miou"
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        kind: SegmentationLoss = "ce",
+        weights: Float[Tensor, "k"] | None = None,
+        smoothing: float = 0.0,
+        how: Inference | None = None,
+        edges: bool = False,
+        device: str = "cpu",
+        compiled: bool = False,
+        world: World | None = None,
+    ) -> None:
+        """`edges`: whether boundaries are measured too, which takes as long as a small model."""
+        self.model, self.kind, self.smoothing, self.edges = model, kind, smoothing, edges
+        self.how, self.device, self.world = how or Inference(), torch.device(device), world or World()
+        self.weights = None if weights is None else weights.to(self.device)
+        self.forward: Callable[[Tensor], Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
+        learning: Any = WithAuxiliary(model) if len(getattr(model, "auxiliary", ())) else model
+        self.learning = torch.compile(learning) if compiled else learning
+
+    @cached_property
+    def train_forward(self) -> Callable[[Tensor], Any]:
+        """With several processes, the model whose backward pass averages their gradients."""
+        return for_training(self.learning, self.model, self.world)
+
+    def loss(self, batch: DenseBatch) -> Tensor:
+        """L(logits) + 0.4 sum_j L(logits of the auxiliary head j), where there are such heads."""
+        answer = self.train_forward(batch.images)
+        logits, others = answer if isinstance(answer, tuple) else (answer, ())
+        return self.distance(logits, batch) + AUXILIARY * sum(self.distance(other, batch) for other in others)
+
+    def distance(self, logits: Float[Tensor, "b k h w"], batch: DenseBatch) -> Tensor:
+        return segmentation_loss(logits, batch.masks, kind=self.kind, weights=self.weights, smoothing=self.smoothing)
+
+    def evaluate(self, batches: Iterable[list[WholePicture]]) -> Segmentations:
+        was_training = self.model.training
+        self.model.eval()
+        found = Tally(self.model.num_classes, self.model.preprocessing, edges=self.edges)
+        with torch.inference_mode():
+            for pictures in batches:
+                for group in alike(pictures):
+                    images = torch.cat([picture.image for picture in group]).to(self.device)
+                    chances = infer(self.forward, images, self.how).cpu()
+                    for picture, answer in zip(group, chances, strict=True):
+                        found.add(picture, answer)
+        self.model.train(was_training)
+        return found.gather(self.world)
+
+
+class WithAuxiliary(nn.Module):
+    """A segmenter that also says what its auxiliary heads do."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Float[Tensor, "b ch h w"]) -> tuple[Tensor, tuple[Tensor, ...]]:
+        found: tuple[Tensor, tuple[Tensor, ...]] = self.model.forward_training(images)
+        return found
+
+
+class Tally:
+    """What is counted picture by picture, in memory that does not grow with the split but for a row a picture."""
+
+    def __init__(self, classes: int, preprocessing: Preprocessing, *, edges: bool) -> None:
+        self.classes, self.preprocessing = classes, preprocessing
+        self.matrix = np.zeros((classes, classes), dtype=np.int64)
+        self.edges = BoundaryScore(classes) if edges else None
+        self.rows, self.indices = list[list[float]](), list[int]()
+        self.examples = list[SegmentedExample]()
+        self.worst = list[tuple[float, int, SegmentedExample]]()  # a heap, the best of the worst first
+
+    def add(self, picture: WholePicture, chances: Float[Tensor, "k h w"]) -> None:
+        truth = picture.mask.numpy()
+        said = name_pixels(chances, (truth.shape[0], truth.shape[1]))[0].numpy()
+        matrix = pixel_confusion(truth, said, self.classes)
+        self.matrix += matrix
+        score = mean_iou(matrix)
+        edge = math.nan if self.edges is None else self.edges.add(truth, said)
+        self.rows.append([surprise(chances, picture.mask), score, pixel_accuracy(matrix), edge])
+        self.indices.append(picture.number)
+        full = len(self.worst) == WORST
+        if len(self.examples) < EXAMPLES or not full or -score > self.worst[0][0]:
+            example = show(picture, said, self.preprocessing, score)
+            if len(self.examples) < EXAMPLES:
+                self.examples.append(example)
+            entry = (-score, -picture.number, example)
+            heapq.heappushpop(self.worst, entry) if full else heapq.heappush(self.worst, entry)
+
+    def gather(self, world: World) -> Segmentations:
+        """Of all processes together."""
+        rows = torch.tensor(self.rows, dtype=torch.float64).reshape(-1, len(COLUMNS))
+        rows, indices = world.gather_rows(rows, torch.tensor(self.indices, dtype=torch.int64))
+        sums = np.zeros((2, self.classes)) if self.edges is None else np.stack([self.edges.sums, self.edges.counts])
+        counted = np.concatenate([self.matrix.ravel(), sums.ravel()]).astype(np.float64)
+        total = world.size * np.array(world.mean(counted.tolist()))
+        matrix, sums = total[: self.classes**2], total[self.classes**2 :].reshape(2, self.classes)
+        boundary = np.divide(sums[0], sums[1], out=np.full(self.classes, np.nan), where=sums[1] > 0)
+        return Segmentations(
+            matrix=matrix.round().astype(np.int64).reshape(self.classes, self.classes),
+            rows=rows.numpy(),
+            indices=indices.numpy(),
+            boundary=boundary,
+            examples=tuple(self.examples),
+            worst=tuple(example for *_, example in sorted(self.worst, key=lambda entry: (-entry[0], -entry[1]))),
+        )
+
+
+def alike(pictures: list[WholePicture]) -> list[list[WholePicture]]:
+    """Pictures that the model can be asked about together: of one size."""
+    groups: dict[tuple[int, ...], list[WholePicture]] = {}
+    for picture in pictures:
+        groups.setdefault(tuple(picture.image.shape), []).append(picture)
+    return list(groups.values())
+
+
+def surprise(chances: Float[Tensor, "k h w"], mask: Int[Tensor, "p q"]) -> float:
+    """-mean log p of the true classes, at the size that the model sees; NaN where no pixel has a class."""
+    small = F.interpolate(mask[None, None].double(), size=tuple(chances.shape[1:]), mode="nearest-exact")[0, 0].long()
+    known = small != IGNORE
+    if not bool(known.any()):
+        return math.nan
+    own = chances.gather(0, small.clamp(min=0)[None])[0][known]
+    return float(-own.double().clamp(min=1e-12).log().mean())
+
+
+def show(picture: WholePicture, said: Int64[np.ndarray, "p q"], preprocessing: Preprocessing, score: float) -> SegmentedExample:
+    """All three at one size that is small enough to be kept."""
+    shrink = min(1.0, SHOWN / max(said.shape))
+    size = (max(1, round(said.shape[0] * shrink)), max(1, round(said.shape[1] * shrink)))
+    image = F.interpolate(picture.image, size=size, mode="bilinear", antialias=True)
+    truth, answer = (
+        F.interpolate(numbers[None, None].double(), size=size, mode="nearest-exact")[0, 0].long().numpy()
+        for numbers in (picture.mask, torch.from_numpy(said))
+    )
+    return SegmentedExample(name=picture.name, picture=to_bytes(image, preprocessing)[0], truth=truth, said=answer, score=score)

@@ -1,0 +1,219 @@
+"""Pictures with masks: every format, bad pairs told and left out, crops that stay with their masks, colors."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from vitrail.data.annotations import IGNORE, annotate
+from vitrail.data.class_colors import choose_colors, find_colors
+from vitrail.data.dense_batches import Crops, base_size, crop_loader, cut_window, to_base, whole_loader
+from vitrail.data.images import PictureError
+from vitrail.data.joint import Movement, Sample, flip_horizontal
+from vitrail.data.mask_painting import NOTHING, paint_mask, paint_over, to_mask_file
+from vitrail.data.masked import annotations_of, check_mask, find_bad_masks, find_masked, read_sample, to_numbers
+from vitrail.data.shapes import ShapesSplit, draw_scene
+from vitrail.errors import VitrailError
+from vitrail.preprocessing import Preprocessing
+
+PREPROCESSING = Preprocessing(size=(19, 23), mean=(0.5,) * 3, std=(0.5,) * 3)
+
+
+def draw(generator, height=21, width=27):
+    """A picture whose color says its class: red times class number."""
+    mask = generator.integers(0, 3, (3, 4)).repeat(7, 0).repeat(7, 1)[:height, :width].astype(np.uint8)
+    picture = np.stack([mask * 100, mask * 0 + 40, mask * 0 + 80], axis=2)
+    return Image.fromarray(picture.astype(np.uint8)), mask
+
+
+@pytest.fixture
+def folder(tmp_path):
+    generator = np.random.default_rng(0)
+    for part in ("images", "masks"):
+        (tmp_path / part).mkdir()
+    for number in range(9):
+        picture, mask = draw(generator)
+        picture.save(tmp_path / "images" / f"{number}.png")
+        file = Image.fromarray(mask).convert("P")
+        file.putpalette([10, 20, 30, 200, 0, 0, 0, 200, 0, *([0] * 300)])
+        file.save(tmp_path / "masks" / f"{number}.png")
+    return tmp_path
+
+
+def test_a_mask_folder_and_the_colors_of_its_palette(folder):
+    data = find_masked(str(folder))
+    assert data.classes == ("0", "1", "2")
+    sample = read_sample(data["train"], 0, classes=3)
+    assert (np.asarray(sample.picture)[..., 0] == 100 * sample.annotations.mask).all()
+    assert find_colors(data["train"], 3) == ((10, 20, 30), (200, 0, 0), (0, 200, 0))
+
+
+def test_bad_pairs_are_told_by_name_and_reason(folder):
+    (folder / "classes.txt").write_text("ground\nroad\ncar\n")
+    Image.fromarray(np.full((21, 27), 7, dtype=np.uint8)).save(folder / "masks" / "1.png")
+    Image.fromarray(np.zeros((5, 6), dtype=np.uint8)).save(folder / "masks" / "2.png")
+    Image.fromarray(np.full((21, 27), 255, dtype=np.uint8)).save(folder / "masks" / "3.png")
+    Image.fromarray(np.zeros((21, 27, 3), dtype=np.uint8)).save(folder / "masks" / "4.png")
+    (folder / "masks" / "5.png").unlink()
+    (folder / "images" / "6.png").unlink()
+    (folder / "masks" / "7.png").write_bytes(b"\x89PNG\r\n\x1a\nno more")
+    data = find_masked(str(folder))
+    bad = {bad.name.removeprefix(f"{folder}/"): bad.reason for bad in find_bad_masks(data)}
+    for name, reason in {
+        "masks/1.png": "class number 7, but there are 3", "images/2.png": "made for 6x5 pixels", "images/3.png": "its mask is empty",
+        "masks/4.png": "it has colors", "images/5.png": "has no mask", "masks/6.png": "has no picture", "masks/7.png": "cannot be read",
+    }.items():  # fmt: skip
+        assert reason in bad.pop(name)
+    assert not bad
+    split = data["train"]
+    loader = crop_loader(split, PREPROCESSING, classes=3, batch=4, how=Movement(), on_bad=lambda error: met.append(error))
+    met: list[PictureError] = []
+    assert len(next(iter(loader.batches())).images) <= 4
+    assert {error.reason.split(":")[0] for error in met} <= {
+        "its annotations were made for 6x5 pixels, it has 27x21", "its mask is empty"
+    }  # fmt: skip
+
+
+def test_classes_out_of_range_of_a_model():
+    with pytest.raises(PictureError, match="class number 5, and there are 3 classes"):
+        check_mask(annotate(mask=np.array([[0, 5]], dtype=np.uint8)), "x", (1, 2), classes=3)
+    with pytest.raises(PictureError, match="no outlines"):
+        check_mask(annotate([(0, 0, 1, 1)], [0]), "x", (1, 2), classes=3)
+    assert (check_mask(annotate(), "x", (3, 5), classes=3) == 0).all()
+
+
+def test_pictures_without_masks_are_refused(tmp_path):
+    with pytest.raises(VitrailError, match="pictures without masks"):
+        find_masked("digits")
+    Image.new("RGB", (16, 12)).save(tmp_path / "a.jpg")
+    record = {
+        "images": [{"id": 1, "file_name": "a.jpg", "width": 16, "height": 12}],
+        "categories": [{"id": 3, "name": "cat"}],
+        "annotations": [{"id": 1, "image_id": 1, "category_id": 3, "bbox": [1, 1, 4, 4]}],
+    }
+    (tmp_path / "boxes.json").write_text(json.dumps(record))
+    with pytest.raises(VitrailError, match="boxes without masks"):
+        find_masked(str(tmp_path / "boxes.json"))
+    record["annotations"][0]["segmentation"] = [[1, 1, 5, 1, 5, 5, 1, 5]]
+    (tmp_path / "boxes.json").write_text(json.dumps(record))
+    data = find_masked(str(tmp_path / "boxes.json"))
+    assert data.classes == ("background", "cat")
+    assert read_sample(data["train"], 0, classes=2).annotations.mask.sum() == 16
+    assert data["train"].labels.tolist() == [[True, True]]
+
+
+def test_shapes_and_glass_differ_in_their_pixels_only():
+    data, glass = find_masked("shapes"), find_masked("shapes:glass")
+    assert data.classes == glass.classes
+    assert len(data.classes) == 11
+    one, other = (read_sample(found["val"], 7, classes=11) for found in (data, glass))
+    assert (one.annotations.mask == other.annotations.mask).all()
+    inside = one.annotations.mask > 0
+    plain, clear = (np.asarray(sample.picture).astype(int) for sample in (one, other))
+    assert (plain[~inside] == clear[~inside]).mean() > 0.9  # but for half-covered pixels of the edge
+    assert np.abs(plain[inside] - clear[inside]).mean() > 20
+    assert np.abs(clear[inside].mean(0) - clear[~inside].mean(0)).max() < 30  # no color of its own
+    assert (draw_scene(7, glass=True).picture == draw_scene(7, glass=True).picture).all()
+    assert find_colors(data["train"], 11) is None
+
+
+def test_annotations_of_a_part_are_those_of_the_whole(folder):
+    split = ShapesSplit("train", 5)
+    from vitrail.data.dataset import Part
+
+    part = Part(Part(split, np.array([4, 2, 0])), np.array([1, 0]))
+    assert (annotations_of(part, 0).mask == split.scene(2).mask).all()
+    assert (annotations_of(part, 1).boxes == split.scene(4).boxes).all()
+
+
+def marked(height=11, width=13):
+    """A picture that is its mask: whatever is done, the two must stay equal."""
+    mask = np.random.default_rng(1).integers(0, 100, (height, width)).astype(np.uint8)
+    return Sample(Image.fromarray(mask), annotate(mask=mask))
+
+
+@pytest.mark.parametrize("size", [(7, 5), (11, 13), (17, 5), (23, 29)])
+def test_crops_commute_with_masks_and_flips(size):
+    sample = marked()
+    cut = cut_window(sample, size, (0.3, 0.8), fill=255)
+    assert (cut.picture.height, cut.picture.width) == size == cut.annotations.mask.shape
+    assert (np.asarray(cut.picture) == cut.annotations.mask).all()  # 255: no class, and the fill
+    mirrored = cut_window(flip_horizontal(sample), size, (0.3, 0.0), fill=255)
+    straight = flip_horizontal(cut_window(sample, size, (0.3, 1 - 1e-9), fill=255))
+    assert (mirrored.annotations.mask == straight.annotations.mask).all()
+
+
+def test_a_crop_is_a_function_of_seed_epoch_and_index(folder):
+    split = find_masked(str(folder))["train"]
+    how = Movement(flip=True, rotate=10.0, color=0.3)
+
+    def crops(**changes):
+        settings = {"classes": 3, "how": how, "zoom": 0.5, "seed": 0} | changes
+        return Crops(split, PREPROCESSING, **settings)
+
+    one, again = crops().__getitems__([(3, 1), (3, 5)]), crops().__getitems__([(3, 5)])
+    assert torch.equal(one.batch.images[1], again.batch.images[0])
+    assert torch.equal(one.batch.masks[1], again.batch.masks[0])
+    assert one.batch.masks.shape == (2, 19, 23)
+    for other in (crops(seed=1).__getitems__([(3, 5)]), crops().__getitems__([(4, 5)])):
+        assert not torch.equal(other.batch.images[0], again.batch.images[0])
+
+
+def test_workers_change_nothing(folder):
+    split = find_masked(str(folder))["train"]
+    loaders = [
+        crop_loader(split, PREPROCESSING, classes=3, batch=3, how=Movement(flip=True, color=0.2), zoom=0.5, workers=workers)
+        for workers in (0, 1)
+    ]
+    for epoch in (0, 1):
+        for one, other in zip(*(loader.batches(epoch) for loader in loaders), strict=True):
+            assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def test_pixels_beyond_the_picture_have_no_class(folder):
+    crops = Crops(find_masked(str(folder))["train"], PREPROCESSING, classes=3, how=Movement(), zoom=0.9, seed=0)
+    batches = [crops.__getitems__([(epoch, 0)]).batch for epoch in range(12)]
+    outside = [(batch.masks == IGNORE).any().item() for batch in batches]
+    assert any(outside)
+    assert not all(outside)
+    for batch in batches:
+        beyond = (batch.masks == IGNORE)[0]
+        assert (batch.images[0, :, beyond].abs() < 0.01).all()  # the mean color
+
+
+def test_whole_pictures_come_at_their_base_size_with_masks_as_stored(folder):
+    split = find_masked(str(folder))["train"]
+    preprocessing = replace(PREPROCESSING, size=(42, 30))
+    (pictures, *_) = whole_loader(split, preprocessing, classes=3, batch=4).batches()
+    assert [picture.number for picture in pictures] == [0, 1, 2, 3]
+    assert pictures[0].image.shape == (1, 3, 42, 54)
+    assert pictures[0].mask.shape == (21, 27)
+    assert base_size((21, 27), (42, 30)) == (42, 54)
+    assert base_size((100, 100_000), (64, 64))[1] < 6000  # not 64,000
+    assert to_base(np.zeros((42, 54, 3), dtype=np.uint8), preprocessing).shape == (1, 3, 42, 54)
+
+
+def test_numbers_and_colors():
+    mask = np.array([[0, 255], [2, 1]], dtype=np.uint8)
+    assert to_numbers(mask).tolist() == [[0, IGNORE], [2, 1]]
+    assert to_numbers(np.array([[300, -1]], dtype=np.int32)).tolist() == [[300, IGNORE]]
+    colors = choose_colors(("background", *map(str, range(300))))
+    assert len(set(colors[:60])) == 60
+    assert max(colors[0]) < 64
+    assert paint_mask(to_numbers(mask), colors).tolist() == [
+        [list(colors[0]), list(NOTHING)], [list(colors[2]), list(colors[1])]
+    ]  # fmt: skip
+    gray = np.full((2, 2, 1), 90, dtype=np.uint8)
+    assert paint_over(gray, to_numbers(mask), colors).shape == (2, 2, 3)
+
+
+@pytest.mark.parametrize("classes", [3, 300])
+def test_a_mask_file_reads_back(tmp_path, classes):
+    numbers = np.random.default_rng(0).integers(0, classes, (7, 11))
+    to_mask_file(numbers, choose_colors(tuple(map(str, range(classes))))).save(tmp_path / "mask.png")
+    from vitrail.data.formats.masks import read_mask
+
+    assert (read_mask(tmp_path / "mask.png") == numbers).all()

@@ -1,0 +1,258 @@
+"""Segmentation as a job: a run from its folder to its report, again from its files, and pictures segmented by its model."""
+
+import csv
+import json
+import signal
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+
+import vitrail as vt
+from vitrail.data.formats.masks import read_mask
+from vitrail.jobs.segmenting import Segmenting
+from vitrail.jobs.segmenting_settling import choose_dense_size
+from vitrail.jobs.train import train
+from vitrail.learn.training.interruption import Interrupted
+
+MODEL = {"model": "vit_nano_patch4_32", "head": "linear"}
+SHORT = {"epochs": 2, "batch": 4, "workers": 0, "device": "cpu", "quiet": True}
+COLORS = [20, 20, 60, 220, 60, 40, 40, 200, 90]
+
+
+def draw(generator, height, width):
+    """A disk and a bar on a ground, in colors that tell them apart."""
+    rows, columns = np.mgrid[:height, :width]
+    mask = np.zeros((height, width), dtype=np.uint8)
+    mask[(rows - generator.integers(6, height - 6)) ** 2 + (columns - generator.integers(6, width - 6)) ** 2 < 30] = 1
+    mask[:, (left := int(generator.integers(0, width - 5))) : left + 4] = 2
+    picture = np.array(COLORS, dtype=np.uint8).reshape(3, 3)[mask].astype(int) + generator.integers(0, 30, (height, width, 3))
+    return Image.fromarray(picture.astype(np.uint8)), mask
+
+
+def write_folder(path, *, count=20, seed=0):
+    generator = np.random.default_rng(seed)
+    for part in ("images", "masks"):
+        (path / part).mkdir(parents=True)
+    for number in range(count):
+        picture, mask = draw(generator, 24, 28 if number % 3 else 24)
+        mask[:2] = 255  # nobody has decided
+        picture.save(path / "images" / f"{number:02}.png")
+        file = Image.fromarray(mask).convert("P")
+        file.putpalette([*COLORS, *([0] * 700)])
+        file.save(path / "masks" / f"{number:02}.png")
+    (path / "classes.txt").write_text("ground\ndisk\nbar\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """With one mask of another size."""
+    path = write_folder(tmp_path_factory.mktemp("marked") / "marked", count=21)
+    Image.new("L", (5, 6)).save(path / "masks" / "20.png")
+    return path
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_report():
+    """A report of its headline alone, whose figures take longer than these runs; the page has a test of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "vitrail.report.segmentation.write_segmentation_report",
+            lambda report, path: path.write_text(f"{report.headline} {len(report.found.examples)}"),
+        )
+        yield
+
+
+@pytest.fixture(scope="module")
+def run(folder, tmp_path_factory):
+    return train(data=folder, task="segment", out=tmp_path_factory.mktemp("runs") / "marked", **MODEL, **SHORT)
+
+
+def test_a_run_from_folder_to_report(run):
+    options = yaml.safe_load((run.path / "config.yaml").read_text())
+    assert (options["head"], options["loss"], options["in_channels"], options["flip"]) == ("linear", "ce", 3, True)
+    assert (options["recipe"], options["jitter"], options["zoom"], options["image_size"]) == ("tiny", 0.2, 0.6, [16, 16])
+    assert not {"mixup", "vocabulary", "degrade", "window"} & options.keys()
+    metrics = json.loads((run.path / "metrics.json").read_text())
+    assert metrics["split"] == "test"
+    assert {"loss", "miou", "pixel_accuracy", "boundary_f"} <= metrics.keys()
+    assert 0 < metrics["miou"] == run.metrics["miou"] < 1
+    with (run.path / "results.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {"train_loss", "val_loss", "val_miou", "val_pixel_accuracy"} <= rows[0].keys()
+    with (run.path / "predictions.csv").open() as file:
+        scored = list(csv.DictReader(file))
+    assert len(scored) == 2
+    assert scored[0].keys() == {"picture", "loss", "miou", "pixel_accuracy", "boundary"}
+    with (run.path / "classes.csv").open() as file:
+        classes = list(csv.DictReader(file))
+    assert [row["class"] for row in classes] == ["ground", "disk", "bar"]
+    assert np.mean([float(row["iou"]) for row in classes]) == pytest.approx(metrics["miou"], abs=1e-5)
+    assert (run.path / "report.html").read_text() == f"test mIoU {100 * metrics['miou']:.2f} % 2"
+    bad = (run.path / "bad_files.csv").read_text()
+    assert "20.png" in bad
+    assert "made for 5x6 pixels" in bad
+    assert run.model.labels == ("ground", "disk", "bar")
+    assert run.model.colors == ((20, 20, 60), (220, 60, 40), (40, 200, 90))
+    card = (run.path / "best" / "README.md").read_text()
+    assert "pipeline_tag: image-segmentation" in card
+    assert f"Mean intersection over union on test: **{100 * metrics['miou']:.2f} %**" in card
+
+
+def test_interrupted_and_resumed_it_is_the_same_run(run, folder, tmp_path, monkeypatch):
+    whole = (run.path / "last" / "model.safetensors").read_bytes()
+    plain, steps = Segmenting.make_task, []
+
+    def make_task(self, **how):
+        task = plain(self, **how)
+        loss = task.loss
+
+        def counted(batch):
+            steps.append(1)
+            if len(steps) == 6:  # in the second epoch
+                signal.raise_signal(signal.SIGINT)
+            return loss(batch)
+
+        task.loss = counted
+        return task
+
+    monkeypatch.setattr(Segmenting, "make_task", make_task)
+    options = {"data": folder, "task": "segment", "out": tmp_path / "run", **MODEL, **SHORT}
+    with pytest.raises(Interrupted):
+        train(**options)
+    monkeypatch.setattr(Segmenting, "make_task", plain)
+    again = train(**options, resume=True)
+    assert (again.path / "last" / "model.safetensors").read_bytes() == whole
+    assert again.metrics == run.metrics
+
+
+def test_scoring_it_again_in_several_ways_and_on_other_pictures(run, tmp_path, command):
+    answer = command("eval", run.path)
+    assert answer.out.splitlines()[-1] == f"test mIoU {100 * run.metrics['miou']:.2f} %"
+    assert "the weakest class is" in answer.out
+    assert command("eval", run.path, "--window", 400, 400).out.splitlines()[-1] == answer.out.splitlines()[-1]
+    ways = ("--flip-test", "--scales", 0.75, 1, 1.25, "--window", 12, 16, "--json")
+    found = json.loads(command("eval", run.path, *ways).out)
+    assert found["split"] == "test"
+    assert found["loss"] != run.metrics["loss"]
+    other = write_folder(tmp_path / "other", count=3, seed=5)
+    answer = command("eval", run.path, "--data", other, "--out", tmp_path / "scores")
+    assert answer.code == 0, answer.err
+    assert len((tmp_path / "scores" / "predictions.csv").read_text().splitlines()) == 4
+    (other / "classes.txt").write_text("ground\nbar\ndisk\n")
+    answer = command("eval", run.path, "--data", other)
+    assert answer.code == 2
+    assert "its class 'bar' has the number of 'disk' in the model" in answer.err
+    assert command("eval", run.path, "--scales", 99).err.strip().endswith("scales are factors from 0.1 to 10, got 99.0")
+
+
+def test_predicting_masks_and_overlays(run, folder, tmp_path, command):
+    pictures = [folder / "images" / f"{number:02}.png" for number in (0, 1)]
+    (tmp_path / "broken.png").write_bytes(b"no picture")
+    answer = command("predict", run.path, *pictures, tmp_path / "broken.png", "--out", tmp_path / "masks", "--json")
+    assert answer.code == 2
+    assert "broken.png" in answer.err
+    first, second, none = json.loads(answer.out)
+    assert none is None
+    assert sum(row["share"] for row in first) == pytest.approx(1)
+    assert {row["label"] for row in second} <= {"ground", "disk", "bar"}
+    mask = Image.open(tmp_path / "masks" / "01_mask.png")
+    assert (mask.mode, mask.size, mask.getpalette()[:9]) == ("P", (28, 24), COLORS)
+    assert Image.open(tmp_path / "masks" / "01_overlay.png").mode == "RGB"
+    segment = vt.pipeline("image-segmentation", run.path)
+    parts = segment(pictures[1])
+    numbers = read_mask(tmp_path / "masks" / "01_mask.png")
+    for part in parts:
+        assert (part["mask"].mode, part["mask"].size) == ("L", (28, 24))
+        assert 0 < part["score"] <= 1
+        where = np.asarray(part["mask"]) == 255
+        assert (where == (numbers == run.model.labels.index(part["label"]))).all()
+    assert [len(found) for found in segment([pictures[0], np.zeros((9, 11, 3), dtype=np.uint8)])] == [len(segment(pictures[0])), len(segment(np.zeros((9, 11, 3), dtype=np.uint8)))]  # fmt: skip
+    plain = command("predict", run.path, pictures[0], "--top-k", 1)
+    assert plain.out.split()[-1] == "%"
+    assert "is a segmenter" in command("predict", run.path, pictures[0], "--merge", 2).err
+
+
+def test_weights_go_on_as_encoder_and_whole(run, folder, tmp_path):
+    """From a segmenter of these classes all weights, from one of others the encoder and what of the head fits."""
+    options = {"task": "segment", "weights": str(run.path), **SHORT, "epochs": 1, "lr": 1e-12}
+    again = train(data=folder, out=tmp_path / "again", **options)
+    for name, weight in again.model.state_dict().items():
+        if weight.is_floating_point() and "running" not in name:
+            assert torch.allclose(weight, run.model.state_dict()[name], atol=1e-6), name
+    stored = yaml.safe_load((again.path / "config.yaml").read_text())
+    assert (stored["recipe"], stored["head"], stored["layer_decay"]) == ("finetune", "linear", 0.8)
+    other = write_folder(tmp_path / "other", count=6, seed=7)
+    (other / "classes.txt").write_text("a\nb\nc\nd\n")
+    found = train(data=other, out=tmp_path / "other_run", bad_files=0.5, **options, image_size=24)
+    assert (found.model.num_classes, found.model.image_size) == (4, (24, 24))
+
+
+def test_weights_of_a_classifier_become_the_encoder(folder, tmp_path):
+    classifier = vt.create_model("vit_nano_patch4_32", num_classes=7, image_size=16)
+    vt.save(classifier, tmp_path / "classifier")
+    options = {
+        "task": "segment",
+        "weights": str(tmp_path / "classifier"),
+        "head": "setr_naive",
+        **SHORT,
+        "epochs": 1,
+        "lr": 1e-12,
+    }
+    found = train(data=folder, out=tmp_path / "run", freeze="encoder", loss="ce+dice", class_weights="balanced", **options)
+    own = classifier.state_dict()
+    assert all(
+        torch.equal(weight, own[name])
+        for name, weight in found.model.backbone.state_dict().items()
+        if name in own and "head" not in name
+    )
+    assert found.model.config.head == "setr_naive"
+
+
+def test_wrong_wishes_in_one_line(folder, tmp_path, command):
+    def refusal(*words):
+        answer = command("train", "--task", "segment", "--data", folder, "--out", tmp_path / "no", *words)
+        assert answer.code == 2
+        assert answer.err.count("\n") == 1, answer.err
+        return answer.err
+
+    assert "neither a segmenter nor an encoder" in refusal("--model", "unet_nano")
+    assert "head" in refusal("--model", "vit_nano_patch4_32", "--head", "upernett")
+    assert "--mixup is about pictures" in refusal("--mixup", 0.2)
+    assert "--jitter must be in [0, 1)" in refusal("--jitter", 3)
+    assert "--bad-files" in refusal("--bad-files", 0)
+    answer = command("train", "--data", "digits", "--loss", "dice")
+    assert "--loss is about masks: --task classify has none" in answer.err
+    answer = command("train", "--task", "segment", "--data", "digits")
+    assert "pictures without masks" in answer.err
+
+
+def test_the_size_follows_the_pictures():
+    assert choose_dense_size([Image.new("L", (240, 180))] * 3) == (180, 240)
+    assert choose_dense_size([Image.new("L", (640, 480))] * 3) == (224, 224)
+    assert choose_dense_size([Image.new("L", (120, 90)), Image.new("L", (100, 90))]) == (80, 80)
+
+
+def test_check_names_every_fault_of_masks(tmp_path, command):
+    folder = write_folder(tmp_path / "marked", count=8)
+    Image.new("L", (5, 6)).save(folder / "masks" / "01.png")
+    Image.fromarray(np.full((24, 28), 9, dtype=np.uint8)).save(folder / "masks" / "02.png")
+    Image.fromarray(np.full((24, 24), 255, dtype=np.uint8)).save(folder / "masks" / "03.png")
+    (folder / "masks" / "04.png").unlink()
+    answer = command("check", folder, "--task", "segment", "--workers", 0)
+    assert answer.code == 1
+    for words in ("MASK SIZE: 1 file with", "CLASS OUT OF RANGE: 1 file", "EMPTY MASK: 1 file", "UNPAIRED: 1 file"):
+        assert words in answer.out
+    assert "images/04.png: has no mask" in answer.out
+    assert f"vitrail train --task segment --data {folder}" in answer.out.replace("\n", "")
+    assert command("check", write_folder(tmp_path / "good", count=8), "--task", "segment", "--workers", 0).code in (0, 1)
+
+
+def test_export_to_onnx_answers_as_the_model_does(run, tmp_path, command):
+    pytest.importorskip("onnxscript")
+    answer = command("export", run.path, "--format", "onnx", "--out", tmp_path / "model.onnx", "--check", 4)
+    assert answer.code == 0, answer.err
+    assert "differs by at most" in answer.out

@@ -1,0 +1,70 @@
+"""The page of a segmentation run: what must stand in it, whatever the classes are called."""
+
+import re
+
+import numpy as np
+
+from vitrail.data.annotations import IGNORE
+from vitrail.learn.metrics.segmentation import mean_iou, pixel_confusion
+from vitrail.report.segmentation import SegmentationReport, write_segmentation_report
+from vitrail.tasks.segment import Segmentations, SegmentedExample
+
+LABELS = ("ground", "<b>road", "car", "never")
+
+
+def make_report(*, count=3, boundary=True, examples=2):
+    generator = np.random.default_rng(0)
+    shown, matrix = list[SegmentedExample](), np.zeros((4, 4), dtype=np.int64)
+    for number in range(count):
+        truth, said = generator.integers(0, 3, (11, 13)), generator.integers(0, 3, (11, 13))
+        truth[0] = IGNORE
+        counted = pixel_confusion(truth, said, 4)
+        matrix += counted
+        picture = generator.integers(0, 256, (11, 13, 1 + 2 * (number % 2)), dtype=np.uint8)
+        shown.append(SegmentedExample(name=f"a/{number}.png", picture=picture, truth=truth, said=said, score=mean_iou(counted)))
+    found = Segmentations(
+        matrix=matrix,
+        rows=generator.random((count, 4)),
+        indices=np.arange(count),
+        boundary=generator.random(4) if boundary else np.full(4, np.nan),
+        examples=tuple(shown[:examples]),
+        worst=tuple(shown[-1:]),
+    )
+    return SegmentationReport(
+        title="streets", headline="test mIoU 41.00 %", facts={"Model": "x"}, history=[], found=found, labels=LABELS
+    )
+
+
+def write(report, tmp_path):
+    write_segmentation_report(report, tmp_path / "report.html")
+    return (tmp_path / "report.html").read_text()
+
+
+def test_pictures_classes_worst_and_confusions(tmp_path):
+    page = write(make_report(), tmp_path)
+    assert re.findall(r'<section id="([^"]+)"', page) == [
+        "pictures",
+        "classes",
+        "worst-pictures",
+        "confusions",
+    ]
+    assert page.count("<img") == 3 * 3
+    assert "&lt;b&gt;road" in page
+    assert "<b>road" not in page
+    assert page.count(">no class<") == 2  # in the legends
+    legend = page[page.index('class="legend"') : page.index("</p>", page.index('class="legend"'))]
+    assert "car" in legend
+    assert "never" not in legend
+    assert "boundary F" in page
+
+
+def test_nothing_is_shown_that_is_not_there(tmp_path):
+    page = write(make_report(boundary=False, count=2), tmp_path)
+    assert "worst-pictures" not in page  # all of them are shown
+    assert "boundary F<" not in page
+    report = make_report(count=1)
+    empty = Segmentations(
+        matrix=np.zeros((4, 4), dtype=np.int64), rows=np.zeros((0, 4)), indices=np.zeros(0, dtype=np.int64), boundary=np.full(4, np.nan)
+    )  # fmt: skip
+    page = write(SegmentationReport(title="x", headline="y", facts={}, history=[], found=empty, labels=report.labels), tmp_path)
+    assert "There were no pictures to segment." in page
