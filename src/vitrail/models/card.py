@@ -13,6 +13,8 @@ import yaml
 from vitrail.errors import check_choice
 from vitrail.files import write_whole
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.detection_card import TITLE as DETECTOR
+from vitrail.models.detection_card import describe_detector, detector_limits, use_detector
 from vitrail.models.markdown import block, last_name, literal, plain
 from vitrail.models.pretraining_card import describe_pretrained, pretrained_limits, use_pretrained, use_vocabulary
 from vitrail.models.purpose import PIPELINES, purpose_of
@@ -74,6 +76,8 @@ def card(model: Any, facts: Mapping[str, Any] | None = None) -> str:
 
 def _about(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
     """What it is and how to use it, in the words of its kind."""
+    if purpose_of(model) == "detect":
+        return [*describe_detector(model), *_what(model), *use_detector()]
     if hasattr(model, "num_classes"):
         return [*_what(model), *_use(model)]
     if purpose_of(model) == "restore":
@@ -126,6 +130,8 @@ def _kind(model: Any) -> str:
         return TITLE
     if purpose_of(model) == "pretrain":
         return "features learned without labels"
+    if purpose_of(model) == "detect":
+        return DETECTOR
     if not hasattr(model, "num_classes"):
         return title_of(model)
     if not model.num_classes:
@@ -230,6 +236,8 @@ def _limits(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
         lines += scan_limits()
     elif purpose_of(model) == "pretrain":
         lines += pretrained_limits()
+    elif purpose_of(model) == "detect":
+        lines += detector_limits(model)
     elif not hasattr(model, "num_classes"):
         lines += word_limits(model)
     elif model.num_classes and model.multi_label:

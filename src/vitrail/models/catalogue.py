@@ -14,6 +14,8 @@ from vitrail.errors import VitrailError, suggestion
 from vitrail.models import (
     beit,
     captioner,
+    detr,
+    detr_presets,
     dino,
     dvae,
     gcnn,
@@ -39,8 +41,8 @@ from vitrail.models.features import FeatureMaps
 from vitrail.records import from_record, to_record
 
 Takes = Literal[
-    "pictures", "text", "captions", "pixels", "restoration", "k-space", "views"
-]  # captions: pictures and words; views: pictures without labels
+    "pictures", "text", "captions", "pixels", "restoration", "k-space", "views", "boxes"
+]  # captions: pictures and words; views: pictures without labels; boxes: pictures and the objects in them
 
 
 class Architecture(NamedTuple):
@@ -73,6 +75,7 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
         "moco": Architecture(moco.MoCoConfig, moco.build_moco, "views"),
         "dvae": Architecture(dvae.DVAEConfig, dvae.build_dvae, "views"),
         "beit": Architecture(beit.BEiTConfig, beit.build_beit, "views"),
+        "detr": Architecture(detr.DetectorConfig, detr.build_detector, "boxes"),
         "swinir": Architecture(swinir.SwinIRConfig, swinir.build_swinir, "restoration"),
         "unet": Architecture(unet.UNetConfig, unet.build_unet, "restoration"),
         "vit_restorer": Architecture(vit_restorer.ViTRestorerConfig, vit_restorer.build_vit_restorer, "restoration"),
@@ -95,6 +98,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "reconstructor": reconstructor.PRESETS,
         "igpt": igpt.PRESETS,
         "dvae": dvae.PRESETS,
+        "detr": detr_presets.PRESETS,
         "swinir": swinir.PRESETS,
         "unet": unet.PRESETS,
         "vit_restorer": vit_restorer.PRESETS,

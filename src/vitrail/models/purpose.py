@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 from vitrail.models.catalogue import ARCHITECTURES
 
-Purpose = Literal["classify", "features", "translate", "language", "fill", "caption", "igpt", "restore", "mri", "pretrain"]
+Purpose = Literal[
+    "classify", "features", "translate", "language", "fill", "caption", "igpt", "restore", "mri", "pretrain", "detect"
+]
 
 # Hugging Face's names of these. Not every model of pixels draws pictures, but all have features to read.
 PIPELINES: Mapping[Purpose, str] = MappingProxyType(
@@ -21,6 +23,7 @@ PIPELINES: Mapping[Purpose, str] = MappingProxyType(
         "restore": "image-to-image",
         "mri": "image-to-image",
         "pretrain": "image-feature-extraction",
+        "detect": "object-detection",
     }
 )
 
@@ -40,6 +43,8 @@ def purpose_of(model: Any) -> Purpose:
         return "mri"
     if takes == "views":
         return "pretrain"
+    if takes == "boxes":
+        return "detect"
     if hasattr(model, "encode"):
         return "translate"
     return "language" if model.config.causal else "fill"
