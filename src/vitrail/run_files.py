@@ -17,7 +17,15 @@ from vitrail.errors import VitrailError
 T = TypeVar("T")
 State = Literal["finished", "interrupted", "running?", "broken"]
 TRACES = ("machine.yaml", "results.csv", "state", "last", "best")  # one of them beside config.yaml makes a folder a run
-SCORES = ("map", "accuracy", "exact", "bleu", "likelihood", "psnr")  # what chooses the best epoch, the first that a run has
+SCORES = (
+    "ap50",
+    "map",
+    "accuracy",
+    "exact",
+    "bleu",
+    "likelihood",
+    "psnr",
+)  # what chooses the best epoch, the first that a run has
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked", "palette")  # tensors of a model that are no parameters
 SIGN_OF_LIFE = 300.0  # seconds: a run writes something every two minutes, or at the end of a validation
 
@@ -187,6 +195,8 @@ def score_words(split: str, metric: str, value: float) -> str:
         return f"{split} perplexity {value:.2f}"
     if metric == "bits_per_pixel":
         return f"{split} {value:.3f} bits a pixel"
+    if metric == "ap50":
+        return f"{split} AP50 {100 * value:.2f} %"
     if metric in ("knn", "spread"):
         return f"{split} k-NN accuracy {100 * value:.2f} %" if metric == "knn" else f"{split} spread of features {value:.3f}"
     return (

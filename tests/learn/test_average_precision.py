@@ -67,7 +67,9 @@ def test_a_box_that_is_off_counts_up_to_its_overlap():
 
 def test_perfect_answers_none_and_no_objects():
     _, truth = random_case(3)
-    right = average_precision(boxes(*((p, k, 0.5, *box) for p, k, *box in truth)), objects(*truth), pictures=range(7), classes=3)
+    right = average_precision(
+        boxes(*((p, k, 0.5, *box) for p, k, *box in truth)), objects(*truth), pictures=range(7), classes=3
+    )
     assert all(value == pytest.approx(1) for value in right.numbers.values())
     none = average_precision(boxes(), objects(*truth), pictures=range(7), classes=3)
     assert set(none.numbers.values()) == {0}

@@ -6,7 +6,8 @@ A model of one input size sees the whole picture squeezed into it: boxes in shar
 b batch, ch channels, h w picture, n objects of the picture that has most
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from torch.utils.data import Dataset
 from vitrail.data.annotations import Annotations
 from vitrail.data.box_data import read_marks
 from vitrail.data.images import PictureError
-from vitrail.data.joint import Movement, Sample, crop, move, resize
+from vitrail.data.joint import Movement, Sample, crop, move, quarter_turn, resize
 from vitrail.data.loading import COPY, Fetched, Key, Loader, Order
 from vitrail.data.picture_store import PictureStore
 from vitrail.data.randomness import uniforms
@@ -68,9 +69,13 @@ class BoxPictures(Dataset[Fetched]):
         how: Movement | None = None,
         window: float = 1.0,
         seed: int = 0,
+        renumber: Sequence[int] | None = None,
     ) -> None:
+        """`renumber`: what the model calls each class of the data."""
         self.pictures, self.preprocessing, self.seed = pictures, preprocessing, seed
-        self.how, self.window, self.split = how or Movement(), window, pictures.split
+        how = how or Movement()
+        self.how, self.turns = replace(how, quarter_turns=False), how.quarter_turns
+        self.window, self.renumber, self.split = window, renumber, pictures.split
         self.fill = tuple(round(255 * level) for level in preprocessing.mean)
         self.marks: dict[int, Annotations] = {}
 
@@ -90,15 +95,23 @@ class BoxPictures(Dataset[Fetched]):
         """A picture at the model's size with its boxes, moved as this epoch has it; and its own height and width."""
         array = self.pictures.read(index)
         if index not in self.marks:
-            self.marks[index] = read_marks(self.split, index)
+            self.marks[index] = self.read_marks(index)
         sample = Sample(Image.fromarray(array.squeeze(-1) if array.shape[-1] == 1 else array), self.marks[index])
         height, width = array.shape[:2]
+        draws = uniforms(self.seed, epoch, np.array([index]), count=DRAWN + 7)[0, DRAWN:]
         if self.window < 1.0:
-            draws = uniforms(self.seed, epoch, np.array([index]), count=DRAWN + 6)[0, DRAWN:]
-            sample = cut_window(sample, self.window, draws)
+            sample = cut_window(sample, self.window, draws[:6])
+        if self.turns:  # before the size is the model's, which need not be square
+            sample = quarter_turn(sample, int(4 * draws[6]))
         sample = resize(sample, self.preprocessing.size, interpolation=self.preprocessing.interpolation)
         fill = self.fill[0] if len(self.fill) == 1 else self.fill
         return move(sample, self.how, seed=self.seed, epoch=epoch, index=index, fill=fill), (height, width)  # type: ignore[arg-type]
+
+    def read_marks(self, index: int) -> Annotations:
+        marks = read_marks(self.split, index)
+        return (
+            marks if self.renumber is None else replace(marks, classes=np.array(self.renumber, dtype=np.int64)[marks.classes])
+        )
 
     def join(self, found: list[tuple[int, Sample, tuple[int, int]]]) -> BoxBatch:
         """Samples of one size as a batch; pictures with fewer objects than another are filled up."""

@@ -21,7 +21,9 @@ from vitrail.models.classifier import to_probabilities
 from vitrail.models.folder import load
 from vitrail.ragged import Ragged
 
-TASKS = ("image-classification", "image-to-text", "translation", "text-generation", "fill-mask", "image-to-image")
+TASKS = (
+    "image-classification", "image-to-text", "translation", "text-generation", "fill-mask", "image-to-image", "object-detection",
+)  # fmt: skip
 Picture = str | Path | Image.Image | np.ndarray
 Answer = list[dict[str, Any]]
 
@@ -84,8 +86,8 @@ def open_engine(model: Any, name: str) -> Engine:
     return Automatic(model) if name == "auto" else make_engine(model, name)
 
 
-def open_picture(picture: Picture, target: tuple[int, int]) -> Image.Image:
-    """Upright, in gray or color; a file is decoded no finer than `target` needs, as it is in training."""
+def open_picture(picture: Picture, target: tuple[int, int] | None) -> Image.Image:
+    """Upright, in gray or color; a file is decoded no finer than `target` needs, if it is known, as it is in training."""
     if isinstance(picture, Image.Image):
         return to_gray_or_color(ImageOps.exif_transpose(picture))  # upright, as one read from a file
     if isinstance(picture, np.ndarray):
@@ -120,6 +122,10 @@ def pipeline(task: str, model: Any, *, engine: str = "torch") -> Any:
         from vitrail.deploy.image_to_image import ImageToImage
 
         return ImageToImage(loaded)
+    if task == "object-detection":
+        from vitrail.deploy.detection import ObjectDetection
+
+        return ObjectDetection(loaded)
     made: dict[str, Callable[[Any], Any]] = {
         "translation": Translation,
         "text-generation": TextGeneration,

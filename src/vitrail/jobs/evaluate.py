@@ -20,6 +20,7 @@ from vitrail.run_files import score_words
 
 METRICS, PREDICTIONS, REPORT = "metrics.json", "predictions.csv", "report.html"
 HEADLINES = (
+    "ap50",
     "map",
     "accuracy",
     "exact",
@@ -41,6 +42,7 @@ TASKS: Mapping[Purpose, str] = {
     "translate": "translate", "language": "language", "fill": "language", "caption": "caption", "igpt": "igpt",
     "restore": "restore",
     "mri": "mri",
+    "detect": "detect",
 }  # what scores them  # fmt: skip
 
 

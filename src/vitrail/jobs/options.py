@@ -20,6 +20,7 @@ PRETRAINING = Group(
 PROTOCOL = Group(
     "Features", help="With --protocol: what the features of pictures are good for, with few labels. --out goes on.", sort_key=9
 )
+DETECTION = Group("Detection", help="With --task detect.", sort_key=10)
 TEXT = Group("Text", help="With --task translate, language and caption.", sort_key=3)
 
 
@@ -45,7 +46,19 @@ class TrainOptions:
     ]
     task: Annotated[
         Literal[
-            "classify", "translate", "language", "caption", "igpt", "mae", "beit", "dvae", "dino", "moco", "restore", "mri"
+            "classify",
+            "translate",
+            "language",
+            "caption",
+            "igpt",
+            "mae",
+            "beit",
+            "dvae",
+            "dino",
+            "moco",
+            "restore",
+            "mri",
+            "detect",
         ],
         Parameter(help="What to learn."),
     ] = "classify"
@@ -262,6 +275,34 @@ class TrainOptions:
     ] = None
     scalp: Annotated[
         bool, Parameter(group=KSPACE, help="Simulate a skull and a scalp around a brain that comes without.", negative="")
+    ] = False
+    queries: Annotated[
+        int | Auto,
+        Parameter(
+            converter=whole, group=DETECTION, help="Objects to look for in a picture; auto: twice as many as one has at most."
+        ),
+    ] = "auto"
+    denoising: Annotated[
+        int | Auto,
+        Parameter(
+            converter=whole, group=DETECTION, help="Noised copies of each object to learn from too; 0: none; auto: the model's."
+        ),
+    ] = "auto"
+    crop: Annotated[
+        float | Auto,
+        Parameter(
+            group=DETECTION, help="Half of the time see a window of at least this share of each side, in (0, 1]; 1: never."
+        ),
+    ] = "auto"
+    color: Annotated[
+        float | Auto,
+        Parameter(group=DETECTION, help="Change brightness, contrast and saturation by up to this share, in [0, 1)."),
+    ] = "auto"
+    turns: Annotated[
+        bool,
+        Parameter(
+            group=DETECTION, help="Turn by quarters, and mirror top and bottom: for pictures without an up.", negative=""
+        ),
     ] = False
     labels: Annotated[
         float, Parameter(group=DISTILLATION, help="Share of the training pictures to learn from, of every class alike.")

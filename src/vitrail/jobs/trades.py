@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Topic = Literal[
     "pictures", "classifying", "text", "captions", "translation", "language models", "pixels", "restoration", "k-space",
-    "hidden patches", "a decoder", "visual words", "their codes", "views", "prototypes",
+    "hidden patches", "a decoder", "visual words", "their codes", "views", "prototypes", "boxes",
 ]  # fmt: skip
 
 
@@ -87,6 +87,7 @@ TRADES: Mapping[str, Entry] = MappingProxyType(
         "beit": Entry("vitrail.jobs.methods.beit:TRADE", ("pictures", "hidden patches", "visual words")),
         "restore": Entry("vitrail.jobs.restoring:Restoring", ("restoration",)),
         "mri": Entry("vitrail.jobs.reconstructing:Reconstructing", ("k-space",)),
+        "detect": Entry("vitrail.jobs.detecting:Detecting", ("boxes",)),
     }
 )
 
@@ -112,6 +113,12 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
             }
         ),
         "k-space": frozenset({"acceleration", "mask", "center", "consistency", "objective", "slices", "rows", "scalp", "image_size", "batch"}),
+        "boxes": frozenset(
+            {
+                "queries", "denoising", "crop", "color", "turns", "image_size", "in_channels", "batch", "workers", "bad_files", "cache",
+                "cache_gb", "flip", "shift", "rotate", "zoom",
+            }
+        ),
         "hidden patches": frozenset({"hide"}),
         "a decoder": frozenset({"decoder_depth", "decoder_width", "mask_tokens", "plain_pixels"}),
         "visual words": frozenset({"tokenizer"}),

@@ -38,6 +38,9 @@ METRIC_NAMES = {
     "ece": "Expected calibration error", "map": "Mean average precision", "f1_micro": "Micro F1", "f1_macro": "Macro F1",
     "exact_match": "All labels right", "loss": "Loss", "bleu": "BLEU", "exact": "Captions exactly right", "perplexity": "Perplexity",
     "likelihood": "Mean probability of a token", "psnr": "PSNR (dB)", "ssim": "SSIM", "psnr_given": "PSNR of what was given (dB)",
+    "ap50": "Average precision at an overlap of 0.5", "ap": "Average precision (COCO)", "ap75": "Average precision at an overlap of 0.75",
+    "ap_small": "Average precision of small objects", "ap_medium": "Average precision of medium objects",
+    "ap_large": "Average precision of large objects", "recall": "Recall with 100 boxes",
     "psnr_zero_filled": "PSNR of the zero-filled pictures (dB)", "ssim_zero_filled": "SSIM of the zero-filled pictures",
     "ssim_given": "SSIM of what was given",
     "class_head_accuracy": "Accuracy of its class head alone", "distilled_head_accuracy": "Accuracy of its distillation head alone",
@@ -45,7 +48,7 @@ METRIC_NAMES = {
 }  # fmt: skip
 
 
-HEADLINES = ("map", "accuracy", "exact", "bleu", "perplexity", "psnr")  # of these the first that was measured
+HEADLINES = ("ap50", "map", "accuracy", "exact", "bleu", "perplexity", "psnr")  # of these the first that was measured
 
 
 def write_card(folder: str | Path, model: Any, facts: Mapping[str, Any] | None = None) -> None:

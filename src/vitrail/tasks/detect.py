@@ -38,7 +38,11 @@ class Detections:
     @cached_property
     def precision(self) -> AveragePrecision:
         return average_precision(
-            to_found(self.found), to_truth(self.truth), pictures=self.pictures.tolist(), classes=self.classes, by_size=self.by_size
+            to_found(self.found),
+            to_truth(self.truth),
+            pictures=self.pictures.tolist(),
+            classes=self.classes,
+            by_size=self.by_size,
         )
 
     @cached_property
@@ -50,6 +54,11 @@ class Detections:
         """As if AP50 were the share of objects that are found."""
         share = self.metrics["ap50"]
         return math.sqrt(share * (1 - share) / max(1, len(self.truth)))
+
+
+def usual_threshold(config: Any) -> float:
+    """The score from which on a box is shown. Of classes that each have a sigmoid few scores are high: most queries shall say no."""
+    return 0.3 if config.focal else 0.5
 
 
 class Detect:
@@ -111,7 +120,9 @@ def box_rows(index: Tensor, scores: Tensor, classes: Tensor, boxes: Tensor) -> F
     """The boxes of one picture, best first, and no more than count."""
     order = scores.argsort(descending=True, stable=True)[:MOST]
     numbers = index.expand(len(order)).to(scores.device)
-    rows = torch.cat([numbers[:, None].double(), classes[order, None].double(), scores[order, None].double(), boxes[order].double()], 1)
+    rows = torch.cat(
+        [numbers[:, None].double(), classes[order, None].double(), scores[order, None].double(), boxes[order].double()], 1
+    )
     return rows.cpu()
 
 

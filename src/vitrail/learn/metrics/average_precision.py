@@ -58,7 +58,11 @@ class AveragePrecision:
     @cached_property
     def numbers(self) -> dict[str, float]:
         """AP, AP50 and AP75, and by size where there are objects of it. Without any object all are 0."""
-        found = {"ap50": mean(self.precision[0, :, :, 0]), "ap": mean(self.precision[..., 0]), "ap75": mean(self.precision[5, :, :, 0])}
+        found = {
+            "ap50": mean(self.precision[0, :, :, 0]),
+            "ap": mean(self.precision[..., 0]),
+            "ap75": mean(self.precision[5, :, :, 0]),
+        }
         for number in range(1, self.precision.shape[-1]):
             found[f"ap_{list(AREAS)[number]}"] = mean(self.precision[..., number])
         found["recall"] = mean(self.recall[..., 0])
@@ -133,7 +137,14 @@ def ignore_difficult(judge: Any) -> None:
 
 
 def list_truth(truth: Truth) -> Iterator[dict[str, Any]]:
-    rows = zip(truth.picture.tolist(), truth.classes.tolist(), truth.boxes.tolist(), truth.crowd.tolist(), truth.difficult.tolist(), strict=True)
+    rows = zip(
+        truth.picture.tolist(),
+        truth.classes.tolist(),
+        truth.boxes.tolist(),
+        truth.crowd.tolist(),
+        truth.difficult.tolist(),
+        strict=True,
+    )
     for number, (picture, kind, box, crowd, difficult) in enumerate(rows, start=1):  # 0 would say "matched with nothing"
         yield {**describe_box(number, picture, kind, box), "iscrowd": int(crowd), "difficult": difficult}
 
