@@ -6,7 +6,7 @@ b batch, ch channels, h w picture, m tokens of all levels together, d width, l b
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -15,17 +15,26 @@ from torch import Tensor, nn
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models.backbones import build_backbone, settle_backbone
 from vitrail.models.classifier import MOST_BLOCKS
-from vitrail.models.detections import Detected, Targets
+from vitrail.models.detections import Detected, Noised, Targets
+from vitrail.models.detr_parts import (
+    boxes_around,
+    build_decoder,
+    build_encoder,
+    build_proposals,
+    new_class_head,
+    new_class_rows,
+)
 from vitrail.models.levels import level_widths
+from vitrail.models.noising import noise_targets
 from vitrail.models.parts import KERNELS
-from vitrail.models.transformer import decoder_block, encoder_block
 from vitrail.models.twins import check_widths
 from vitrail.nn.blocks.encoder_block import NormOrder
 from vitrail.nn.blocks.feed_forward import Activation
+from vitrail.nn.decoders.anchors import AnchorDecoder
 from vitrail.nn.decoders.queries import QueryDecoder
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.boxes import to_corners
-from vitrail.nn.heads.boxes import BoxHead
+from vitrail.nn.heads.proposals import Proposals
 from vitrail.nn.initialization import initialize_by_width
 from vitrail.nn.positions.absolute_qk import GivenQK
 from vitrail.nn.positions.normalized import NormalizedSinusoidal
@@ -34,8 +43,8 @@ from vitrail.records import to_record
 from vitrail.scope import Scope
 from vitrail.tokens import Places, Tokens
 
+QueryKind = Literal["learned", "anchor", "selected"]
 MOST_QUERIES = 10_000
-RARE = 0.01  # how likely a class is said to be at first, where each has a sigmoid of its own [Lin+ 2017, section 4.1]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,6 +63,9 @@ class DetectorConfig:
     heads: int = 8
     hidden: int = 2048
     queries: int = 100
+    query_kind: QueryKind = "learned"  # a learned row; a learned box; or a box where the picture's own tokens guess one
+    denoising: int = 0  # how many queries a picture has in training that are made of its objects, with noise
+    negatives: bool = False  # whether half of them are so far off that nothing is the answer
     focal: bool = False  # whether each class has a sigmoid of its own; else a softmax, in which nothing is the last class
     norm: NormOrder = "post"
     dropout: float = 0.1
@@ -82,12 +94,25 @@ class DetectorConfig:
             )
         if self.queries > MOST_QUERIES:
             raise VitrailError(f"queries must be at most {MOST_QUERIES}, got {self.queries}")
+        if self.denoising and self.query_kind == "learned":
+            raise VitrailError('denoising goes with query_kind "anchor" or "selected": a learned row says nothing of a box')
+        if not 0 <= self.denoising <= MOST_QUERIES:
+            raise VitrailError(f"denoising must be 0 to {MOST_QUERIES}, got {self.denoising}")
         if self.width % self.heads or self.width % 4:
             raise VitrailError(f"width must be a multiple of heads and of 4: got width {self.width}, heads {self.heads}")
         if not (0.0 <= self.dropout < 1.0 and 0.0 <= self.attention_dropout < 1.0):
             raise VitrailError(f"dropout must be at least 0 and below 1, got {self.dropout} and {self.attention_dropout}")
         if not (self.position_base > 1.0 and math.isfinite(self.position_base) and math.isfinite(self.position_shift)):
             raise VitrailError(f"position_base must be above 1, got {self.position_base}")
+
+
+class Memory(NamedTuple):
+    """What the queries read, and where it stands."""
+
+    x: Float[Tensor, "b m d"]
+    rows: Float[Tensor, "#b m d"]  # its positions
+    places: Places  # a grid, or a line of several of them
+    boxes: Float[Tensor, "1 m 4"]  # around each token, before the sigmoid
 
 
 class Detector(nn.Module):
@@ -108,8 +133,9 @@ class Detector(nn.Module):
         projections: Sequence[nn.Module],
         position: NormalizedSinusoidal,
         encoder: PlainEncoder,
-        decoder: nn.Module,
+        decoder: QueryDecoder | AnchorDecoder,
         class_head: nn.Linear,
+        proposals: Proposals | None = None,
         config: DetectorConfig,
         labels: tuple[str, ...] | None = None,
     ) -> None:
@@ -120,7 +146,8 @@ class Detector(nn.Module):
         self.projections = nn.ModuleList(projections)
         self.level_rows = nn.Parameter(torch.zeros(len(projections), config.width)) if len(projections) > 1 else None
         self.position, self.placing = position, GivenQK()
-        self.encoder, self.decoder, self.class_head = encoder, decoder, class_head
+        self.encoder, self.decoder, self.class_head, self.proposals = encoder, decoder, class_head, proposals
+        self.class_rows = new_class_rows(config)  # what a noised object's query is told of its class
 
     @property
     def image_size(self) -> tuple[int, int]:
@@ -135,8 +162,7 @@ class Detector(nn.Module):
     def size_multiple(self) -> int:
         return int(self.backbone.size_multiple)
 
-    def encode(self, images: Float[Tensor, "b ch h w"]) -> tuple[Float[Tensor, "b m d"], Float[Tensor, "#b m d"], Places]:
-        """The memory that the queries read, its positions, and where it stands: on a grid, or a line of several of them."""
+    def encode(self, images: Float[Tensor, "b ch h w"]) -> Memory:
         maps = self.backbone.forward_intermediates(images, self.config.levels)
         x = torch.cat([project(tokens.cells) for project, tokens in zip(self.projections, maps, strict=True)], dim=1)
         rows = [self.position.rows(Places(tokens.grid), images.device).to(x.dtype) for tokens in maps]
@@ -145,7 +171,13 @@ class Detector(nn.Module):
         placed = torch.cat(rows, dim=1)
         places = Places(maps[0].grid if len(maps) == 1 else (x.shape[1],))
         scope = Scope(queries=places, keys=places, position=self.placing, prepared=(placed, placed))
-        return self.encoder.walk(Tokens(x, grid=places.grid), scope=scope)[0].x, placed, places
+        boxes = [boxes_around(Places(tokens.grid), level, images.device) for level, tokens in enumerate(maps)]
+        return Memory(
+            self.encoder.walk(Tokens(x, grid=places.grid), scope=scope)[0].x,
+            placed,
+            places,
+            torch.cat(boxes, dim=1).to(x.dtype),
+        )
 
     def forward(
         self,
@@ -154,15 +186,54 @@ class Detector(nn.Module):
         *,
         generator: torch.Generator | None = None,
     ) -> Detected:
-        """`targets` are for training, where the decoder learns from their noised copies too if the config says so."""
-        memory, rows, places = self.encode(images)
-        states, boxes = self.decoder(memory, rows, places)
-        return Detected(self.class_head(states), boxes)
+        """`targets` are for training: where the config says so, the decoder learns from their noised copies too.
+
+        Where places of the picture are chosen, what was said of them is the first of the answers.
+        """
+        memory = self.encode(images)
+        if isinstance(self.decoder, QueryDecoder):
+            states, boxes = self.decoder(memory.x, memory.rows, memory.places)
+            return Detected(self.class_head(states), boxes)
+        first: list[tuple[Tensor, Tensor]] = []
+        if self.proposals is not None:
+            guessed, anchors = self.proposals(memory.x, memory.boxes)
+            first, anchors = [(guessed, anchors.sigmoid())], anchors.detach()
+        else:
+            assert self.decoder.anchors is not None
+            anchors = self.decoder.anchors.expand(len(images), -1, -1)
+        x, noised, mask = self.decoder.table.expand(len(images), -1, -1), None, None
+        if targets is not None and self.class_rows is not None:
+            noised = noise_targets(
+                targets,
+                most=self.config.denoising,
+                num_classes=self.num_classes,
+                negatives=self.config.negatives,
+                generator=generator,
+            )
+        if noised is not None:
+            x = torch.cat([self.class_rows[noised.classes], x], dim=1)
+            anchors = torch.cat([noised.boxes.logit(eps=1e-3).to(anchors.dtype), anchors], dim=1)
+            mask = noised.mask(self.config.queries)
+        states, boxes = self.decoder(memory.x, memory.rows, memory.places, x, anchors, mask)
+        logits = self.class_head(states)
+        many = 0 if noised is None else len(noised.group)
+        answers = [*first, *zip(logits[:, :, many:], boxes[:, :, many:], strict=True)]
+        return Detected(
+            torch.stack([said for said, _ in answers]),
+            torch.stack([placed for _, placed in answers]),
+            None
+            if noised is None
+            else Noised(logits[:, :, :many], boxes[:, :, :many], noised.which, noised.real, noised.positive),
+        )
 
     def reset_classifier(self, num_classes: int, labels: Sequence[str] | None = None) -> None:
         """A new, untrained last layer for other classes."""
         self.config = replace(self.config, num_classes=num_classes)
-        self.class_head = new_class_head(self.config).to(next(self.parameters()).device)
+        device = next(self.parameters()).device
+        self.class_head, self.class_rows = new_class_head(self.config).to(device), new_class_rows(self.config)
+        if self.proposals is not None:
+            self.proposals.class_head = new_class_head(self.config).to(device)
+        self.to(device)
         self.labels = None if labels is None else tuple(labels)
 
 
@@ -185,36 +256,21 @@ def detector_on(backbone: Any, *, num_classes: int, **settings: Any) -> Detector
 
 
 def assemble(backbone: Any, config: DetectorConfig) -> Detector:
+    """All that stands behind a backbone, new; that is left as it is."""
     widths = level_widths(config.network, config.backbone, config.levels)
     projections = [nn.Linear(width, config.width) for width in widths]
-    encoder_norm = nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" and config.depth else None
-    encoder = PlainEncoder([encoder_block(config) for _ in range(config.depth)], norm=encoder_norm)
-    decoder = QueryDecoder(
-        [decoder_block(config) for _ in range(config.decoder_depth)],
-        norm=nn.LayerNorm(config.width, eps=config.eps),
-        queries=config.queries,
-        width=config.width,
-        box_head=BoxHead(config.width),
-    )
-    for part in (*projections, encoder, decoder):  # not the backbone, whose initialization is its own
-        part.apply(initialize_by_width)
+    for project in projections:
+        initialize_by_width(project)
     return Detector(
         backbone=backbone,
         projections=projections,
         position=NormalizedSinusoidal(config.width, base=config.position_base, shift=config.position_shift),
-        encoder=encoder,
-        decoder=decoder,
+        encoder=build_encoder(config),
+        decoder=build_decoder(config),
         class_head=new_class_head(config),
+        proposals=build_proposals(config) if config.query_kind == "selected" else None,
         config=config,
     )
-
-
-def new_class_head(config: DetectorConfig) -> nn.Linear:
-    head = nn.Linear(config.width, config.num_classes + (not config.focal))
-    initialize_by_width(head)
-    if config.focal:
-        nn.init.constant_(head.bias, -math.log((1 - RARE) / RARE))
-    return head
 
 
 def decode_boxes(
