@@ -285,7 +285,9 @@ class TrainOptions:
     denoising: Annotated[
         int | Auto,
         Parameter(
-            converter=whole, group=DETECTION, help="Noised copies of each object to learn from too; 0: none; auto: the model's."
+            converter=whole,
+            group=DETECTION,
+            help="Queries made of objects with noise, to learn from too; 0: none; auto: the model's.",
         ),
     ] = "auto"
     crop: Annotated[
@@ -294,7 +296,7 @@ class TrainOptions:
             group=DETECTION, help="Half of the time see a window of at least this share of each side, in (0, 1]; 1: never."
         ),
     ] = "auto"
-    color: Annotated[
+    jitter: Annotated[
         float | Auto,
         Parameter(group=DETECTION, help="Change brightness, contrast and saturation by up to this share, in [0, 1)."),
     ] = "auto"

@@ -68,7 +68,7 @@ AT_MOST: dict[str, float] = {
 LARGEST_SEED = 2**63 - 1  # torch's generators take no more
 LARGEST = 224  # the side that is chosen for large pictures
 PARTS = ("position", "position_where", "attention")  # of a model, chosen by name
-SHARES = ("warmup", "smoothing", "drop_path", "shift", "zoom", "cutout", "ema", "dropout", "merge_dropout", "color")
+SHARES = ("warmup", "smoothing", "drop_path", "shift", "zoom", "cutout", "ema", "dropout", "merge_dropout", "jitter")
 
 
 def check_numbers(options: TrainOptions) -> None:

@@ -115,7 +115,7 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
         "k-space": frozenset({"acceleration", "mask", "center", "consistency", "objective", "slices", "rows", "scalp", "image_size", "batch"}),
         "boxes": frozenset(
             {
-                "queries", "denoising", "crop", "color", "turns", "image_size", "in_channels", "batch", "workers", "bad_files", "cache",
+                "queries", "denoising", "crop", "jitter", "turns", "image_size", "in_channels", "batch", "workers", "bad_files", "cache",
                 "cache_gb", "flip", "shift", "rotate", "zoom",
             }
         ),
