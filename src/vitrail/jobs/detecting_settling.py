@@ -183,7 +183,7 @@ def prepare_detector(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
         if model.labels != classes:
             model.reset_classifier(len(classes), labels=classes)
     elif loaded is not None:
-        model = detector_on(loaded, num_classes=len(classes), **head_of(choose_detector(loaded.image_size)), **wishes)
+        model = detector_on(loaded, num_classes=len(classes), **(head_of(choose_detector(loaded.image_size)) | wishes))
     else:
         shape: dict[str, Any] = {"image_size": options.image_size, "in_channels": options.in_channels}
         if ARCHITECTURES[model_config(options.model)[0]].takes == "boxes":
@@ -194,7 +194,7 @@ def prepare_detector(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
             encoder = create_model(options.model, num_classes=0, **shape, **parts)
             assert options.image_size is not None
             size = (options.image_size[0], options.image_size[-1])
-            model = detector_on(encoder, num_classes=len(classes), **head_of(choose_detector(size)), **wishes)
+            model = detector_on(encoder, num_classes=len(classes), **(head_of(choose_detector(size)) | wishes))
         model.preprocessing = measure_on(data["train"], model.preprocessing)
     model.labels = classes
     if options.checkpointing:
