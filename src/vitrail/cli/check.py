@@ -14,6 +14,7 @@ EXAMPLES = """Examples:
   vitrail check pictures/ --out check/
   vitrail check pictures/ --fix clean.csv
   vitrail check hf:owner/name --json
+  vitrail check blood/ --task detect
 
 --out writes a contact sheet to look at; the list of --fix is data by itself: vitrail train --data clean.csv
 
@@ -26,6 +27,7 @@ def check(
     data: Annotated[str, Parameter(help="A folder of pictures, a list or other file, or a built-in set: digits, shapes.")],
     /,
     *,
+    task: Annotated[Literal["classify", "detect"], Parameter(help="What the data is for.")] = "classify",
     fix: Annotated[
         str | None, Parameter(help="Write a cleaned list to this .csv file: no unreadable files, no leaks, every file once.")
     ] = None,
@@ -49,7 +51,9 @@ def check(
 
     bar = ProgressBar(quiet=json)
     with bar.counting("reading pictures") as progress:
-        found = check(data, fix=fix, out=out, workers=None if workers == "auto" else workers, seed=seed, progress=progress)
+        found = check(
+            data, fix=fix, out=out, workers=None if workers == "auto" else workers, seed=seed, progress=progress, task=task
+        )
     if json:
         json_format.dump(found.to_json(), sys.stdout)
         print()

@@ -24,7 +24,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "explain": tuple(field.name for field in fields(ExplainOptions)),
     "export": ("format", "out", "image_size", "opset", "dynamic_size", "check", "data"),
     "complete": tuple(field.name for field in fields(CompleteOptions)),
-    "check": ("fix", "out", "json", "workers", "seed"),
+    "check": ("fix", "out", "json", "workers", "seed", "task"),
     "bench": tuple(field.name for field in fields(BenchOptions)),
     "runs": ("sort", "best", "json"),
     "studio": ("port", "host", "memory", "open"),

@@ -451,6 +451,10 @@ class ExplainOptions:
         int | None,
         Parameter(converter=whole, help="Of text: number of a word, from 0; by default a pronoun, or the longest word."),
     ] = None
+    box: Annotated[
+        int | None,
+        Parameter(converter=whole, help="Of a detector: the number of a box, the surest is 0; by default the five surest."),
+    ] = None
     limit: Annotated[
         int, Parameter(converter=whole, help="Of more pictures, or sentences, than this, so many are shown, evenly chosen.")
     ] = 24
