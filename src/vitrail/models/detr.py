@@ -200,8 +200,8 @@ class Detector(nn.Module):
             first, anchors = [(guessed, anchors.sigmoid())], anchors.detach()
         else:
             assert self.decoder.anchors is not None
-            anchors = self.decoder.anchors.expand(len(images), -1, -1)
-        x, noised, mask = self.decoder.table.expand(len(images), -1, -1), None, None
+            anchors = self.decoder.anchors.expand(images.shape[0], -1, -1)
+        x, noised, mask = self.decoder.table.expand(images.shape[0], -1, -1), None, None
         if targets is not None and self.class_rows is not None:
             noised = noise_targets(
                 targets,

@@ -34,7 +34,7 @@ class QueryDecoder(nn.Module):
         own = Places((len(self.table),))
         inner = Scope(queries=own, keys=own, position=self.placing, prepared=(ours, ours))
         outer = Scope(queries=own, keys=places, position=self.placing, prepared=(ours, rows))
-        x = torch.zeros_like(ours).expand(len(memory), -1, -1)
+        x = memory.new_zeros(memory.shape[0], *self.table.shape)
         behind = []
         for block in self.blocks:
             x = block(x, inner, memory, outer)

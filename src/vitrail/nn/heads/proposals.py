@@ -1,10 +1,9 @@
 """The places of a picture as first guesses: which of them the queries shall begin at.
 
-b batch, m tokens, d width, k classes, q queries
+b batch, m tokens, d width, k classes, q queries, w any width
 """
 
-import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
@@ -34,6 +33,9 @@ class Proposals(nn.Module):
         logits = self.class_head(seen)
         sure = logits.softmax(-1)[..., :-1] if self.nothing else logits
         chosen = sure.amax(-1).topk(self.queries, dim=1).indices[..., None]  # b q 1
-        near = torch.take_along_dim(places.expand(len(memory), -1, -1), chosen, dim=1)
-        moved = self.box_head(torch.take_along_dim(seen, chosen, dim=1)) + near
-        return torch.take_along_dim(logits, chosen, dim=1), moved
+        moved = self.box_head(pick(seen, chosen)) + pick(places.expand(memory.shape[0], -1, -1), chosen)
+        return pick(logits, chosen), moved
+
+
+def pick(x: Float[Tensor, "b m w"], chosen: Int[Tensor, "b q 1"]) -> Float[Tensor, "b q w"]:
+    return x.gather(1, chosen.expand(-1, -1, x.shape[2]))
