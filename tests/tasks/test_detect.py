@@ -14,6 +14,7 @@ from vitrail.learn.training.step import Stepper, cut
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import create_model
 from vitrail.models.detections import Detected
+from vitrail.models.detr_presets import PRESETS
 from vitrail.preprocessing import neutral
 from vitrail.tasks.detect import Detect, usual_threshold
 
@@ -26,7 +27,7 @@ class Oracle(torch.nn.Module):
     def __init__(self, answers, *, sure=20.0):
         super().__init__()
         self.weight, self.answers, self.sure, self.calls = torch.nn.Parameter(torch.zeros(1)), answers, sure, 0
-        self.config = type("Config", (), {"focal": False})()
+        self.config = PRESETS["detr_micro_plain"]
 
     def forward(self, images, targets=None):
         told = self.answers[self.calls]
@@ -84,18 +85,18 @@ def test_a_batch_in_parts_has_the_loss_of_the_whole():
 
 
 def test_thresholds_are_lower_where_each_class_has_a_sigmoid():
-    assert usual_threshold(type("Config", (), {"focal": False})()) > usual_threshold(type("Config", (), {"focal": True})())
+    assert usual_threshold(PRESETS["detr_micro_plain"]) > usual_threshold(PRESETS["detr_micro"])
 
 
 def test_it_learns_32_pictures_by_heart():
-    """AP50 above 0.9, with anchors and denoising: some twenty seconds of one core."""
+    """AP50 above 0.9: some twenty seconds of one core."""
     torch.manual_seed(0)
-    model = create_model("detr_micro", num_classes=10, query_kind="anchor", denoising=20, focal=True, queries=20)
+    model = create_model("detr_micro", num_classes=10)
     split = ShapesSplit("train", 32)
     pictures = BoxPictures(PictureStore(split, channels=3, budget=0), model.preprocessing)
     batches = list(BoxLoader(pictures, batch=8, shuffle=True).batches())
     task, steps, rate = Detect(model), 128, 1e-3
-    stepper = Stepper(task, Plan(epochs=1, lr=rate, weight_decay=0.0, clip=1.0), World())
+    stepper = Stepper(task, Plan(epochs=1, lr=rate, weight_decay=0.0, warmup=0.0, clip=1.0), World())
     model.train()
     for step in range(steps):
         warm = min(1.0, (step + 1) / 12)

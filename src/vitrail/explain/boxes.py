@@ -1,7 +1,7 @@
 """Where a detector looks for an object: what the query of a box reads of the picture, block by block and head by head, and what the
 place in the box's middle reads in the encoder.
 
-ch channels, h w picture, l blocks, a heads, gh gw grid, m tokens of all levels together
+b pictures (one), ch channels, h w picture, l blocks, a heads, gh gw grid, m tokens of all levels together
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class BoxLook:
 
 
 @torch.no_grad()
-def look_at_boxes(model: Any, image: Float[Tensor, "1 ch h w"], *, threshold: float, most: int) -> list[BoxLook]:
+def look_at_boxes(model: Any, image: Float[Tensor, "b ch h w"], *, threshold: float, most: int) -> list[BoxLook]:
     """The surest boxes of a picture, one of each query, from a score on; at most so many."""
     if len(image) != 1:
         raise VitrailError(f"boxes are looked at in one picture at a time, got {len(image)}")

@@ -27,8 +27,8 @@ from vitrail.models.detr import DetectorConfig, detector_on
 from vitrail.models.folder import load
 from vitrail.models.purpose import purpose_of
 
-AREA = 256 * 192  # pixels that are chosen for large pictures, in their own aspect
-STEP = 32  # sides are multiples of it, as patches and merged patches need
+AREA = 320 * 240  # pixels that are chosen for large pictures, in their own aspect
+STEP, ENCODER_STEP = 16, 32  # sides are multiples of it, as patches need; of an encoder that may merge them, of more
 STEPS = 16  # an epoch has at least so many, where there are pictures enough
 OF_BACKBONE = frozenset({"network", "backbone", "image_size", "in_channels", "num_classes"})
 NOT_OURS: Mapping[str, Any] = MappingProxyType({"smoothing": 0.0, "shard": False})
@@ -100,7 +100,10 @@ def settle_detecting(options: TrainOptions, data: DataSet, *, loaded: Any = None
     check_precision(options.precision, choices["device"])
     if loaded is None:
         first = sample_pictures(train, 32)
-        size = choices["image_size"] = size_of(options) or choose_box_size(first)
+        step = (
+            STEP if options.model == "auto" or ARCHITECTURES[model_config(options.model)[0]].takes == "boxes" else ENCODER_STEP
+        )
+        size = choices["image_size"] = size_of(options) or choose_box_size(first, step=step)
         gray = all(picture.mode == "L" for picture in first)
         choices["in_channels"] = (1 if gray else 3) if options.in_channels == "auto" else options.in_channels
         name = choices["model"] = choose_detector(size) if options.model == "auto" else options.model
@@ -143,18 +146,18 @@ def choose_recipe(pictures: int, *, trained: bool) -> str:
     return "finetune" if trained else next((name for name, most in SIZES.items() if pictures <= most), "medium")
 
 
-def choose_box_size(pictures: list[Image.Image]) -> tuple[int, int]:
+def choose_box_size(pictures: list[Image.Image], *, step: int = STEP) -> tuple[int, int]:
     """The pictures' own size if they are small and alike; else about AREA pixels in their usual aspect, no more than they have."""
     sizes = {(picture.height, picture.width) for picture in pictures}
     if len(sizes) == 1 and max(height_width := sizes.pop()) <= SMALL:
         return height_width
     height, width = (float(np.median(side)) for side in zip(*((p.height, p.width) for p in pictures), strict=True))
     scale = min(1.0, math.sqrt(AREA / (height * width)))
-    return max(STEP, round(scale * height / STEP) * STEP), max(STEP, round(scale * width / STEP) * STEP)
+    return max(step, round(scale * height / step) * step), max(step, round(scale * width / step) * step)
 
 
 def choose_detector(size: tuple[int, int]) -> str:
-    return "detr_micro"
+    return "detr_micro" if max(size) <= SMALL else "detr_small"
 
 
 def choose_queries(objects: np.ndarray) -> int:

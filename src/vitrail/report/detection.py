@@ -126,7 +126,7 @@ def show_classes(report: DetectionReport) -> list[Markup]:
         found, best = report.precision.of_class(number), report.precision.best_threshold(number)
         threshold, precise, reached = best if best is not None else (math.nan,) * 3
         numbers = [found["ap50"], found["ap"], found["ap75"], threshold, precise, reached]
-        cells = [Cell(label(name), name), Cell(f"{report.counts[number]:,}", report.counts[number])]
+        cells = [Cell(label(name), name), Cell(f"{report.counts[number]:,}", float(report.counts[number]))]
         cells += [Cell(bar(value), value) for value in numbers[:3]]
         cells.append(Cell("–" if math.isnan(threshold) else f"{threshold:.2f}", threshold))
         cells += [Cell(percent(value), value) for value in numbers[4:]]
