@@ -42,7 +42,7 @@ def count_objects(split: Split) -> Int64[np.ndarray, "n"]:
     """Objects of each picture, by what the files say; of pictures that are drawn, in a thousand of them."""
     whole, indices = split, np.arange(len(split))
     while isinstance(whole, Part):
-        whole, indices = whole.whole, whole.indices[indices]
+        indices, whole = whole.indices[indices], whole.whole
     if isinstance(whole, MarkedSplit):
         return np.array([len(whole.marks[index].classes) for index in indices.tolist()], dtype=np.int64)
     return np.array([len(read_marks(split, index).classes) for index in spread(len(split), COUNTED)], dtype=np.int64)

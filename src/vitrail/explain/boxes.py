@@ -77,7 +77,7 @@ def on_finest(weights: Float[Tensor, "*some m"], grids: Sequence[tuple[int, ...]
     """Shares of the tokens of all levels as one map of the finest: what a coarse cell has is spread evenly over it."""
     size = max(grids, key=lambda grid: grid[0] * grid[1])
     total = weights.new_zeros(*weights.shape[:-1], *size)
-    for part, grid in zip(weights.split([grid[0] * grid[1] for grid in grids], dim=-1), grids, strict=True):
+    for part, grid in zip(torch.split(weights, [grid[0] * grid[1] for grid in grids], dim=-1), grids, strict=True):
         maps = part.reshape(-1, 1, *grid)
         spread = F.interpolate(maps, size=tuple(size), mode="nearest")
         mass = spread.sum((-2, -1), keepdim=True).clamp(min=1e-12)

@@ -9,7 +9,7 @@ import torch
 from vitrail.data.bad_files import BAD_FILES, BadFiles, read_bad_files
 from vitrail.data.box_batches import BoxLoader, BoxPictures
 from vitrail.data.box_data import count_objects, list_problems
-from vitrail.data.dataset import DataSet
+from vitrail.data.dataset import DataSet, SplitName
 from vitrail.data.joint import Movement
 from vitrail.data.picture_store import PictureStore
 from vitrail.jobs.classifying import note_bad
@@ -101,9 +101,9 @@ class Detecting:
         shared: dict[str, Any] = {
             "batch": whole(options.batch), "workers": whole(options.workers), "rank": world.rank, "world": world.size,
         }  # fmt: skip
+        rooms: dict[SplitName, int] = {"train": budget - budget // 8, "val": budget // 8}
         stores = {
-            name: PictureStore(self.data[name], channels=model.config.in_channels, budget=room)
-            for name, room in (("train", budget - budget // 8), ("val", budget // 8))
+            name: PictureStore(self.data[name], channels=model.config.in_channels, budget=room) for name, room in rooms.items()
         }
         training = BoxPictures(
             stores["train"],

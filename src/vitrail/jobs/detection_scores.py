@@ -171,7 +171,7 @@ def list_answers(found: Detections, pictures: Split, numbers: Sequence[int | Non
     does; the picture's file beside them. `numbers`: of each class of the model in the data, if it is in it."""
     whole, places = pictures, np.arange(len(pictures))
     while isinstance(whole, Part):
-        whole, places = whole.whole, whole.indices[places]
+        places, whole = whole.indices[places], whole.whole
     ids, kinds = (whole.ids, whole.kinds) if isinstance(whole, MarkedSplit) else (range(len(whole)), range(len(numbers)))
     answers = []
     for index, number, score, x0, y0, x1, y1 in found.found.tolist():
