@@ -146,6 +146,8 @@ def test_pictures_are_searched_and_drawn(run, folder, tmp_path, command):
     assert set(found[0]["box"]) == {"xmin", "ymin", "xmax", "ymax"}
     assert detect([picture], threshold=0.0) == [found]
     assert detect(picture, threshold=1.0) == []
+    with pytest.raises(vt.VitrailError, match="this model is no classifier: it is of the kind detr"):
+        vt.pipeline("image-classification", run.path)
     answer = command(
         "predict", run.path, picture, folder / "JPEGImages" / "02.png", "--threshold", 0, "--out", tmp_path / "out"
     )

@@ -17,6 +17,7 @@ from vitrail.deploy.fill_mask import FillMask
 from vitrail.deploy.text_generation import TextGeneration
 from vitrail.deploy.translation import Translation
 from vitrail.errors import VitrailError, check_choice
+from vitrail.models.catalogue import ARCHITECTURES
 from vitrail.models.classifier import to_probabilities
 from vitrail.models.folder import load
 from vitrail.ragged import Ragged
@@ -36,7 +37,8 @@ class ImageClassification:
     """
 
     def __init__(self, model: Any, *, engine: str = "torch") -> None:
-        if not hasattr(model, "num_classes"):
+        known = ARCHITECTURES.get(model.architecture)  # a detector has classes too, of boxes
+        if not hasattr(model, "num_classes") or (known is not None and known.takes != "pictures"):
             raise VitrailError(f"this model is no classifier: it is of the kind {model.architecture}")
         if not model.num_classes:
             raise VitrailError("this model has no classifier: it was made with num_classes=0")

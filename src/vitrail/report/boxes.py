@@ -38,7 +38,7 @@ def draw_boxes(picture: Image.Image, boxes: Sequence[Drawn], *, least: int = LEA
     factor = max(1, -(-least // max(picture.size)))
     shown = picture.convert("RGB").resize((picture.width * factor, picture.height * factor), Image.Resampling.NEAREST)
     pen = ImageDraw.Draw(shown)
-    thick = max(1, round(max(shown.size) / 320))
+    thick = max(2, round(max(shown.size) / 240))
     font = find_font(max(10, round(max(shown.size) / 40)))
     for one in boxes:
         x0, y0, x1, y1 = (round(factor * value) for value in one.box)
