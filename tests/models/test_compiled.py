@@ -19,6 +19,20 @@ def test_export_with_a_free_batch(position):
     assert_close(program.module()(images), model(images))
 
 
+@pytest.mark.parametrize("kind", ["learned", "anchor", "selected"])
+def test_a_detector_is_exported_with_a_free_batch(kind):
+    sizes = {"width": 24, "heads": 3, "hidden": 29, "decoder_depth": 2, "queries": 7, "num_classes": 5, "image_size": 32}
+    model = vt.create_model("detr_micro", query_kind=kind, denoising=0, **sizes).eval()
+    with torch.no_grad():
+        program = torch.export.export(
+            model, (torch.randn(2, 3, 32, 32),), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},)
+        )
+        images = torch.randn(5, 3, 32, 32)
+        found, expected = program.module()(images), model(images)
+    assert_close(found.logits, expected.logits)
+    assert_close(found.boxes, expected.boxes)
+
+
 ONE_OF_A_KIND = [
     "absolute_qk",
     "relative_shaw",

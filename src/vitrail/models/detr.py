@@ -3,7 +3,6 @@
 b batch, ch channels, h w picture, m tokens of all levels together, d width, l blocks of the decoder, q queries, k classes, n found objects
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
@@ -12,22 +11,19 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vitrail.errors import VitrailError, check_choice
 from vitrail.models.backbones import build_backbone, settle_backbone
-from vitrail.models.classifier import MOST_BLOCKS
 from vitrail.models.detections import Detected, Noised, Targets
 from vitrail.models.detr_parts import (
     boxes_around,
     build_decoder,
     build_encoder,
     build_proposals,
+    check_detector,
     new_class_head,
     new_class_rows,
 )
 from vitrail.models.levels import level_widths
 from vitrail.models.noising import noise_targets
-from vitrail.models.parts import KERNELS
-from vitrail.models.twins import check_widths
 from vitrail.nn.blocks.encoder_block import NormOrder
 from vitrail.nn.blocks.feed_forward import Activation
 from vitrail.nn.decoders.anchors import AnchorDecoder
@@ -44,7 +40,6 @@ from vitrail.scope import Scope
 from vitrail.tokens import Places, Tokens
 
 QueryKind = Literal["learned", "anchor", "selected"]
-MOST_QUERIES = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,24 +81,7 @@ class DetectorConfig:
         object.__setattr__(self, "image_size", tuple(settled["image_size"]))
         object.__setattr__(self, "in_channels", settled["in_channels"])
         level_widths(self.network, settled, self.levels)
-        check_widths(self, ("num_classes", "width", "decoder_depth", "heads", "hidden", "queries"))
-        check_choice("attention", self.attention, KERNELS)
-        if self.depth < 0 or self.depth + self.decoder_depth > MOST_BLOCKS:
-            raise VitrailError(
-                f"depth must be 0 to {MOST_BLOCKS}, with decoder_depth, got {self.depth} and {self.decoder_depth}"
-            )
-        if self.queries > MOST_QUERIES:
-            raise VitrailError(f"queries must be at most {MOST_QUERIES}, got {self.queries}")
-        if self.denoising and self.query_kind == "learned":
-            raise VitrailError('denoising goes with query_kind "anchor" or "selected": a learned row says nothing of a box')
-        if not 0 <= self.denoising <= MOST_QUERIES:
-            raise VitrailError(f"denoising must be 0 to {MOST_QUERIES}, got {self.denoising}")
-        if self.width % self.heads or self.width % 4:
-            raise VitrailError(f"width must be a multiple of heads and of 4: got width {self.width}, heads {self.heads}")
-        if not (0.0 <= self.dropout < 1.0 and 0.0 <= self.attention_dropout < 1.0):
-            raise VitrailError(f"dropout must be at least 0 and below 1, got {self.dropout} and {self.attention_dropout}")
-        if not (self.position_base > 1.0 and math.isfinite(self.position_base) and math.isfinite(self.position_shift)):
-            raise VitrailError(f"position_base must be above 1, got {self.position_base}")
+        check_detector(self)
 
 
 class Memory(NamedTuple):
@@ -203,17 +181,12 @@ class Detector(nn.Module):
             anchors = self.decoder.anchors.expand(images.shape[0], -1, -1)
         x, noised, mask = self.decoder.table.expand(images.shape[0], -1, -1), None, None
         if targets is not None and self.class_rows is not None:
-            noised = noise_targets(
-                targets,
-                most=self.config.denoising,
-                num_classes=self.num_classes,
-                negatives=self.config.negatives,
-                generator=generator,
-            )
-        if noised is not None:
-            x = torch.cat([self.class_rows[noised.classes], x], dim=1)
-            anchors = torch.cat([noised.boxes.logit(eps=1e-3).to(anchors.dtype), anchors], dim=1)
-            mask = noised.mask(self.config.queries)
+            most, negatives = self.config.denoising, self.config.negatives
+            noised = noise_targets(targets, most=most, num_classes=self.num_classes, negatives=negatives, generator=generator)
+            if noised is not None:
+                x = torch.cat([self.class_rows[noised.classes], x], dim=1)
+                anchors = torch.cat([noised.boxes.logit(eps=1e-3).to(anchors.dtype), anchors], dim=1)
+                mask = noised.mask(self.config.queries)
         states, boxes = self.decoder(memory.x, memory.rows, memory.places, x, anchors, mask)
         logits = self.class_head(states)
         many = 0 if noised is None else len(noised.group)

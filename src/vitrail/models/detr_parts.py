@@ -10,7 +10,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitrail.errors import VitrailError, check_choice
+from vitrail.models.classifier import MOST_BLOCKS
+from vitrail.models.parts import KERNELS
 from vitrail.models.transformer import decoder_block, encoder_block
+from vitrail.models.twins import check_widths
 from vitrail.nn.decoders.anchors import AnchorDecoder
 from vitrail.nn.decoders.queries import QueryDecoder
 from vitrail.nn.encoders.plain import PlainEncoder
@@ -19,8 +23,31 @@ from vitrail.nn.heads.proposals import Proposals
 from vitrail.nn.initialization import initialize_by_width
 from vitrail.tokens import Places
 
+MOST_QUERIES = 10_000
 RARE = 0.01  # how likely a class is said to be at first, where each has a sigmoid of its own [Lin+ 2017, section 4.1]
 SIDE, LARGEST = 0.1, 0.9  # of the box that a token of the first level guesses at first; each level doubles it
+
+
+def check_detector(config: Any) -> None:
+    """The rules of a detector's own fields."""
+    check_widths(config, ("num_classes", "width", "decoder_depth", "heads", "hidden", "queries"))
+    check_choice("attention", config.attention, KERNELS)
+    if config.depth < 0 or config.depth + config.decoder_depth > MOST_BLOCKS:
+        raise VitrailError(
+            f"depth must be 0 to {MOST_BLOCKS}, with decoder_depth, got {config.depth} and {config.decoder_depth}"
+        )
+    if config.queries > MOST_QUERIES:
+        raise VitrailError(f"queries must be at most {MOST_QUERIES}, got {config.queries}")
+    if config.denoising and config.query_kind == "learned":
+        raise VitrailError('denoising goes with query_kind "anchor" or "selected": a learned row says nothing of a box')
+    if not 0 <= config.denoising <= MOST_QUERIES:
+        raise VitrailError(f"denoising must be 0 to {MOST_QUERIES}, got {config.denoising}")
+    if config.width % config.heads or config.width % 4:
+        raise VitrailError(f"width must be a multiple of heads and of 4: got width {config.width}, heads {config.heads}")
+    if not (0.0 <= config.dropout < 1.0 and 0.0 <= config.attention_dropout < 1.0):
+        raise VitrailError(f"dropout must be at least 0 and below 1, got {config.dropout} and {config.attention_dropout}")
+    if not (config.position_base > 1.0 and math.isfinite(config.position_base) and math.isfinite(config.position_shift)):
+        raise VitrailError(f"position_base must be above 1, got {config.position_base}")
 
 
 def build_encoder(config: Any) -> PlainEncoder:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
 from vitrail.models import swin
 from vitrail.models.detr import DetectorConfig
@@ -19,7 +20,13 @@ SMALL = replace(
     MICRO, backbone=to_record(replace(VITS["vit_mini_hybrid"], image_size=(240, 320), patch=16, tokenizer_layers=6)),
     image_size=None, width=160, heads=5, hidden=480, queries=60, denoising=100,
 )  # fmt: skip
-PLAIN = {"query_kind": "learned", "focal": False, "denoising": 0, "position_base": 10_000.0, "position_shift": 1.0}
+PLAIN: dict[str, Any] = {
+    "query_kind": "learned",
+    "focal": False,
+    "denoising": 0,
+    "position_base": 10_000.0,
+    "position_shift": 1.0,
+}
 PRESETS = MappingProxyType(
     {
         "detr_micro": MICRO,

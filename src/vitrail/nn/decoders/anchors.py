@@ -62,6 +62,8 @@ class AnchorDecoder(nn.Module):
         ours = Places((x.shape[1],))
         behind, boxes = [], []
         for number, (block, own, outer) in enumerate(zip(self.blocks, self.own, self.outer, strict=True)):
+            assert isinstance(own, AnchoredSelf)
+            assert isinstance(outer, AnchoredCross)
             box = anchors.sigmoid()
             code = code_shares(box[..., [1, 0, 2, 3]], self.width // 2, base=self.base)  # b n 2d: y x w h
             placed = self.place(code)

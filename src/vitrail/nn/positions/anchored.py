@@ -56,4 +56,4 @@ class AnchoredCross(Position):
 
 
 def split(x: Float[Tensor, "#b n w"], like: Float[Tensor, "_ h n d"]) -> Float[Tensor, "#b h n d"]:
-    return x.unflatten(-1, (like.shape[1], like.shape[3])).transpose(1, 2)
+    return x.view(*x.shape[:2], like.shape[1], like.shape[3]).transpose(1, 2)
