@@ -19,6 +19,7 @@ State = Literal["finished", "interrupted", "running?", "broken"]
 TRACES = ("machine.yaml", "results.csv", "state", "last", "best")  # one of them beside config.yaml makes a folder a run
 SCORES = (
     "miou",
+    "ap50",
     "map",
     "accuracy",
     "exact",
@@ -195,6 +196,8 @@ def score_words(split: str, metric: str, value: float) -> str:
         return f"{split} perplexity {value:.2f}"
     if metric == "bits_per_pixel":
         return f"{split} {value:.3f} bits a pixel"
+    if metric == "ap50":
+        return f"{split} AP50 {100 * value:.2f} %"
     if metric in ("knn", "spread"):
         return f"{split} k-NN accuracy {100 * value:.2f} %" if metric == "knn" else f"{split} spread of features {value:.3f}"
     if metric == "bleu":

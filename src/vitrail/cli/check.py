@@ -15,6 +15,7 @@ EXAMPLES = """Examples:
   vitrail check pictures/ --fix clean.csv
   vitrail check hf:owner/name --json
   vitrail check streets/ --task segment
+  vitrail check blood/ --task detect
 
 --out writes a contact sheet to look at; the list of --fix is data by itself: vitrail train --data clean.csv
 
@@ -28,7 +29,8 @@ def check(
     /,
     *,
     task: Annotated[
-        Literal["classify", "segment"], Parameter(help="What it is for; segment: every picture's mask is looked at too.")
+        Literal["classify", "segment", "detect"],
+        Parameter(help="What it is for; segment, detect: masks or boxes are looked at too."),
     ] = "classify",
     fix: Annotated[
         str | None, Parameter(help="Write a cleaned list to this .csv file: no unreadable files, no leaks, every file once.")

@@ -13,6 +13,7 @@ EXAMPLES = """Examples:
   vitrail explain runs/classify/digits folder/ "more/*.jpg" --out look/ --limit 50
   vitrail explain runs/classify/digits picture.png --out look/ --method occlusion --target 7
   vitrail explain runs/classify/digits picture.png --out look/ --layer -1 --query 2 3
+  vitrail explain runs/detect/blood picture.png --out look/ --box 0
   vitrail explain runs/translate/multi30k "Ein Hund läuft, weil er will." --out look/ --word 4
 """
 
@@ -30,12 +31,14 @@ def explain(
     a translation with its source.
     """
     from vitrail.jobs.explain import explain_files
+    from vitrail.jobs.explain_boxes import explain_boxes
     from vitrail.jobs.explain_sentences import explain_sentences, reads_text
     from vitrail.learn.training.progress_bar import ProgressBar
+    from vitrail.models.folder import architecture_of
 
-    text = reads_text(run)
+    text, explained = reads_text(run), explain_boxes if architecture_of(run) == "detr" else explain_files
     with ProgressBar().counting(f"explaining {'sentences' if text else 'pictures'}") as progress:
-        done = (explain_sentences if text else explain_files)(run, images, options, progress=progress)
+        done = (explain_sentences if text else explained)(run, images, options, progress=progress)
     for error in done.errors:
         print(f"vitrail: {error}", file=sys.stderr)
     print(f"{done.pictures} of {done.found} {done.what}, explained by {done.method}")

@@ -15,6 +15,7 @@ EXAMPLES = """Examples:
   vitrail predict runs/classify/digits picture.png --json
   vitrail predict runs/classify/pets photos/ --engine auto
   vitrail predict runs/segment/streets photos/ --out masks/
+  vitrail predict runs/detect/blood photos/ --threshold 0.4 --out boxes/
 """
 
 
@@ -32,8 +33,12 @@ def predict(
         Literal["auto", "torch", "compile", "onnxruntime", "openvino"],
         Parameter(help="What computes the answers; auto: the fastest of those installed, measured once and remembered."),
     ] = "torch",
+    threshold: Annotated[
+        float | None, Parameter(help="Of a detector: tell boxes from this score on; by default 0.5, or 0.3 of sigmoids.")
+    ] = None,
     out: Annotated[
-        str | None, Parameter(help="Of a segmenter: a folder for NAME_mask.png, class numbers in color, and NAME_overlay.png.")
+        str | None,
+        Parameter(help="A folder: of a segmenter for NAME_mask.png and NAME_overlay.png, of a detector for NAME_boxes.png."),
     ] = None,
     json: Annotated[
         bool, Parameter(help="Print Hugging Face's shapes: a list of label and score a picture.", negative="")
@@ -42,22 +47,29 @@ def predict(
     """Say what is in pictures.
 
     One picture with --json gives a list of {"label", "score"}; several give a list of such lists, null for an unreadable one. Of a
-    segmenter each also has "share", of the picture's pixels, and with --out the files.
+    segmenter each also has "share", of the picture's pixels, of a detector "box", in pixels, and with --out the files.
     """
     from vitrail.deploy.pipeline import Answer
     from vitrail.errors import VitrailError
     from vitrail.jobs.predict import expand, predict
-    from vitrail.jobs.predict_masks import is_segmenter, predict_masks
+    from vitrail.jobs.predict_boxes import count_labels, predict_boxes
+    from vitrail.jobs.predict_masks import predict_masks
+    from vitrail.models.folder import architecture_of
 
     if top_k < 1:
         raise VitrailError(f"--top-k must be at least 1, got {top_k}")
     paths = expand(files)
     width = min(60, max(len(str(path)) for path in paths))
     answers: list[Answer | None] = []
-    if is_segmenter(run):
+    kind = architecture_of(run)
+    if threshold is not None and kind != "detr":
+        raise VitrailError(f"--threshold {threshold} is for detectors, and {run} is none")
+    if kind == "segmenter":
         found = predict_masks(run, paths, top_k=top_k, out=out, engine=engine, merge=merge)
+    elif kind == "detr":
+        found = predict_boxes(run, paths, threshold=threshold, out=out, engine=engine, merge=merge)
     elif out is not None:
-        raise VitrailError(f"--out {out}: only a segmenter writes files; --json prints what a classifier says")
+        raise VitrailError(f"--out {out}: segmenters and detectors write files; --json prints what a classifier says")
     else:
         found = predict(run, paths, top_k=top_k, engine=engine, merge=merge)
     for path, answer in found:
@@ -68,7 +80,8 @@ def predict(
         answers.append(answer)
         if not json:
             told = ((row["label"], row["share" if "share" in row else "score"]) for row in answer)
-            print(f"{path!s:<{width}}  " + "   ".join(f"{label} {100 * share:5.1f} %" for label, share in told))
+            words = "   ".join(f"{label} {100 * share:5.1f} %" for label, share in told)
+            print(f"{path!s:<{width}}  " + (count_labels(answer) if kind == "detr" else words))
     if json:
         print(json_format.dumps(answers[0] if len(answers) == 1 else answers))
     return 2 if None in answers else 0

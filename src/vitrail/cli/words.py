@@ -16,7 +16,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "train": (*(field.name for field in fields(TrainOptions)), "config"),
     "pretrain": (*(field.name for field in fields(TrainOptions)), "method", "config"),
     "eval": tuple(field.name for field in fields(EvalOptions)),
-    "predict": ("json", "top_k", "engine", "merge", "out"),
+    "predict": ("json", "top_k", "engine", "merge", "threshold", "out"),
     "cascade": tuple(field.name for field in fields(CascadeOptions)),
     "translate": ("beams", "batch", "device", "json"),
     "caption": ("beams", "json", "out"),
@@ -48,6 +48,7 @@ SWITCHES = frozenset(
         "scalp",
         "shard",
         "tensorboard",
+        "turns",
     }
 )  # options without a value
 SENTENCES = frozenset({"complete", "translate"})  # verbs whose words may be any text, E=mc² too

@@ -30,9 +30,9 @@ def open_data(source: str, *, seed: int = 0, image_size: tuple[int, int] | None 
     return divide_data(data, seed=seed) if divide else data
 
 
-def divide_data(data: DataSet, *, seed: int) -> DataSet:
-    """Checked, and with train, val and test."""
-    check_classes(data)
+def divide_data(data: DataSet, *, seed: int, least: int = 2) -> DataSet:
+    """Checked, and with train, val and test. `least`: classes that there must be."""
+    check_classes(data, least=least)
     return _complete(data, seed=seed)
 
 
@@ -65,9 +65,9 @@ def find_data(source: str, *, image_size: tuple[int, int] | None = None) -> Data
     return open_folder(path)
 
 
-def check_classes(data: DataSet) -> None:
+def check_classes(data: DataSet, *, least: int = 2) -> None:
     """Early, readable errors for what no training can mend."""
-    if len(data.classes) < 2:
+    if len(data.classes) < least:
         raise VitrailError(f"{data.name}: a classifier needs at least two classes, found only {data.classes[0]!r}")
     seen: set[str] = set()
     for label in data.classes:

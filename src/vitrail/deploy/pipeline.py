@@ -17,12 +17,14 @@ from vitrail.deploy.fill_mask import FillMask
 from vitrail.deploy.text_generation import TextGeneration
 from vitrail.deploy.translation import Translation
 from vitrail.errors import VitrailError, check_choice
+from vitrail.models.catalogue import ARCHITECTURES
 from vitrail.models.classifier import to_probabilities
 from vitrail.models.folder import load
 from vitrail.ragged import Ragged
 
 TASKS = (
     "image-classification", "image-to-text", "translation", "text-generation", "fill-mask", "image-to-image", "image-segmentation",
+    "object-detection",
 )  # fmt: skip
 Picture = str | Path | Image.Image | np.ndarray
 Answer = list[dict[str, Any]]
@@ -36,7 +38,8 @@ class ImageClassification:
     """
 
     def __init__(self, model: Any, *, engine: str = "torch") -> None:
-        if not hasattr(model, "num_classes"):
+        known = ARCHITECTURES.get(model.architecture)  # a detector has classes too, of boxes
+        if not hasattr(model, "num_classes") or (known is not None and known.takes != "pictures"):
             raise VitrailError(f"this model is no classifier: it is of the kind {model.architecture}")
         if not model.num_classes:
             raise VitrailError("this model has no classifier: it was made with num_classes=0")
@@ -86,8 +89,8 @@ def open_engine(model: Any, name: str) -> Engine:
     return Automatic(model) if name == "auto" else make_engine(model, name)
 
 
-def open_picture(picture: Picture, target: tuple[int, int]) -> Image.Image:
-    """Upright, in gray or color; a file is decoded no finer than `target` needs, as it is in training."""
+def open_picture(picture: Picture, target: tuple[int, int] | None) -> Image.Image:
+    """Upright, in gray or color; a file is decoded no finer than `target` needs, if it is known, as it is in training."""
     if isinstance(picture, Image.Image):
         return to_gray_or_color(ImageOps.exif_transpose(picture))  # upright, as one read from a file
     if isinstance(picture, np.ndarray):
@@ -126,6 +129,10 @@ def pipeline(task: str, model: Any, *, engine: str = "torch") -> Any:
         from vitrail.deploy.segmentation import ImageSegmentation
 
         return ImageSegmentation(loaded)
+    if task == "object-detection":
+        from vitrail.deploy.detection import ObjectDetection
+
+        return ObjectDetection(loaded)
     made: dict[str, Callable[[Any], Any]] = {
         "translation": Translation,
         "text-generation": TextGeneration,

@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, leave_out
+from vitrail.data.box_data import find_boxes
 from vitrail.data.dataset import SPLITS, DataSet, Split, SplitName
 from vitrail.data.duplicates import CROPS_UP_TO, Pair, find_duplicates
 from vitrail.data.examples import spread
@@ -19,9 +20,12 @@ from vitrail.data.loading import choose_workers
 from vitrail.data.masked import find_masked
 from vitrail.data.opening import divide_data, open_data
 from vitrail.data.scanning import Scan, concatenate, scan_splits
-from vitrail.errors import VitrailError
+from vitrail.errors import VitrailError, check_choice
 from vitrail.files import write_whole
+from vitrail.jobs.box_findings import find_box_faults
+from vitrail.jobs.box_forecast import suggest_detector
 from vitrail.jobs.cleaned_list import Cleaned, check_fixable, write_cleaned
+from vitrail.jobs.cleaning import find_bad_marks
 from vitrail.jobs.findings import (
     Finding,
     Twice,
@@ -83,19 +87,26 @@ class Check:
 
 def check(
     data: str | Path, *, fix: str | Path | None = None, out: str | Path | None = None, workers: int | None = None, seed: int = 0,
-    progress: Progress | None = None, task: Literal["classify", "segment"] = "classify",
+    progress: Progress | None = None, task: str = "classify",
 ) -> Check:  # fmt: skip
     """Read every picture of a data set once and say what is wrong with it; `vitrail check` in Python.
 
-    With `task` "segment" every mask too. `fix` is where to write a cleaned list, `out` a folder for the contact sheet, check.json and bad_files.csv.
+    `task`: what it is for, "classify", "segment" (every mask is read too) or "detect". `fix` is where to write a cleaned list, `out` a folder for the
+    contact sheet, check.json and bad_files.csv.
     """
     source = str(data)
     if workers is not None and workers < 0:
         raise VitrailError(f"--workers must be at least 0, got {workers}")
     if seed < 0:
         raise VitrailError(f"--seed must be at least 0, got {seed}")
-    masked = task == "segment"
-    found = in_order(find_masked(source) if masked else open_data(source, divide=False))
+    check_choice("task to check data for", task, ("classify", "segment", "detect"))
+    masked, boxes = task == "segment", task == "detect"
+    found = in_order(find_masked(source) if masked else find_boxes(source) if boxes else open_data(source, divide=False))
+    if (boxes or masked) and fix is not None:
+        what = "boxes" if boxes else "masks"
+        raise VitrailError(
+            f"--fix {fix} writes a list of pictures with classes, which has no {what}: mend the files that are named"
+        )
     if fix is not None:
         check_fixable(Path(fix).expanduser(), found)
     begin = time.perf_counter()
@@ -108,7 +119,7 @@ def check(
     counts = count_classes(found)
     bad = tuple(BadFile(found[name].name(index), name, reason) for name, part in scans.items() for index, reason in part.bad)
     twice = name_pairs(found, pairs)
-    findings = judge(found, source, counts, bad, twice, scans)
+    findings = judge(found, source, counts, bad, twice, scans, boxes=boxes)
     findings = [*find_mask_faults(found), *findings] if masked else findings
     cleaned = None if fix is None else write_cleaned(Path(fix).expanduser(), found, whole, pairs)
     suggestion, reason = None, None
@@ -117,10 +128,14 @@ def check(
             raise VitrailError("first give the folder that holds the classes")
         if masked:
             raise VitrailError(f"vitrail train --task segment --data {source}")
-        rest = divide_data(leave_out(found, {file.name for file in bad} if all_encoded(found) else ()), seed=seed)
+        unusable = {*(file.name for file in bad), *((file.name for file in find_bad_marks(found)) if boxes else ())}
+        rest = divide_data(leave_out(found, unusable if all_encoded(found) else ()), seed=seed, least=1 if boxes else 2)
         unequal = next((f.text for f in findings if f.kind == "imbalance"), "")
         balance = "sampling" if "--balance sampling" in unequal else "weights" if unequal else None
-        suggestion = suggest(rest, source if cleaned is None else str(cleaned.path), seed=seed, balance=balance)
+        if boxes:
+            suggestion = suggest_detector(rest, source, seed=seed)
+        else:
+            suggestion = suggest(rest, source if cleaned is None else str(cleaned.path), seed=seed, balance=balance)
     except VitrailError as error:
         reason = str(error)
     good = whole.good
@@ -174,7 +189,7 @@ def _all_cores(split: Split) -> int:
 
 def judge(
     data: DataSet, source: str, counts: dict[SplitName, np.ndarray], bad: tuple[BadFile, ...], twice: list[Twice],
-    scans: dict[SplitName, Scan],
+    scans: dict[SplitName, Scan], *, boxes: bool = False,
 ) -> list[Finding]:  # fmt: skip
     """Every finding, the serious ones first, leaks before all."""
     path = Path(source).expanduser()
@@ -185,7 +200,8 @@ def judge(
         *find_unreadable([(file.name, file.reason) for file in bad]),
         *find_repeats(twice),
         *find_corrupt_labels(data),
-        *find_class_faults(data, counts),
+        *(fault for fault in find_class_faults(data, counts) if not (boxes and fault.kind in ("classes", "imbalance"))),
+        *(find_box_faults(data, {file.name for file in bad}) if boxes else ()),
     ]
     if lies:
         text = f"{len(lies):,} {plural(len(lies), 'file is', 'files are')} not what the extension says; read by content all the same"

@@ -1,11 +1,13 @@
 """Opening data for a job: every picture is tried once, and those that cannot be read are left out before it is divided."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, find_bad, leave_out
+from vitrail.data.box_data import find_boxes, read_marks
 from vitrail.data.dataset import DataSet
+from vitrail.data.images import PictureError
 from vitrail.data.opening import divide_data, find_data
 from vitrail.data.unlabelled import divide_unlabelled, find_unlabelled
 from vitrail.learn.training.progress_bar import ProgressBar
@@ -35,6 +37,36 @@ def open_clean_unlabelled(
     """The same of pictures without labels."""
     data, bad = clean(find_unlabelled(source), limit=limit, bar=bar, known=known)
     return divide_unlabelled(data, seed=seed) if divide else data, bad
+
+
+def open_clean_boxes(
+    source: str,
+    *,
+    seed: int,
+    image_size: tuple[int, int] | None,
+    limit: float,
+    bar: ProgressBar,
+    known: Sequence[BadFile] | None = None,
+    divide: bool = True,
+) -> tuple[DataSet, BadFiles]:
+    """The same of pictures with boxes; one whose boxes were drawn on a picture of another size is bad too."""
+    data = find_boxes(source, image_size=image_size)
+    bad = try_pictures(data, limit=limit, bar=bar, known=known)
+    if known is None:
+        bad.files |= {file.name: file for file in find_bad_marks(data) if file.name not in bad.files}
+        bad.check()
+    data = leave_out(data, bad.names("before"))
+    return divide_data(data, seed=seed, least=1) if divide else data, bad
+
+
+def find_bad_marks(data: DataSet) -> Iterator[BadFile]:
+    """Pictures whose marks are of another picture, by the sizes that both state; those that cannot be opened are left to others."""
+    for name, split in data.splits.items():
+        for index in range(len(split)) if split.encoded else ():
+            try:
+                read_marks(split, index)
+            except PictureError as error:
+                yield BadFile(error.name, name, error.reason)
 
 
 def clean(data: DataSet, *, limit: float, bar: ProgressBar, known: Sequence[BadFile] | None) -> tuple[DataSet, BadFiles]:

@@ -20,6 +20,7 @@ from vitrail.run_files import score_words
 
 METRICS, PREDICTIONS, REPORT = "metrics.json", "predictions.csv", "report.html"
 HEADLINES = (
+    "ap50",
     "map",
     "miou",
     "accuracy",
@@ -45,6 +46,7 @@ TASKS: Mapping[Purpose, str] = {
     "restore": "restore",
     "mri": "mri",
     "segment": "segment",
+    "detect": "detect",
 }  # what scores them  # fmt: skip
 
 

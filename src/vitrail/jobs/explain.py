@@ -69,6 +69,8 @@ def explain_files(
         raise VitrailError(f"--limit must be at least 1, got {options.limit}")
     if options.word is not None:
         raise VitrailError("--word is about text, and this run reads pictures: it has --query")
+    if options.box is not None:
+        raise VitrailError(f"--box {options.box}: {run} is no detector; it has --query")
     paths = expand(words)
     model = load(run).eval()
     if not hasattr(model, "num_classes"):

@@ -14,7 +14,7 @@ from vitrail.models.folder import CONFIG, find, load, read_config
 from vitrail.report.explained_sentences import Choice, ExplainedSentence, explain_sentence, write_figures, write_sentences
 from vitrail.special_tokens import END, SPECIAL_TOKENS
 
-ABOUT_PICTURES = ("method", "query", "target")
+ABOUT_PICTURES = ("method", "query", "target", "box")
 
 
 def reads_text(run: str) -> bool:

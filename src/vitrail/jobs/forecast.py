@@ -87,10 +87,15 @@ def time_step(model: Any, split: Part, options: TrainOptions, data: DataSet) -> 
         make_task(options, data, model, options.device, alone), plan_for(options, model, device=options.device), alone
     )
     few, full = (next(iter(Loader(split, model.preprocessing, batch=size).batches())) for size in (2, whole(options.batch)))
+    return time_steps(stepper, few, full, rate=real(options.lr))
+
+
+def time_steps(stepper: Stepper, few: Any, full: Any, *, rate: float) -> float:
+    """The median of some steps with a full batch, after one with a small one."""
     times = list[float]()
-    model.train()
+    stepper.task.model.train()
     while len(times) <= STEPS and sum(times[1:]) < SECONDS:
         begin = time.perf_counter()
-        stepper.take(full if times else few, real(options.lr))  # its loss is read, which waits for an accelerator
+        stepper.take(full if times else few, rate)  # its loss is read, which waits for an accelerator
         times.append(time.perf_counter() - begin)
     return float(np.median(times[1:]))

@@ -10,7 +10,7 @@ Auto = Literal["auto"]
 RECIPE = Group("Recipe", help="Each is the recipe's unless given.", sort_key=2)
 PIXELS = Group("Pixels", help="With `vitrail pretrain --method igpt`, which has --masked and --dropout too.", sort_key=4)
 RESTORATION = Group("Restoration", help="With --task restore.", sort_key=5)
-SEGMENTATION = Group("Segmentation", help="With --task segment.", sort_key=10)
+SEGMENTATION = Group("Segmentation", help="With --task segment; --jitter with --task detect too.", sort_key=10)
 KSPACE = Group("Accelerated MRI", help="With --task mri.", sort_key=6)
 DISTILLATION = Group("Few labels", help="With --task classify: learn with a teacher, or from a part of the labels.", sort_key=7)
 PRETRAINING = Group(
@@ -21,6 +21,7 @@ PRETRAINING = Group(
 PROTOCOL = Group(
     "Features", help="With --protocol: what the features of pictures are good for, with few labels. --out goes on.", sort_key=9
 )
+DETECTION = Group("Detection", help="With --task detect.", sort_key=11)
 TEXT = Group("Text", help="With --task translate, language and caption.", sort_key=3)
 
 
@@ -59,6 +60,7 @@ class TrainOptions:
             "restore",
             "mri",
             "segment",
+            "detect",
         ],
         Parameter(help="What to learn."),
     ] = "classify"
@@ -295,6 +297,32 @@ class TrainOptions:
     scalp: Annotated[
         bool, Parameter(group=KSPACE, help="Simulate a skull and a scalp around a brain that comes without.", negative="")
     ] = False
+    queries: Annotated[
+        int | Auto,
+        Parameter(
+            converter=whole, group=DETECTION, help="Objects to look for in a picture; auto: twice as many as one has at most."
+        ),
+    ] = "auto"
+    denoising: Annotated[
+        int | Auto,
+        Parameter(
+            converter=whole,
+            group=DETECTION,
+            help="Queries made of objects with noise, to learn from too; 0: none; auto: the model's.",
+        ),
+    ] = "auto"
+    crop: Annotated[
+        float | Auto,
+        Parameter(
+            group=DETECTION, help="Half of the time see a window of at least this share of each side, in (0, 1]; 1: never."
+        ),
+    ] = "auto"
+    turns: Annotated[
+        bool,
+        Parameter(
+            group=DETECTION, help="Turn by quarters, and mirror top and bottom: for pictures without an up.", negative=""
+        ),
+    ] = False
     labels: Annotated[
         float, Parameter(group=DISTILLATION, help="Share of the training pictures to learn from, of every class alike.")
     ] = 1.0
@@ -448,6 +476,10 @@ class ExplainOptions:
     word: Annotated[
         int | None,
         Parameter(converter=whole, help="Of text: number of a word, from 0; by default a pronoun, or the longest word."),
+    ] = None
+    box: Annotated[
+        int | None,
+        Parameter(converter=whole, help="Of a detector: the number of a box, the surest is 0; by default the five surest."),
     ] = None
     limit: Annotated[
         int, Parameter(converter=whole, help="Of more pictures, or sentences, than this, so many are shown, evenly chosen.")

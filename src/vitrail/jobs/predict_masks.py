@@ -8,18 +8,9 @@ from vitrail.data.images import PictureError
 from vitrail.deploy.pipeline import Answer
 from vitrail.deploy.segmentation import ImageSegmentation, Segmented
 from vitrail.errors import VitrailError
-from vitrail.models.folder import CONFIG, find_own, load, read_config
+from vitrail.models.folder import load
 
 MASK, OVERLAY = "_mask.png", "_overlay.png"
-
-
-def is_segmenter(run: str) -> bool:
-    """By its config.json, without reading its weights."""
-    try:
-        folder = find_own(run)
-    except VitrailError:  # a cascade, or no model at all, which whoever opens it tells
-        return False
-    return folder is not None and bool(read_config(folder / CONFIG)["architecture"] == "segmenter")
 
 
 def predict_masks(

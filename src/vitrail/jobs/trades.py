@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Topic = Literal[
     "pictures", "classifying", "text", "captions", "translation", "language models", "pixels", "restoration", "k-space",
-    "masks", "hidden patches", "a decoder", "visual words", "their codes", "views", "prototypes",
+    "masks", "boxes", "hidden patches", "a decoder", "visual words", "their codes", "views", "prototypes",
 ]  # fmt: skip
 
 
@@ -88,6 +88,7 @@ TRADES: Mapping[str, Entry] = MappingProxyType(
         "restore": Entry("vitrail.jobs.restoring:Restoring", ("restoration",)),
         "mri": Entry("vitrail.jobs.reconstructing:Reconstructing", ("k-space",)),
         "segment": Entry("vitrail.jobs.segmenting:Segmenting", ("masks",)),
+        "detect": Entry("vitrail.jobs.detecting:Detecting", ("boxes",)),
     }
 )
 
@@ -117,6 +118,12 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
             {
                 "head", "loss", "class_weights", "jitter", "image_size", "in_channels", "batch", "workers", "bad_files", "drop_path", "flip",
                 "rotate", "zoom", "freeze", "window", "flip_test", "scales",
+            }
+        ),
+        "boxes": frozenset(
+            {
+                "queries", "denoising", "crop", "jitter", "turns", "image_size", "in_channels", "batch", "workers", "bad_files", "cache",
+                "cache_gb", "flip", "shift", "rotate", "zoom",
             }
         ),
         "hidden patches": frozenset({"hide"}),

@@ -40,6 +40,9 @@ METRIC_NAMES = {
     "exact_match": "All labels right", "loss": "Loss", "bleu": "BLEU", "exact": "Captions exactly right", "perplexity": "Perplexity",
     "miou": "Mean intersection over union", "pixel_accuracy": "Pixel accuracy", "boundary_f": "Boundary F (2 pixels)",
     "likelihood": "Mean probability of a token", "psnr": "PSNR (dB)", "ssim": "SSIM", "psnr_given": "PSNR of what was given (dB)",
+    "ap50": "Average precision at an overlap of 0.5", "ap": "Average precision (COCO)", "ap75": "Average precision at an overlap of 0.75",
+    "ap_small": "Average precision of small objects", "ap_medium": "Average precision of medium objects",
+    "ap_large": "Average precision of large objects", "recall": "Recall with 100 boxes",
     "psnr_zero_filled": "PSNR of the zero-filled pictures (dB)", "ssim_zero_filled": "SSIM of the zero-filled pictures",
     "ssim_given": "SSIM of what was given",
     "class_head_accuracy": "Accuracy of its class head alone", "distilled_head_accuracy": "Accuracy of its distillation head alone",
@@ -47,7 +50,7 @@ METRIC_NAMES = {
 }  # fmt: skip
 
 
-HEADLINES = ("miou", "map", "accuracy", "exact", "bleu", "perplexity", "psnr")  # of these the first that was measured
+HEADLINES = ("ap50", "miou", "map", "accuracy", "exact", "bleu", "perplexity", "psnr")  # of these the first that was measured
 
 
 def write_card(folder: str | Path, model: Any, facts: Mapping[str, Any] | None = None) -> None:

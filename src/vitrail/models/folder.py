@@ -162,6 +162,15 @@ def find(source: str | Path) -> Path:
     return folder
 
 
+def architecture_of(run: str) -> str | None:
+    """What kind of model a run or model folder has, by its config.json, without reading the weights; None where it has none of ours."""
+    try:
+        folder = find_own(run)
+    except VitrailError:  # a cascade, or no model at all, which whoever opens it tells
+        return None
+    return None if folder is None else str(read_config(folder / CONFIG)["architecture"])
+
+
 def find_own(source: str | Path) -> Path | None:
     """The same, or None where the words stand for what may be weights of another library."""
     path = Path(source).expanduser()

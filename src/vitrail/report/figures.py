@@ -32,6 +32,7 @@ class Score(NamedTuple):
 
 SCORES: Mapping[str, Score] = MappingProxyType(  # columns of results.csv behind val_, the first that there is
     {
+        "ap50": Score("AP50"),
         "map": Score("mean average precision"),
         "accuracy": Score("accuracy"),
         "exact": Score("captions exactly right"),

@@ -110,7 +110,8 @@ def _split(table: dict[str, Any], file: Path, numbers: dict[int, int], classes: 
         raise VitrailError(f"{file}: file_name: {error}") from None
     check_some_exist(paths, where=file)
     marks, problems = _marks(table["annotations"], file, rows, sizes, numbers)
-    return MarkedSplit(paths, marks, classes=classes, problems=problems)
+    kinds = sorted(numbers, key=lambda kind: numbers[kind])
+    return MarkedSplit(paths, marks, classes=classes, problems=problems, ids=tuple(rows), kinds=kinds)
 
 
 def _picture_folder(file: Path, names: list[str]) -> Path:

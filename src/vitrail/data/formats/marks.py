@@ -67,11 +67,21 @@ class MarkedSplit(AnnotatedSplit):
     """Pictures whose objects are known from files beside them. Masks number the ground 0, and class c 1 + c."""
 
     def __init__(
-        self, paths: Sequence[Path], marks: Sequence[Marks], *, classes: Sequence[str], problems: Sequence[str] = ()
+        self,
+        paths: Sequence[Path],
+        marks: Sequence[Marks],
+        *,
+        classes: Sequence[str],
+        problems: Sequence[str] = (),
+        ids: Sequence[int | str] | None = None,
+        kinds: Sequence[int] | None = None,
     ) -> None:
+        """`ids` of the pictures and `kinds` of the classes are what a file calls them, where it does (COCO)."""
         present = mark_present([entry.classes.tolist() for entry in marks], len(classes))
         super().__init__(paths, present, mask_classes=(GROUND, *classes), problems=problems)
         self.marks = list(marks)
+        self.ids: Sequence[int | str] = range(len(self.marks)) if ids is None else tuple(ids)
+        self.kinds: Sequence[int] = range(len(classes)) if kinds is None else tuple(kinds)
 
     def annotations(self, index: int, *, mask: bool = True) -> Annotations:
         marks, frame = self.marks[index], read_frame(self.paths[index])

@@ -1,0 +1,54 @@
+"""Data with boxes: COCO JSON, Pascal VOC, YOLO text and the built-in `shapes`, and what is marked in a picture of any of them.
+
+n pictures
+"""
+
+import numpy as np
+from jaxtyping import Int64
+
+from vitrail.data.annotations import AnnotatedSplit, Annotations, annotate
+from vitrail.data.dataset import DataSet, Part, Split, whole_of
+from vitrail.data.examples import spread
+from vitrail.data.formats.marks import MarkedSplit
+from vitrail.data.opening import find_data
+from vitrail.data.shapes import ShapesSplit
+from vitrail.errors import VitrailError
+
+COUNTED = 1000  # pictures that are drawn to count what is in them
+
+
+def find_boxes(source: str, *, image_size: tuple[int, int] | None = None) -> DataSet:
+    """The data as it lies there, if boxes are marked in it."""
+    data = find_data(source, image_size=image_size)
+    if not all(isinstance(whole_of(split), MarkedSplit | ShapesSplit) for split in data.splits.values()):
+        raise VitrailError(
+            f"{data.name}: no boxes are marked in its pictures; --task detect learns from COCO JSON, Pascal VOC, YOLO text or shapes"
+        )
+    return data
+
+
+def read_marks(split: Split, index: int) -> Annotations:
+    """The boxes of a picture, without its mask. Raises PictureError for a file that cannot be read, or is of another size than its marks."""
+    while isinstance(split, Part):
+        index, split = int(split.indices[index]), split.whole
+    if isinstance(split, ShapesSplit):
+        scene = split.scene(index)
+        return annotate(scene.boxes, scene.kinds)
+    assert isinstance(split, AnnotatedSplit), split
+    return split.annotations(index, mask=False)
+
+
+def count_objects(split: Split) -> Int64[np.ndarray, "n"]:
+    """Objects of each picture, by what the files say; of pictures that are drawn, in a thousand of them."""
+    whole, indices = split, np.arange(len(split))
+    while isinstance(whole, Part):
+        indices, whole = whole.indices[indices], whole.whole
+    if isinstance(whole, MarkedSplit):
+        return np.array([len(whole.marks[index].classes) for index in indices.tolist()], dtype=np.int64)
+    return np.array([len(read_marks(split, index).classes) for index in spread(len(split), COUNTED)], dtype=np.int64)
+
+
+def list_problems(data: DataSet) -> list[str]:
+    """The boxes that a reader has mended or left out, a line each."""
+    whole = {id(found): found for split in data.splits.values() for found in [whole_of(split)]}
+    return [line for split in whole.values() for line in getattr(split, "problems", ())]
