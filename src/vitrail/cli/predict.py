@@ -14,6 +14,7 @@ EXAMPLES = """Examples:
   vitrail predict runs/classify/digits folder/ "more/*.jpg" --top-k 1
   vitrail predict runs/classify/digits picture.png --json
   vitrail predict runs/classify/pets photos/ --engine auto
+  vitrail predict runs/segment3d/heart scan.nii.gz --out labels/
 """
 
 
@@ -31,18 +32,27 @@ def predict(
         Literal["auto", "torch", "compile", "onnxruntime", "openvino"],
         Parameter(help="What computes the answers; auto: the fastest of those installed, measured once and remembered."),
     ] = "torch",
+    out: Annotated[
+        str | None, Parameter(help="Of volumes: a folder for their labels; by default they lie beside them.")
+    ] = None,
     json: Annotated[
         bool, Parameter(help="Print Hugging Face's shapes: a list of label and score a picture.", negative="")
     ] = False,
 ) -> int:
-    """Say what is in pictures.
+    """Say what is in pictures, or label the voxels of volumes.
 
     One picture with --json gives a list of {"label", "score"}; several give a list of such lists, null for an unreadable one.
+    Volumes become NAME_labels.nii.gz with the affine of the scan; --json adds "mask", the file, and "ml" to each label.
     """
     from vitrail.deploy.pipeline import Answer
     from vitrail.errors import VitrailError
+    from vitrail.jobs.label_volumes import labels_volumes
     from vitrail.jobs.predict import expand, predict
 
+    if labels_volumes(run):
+        return predict_volumes(run, files, out=out, json=json)
+    if out is not None:
+        raise VitrailError(f"--out {out}: only labels of volumes are written to files; this model says what is in pictures")
     if top_k < 1:
         raise VitrailError(f"--top-k must be at least 1, got {top_k}")
     paths = expand(files)
@@ -56,6 +66,24 @@ def predict(
         answers.append(answer)
         if not json:
             print(f"{path!s:<{width}}  " + "   ".join(f"{row['label']} {100 * row['score']:5.1f} %" for row in answer))
+    if json:
+        print(json_format.dumps(answers[0] if len(answers) == 1 else answers))
+    return 2 if None in answers else 0
+
+
+def predict_volumes(run: str, files: list[str], *, out: str | None, json: bool) -> int:
+    from vitrail.errors import VitrailError
+    from vitrail.jobs.label_volumes import describe_labels, label_files
+
+    answers: list[list[dict[str, object]] | None] = []
+    for path, found in label_files(run, files, out=out, quiet=json):
+        if isinstance(found, VitrailError):
+            print(f"vitrail: {found}", file=sys.stderr)
+            answers.append(None)
+            continue
+        answers.append(found)
+        if not json:
+            print(f"{path} -> {describe_labels(found)}")
     if json:
         print(json_format.dumps(answers[0] if len(answers) == 1 else answers))
     return 2 if None in answers else 0

@@ -16,7 +16,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "train": (*(field.name for field in fields(TrainOptions)), "config"),
     "pretrain": (*(field.name for field in fields(TrainOptions)), "method", "config"),
     "eval": tuple(field.name for field in fields(EvalOptions)),
-    "predict": ("json", "top_k", "engine", "merge"),
+    "predict": ("json", "top_k", "engine", "merge", "out"),
     "cascade": tuple(field.name for field in fields(CascadeOptions)),
     "translate": ("beams", "batch", "device", "json"),
     "caption": ("beams", "json", "out"),

@@ -30,6 +30,7 @@ HEADLINES = (
     "explained",
     "knn",
     "spread",
+    "dice",
 )  # the metric to end with, the first that there is
 
 ONLY_SOME = frozenset({"beams", "workers", "bad_files", "degrade"})  # options of eval that not every task has
@@ -41,6 +42,7 @@ TASKS: Mapping[Purpose, str] = {
     "translate": "translate", "language": "language", "fill": "language", "caption": "caption", "igpt": "igpt",
     "restore": "restore",
     "mri": "mri",
+    "segment3d": "segment3d",
 }  # what scores them  # fmt: skip
 
 

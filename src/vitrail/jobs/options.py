@@ -11,6 +11,7 @@ RECIPE = Group("Recipe", help="Each is the recipe's unless given.", sort_key=2)
 PIXELS = Group("Pixels", help="With `vitrail pretrain --method igpt`, which has --masked and --dropout too.", sort_key=4)
 RESTORATION = Group("Restoration", help="With --task restore.", sort_key=5)
 KSPACE = Group("Accelerated MRI", help="With --task mri.", sort_key=6)
+VOLUMES = Group("Volumes", help="With --task segment3d; x points to the patient's right, y to the front, z up.", sort_key=6)
 DISTILLATION = Group("Few labels", help="With --task classify: learn with a teacher, or from a part of the labels.", sort_key=7)
 PRETRAINING = Group(
     "Pretraining",
@@ -45,7 +46,8 @@ class TrainOptions:
     ]
     task: Annotated[
         Literal[
-            "classify", "translate", "language", "caption", "igpt", "mae", "beit", "dvae", "dino", "moco", "restore", "mri"
+            "classify", "translate", "language", "caption", "igpt", "mae", "beit", "dvae", "dino", "moco", "restore", "mri",
+            "segment3d",
         ],
         Parameter(help="What to learn."),
     ] = "classify"
@@ -263,6 +265,41 @@ class TrainOptions:
     scalp: Annotated[
         bool, Parameter(group=KSPACE, help="Simulate a skull and a scalp around a brain that comes without.", negative="")
     ] = False
+    crop: Annotated[
+        tuple[int, ...] | None,
+        Parameter(
+            converter=whole,
+            consume_multiple=True,
+            negative="",
+            group=VOLUMES,
+            help="X Y Z, or N: voxels that the model is given at a time; by default the model's.",
+        ),
+    ] = None
+    spacing: Annotated[
+        tuple[float, ...] | None,
+        Parameter(
+            consume_multiple=True, negative="", group=VOLUMES, help="X Y Z, or N: edges of a voxel in mm; by default kept."
+        ),
+    ] = None
+    window_level: Annotated[
+        tuple[float, float] | None,
+        Parameter(
+            negative="",
+            allow_leading_hyphen=True,
+            group=VOLUMES,
+            help="LOW HIGH: intensities that become 0 and 1; by default nearly all that labelled voxels of train have.",
+        ),
+    ] = None
+    foreground: Annotated[
+        float, Parameter(group=VOLUMES, help="Share of the crops that is drawn around a labelled voxel, in [0, 1].")
+    ] = 0.67
+    divide_axis: Annotated[
+        Literal["x", "y", "z"] | None,
+        Parameter(group=VOLUMES, help="Divide every volume along an axis into train, val and test; one or two are, along z."),
+    ] = None
+    overlap: Annotated[
+        float, Parameter(group=VOLUMES, help="Share of a window that the next one sees again where volumes are scored, in [0, 1).")
+    ] = 0.5
     labels: Annotated[
         float, Parameter(group=DISTILLATION, help="Share of the training pictures to learn from, of every class alike.")
     ] = 1.0

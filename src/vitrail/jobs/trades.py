@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Topic = Literal[
     "pictures", "classifying", "text", "captions", "translation", "language models", "pixels", "restoration", "k-space",
-    "hidden patches", "a decoder", "visual words", "their codes", "views", "prototypes",
+    "hidden patches", "a decoder", "visual words", "their codes", "views", "prototypes", "volumes",
 ]  # fmt: skip
 
 
@@ -87,6 +87,7 @@ TRADES: Mapping[str, Entry] = MappingProxyType(
         "beit": Entry("vitrail.jobs.methods.beit:TRADE", ("pictures", "hidden patches", "visual words")),
         "restore": Entry("vitrail.jobs.restoring:Restoring", ("restoration",)),
         "mri": Entry("vitrail.jobs.reconstructing:Reconstructing", ("k-space",)),
+        "segment3d": Entry("vitrail.jobs.segmenting3d:Segmenting3d", ("volumes",)),
     }
 )
 
@@ -118,6 +119,9 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
         "their codes": frozenset({"codes", "temperature"}),
         "views": frozenset({"momentum", "temperature", "knn_every"}),
         "prototypes": frozenset({"prototypes", "teacher_temperature", "views"}),
+        "volumes": frozenset(
+            {"crop", "spacing", "window_level", "foreground", "divide_axis", "overlap", "batch", "flip", "rotate", "zoom"}
+        ),
     }
 )  # fmt: skip
 

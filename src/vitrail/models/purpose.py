@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from vitrail.models.catalogue import ARCHITECTURES
 
-Purpose = Literal["classify", "features", "translate", "language", "fill", "caption", "igpt", "restore", "mri", "pretrain"]
+Purpose = Literal["classify", "features", "translate", "language", "fill", "caption", "igpt", "restore", "mri", "pretrain", "segment3d"]
 
 # Hugging Face's names of these. Not every model of pixels draws pictures, but all have features to read.
 PIPELINES: Mapping[Purpose, str] = MappingProxyType(
@@ -21,6 +21,7 @@ PIPELINES: Mapping[Purpose, str] = MappingProxyType(
         "restore": "image-to-image",
         "mri": "image-to-image",
         "pretrain": "image-feature-extraction",
+        "segment3d": "image-segmentation",
     }
 )
 
@@ -38,6 +39,8 @@ def purpose_of(model: Any) -> Purpose:
         return "restore"
     if takes == "k-space":
         return "mri"
+    if takes == "volumes":
+        return "segment3d"
     if takes == "views":
         return "pretrain"
     if hasattr(model, "encode"):
