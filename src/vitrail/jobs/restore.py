@@ -42,9 +42,9 @@ def restore_files(
 def free_name(path: Path, folder: Path | None, *, ending: str = "_restored.png") -> Path:
     """The file's name with this ending, in the folder or beside the file; with a number where there is one of that name already."""
     number, parent = 1, path.parent if folder is None else folder
-    words, dot, kind = ending.partition(".")
+    stem, (words, dot, kind) = Path(path.name.removesuffix(".gz")).stem, ending.partition(".")
     while True:
-        found = parent / f"{path.name.removesuffix('.gz').rpartition('.')[0]}{words}{'' if number == 1 else f'_{number}'}{dot}{kind}"
+        found = parent / f"{stem}{words}{'' if number == 1 else f'_{number}'}{dot}{kind}"
         if not found.exists():
             return found
         number += 1

@@ -164,7 +164,7 @@ class Segmenting3d:
         run: str, model: Any, trained: TrainOptions | None, options: EvalOptions, bar: ProgressBar
     ) -> dict[str, float]:
         """Of a model on a split of the run's own data, divided as it was then, or on other volumes: on that split of theirs, or on all if they
-        are not divided. Voxels have the spacing that the model reads."""
+        are not divided. Scores are of the files' own voxels, whatever spacing the model reads."""
         source, own = choose_source(run, trained, options)
         if own and trained is not None:
             data, split = open_own(trained), options.split
@@ -211,7 +211,7 @@ def tell_bad(data: VolumeData) -> list[str]:
 
 def whole_volumes(cases: Sequence[Case], preparing: Preparing, world: World | None = None) -> VolumeBatches:
     world = world or World()
-    return VolumeBatches(lambda number: preparing.load(cases[number]), len(cases), rank=world.rank, world=world.size)
+    return VolumeBatches(lambda number: preparing.load(cases[number], native=True), len(cases), rank=world.rank, world=world.size)
 
 
 def score_cases(

@@ -4,7 +4,7 @@ ch channels, k classes, x y z sides of the volume, s slices of a slab
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -63,8 +63,3 @@ def stream(
             left = kept[..., done:].clone()
             kept.zero_()[..., : left.shape[-1]] = left
 
-
-def stream_labels(predict: Any, read: Any, target: Any, **windows: Any) -> None:
-    """The likeliest class of every voxel into `target`, an array in memory or in a file; see `stream`."""
-    for slab in stream(predict, read, **windows):
-        target[..., slab.begin : slab.end] = slab.scores.argmax(0).cpu().numpy()

@@ -16,6 +16,7 @@ from jaxtyping import Float, Float32, Int, Integer
 from torch import Tensor
 
 from vitrail.data.volumes.crops import VolumeBatch
+from vitrail.data.volumes.resampling import resample
 from vitrail.learn.metrics.dice import count_overlap, dice_of
 from vitrail.learn.metrics.surface_distance import surface_distance
 from vitrail.learn.objectives.dice import dice_cross_entropy
@@ -113,13 +114,14 @@ class Segment3d:
         with torch.inference_mode():
             for batch in batches:
                 found, loss = self.label(batch)
-                image, truth = batch.images[0, 0].cpu().numpy(), batch.classes[0].cpu().numpy()
+                truth = batch.classes[0].cpu().numpy()
                 x, y, z = batch.spacing[0].tolist()
                 row = score_volume(found, truth, (x, y, z), classes=classes, distances=self.distances)
                 rows.append(torch.tensor([[loss, *row]]))
                 indices.append(batch.indices.cpu())
                 number = int(batch.indices[0])
                 if number in self.shown:
+                    image = resample(batch.images[0, 0].cpu().numpy(), found.shape)
                     examples.append(SegmentedVolume(number, image, truth, found, (x, y, z)))
         self.model.train(was_training)
         every, numbers = self.world.gather_rows(torch.cat(rows), torch.cat(indices))
@@ -131,22 +133,25 @@ class Segment3d:
         )  # fmt: skip
 
     def label(self, batch: VolumeBatch) -> tuple[Integer[np.ndarray, "x y z"], float]:
-        """The likeliest class of each voxel of a volume, and the mean cross-entropy, slab by slab."""
+        """The likeliest class of each voxel of a volume, and the mean cross-entropy at the model's spacing, slab by slab."""
         volume, truth = batch.images[0], batch.classes[0]
-        found, total = np.empty(tuple(truth.shape), np.int16), 0.0
+        x, y, z = volume.shape[1:]
+        whole = (int(truth.shape[0]), int(truth.shape[1]), int(truth.shape[2]))
+        seen = truth if whole == (x, y, z) else torch.from_numpy(resample(truth.cpu().numpy(), (x, y, z), labels=True))
+        found, total = np.empty((x, y, z), np.int16), 0.0
         slabs = stream(
             self.forward,
             lambda begin, end: volume[..., begin:end].to(self.device),
-            size=tuple(truth.shape),
+            size=(x, y, z),
             window=self.model.image_size,
             overlap=self.overlap,
             batch=self.batch,
         )
         for slab in slabs:
-            scores, here = slab.scores.float(), truth[..., slab.begin : slab.end].to(self.device)
+            scores, here = slab.scores.float(), seen[..., slab.begin : slab.end].to(self.device)
             total += float(F.cross_entropy(scores[None], here[None], reduction="sum"))
             found[..., slab.begin : slab.end] = scores.argmax(0).cpu().numpy()
-        return found, total / truth.numel()
+        return found if whole == (x, y, z) else resample(found, whole, labels=True), total / seen.numel()
 
 
 def score_volume(

@@ -58,7 +58,7 @@ class Case:
 
 
 class Loaded(NamedTuple):
-    """A case as a model reads it: numbers from 0 to 1, and classes."""
+    """A case as a model reads it: numbers from 0 to 1, and classes, whose voxels' edges are `spacing`."""
 
     image: Float32[np.ndarray, "x y z"]
     classes: Int[np.ndarray, "x y z"]
@@ -72,14 +72,16 @@ class Preparing(NamedTuple):
     window: tuple[float, float] | None
     values: tuple[int, ...]
 
-    def load(self, case: Case) -> Loaded:
+    def load(self, case: Case, *, native: bool = False) -> Loaded:
+        """To learn from, image and classes have the model's spacing; to be scored (`native`), the classes stay as they are."""
         values, spacing = case.read_image()
         classes = to_classes(case.read_labels(), self.values, what=case.labels)
         values = apply_window(values, self.window or find_window(values))
         if self.spacing is not None and self.spacing != spacing:
             size = new_size(values.shape, spacing, self.spacing)
-            values, classes = resample(values, size), resample(classes, size, labels=True)
-            spacing = self.spacing
+            values = resample(values, size)
+            if not native:
+                classes, spacing = resample(classes, size, labels=True), self.spacing
         return Loaded(np.ascontiguousarray(values), np.ascontiguousarray(classes), spacing)
 
 

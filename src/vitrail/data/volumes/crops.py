@@ -1,6 +1,6 @@
 """Crops of volumes to learn from, a function of (seed, epoch, crop) only, and whole volumes to score.
 
-b batch, x y z sides of a crop or volume, n voxels, a numbers that are drawn
+b batch, x y z sides of a crop or volume, x2 y2 z2 those of its classes, n voxels, a numbers that are drawn
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -26,12 +26,13 @@ ROOM = 2**31  # bytes of volumes that are kept for the next epoch, at most
 
 
 class VolumeBatch(NamedTuple):
-    """Crops, or one whole volume; `indices` are the numbers of crops, or of the case."""
+    """Crops, or one whole volume; `indices` are the numbers of crops, or of the case. The classes of a whole volume may have other voxels
+    than the image, which the model's spacing decides."""
 
     images: Float[Tensor, "b 1 x y z"]
-    classes: Int[Tensor, "b x y z"]
+    classes: Int[Tensor, "b x2 y2 z2"]
     indices: Int[Tensor, "b"]
-    spacing: Float[Tensor, "b 3"]  # mm
+    spacing: Float[Tensor, "b 3"]  # mm, of the classes
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

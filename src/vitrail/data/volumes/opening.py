@@ -15,7 +15,8 @@ from vitrail.data.volumes.pairing import Pair, find_pairs, read_names
 from vitrail.errors import VitrailError
 
 Axis = Literal["x", "y", "z"]
-CUTS, GAP = (0.55, 0.7), 4  # shares of the labelled extent where train ends and where test begins; slices between them that are nobody's
+CUTS = (0.55, 0.75)  # of the labelled extent: where train ends, and where test begins
+GAP = (0.05, 4)  # slices between the parts that are nobody's: a share of the labelled extent, and so many at most
 LEAST = 4  # labelled slices of each part
 HELD_OUT = (0.1, 0.2)  # val, test: shares of the cases
 MOST_CLASSES = 256
@@ -37,7 +38,7 @@ def open_volumes(source: str, *, seed: int = 0, divide_axis: Axis | None = None,
     """All volumes that have labels in a folder (see `find_pairs`). Every file is read once: those that cannot be are left out, and named.
 
     Where the folder is not divided itself, cases are, at random by `seed`: 10 % val, 20 % test. Fewer than three, or all with `divide_axis`,
-    are cut along an axis: of the slices that have labels the first 55 % are train, the last 30 % test, with gaps between them. Not divided,
+    are cut along an axis: of the slices that have labels the first 55 % are train, the last 25 % test, with gaps between them. Not divided,
     all is train.
     """
     folder = Path(source).expanduser()
@@ -111,7 +112,7 @@ def divide_cases(
     for case in cases:
         for split, region in cut_regions(case, "xyz".index(axis or "z")).items():
             parts[split].append(replace(case, region=region))
-    notes.append(f"each volume is cut along {axis or 'z'}: train, val and test are slabs of it with {GAP} slices between them")
+    notes.append(f"each volume is cut along {axis or 'z'}: train, val and test are slabs of it with a gap between them")
     return {**parts, **{split: splits[split] for split in ("val", "test") if split in splits}}
 
 
@@ -122,11 +123,12 @@ def cut_regions(case: Case, axis: int) -> dict[SplitName, Region]:
     if not len(labelled):
         raise VitrailError(f"{case.labels}: nothing is labelled, so that it cannot be divided")
     first, extent = int(labelled[0]), int(labelled[-1] - labelled[0]) + 1
+    gap = max(1, min(round(GAP[0] * extent), GAP[1]))
     ends = [first + round(share * extent) for share in CUTS]
     parts: dict[SplitName, Region] = {
         "train": Region(axis, 0, ends[0]),
-        "val": Region(axis, ends[0] + GAP, ends[1]),
-        "test": Region(axis, ends[1] + GAP, size),
+        "val": Region(axis, ends[0] + gap, ends[1]),
+        "test": Region(axis, ends[1] + gap, size),
     }
     for split, part in parts.items():
         if np.count_nonzero((labelled >= part.begin) & (labelled < part.end)) < LEAST:
