@@ -17,7 +17,15 @@ from vitrail.errors import VitrailError
 T = TypeVar("T")
 State = Literal["finished", "interrupted", "running?", "broken"]
 TRACES = ("machine.yaml", "results.csv", "state", "last", "best")  # one of them beside config.yaml makes a folder a run
-SCORES = ("map", "accuracy", "exact", "bleu", "likelihood", "psnr", "dice")  # what chooses the best epoch, the first that a run has
+SCORES = (
+    "map",
+    "accuracy",
+    "exact",
+    "bleu",
+    "likelihood",
+    "psnr",
+    "dice",
+)  # what chooses the best epoch, the first that a run has
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked", "palette")  # tensors of a model that are no parameters
 SIGN_OF_LIFE = 300.0  # seconds: a run writes something every two minutes, or at the end of a validation
 

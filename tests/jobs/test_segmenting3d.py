@@ -35,7 +35,10 @@ def ball(folder, name, *, seed, value=1):
     x, y, z = np.meshgrid(*(np.arange(side) for side in (23, 29, 19)), indexing="ij")
     a, b, c = generator.uniform(8, 12, 3)
     inside = (x - a) ** 2 + (y - b) ** 2 + (z - c) ** 2 < 36
-    for kind, values in (("images", (generator.normal(0, 10, inside.shape) + 200 * inside).astype(np.int16)), ("labels", (value * inside).astype(np.uint8))):
+    for kind, values in (
+        ("images", (generator.normal(0, 10, inside.shape) + 200 * inside).astype(np.int16)),
+        ("labels", (value * inside).astype(np.uint8)),
+    ):
         (folder / kind).mkdir(parents=True, exist_ok=True)
         nibabel.save(nibabel.Nifti1Image(values, AFFINE), folder / kind / f"{name}.nii.gz")
 
@@ -157,6 +160,26 @@ def test_bad_files_are_listed_and_left_out(tmp_path):
     (row,) = csv.DictReader((run.path / "bad_files.csv").read_text().splitlines())
     assert row["picture"] == "case3"
     assert "not a readable NIfTI" in row["reason"]
+
+
+def test_check_tells_of_volumes_and_of_what_cannot_be_used(tmp_path, command):
+    for number in range(4):
+        ball(tmp_path / "data", f"case{number}", seed=number, value=1 + number % 2)
+    answer = command("check", tmp_path / "data")
+    assert answer.code == 0
+    for words in ("2 train, 1 val, 1 test", "voxels: 29 x 19 x 23", "1.5 x 2 x 1 (4)", "1 1: in 2 volumes"):
+        assert words in answer.out
+    (tmp_path / "data" / "labels" / "case3.nii.gz").unlink()
+    answer = command("check", tmp_path / "data", "--json")
+    assert answer.code == 1
+    assert json.loads(answer.out)["bad"][0]["reason"] == "no partner of the same name"
+    assert command("check", tmp_path / "data", "--fix", "x.csv").code == 2
+
+
+def test_explain_says_that_it_cannot(run, balls, tmp_path, command):
+    answer = command("explain", run.path, balls / "images" / "case0.nii.gz", "--out", tmp_path / "why")
+    assert answer.code == 2
+    assert "convolution_free does not classify pictures" in answer.err
 
 
 @pytest.mark.parametrize(

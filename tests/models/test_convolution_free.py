@@ -38,9 +38,7 @@ def test_no_convolution_is_in_it(model):
 def test_blocks_are_the_neighbors_in_raster_order():
     numbers = torch.arange(3 * 5 * 4.0).reshape(1, 3, 5, 4)
     found = cut_blocks(Tokens(numbers.reshape(1, -1, 1), grid=(3, 5, 4)), 3)
-    expected = [
-        numbers[0, x : x + 3, y : y + 3, z : z + 3].flatten() for x in range(1) for y in range(3) for z in range(2)
-    ]
+    expected = [numbers[0, x : x + 3, y : y + 3, z : z + 3].flatten() for x in range(1) for y in range(3) for z in range(2)]
     assert torch.equal(found[..., 0], torch.stack(expected))
 
 
@@ -68,7 +66,9 @@ def test_a_volume_of_zeros_is_labelled_alike_within_its_patches(model):
     assert_close(found[..., :2, :2, :2], found[..., 4:6, 6:8, 8:10])
 
 
-@pytest.mark.parametrize(("change", "words"), [({"block": 2}, "odd"), ({"image_size": (6, 7, 8)}, "whole patches"), ({"heads": 5}, "heads")])
+@pytest.mark.parametrize(
+    ("change", "words"), [({"block": 2}, "odd"), ({"image_size": (6, 7, 8)}, "whole patches"), ({"heads": 5}, "heads")]
+)
 def test_refusals(change, words):
     with pytest.raises(VitrailError, match=words):
         build_convolution_free(replace(TINY, **change))

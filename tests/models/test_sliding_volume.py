@@ -36,7 +36,9 @@ def test_streaming_is_sliding(window, overlap, blend):
 
 
 def test_one_window_is_the_whole():
-    model = build_unetr(UNETRConfig(width=6, depth=2, heads=2, patch=4, features=3, image_size=(8, 12, 4), num_classes=2)).eval()
+    model = build_unetr(
+        UNETRConfig(width=6, depth=2, heads=2, patch=4, features=3, image_size=(8, 12, 4), num_classes=2)
+    ).eval()
     volume = torch.randn(1, 8, 12, 4)
     with torch.no_grad():
         (slab,) = stream(model, lambda begin, end: volume[..., begin:end], size=(8, 12, 4), window=(8, 12, 4))

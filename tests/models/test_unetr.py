@@ -104,5 +104,5 @@ def test_refusals(change, words):
 def test_other_shapes_are_refused():
     model = build_unetr(TINY)
     for shape in ((1, 2, 8, 8, 8), (1, 8, 8, 8)):
-        with pytest.raises(Exception, match="expected volumes|x y z"):  # ours, or that of the shapes that tests check
+        with pytest.raises(Exception, match=r"expected volumes|x y z"):  # ours, or that of the shapes that tests check
             model(torch.zeros(shape))

@@ -18,6 +18,7 @@ EXAMPLES = """Examples:
   vitrail train --task language --data book.txt --minutes 10
   vitrail train --task restore --data photos/ --degrade sr2 --minutes 30
   vitrail train --task mri --data brain.nii.gz --acceleration 4 --minutes 30
+  vitrail train --task segment3d --data scans/ --minutes 30
   vitrail train --config runs/classify/digits/config.yaml --seed 1
 """
 

@@ -51,7 +51,9 @@ class VolumeLabels:
 
     def label(self, volume: Any, labels: Any) -> list[float]:
         """Every voxel's class into `labels`, as files number it; the mean probability of each class where it is the likeliest."""
-        window = self.model.config.window or find_window(np.asarray(volume[:: 1 + volume.shape[0] // 64, :: 1 + volume.shape[1] // 64]))
+        window = self.model.config.window or find_window(
+            np.asarray(volume[:: 1 + volume.shape[0] // 64, :: 1 + volume.shape[1] // 64])
+        )
         total, count = torch.zeros(len(self.values)), torch.zeros(len(self.values))
 
         def read(begin: int, end: int) -> Tensor:

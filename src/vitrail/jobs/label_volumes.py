@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from vitrail.deploy.volume_labels import Answer, VolumeLabels
 from vitrail.data.volumes.pairing import volumes_in
+from vitrail.deploy.volume_labels import Answer, VolumeLabels
 from vitrail.errors import VitrailError
 from vitrail.jobs.machine import choose_device
 from vitrail.jobs.restore import free_name
@@ -48,7 +48,12 @@ def expand_volumes(words: list[str]) -> list[Path]:
     found: dict[Path, None] = {}
     for word in words:
         path = Path(word).expanduser()
-        inside = volumes_in(path) if path.is_dir() else [path] if path.exists() else [Path(n) for n in sorted(glob.glob(str(path)))]  # noqa: PTH207
+        if path.is_dir():
+            inside = volumes_in(path)
+        elif path.exists():
+            inside = [path]
+        else:
+            inside = [Path(name) for name in sorted(glob.glob(str(path)))]  # noqa: PTH207
         if not inside:
             raise VitrailError(f"{word}: no volumes" if path.is_dir() else f"{word}: no such file, folder or match")
         found |= dict.fromkeys(inside)

@@ -46,7 +46,18 @@ class TrainOptions:
     ]
     task: Annotated[
         Literal[
-            "classify", "translate", "language", "caption", "igpt", "mae", "beit", "dvae", "dino", "moco", "restore", "mri",
+            "classify",
+            "translate",
+            "language",
+            "caption",
+            "igpt",
+            "mae",
+            "beit",
+            "dvae",
+            "dino",
+            "moco",
+            "restore",
+            "mri",
             "segment3d",
         ],
         Parameter(help="What to learn."),
@@ -298,7 +309,8 @@ class TrainOptions:
         Parameter(group=VOLUMES, help="Divide every volume along an axis into train, val and test; one or two are, along z."),
     ] = None
     overlap: Annotated[
-        float, Parameter(group=VOLUMES, help="Share of a window that the next one sees again where volumes are scored, in [0, 1).")
+        float,
+        Parameter(group=VOLUMES, help="Share of a window that the next one sees again where volumes are scored, in [0, 1)."),
     ] = 0.5
     labels: Annotated[
         float, Parameter(group=DISTILLATION, help="Share of the training pictures to learn from, of every class alike.")

@@ -91,7 +91,9 @@ class Segmenting3d:
     def keep(self, folder: Path, bar: ProgressBar) -> None:
         """The list of what could not be read; the rest is divided, and crops are drawn, by what config.yaml says."""
         if self.data.bad:
-            bad = BadFiles(len(self.data.bad), limit=1.0, path=folder / BAD_FILES, files={one.name: one for one in self.data.bad})
+            bad = BadFiles(
+                len(self.data.bad), limit=1.0, path=folder / BAD_FILES, files={one.name: one for one in self.data.bad}
+            )
             bad.write()
 
     def make_plan(self, *, device: str) -> Plan:
@@ -155,7 +157,12 @@ class Segmenting3d:
             "pictures": {name: len(split) for name, split in self.data.splits.items()},
         }  # fmt: skip
         end_run(
-            folder, model, bar, told=told, kept={"split": "test", **found.metrics}, lines=describe_classes(found, self.data.classes)
+            folder,
+            model,
+            bar,
+            told=told,
+            kept={"split": "test", **found.metrics},
+            lines=describe_classes(found, self.data.classes),
         )
         return found.metrics, model
 
@@ -211,7 +218,9 @@ def tell_bad(data: VolumeData) -> list[str]:
 
 def whole_volumes(cases: Sequence[Case], preparing: Preparing, world: World | None = None) -> VolumeBatches:
     world = world or World()
-    return VolumeBatches(lambda number: preparing.load(cases[number], native=True), len(cases), rank=world.rank, world=world.size)
+    return VolumeBatches(
+        lambda number: preparing.load(cases[number], native=True), len(cases), rank=world.rank, world=world.size
+    )
 
 
 def score_cases(

@@ -120,7 +120,7 @@ def crops_of(cases: int, batch: int) -> int:
 
 def prepare_model(options: TrainOptions, data: VolumeData, loaded: Any) -> Any:
     """A new model for the classes, or the loaded one; where its classes are others, with a new last layer."""
-    told = {
+    told: dict[str, Any] = {
         "num_classes": len(data.values), "values": data.values, "spacing": options.spacing, "window": options.window_level,
         "image_size": options.crop,
     }  # fmt: skip

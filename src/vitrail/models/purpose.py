@@ -6,7 +6,9 @@ from typing import Any, Literal
 
 from vitrail.models.catalogue import ARCHITECTURES
 
-Purpose = Literal["classify", "features", "translate", "language", "fill", "caption", "igpt", "restore", "mri", "pretrain", "segment3d"]
+Purpose = Literal[
+    "classify", "features", "translate", "language", "fill", "caption", "igpt", "restore", "mri", "pretrain", "segment3d"
+]
 
 # Hugging Face's names of these. Not every model of pixels draws pictures, but all have features to read.
 PIPELINES: Mapping[Purpose, str] = MappingProxyType(

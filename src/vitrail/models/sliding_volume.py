@@ -62,4 +62,3 @@ def stream(
         for kept in (total, count):  # what later windows go on with moves to the front
             left = kept[..., done:].clone()
             kept.zero_()[..., : left.shape[-1]] = left
-

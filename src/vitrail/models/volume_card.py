@@ -14,8 +14,12 @@ def describe_volumes(model: Any) -> Iterable[str]:
         f"A model of the Vitrail library: {count_parameters(model):,} parameters, a label for each voxel of a volume of any size, which it "
         f"looks at in windows of {x} x {y} x {z} voxels (x to the right, y to the front, z up)."
     )
-    edges = "as they come" if config.spacing is None else f"resampled to {' x '.join(f'{edge:g}' for edge in config.spacing)} mm"
-    scale = "by each volume's own percentiles" if config.window is None else f"from {config.window[0]:g} to {config.window[1]:g}"
+    edges = (
+        "as they come" if config.spacing is None else f"resampled to {' x '.join(f'{edge:g}' for edge in config.spacing)} mm"
+    )
+    scale = (
+        "by each volume's own percentiles" if config.window is None else f"from {config.window[0]:g} to {config.window[1]:g}"
+    )
     yield f"Architecture {literal(model.architecture)}. The library turns volumes to RAS+ by itself; voxels are {edges}, intensities {scale} become 0 to 1."
     if model.labels is not None:
         values = config.values or tuple(range(model.num_classes))

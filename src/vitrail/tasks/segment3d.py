@@ -110,7 +110,11 @@ class Segment3d:
         was_training = self.model.training
         self.model.eval()
         classes = self.model.num_classes
-        rows, indices, examples = [torch.empty(0, 1 + 5 * classes)], [torch.empty(0, dtype=torch.int64)], list[SegmentedVolume]()
+        rows, indices, examples = (
+            [torch.empty(0, 1 + 5 * classes)],
+            [torch.empty(0, dtype=torch.int64)],
+            list[SegmentedVolume](),
+        )
         with torch.inference_mode():
             for batch in batches:
                 found, loss = self.label(batch)

@@ -1,6 +1,7 @@
 """Folders of volumes: every layout, bad ones named and left out, and how they are divided."""
 
 import json
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -78,7 +79,7 @@ def test_one_volume_is_cut_along_an_axis_with_gaps(axis, tmp_path):
     assert regions[0].begin == 0
     assert regions[2].end == SIZE[2]
     assert regions[0].end == 5 + round(CUTS[0] * 40)
-    assert [after.begin - before.end for before, after in zip(regions, regions[1:], strict=False)] == [2, 2]  # 5 % of 40
+    assert [after.begin - before.end for before, after in pairwise(regions)] == [2, 2]  # 5 % of 40
     whole = open_volumes(str(tmp_path), divide=False).splits["train"][0]
     for split, region in zip(("train", "val", "test"), regions, strict=True):
         case = data.splits[split][0]
@@ -104,7 +105,13 @@ def test_bad_ones_are_named_and_left_out(tmp_path):
     assert sum(map(len, data.splits.values())) == 4
     told = {one.name.split("/")[-1]: one.reason for one in data.bad}
     assert set(told) == {"alone.nii.gz", "case0", "case1", "case2", "case3"}
-    for name, words in (("alone.nii.gz", "no partner"), ("case0", "(7, 11, 52)"), ("case1", "mm"), ("case2", "cut off"), ("case3", "whole")):
+    for name, words in (
+        ("alone.nii.gz", "no partner"),
+        ("case0", "(7, 11, 52)"),
+        ("case1", "mm"),
+        ("case2", "cut off"),
+        ("case3", "whole"),
+    ):
         assert words in told[name]
 
 

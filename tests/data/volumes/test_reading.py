@@ -101,7 +101,7 @@ def test_mutated_headers_never_crash(count, packed, tmp_path):
     path = tmp_path / ("scan.nii.gz" if packed else "scan.nii")
     nibabel.save(nibabel.Nifti1Image(VALUES, np.diag([*SPACING, 1.0])), path)
     plain = path.read_bytes() if not packed else gzip.decompress(path.read_bytes())
-    generator, refused, read = random.Random(1), 0, 0
+    generator, refused, read = random.Random(1), list[str](), 0
     for _ in range(count):
         content = bytearray(plain)
         for _ in range(generator.choice((1, 2, 5, 20))):
@@ -113,15 +113,20 @@ def test_mutated_headers_never_crash(count, packed, tmp_path):
             open_volume(path).read()
             read += 1
         except VitrailError as error:
-            assert "\n" not in str(error)
-            refused += 1
-    assert min(refused, read) > 0.1 * count
+            refused.append(str(error))
+    assert not any("\n" in line for line in refused)
+    assert min(len(refused), read) > 0.1 * count
 
 
 def test_what_is_no_volume(tmp_path):
     (tmp_path / "notes.txt").write_text("no scan")
     (tmp_path / "empty.nii.gz").write_bytes(b"")
     (tmp_path / "cut.nii.gz").write_bytes(gzip.compress(b"\0" * 400)[:-9])
-    for name, words in (("notes.txt", "a volume is a file of"), ("no.nii", "no such file"), ("empty.nii.gz", ""), ("cut.nii.gz", "")):
+    for name, words in (
+        ("notes.txt", "a volume is a file of"),
+        ("no.nii", "no such file"),
+        ("empty.nii.gz", ""),
+        ("cut.nii.gz", ""),
+    ):
         with pytest.raises(VitrailError, match=f"{name}.*{words}"):
             open_volume(tmp_path / name)

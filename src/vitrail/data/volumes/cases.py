@@ -92,5 +92,7 @@ def to_classes(labels: UInt16[np.ndarray, "x y z"], values: tuple[int, ...], *, 
     classes = table[labels]
     if classes.min(initial=0) < 0:
         unknown = sorted(set(np.unique(labels).tolist()) - set(values))
-        raise VitrailError(f"{what}: the labels {', '.join(map(str, unknown[:5]))} are none of the model's {len(values)} classes")
+        raise VitrailError(
+            f"{what}: the labels {', '.join(map(str, unknown[:5]))} are none of the model's {len(values)} classes"
+        )
     return classes

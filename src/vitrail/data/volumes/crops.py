@@ -80,7 +80,9 @@ class VolumeBatches:
     def batches(self, epoch: int = 0, start: int = 0) -> Iterator[VolumeBatch]:
         if self.crop is None:
             return ahead(self.whole, range(start + self.rank, self.cases, self.world))
-        numbers = (range(number * self.batch + self.rank, (number + 1) * self.batch, self.world) for number in range(start, len(self)))
+        numbers = (
+            range(number * self.batch + self.rank, (number + 1) * self.batch, self.world) for number in range(start, len(self))
+        )
         return ahead(lambda some: self.some_crops(some, epoch=epoch), numbers)
 
     def whole(self, number: int) -> VolumeBatch:

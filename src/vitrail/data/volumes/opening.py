@@ -147,4 +147,5 @@ def find_common_window(cases: Sequence[Case]) -> tuple[float, float]:
         inside = values[case.read_labels() > 0]
         some.append(inside[:: max(1, inside.size * len(cases) // ENOUGH)])
     together = np.concatenate(some)
-    return find_window(together, np.ones(together.shape, bool))
+    low, high = (float(f"{end:.4g}") for end in find_window(together, np.ones(together.shape, bool)))
+    return (low, high) if low < high else (low, low + 1.0)

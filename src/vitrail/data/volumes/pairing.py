@@ -10,7 +10,10 @@ from vitrail.data.volumes.reading import ENDINGS
 from vitrail.errors import VitrailError
 
 IMAGES, LABELS = ("images", "image", "imagesTr"), ("labels", "label", "masks", "mask", "labelsTr")
-IMAGE, LABEL = ("image", "img", "ct", "volume"), ("label", "labels", "mask", "seg", "segmentation")  # files of a case's own folder
+IMAGE, LABEL = (
+    ("image", "img", "ct", "volume"),
+    ("label", "labels", "mask", "seg", "segmentation"),
+)  # files of a case's own folder
 CHANNEL = "_0000"  # nnU-Net's ending of the first channel's file
 
 
@@ -33,8 +36,14 @@ def find_pairs(folder: Path) -> Found:
     """`train/`, `val/`, `test/` with a layout in each, or one layout that is not divided: images/ and labels/ (masks/), imagesTr/ and
     labelsTr/ (imagesTs/ and labelsTs/ are test), or a folder for each case with image.nii and label.nii in it, or one such case."""
     if not folder.is_dir():
-        raise VitrailError(f"{folder}: expected a folder with images/ and labels/, or with image.nii and label.nii for each case")
-    named = {SYNONYMS[path.name.lower()]: path for path in sorted(folder.iterdir()) if path.is_dir() and path.name.lower() in SYNONYMS}
+        raise VitrailError(
+            f"{folder}: expected a folder with images/ and labels/, or with image.nii and label.nii for each case"
+        )
+    named = {
+        SYNONYMS[path.name.lower()]: path
+        for path in sorted(folder.iterdir())
+        if path.is_dir() and path.name.lower() in SYNONYMS
+    }
     alone: list[Path] = []
     pairs: dict[SplitName, list[Pair]] = {}
     if named:

@@ -58,6 +58,7 @@ def linear(plane: Shaped[np.ndarray, "x y"], size: tuple[int, int]) -> Shaped[np
 def nearest(plane: Shaped[np.ndarray, "x y"], size: tuple[int, int]) -> Shaped[np.ndarray, "x2 y2"]:
     """Each new voxel is the one that its center lies in."""
     rows, columns = (
-        np.minimum(((np.arange(new) + 0.5) * old / new).astype(int), old - 1) for old, new in zip(plane.shape, size, strict=True)
+        np.minimum(((np.arange(new) + 0.5) * old / new).astype(int), old - 1)
+        for old, new in zip(plane.shape, size, strict=True)
     )
     return plane[rows][:, columns]

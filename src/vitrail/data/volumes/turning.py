@@ -13,9 +13,7 @@ from jaxtyping import Float, Float32, Int, Shaped
 from torch import Tensor
 
 
-def cut_crop(
-    values: Shaped[np.ndarray, "*size"], start: Sequence[int], side: Sequence[int]
-) -> Shaped[np.ndarray, "x y z"]:
+def cut_crop(values: Shaped[np.ndarray, "*size"], start: Sequence[int], side: Sequence[int]) -> Shaped[np.ndarray, "x y z"]:
     """The voxels start to start + side; zeros where the volume ends before."""
     inside = tuple(slice(max(0, at), max(0, at + length)) for at, length in zip(start, side, strict=True))
     part = values[inside]
