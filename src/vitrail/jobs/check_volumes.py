@@ -25,9 +25,8 @@ class VolumeCheck:
     sizes: dict[str, tuple[int, ...]]  # the smallest and the largest, by voxels; x, y, z
     spacings: dict[str, int]  # mm: how many volumes have it
     orientations: dict[str, int]  # as stored
-    classes: dict[
-        str, dict[str, float]
-    ]  # of each, the number in the files, how many volumes have it, and its share of all voxels
+    # Of each class the number in the files, how many volumes have it, and its share of all voxels.
+    classes: dict[str, dict[str, float | int]]
     notes: tuple[str, ...]
     bad: tuple[BadFile, ...]
 

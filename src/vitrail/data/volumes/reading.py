@@ -115,7 +115,7 @@ def write_labels(like: VolumeFile, labels: Shaped[np.ndarray, "x y z"], path: Pa
     header.set_data_dtype(kind)
     header.set_slope_inter(1, 0)
     header["cal_min"], header["cal_max"] = 0, 0  # the brightness of the scan says nothing of labels
-    image = type(like.image)(stored.astype(kind).reshape(like.image.shape), like.image.affine, header)
+    image = type(like.image)(stored.astype(kind, copy=False).reshape(like.image.shape), like.image.affine, header)
     temporary = path.with_name(f".part.{path.name}")
     nibabel.save(image, temporary)
     temporary.replace(path)
