@@ -32,7 +32,7 @@ EXTRAS = {  # the design, section 6; tar shards are read by our own code, so `da
     "openvino": {"openvino"},
     "detect": {"pycocotools", "scipy"},
     "text": {"sacrebleu", "tokenizers"},
-    "medical": {"nibabel", "h5py"},
+    "medical": {"nibabel", "h5py", "scipy"},
     "data": {"datasets"},
     "logs": {"tensorboardx"},
 }

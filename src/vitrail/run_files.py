@@ -26,6 +26,7 @@ SCORES = (
     "bleu",
     "likelihood",
     "psnr",
+    "dice",
 )  # what chooses the best epoch, the first that a run has
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked", "palette")  # tensors of a model that are no parameters
 SIGN_OF_LIFE = 300.0  # seconds: a run writes something every two minutes, or at the end of a validation

@@ -69,7 +69,7 @@ def run(folder, tmp_path_factory):
 def test_a_run_from_boxes_to_report(run, folder):
     options = yaml.safe_load((run.path / "config.yaml").read_text())
     assert (options["model"], options["in_channels"], options["recipe"]) == ("detr_micro", 1, "tiny")
-    assert (options["flip"], options["turns"], options["crop"], options["rotate"]) == (True, False, 0.5, 0.0)
+    assert (options["flip"], options["turns"], options["least_window"], options["rotate"]) == (True, False, 0.5, 0.0)
     assert not {"mixup", "vocabulary", "degrade", "pack"} & options.keys()
     assert run.model.labels == ("cell", "dust")
     assert (run.model.config.queries, run.model.image_size, run.model.preprocessing.fit) == (5, (16, 24), "squash")
@@ -200,7 +200,7 @@ def test_weights_of_detectors_classifiers_and_others(run, folder, tmp_path):
         ({"smoothing": 0.1}, "finding objects has no such option"),
         ({"cache": "disk"}, "--cache disk"),
         ({"queries": 0}, "--queries must be at least 1"),
-        ({"crop": 0.0}, "--crop must be above 0"),
+        ({"least_window": 0.0}, "--least-window must be above 0"),
         ({"recipe": "large"}, "recipe for finding objects"),
         ({"position": "rotary", "model": "detr_micro"}, "has no position to choose"),
         ({"bad_files": 0.01}, "1 of 21 pictures"),

@@ -47,12 +47,16 @@ def check(
     """Look at data before training on it.
 
     Every picture is read once: broken files, duplicates and leaks between splits (also cropped, rescaled or mirrored), classes,
-    sizes and labels are reported, then how to train on it and how long that takes here.
+    sizes and labels are reported, then how to train on it and how long that takes here. Of a folder of NIfTI files: pairs, sizes,
+    spacings, labels, and what cannot be used.
     """
     from vitrail.jobs.check import check
     from vitrail.jobs.check_text import describe
+    from vitrail.jobs.check_volumes import has_volumes
     from vitrail.learn.training.progress_bar import ProgressBar
 
+    if has_volumes(data):
+        return print_volumes(data, fix=fix, out=out, json=json, seed=seed)
     bar = ProgressBar(quiet=json)
     with bar.counting("reading pictures") as progress:
         processes = None if workers == "auto" else workers
@@ -64,3 +68,17 @@ def check(
         for style, line in describe(found):
             bar.console.print(line, style=style, markup=False)
     return 1 if found.serious else 0
+
+
+def print_volumes(data: str, *, fix: str | None, out: str | None, json: bool, seed: int) -> int:
+    from vitrail.errors import VitrailError
+    from vitrail.jobs.check_volumes import check_volumes, describe_check
+
+    if fix is not None or out is not None:
+        raise VitrailError("--fix and --out are for pictures: of volumes what cannot be used is told here")
+    found = check_volumes(data, seed=seed)
+    if json:
+        print(json_format.dumps(found.to_json()))
+    else:
+        print(*describe_check(found, data), sep="\n")
+    return 1 if found.bad else 0

@@ -16,6 +16,7 @@ EXAMPLES = """Examples:
   vitrail predict runs/classify/pets photos/ --engine auto
   vitrail predict runs/segment/streets photos/ --out masks/
   vitrail predict runs/detect/blood photos/ --threshold 0.4 --out boxes/
+  vitrail predict runs/segment3d/heart scan.nii.gz --out labels/
 """
 
 
@@ -38,24 +39,31 @@ def predict(
     ] = None,
     out: Annotated[
         str | None,
-        Parameter(help="A folder: of a segmenter for NAME_mask.png and NAME_overlay.png, of a detector for NAME_boxes.png."),
+        Parameter(
+            help="A folder: of a segmenter for NAME_mask.png and NAME_overlay.png, of a detector for NAME_boxes.png, of volumes for "
+            "their labels, which otherwise lie beside them."
+        ),
     ] = None,
     json: Annotated[
         bool, Parameter(help="Print Hugging Face's shapes: a list of label and score a picture.", negative="")
     ] = False,
 ) -> int:
-    """Say what is in pictures.
+    """Say what is in pictures, or label the voxels of volumes.
 
     One picture with --json gives a list of {"label", "score"}; several give a list of such lists, null for an unreadable one. Of a
     segmenter each also has "share", of the picture's pixels, of a detector "box", in pixels, and with --out the files.
+    Volumes become NAME_labels.nii.gz with the affine of the scan; --json adds "mask", the file, and "ml" to each label.
     """
     from vitrail.deploy.pipeline import Answer
     from vitrail.errors import VitrailError
+    from vitrail.jobs.label_volumes import labels_volumes
     from vitrail.jobs.predict import expand, predict
     from vitrail.jobs.predict_boxes import count_labels, predict_boxes
     from vitrail.jobs.predict_masks import predict_masks
     from vitrail.models.folder import architecture_of
 
+    if labels_volumes(run):
+        return predict_volumes(run, files, out=out, json=json)
     if top_k < 1:
         raise VitrailError(f"--top-k must be at least 1, got {top_k}")
     paths = expand(files)
@@ -82,6 +90,24 @@ def predict(
             told = ((row["label"], row["share" if "share" in row else "score"]) for row in answer)
             words = "   ".join(f"{label} {100 * share:5.1f} %" for label, share in told)
             print(f"{path!s:<{width}}  " + (count_labels(answer) if kind == "detr" else words))
+    if json:
+        print(json_format.dumps(answers[0] if len(answers) == 1 else answers))
+    return 2 if None in answers else 0
+
+
+def predict_volumes(run: str, files: list[str], *, out: str | None, json: bool) -> int:
+    from vitrail.errors import VitrailError
+    from vitrail.jobs.label_volumes import describe_labels, label_files
+
+    answers: list[list[dict[str, object]] | None] = []
+    for path, found in label_files(run, files, out=out, quiet=json):
+        if isinstance(found, VitrailError):
+            print(f"vitrail: {found}", file=sys.stderr)
+            answers.append(None)
+            continue
+        answers.append(found)
+        if not json:
+            print(f"{path} -> {describe_labels(found)}")
     if json:
         print(json_format.dumps(answers[0] if len(answers) == 1 else answers))
     return 2 if None in answers else 0

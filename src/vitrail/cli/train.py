@@ -20,6 +20,7 @@ EXAMPLES = """Examples:
   vitrail train --task restore --data photos/ --degrade sr2 --minutes 30
   vitrail train --task detect --data blood/ --turns
   vitrail train --task mri --data brain.nii.gz --acceleration 4 --minutes 30
+  vitrail train --task segment3d --data scans/ --minutes 30
   vitrail train --config runs/classify/digits/config.yaml --seed 1
 """
 

@@ -32,7 +32,7 @@ def suggest_detector(data: DataSet, source: str, *, seed: int) -> Suggestion:
         PictureStore(some, channels=model.config.in_channels, budget=0),
         model.preprocessing,
         how=Movement(**movement_of(options)),
-        window=real(options.crop),
+        window=real(options.least_window),
     )
     begin = time.perf_counter()
     few, full = (next(iter(BoxLoader(pictures, batch=size).batches())) for size in (2, batch))

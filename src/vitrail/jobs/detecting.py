@@ -109,7 +109,7 @@ class Detecting:
             stores["train"],
             model.preprocessing,
             how=Movement(**movement_of(options)),
-            window=real(options.crop),
+            window=real(options.least_window),
             seed=options.seed,
         )
         validation = BoxPictures(stores["val"], model.preprocessing, seed=options.seed)

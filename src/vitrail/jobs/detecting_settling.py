@@ -49,7 +49,7 @@ class DetectionRecipe:
     rotate: float = 0.0  # the box around a turned box is wider than the object
     zoom: float = 0.25
     jitter: float = 0.2
-    crop: float = 0.5
+    least_window: float = 0.5
     optimizer: str = "adamw"
     layer_decay: float = 1.0
     ema: float = 0.998
@@ -65,7 +65,7 @@ RECIPES: Mapping[str, DetectionRecipe] = MappingProxyType(
         "medium": DetectionRecipe(epochs=50, batch=32, lr=2e-4, weight_decay=1e-4, clip=0.1, ema=0.9998),
         "finetune": DetectionRecipe(epochs=40, batch=8, lr=2e-4),
         # Nothing is moved but by --flip, and weights are not averaged: the baseline to compare with.
-        "plain": DetectionRecipe(epochs=40, shift=0.0, zoom=0.0, jitter=0.0, crop=1.0, ema=0.0),
+        "plain": DetectionRecipe(epochs=40, shift=0.0, zoom=0.0, jitter=0.0, least_window=1.0, ema=0.0),
     }
 )
 SIZES = {"tiny": 1_000, "small": 20_000}  # pictures, at most

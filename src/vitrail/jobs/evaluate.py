@@ -32,6 +32,7 @@ HEADLINES = (
     "explained",
     "knn",
     "spread",
+    "dice",
 )  # the metric to end with, the first that there is
 
 ONLY_SOME = frozenset(
@@ -47,6 +48,7 @@ TASKS: Mapping[Purpose, str] = {
     "mri": "mri",
     "segment": "segment",
     "detect": "detect",
+    "segment3d": "segment3d",
 }  # what scores them  # fmt: skip
 
 

@@ -73,7 +73,7 @@ def explain_files(
         raise VitrailError(f"--box {options.box}: {run} is no detector; it has --query")
     paths = expand(words)
     model = load(run).eval()
-    if not hasattr(model, "num_classes"):
+    if not hasattr(model, "num_classes") or not hasattr(model, "forward_features"):
         raise VitrailError(
             f"{run}: a model of the kind {model.architecture} does not classify pictures: there is no answer to explain"
         )

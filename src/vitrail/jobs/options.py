@@ -12,6 +12,7 @@ PIXELS = Group("Pixels", help="With `vitrail pretrain --method igpt`, which has 
 RESTORATION = Group("Restoration", help="With --task restore.", sort_key=5)
 SEGMENTATION = Group("Segmentation", help="With --task segment; --jitter with --task detect too.", sort_key=10)
 KSPACE = Group("Accelerated MRI", help="With --task mri.", sort_key=6)
+VOLUMES = Group("Volumes", help="With --task segment3d; x points to the patient's right, y to the front, z up.", sort_key=6)
 DISTILLATION = Group("Few labels", help="With --task classify: learn with a teacher, or from a part of the labels.", sort_key=7)
 PRETRAINING = Group(
     "Pretraining",
@@ -61,6 +62,7 @@ class TrainOptions:
             "mri",
             "segment",
             "detect",
+            "segment3d",
         ],
         Parameter(help="What to learn."),
     ] = "classify"
@@ -311,7 +313,7 @@ class TrainOptions:
             help="Queries made of objects with noise, to learn from too; 0: none; auto: the model's.",
         ),
     ] = "auto"
-    crop: Annotated[
+    least_window: Annotated[
         float | Auto,
         Parameter(
             group=DETECTION, help="Half of the time see a window of at least this share of each side, in (0, 1]; 1: never."
@@ -323,6 +325,42 @@ class TrainOptions:
             group=DETECTION, help="Turn by quarters, and mirror top and bottom: for pictures without an up.", negative=""
         ),
     ] = False
+    crop: Annotated[
+        tuple[int, ...] | None,
+        Parameter(
+            converter=whole,
+            consume_multiple=True,
+            negative="",
+            group=VOLUMES,
+            help="X Y Z, or N: voxels that the model is given at a time; by default the model's.",
+        ),
+    ] = None
+    spacing: Annotated[
+        tuple[float, ...] | None,
+        Parameter(
+            consume_multiple=True, negative="", group=VOLUMES, help="X Y Z, or N: edges of a voxel in mm; by default kept."
+        ),
+    ] = None
+    window_level: Annotated[
+        tuple[float, float] | None,
+        Parameter(
+            negative="",
+            allow_leading_hyphen=True,
+            group=VOLUMES,
+            help="LOW HIGH: intensities that become 0 and 1; by default nearly all that labelled voxels of train have.",
+        ),
+    ] = None
+    foreground: Annotated[
+        float, Parameter(group=VOLUMES, help="Share of the crops that is drawn around a labelled voxel, in [0, 1].")
+    ] = 0.67
+    divide_axis: Annotated[
+        Literal["x", "y", "z"] | None,
+        Parameter(group=VOLUMES, help="Divide every volume along an axis into train, val and test; one or two are, along z."),
+    ] = None
+    overlap: Annotated[
+        float,
+        Parameter(group=VOLUMES, help="Share of a window that the next one sees again where volumes are scored, in [0, 1)."),
+    ] = 0.5
     labels: Annotated[
         float, Parameter(group=DISTILLATION, help="Share of the training pictures to learn from, of every class alike.")
     ] = 1.0

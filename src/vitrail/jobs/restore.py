@@ -39,11 +39,12 @@ def restore_files(
         yield path, target
 
 
-def free_name(path: Path, folder: Path | None) -> Path:
-    """NAME_restored.png in the folder, or beside the picture; with a number behind where there is one already."""
+def free_name(path: Path, folder: Path | None, *, ending: str = "_restored.png") -> Path:
+    """The file's name with this ending, in the folder or beside the file; with a number where there is one of that name already."""
     number, parent = 1, path.parent if folder is None else folder
+    stem, (words, dot, kind) = Path(path.name.removesuffix(".gz")).stem, ending.partition(".")
     while True:
-        found = parent / f"{path.stem}_restored{'' if number == 1 else f'_{number}'}.png"
+        found = parent / f"{stem}{words}{'' if number == 1 else f'_{number}'}{dot}{kind}"
         if not found.exists():
             return found
         number += 1

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Topic = Literal[
     "pictures", "classifying", "text", "captions", "translation", "language models", "pixels", "restoration", "k-space",
-    "masks", "boxes", "hidden patches", "a decoder", "visual words", "their codes", "views", "prototypes",
+    "masks", "boxes", "volumes", "hidden patches", "a decoder", "visual words", "their codes", "views", "prototypes",
 ]  # fmt: skip
 
 
@@ -89,6 +89,7 @@ TRADES: Mapping[str, Entry] = MappingProxyType(
         "mri": Entry("vitrail.jobs.reconstructing:Reconstructing", ("k-space",)),
         "segment": Entry("vitrail.jobs.segmenting:Segmenting", ("masks",)),
         "detect": Entry("vitrail.jobs.detecting:Detecting", ("boxes",)),
+        "segment3d": Entry("vitrail.jobs.segmenting3d:Segmenting3d", ("volumes",)),
     }
 )
 
@@ -122,7 +123,7 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
         ),
         "boxes": frozenset(
             {
-                "queries", "denoising", "crop", "jitter", "turns", "image_size", "in_channels", "batch", "workers", "bad_files", "cache",
+                "queries", "denoising", "least_window", "jitter", "turns", "image_size", "in_channels", "batch", "workers", "bad_files", "cache",
                 "cache_gb", "flip", "shift", "rotate", "zoom",
             }
         ),
@@ -132,6 +133,9 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
         "their codes": frozenset({"codes", "temperature"}),
         "views": frozenset({"momentum", "temperature", "knn_every"}),
         "prototypes": frozenset({"prototypes", "teacher_temperature", "views"}),
+        "volumes": frozenset(
+            {"crop", "spacing", "window_level", "foreground", "divide_axis", "overlap", "batch", "flip", "rotate", "zoom"}
+        ),
     }
 )  # fmt: skip
 

@@ -22,6 +22,7 @@ from vitrail.models.restoration_card import describe_restoration, restoration_li
 from vitrail.models.scan_card import TITLE, describe_reconstructor, scan_limits, use_reconstructor
 from vitrail.models.segmentation_card import describe_segmenter, segmentation_limits, use_segmenter
 from vitrail.models.source_card import describe_source
+from vitrail.models.volume_card import describe_volumes, use_volumes, volume_limits
 from vitrail.models.word_card import describe_use, describe_words, title_of, word_limits
 from vitrail.preprocessing import Preprocessing
 
@@ -44,13 +45,16 @@ METRIC_NAMES = {
     "ap_small": "Average precision of small objects", "ap_medium": "Average precision of medium objects",
     "ap_large": "Average precision of large objects", "recall": "Recall with 100 boxes",
     "psnr_zero_filled": "PSNR of the zero-filled pictures (dB)", "ssim_zero_filled": "SSIM of the zero-filled pictures",
-    "ssim_given": "SSIM of what was given",
+    "ssim_given": "SSIM of what was given", "dice": "Dice", "surface_mm": "Mean distance of surfaces (mm)",
+    "hausdorff95_mm": "95 % Hausdorff distance (mm)",
     "class_head_accuracy": "Accuracy of its class head alone", "distilled_head_accuracy": "Accuracy of its distillation head alone",
     "teacher_accuracy": "Accuracy of its teacher", "teacher_agreement": "Share on which it agrees with its teacher",
 }  # fmt: skip
 
 
-HEADLINES = ("ap50", "miou", "map", "accuracy", "exact", "bleu", "perplexity", "psnr")  # of these the first that was measured
+HEADLINES = (
+    "ap50", "miou", "map", "accuracy", "exact", "bleu", "perplexity", "psnr", "dice",
+)  # of these the first that was measured  # fmt: skip
 
 
 def write_card(folder: str | Path, model: Any, facts: Mapping[str, Any] | None = None) -> None:
@@ -85,6 +89,8 @@ def _about(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
         return [*describe_segmenter(model), *_told(model), *use_segmenter()]
     if purpose_of(model) == "detect":
         return [*describe_detector(model), *_what(model), *_told(model), *use_detector()]
+    if purpose_of(model) == "segment3d":
+        return [*describe_volumes(model), *use_volumes()]
     if hasattr(model, "num_classes"):
         return [*_what(model), *_told(model), *_use(model)]
     if purpose_of(model) == "restore":
@@ -127,7 +133,7 @@ def front_matter(model: Any, facts: Mapping[str, Any], metrics: Mapping[str, flo
 
 
 def _what_it_reads(model: Any) -> str:
-    return "scans" if purpose_of(model) == "mri" else "text" if model.preprocessing is None else "pictures"
+    return "scans" if purpose_of(model) in ("mri", "segment3d") else "text" if model.preprocessing is None else "pictures"
 
 
 def _kind(model: Any) -> str:
@@ -135,6 +141,8 @@ def _kind(model: Any) -> str:
         return "restoration of pictures"
     if purpose_of(model) == "mri":
         return TITLE
+    if purpose_of(model) == "segment3d":
+        return "segmentation of volumes"
     if purpose_of(model) == "pretrain":
         return "features learned without labels"
     if purpose_of(model) == "segment":
@@ -247,6 +255,8 @@ def _limits(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
         lines += restoration_limits(model)
     elif purpose_of(model) == "mri":
         lines += scan_limits()
+    elif purpose_of(model) == "segment3d":
+        lines += volume_limits()
     elif purpose_of(model) == "pretrain":
         lines += pretrained_limits()
     elif purpose_of(model) == "segment":

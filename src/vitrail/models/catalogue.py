@@ -14,6 +14,7 @@ from vitrail.errors import VitrailError, suggestion
 from vitrail.models import (
     beit,
     captioner,
+    convolution_free,
     detr,
     detr_presets,
     dino,
@@ -35,6 +36,7 @@ from vitrail.models import (
     swinir,
     transformer,
     unet,
+    unetr,
     vit,
     vit_presets,
     vit_restorer,
@@ -43,7 +45,7 @@ from vitrail.models.features import FeatureMaps
 from vitrail.records import from_record, to_record
 
 Takes = Literal[
-    "pictures", "text", "captions", "pixels", "restoration", "k-space", "views", "segmentation", "boxes"
+    "pictures", "text", "captions", "pixels", "restoration", "k-space", "views", "segmentation", "boxes", "volumes"
 ]  # captions: pictures and words; views: pictures without labels; segmentation: pictures and masks; boxes: and objects
 
 
@@ -71,6 +73,10 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
         ),
         "captioner": Architecture(captioner.CaptionerConfig, captioner.build_captioner, "captions"),
         "reconstructor": Architecture(reconstructor.ReconstructorConfig, reconstructor.build_reconstructor, "k-space"),
+        "unetr": Architecture(unetr.UNETRConfig, unetr.build_unetr, "volumes"),
+        "convolution_free": Architecture(
+            convolution_free.ConvolutionFreeConfig, convolution_free.build_convolution_free, "volumes"
+        ),
         "igpt": Architecture(igpt.IGPTConfig, igpt.build_igpt, "pixels"),
         "mae": Architecture(masked_autoencoder.MAEConfig, masked_autoencoder.build_mae, "views"),
         "dino": Architecture(dino.DINOConfig, dino.build_dino, "views"),
@@ -106,6 +112,8 @@ PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "unet": unet.PRESETS,
         "vit_restorer": vit_restorer.PRESETS,
         "segmenter": segmenter_presets.PRESETS,
+        "unetr": unetr.PRESETS,
+        "convolution_free": convolution_free.PRESETS,
     }
 )
 MODELS: Mapping[str, tuple[str, Any]] = MappingProxyType(
@@ -148,7 +156,7 @@ def model_config(name: str, **overrides: Any) -> tuple[str, Any]:
         if option not in known:
             raise VitrailError(f'{name} has no option "{option}"{suggestion(option, known)}')
     if isinstance(overrides.get("image_size"), int):
-        overrides["image_size"] = (overrides["image_size"],) * 2
+        overrides["image_size"] = (overrides["image_size"],) * len(getattr(config, "image_size", (0, 0)))
     record = to_record(config) | overrides
     return architecture, from_record(type(config), record, what=name)
 

@@ -19,6 +19,7 @@ Purpose = Literal[
     "pretrain",
     "segment",
     "detect",
+    "segment3d",
 ]
 
 # Hugging Face's names of these. Not every model of pixels draws pictures, but all have features to read.
@@ -36,6 +37,7 @@ PIPELINES: Mapping[Purpose, str] = MappingProxyType(
         "pretrain": "image-feature-extraction",
         "segment": "image-segmentation",
         "detect": "object-detection",
+        "segment3d": "image-segmentation",
     }
 )
 
@@ -53,6 +55,8 @@ def purpose_of(model: Any) -> Purpose:
         return "restore"
     if takes == "k-space":
         return "mri"
+    if takes == "volumes":
+        return "segment3d"
     if takes == "views":
         return "pretrain"
     if takes == "segmentation":

@@ -43,6 +43,7 @@ SCORES: Mapping[str, Score] = MappingProxyType(  # columns of results.csv behind
         "bits_per_pixel": Score("bits a pixel", factor=1.0, unit="", lowest=True),
         "knn": Score("accuracy of nearest neighbors"),
         "spread": Score("spread of features", factor=1.0, unit=""),
+        "dice": Score("Dice"),
     }
 )
 STEPS = (1, 2, 5, 10)  # ticks at round numbers

@@ -10,7 +10,7 @@ from vitrail.data.dataset import SPLITS, SplitName
 from vitrail.data.mri.reading import read_slices
 from vitrail.data.mri.simulation import SIZE, simulate, simulate_pictures, split_slabs
 from vitrail.data.mri.slices import JoinedSlices, LazySlices, Slice, Slices, SomeSlices, crop_slice
-from vitrail.data.mri.volumes import ENDINGS
+from vitrail.data.volumes.reading import ENDINGS
 from vitrail.errors import VitrailError
 
 HDF5 = (".h5", ".hdf5")

@@ -11,10 +11,7 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float32
 
-from vitrail.errors import VitrailError
-from vitrail.extras import need
-
-ENDINGS = (".nii", ".nii.gz")
+from vitrail.data.volumes.reading import open_volume
 
 
 @dataclass(frozen=True)
@@ -27,25 +24,8 @@ class Volume:
 
 def read_volume(path: Path) -> Volume:
     """A NIfTI file's one volume, turned so that its axes point right, front and up; below zero and not finite is nothing."""
-    nibabel = need("nibabel", "medical")
-    if not path.is_file():
-        raise VitrailError(f"{path}: no such file")
-    if not path.name.endswith(ENDINGS):
-        raise VitrailError(f"{path}: a volume is a file of {' or '.join(ENDINGS)}")
-    try:
-        image = nibabel.as_closest_canonical(nibabel.load(path))
-        spacing = tuple(float(length) for length in image.header.get_zooms()[:3])
-        values = np.asarray(image.dataobj, dtype=np.float32)
-    except Exception as error:  # nibabel, gzip and zlib raise whatever they like on broken files
-        reason = str(error).strip() or type(error).__name__
-        raise VitrailError(f"{path}: not a readable NIfTI file ({reason})") from None
-    if values.ndim == 4 and values.shape[3] == 1:
-        values = values[..., 0]
-    if values.ndim != 3 or 0 in values.shape:
-        raise VitrailError(f"{path}: expected one volume of three axes, got shape {values.shape}")
-    if not all(0 < length < float("inf") for length in spacing):
-        raise VitrailError(f"{path}: a voxel's edges must be longer than 0, got {spacing}")
-    return Volume(np.nan_to_num(values, posinf=0.0, neginf=0.0).clip(min=0), (spacing[0], spacing[1], spacing[2]))
+    file = open_volume(path)
+    return Volume(file.read().clip(min=0), file.spacing)
 
 
 def cut_plane(volume: Volume, axis: int, position: int, size: tuple[int, int]) -> Float32[np.ndarray, "h w"]:

@@ -1,0 +1,95 @@
+"""Labels for a NIfTI file, as a NIfTI file, in memory that does not grow with the number of its slices.
+
+k classes, x y z sides of a volume
+"""
+
+import math
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vitrail.data.volumes.intensity import apply_window, find_window
+from vitrail.data.volumes.reading import VolumeFile, open_volume, write_labels
+from vitrail.data.volumes.resampling import Sides, new_size, resample
+from vitrail.models.sliding_volume import stream
+
+Answer = list[dict[str, Any]]
+
+
+class VolumeLabels:
+    """`labels(source, target)` writes the labels of a file and says what is in it. What is worked on lies in temporary files of which only
+    slabs are in memory: the scan turned to RAS+, resampled if the model has a spacing, and the labels."""
+
+    def __init__(self, model: Any, *, overlap: float = 0.5, batch: int = 2, device: str = "cpu") -> None:
+        self.model, self.overlap, self.batch, self.device = model.to(device).eval(), overlap, batch, device
+        self.values = np.array(model.config.values or tuple(range(model.num_classes)))
+        self.names = model.labels or tuple(map(str, self.values.tolist()))
+
+    def __call__(self, source: Path, target: Path) -> Answer:
+        """One entry for each class that is found, the background left out: label, score (the mean probability of its voxels), mask (the
+        file), value (its number there), voxels and ml."""
+        file = open_volume(source)
+        with tempfile.TemporaryDirectory(prefix="vitrail-") as place:
+            volume = scratch(Path(place) / "scan", np.float32, file.size)
+            file.read_into(volume)
+            wanted = self.model.config.spacing
+            if wanted is not None and wanted != file.spacing:
+                size = new_size(file.size, file.spacing, wanted)
+                volume = resample(volume, size, target=scratch(Path(place) / "resampled", np.float32, size))
+            kind = np.uint8 if self.values.max() < 2**8 else np.uint16
+            labels = scratch(Path(place) / "labels", kind, volume.shape)
+            sure = self.label(volume, labels)
+            if labels.shape != file.size:
+                labels = resample(labels, file.size, labels=True, target=scratch(Path(place) / "back", kind, file.size))
+            counts = count_values(labels)
+            write_labels(file, labels, target)
+        return self.tell(file, target, sure, counts)
+
+    def label(self, volume: Any, labels: Any) -> list[float]:
+        """Every voxel's class into `labels`, as files number it; the mean probability of each class where it is the likeliest."""
+        window = self.model.config.window or find_window(
+            np.asarray(volume[:: 1 + volume.shape[0] // 64, :: 1 + volume.shape[1] // 64])
+        )
+        total, count = torch.zeros(len(self.values)), torch.zeros(len(self.values))
+
+        def read(begin: int, end: int) -> Tensor:
+            return torch.from_numpy(apply_window(np.ascontiguousarray(volume[..., begin:end]), window))[None].to(self.device)
+
+        with torch.inference_mode():
+            slabs = stream(
+                self.model, read, size=volume.shape, window=self.model.image_size, overlap=self.overlap, batch=self.batch
+            )
+            for slab in slabs:
+                best, classes = slab.scores.float().softmax(0).max(0)
+                total += torch.bincount(classes.flatten(), best.flatten(), minlength=len(total)).cpu()
+                count += torch.bincount(classes.flatten(), minlength=len(total)).cpu()
+                labels[..., slab.begin : slab.end] = self.values[classes.cpu().numpy()]
+        return (total / count.clamp(min=1)).tolist()
+
+    def tell(self, file: VolumeFile, target: Path, sure: list[float], counts: dict[int, int]) -> Answer:
+        ml = math.prod(file.spacing) / 1000
+        return [
+            {
+                "label": name, "score": round(score, 6), "mask": str(target), "value": value, "voxels": counts[value],
+                "ml": round(ml * counts[value], 3),
+            }
+            for name, score, value in zip(self.names, sure, self.values.tolist(), strict=True)
+            if value and counts.get(value)
+        ]  # fmt: skip
+
+
+def scratch(path: Path, kind: Any, size: Sides) -> Any:
+    """An array in a file, slices along the last axis together."""
+    return np.lib.format.open_memmap(path, mode="w+", dtype=kind, shape=size, fortran_order=True)
+
+
+def count_values(labels: Any) -> dict[int, int]:
+    """How many voxels each number has, slice by slice."""
+    total = np.zeros(2**16, np.int64)
+    for number in range(labels.shape[2]):
+        total += np.bincount(np.asarray(labels[..., number]).ravel(), minlength=2**16)
+    return {int(value): int(total[value]) for value in np.flatnonzero(total)}

@@ -1,0 +1,48 @@
+"""What the card of a model says that labels the voxels of volumes."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from vitrail.models.catalogue import count_parameters
+from vitrail.models.markdown import block, literal, plain
+
+
+def describe_volumes(model: Any) -> Iterable[str]:
+    config = model.config
+    x, y, z = model.image_size
+    yield (
+        f"A model of the Vitrail library: {count_parameters(model):,} parameters, a label for each voxel of a volume of any size, which it "
+        f"looks at in windows of {x} x {y} x {z} voxels (x to the right, y to the front, z up)."
+    )
+    edges = (
+        "as they come" if config.spacing is None else f"resampled to {' x '.join(f'{edge:g}' for edge in config.spacing)} mm"
+    )
+    scale = (
+        "by each volume's own percentiles" if config.window is None else f"from {config.window[0]:g} to {config.window[1]:g}"
+    )
+    yield f"Architecture {literal(model.architecture)}. The library turns volumes to RAS+ by itself; voxels are {edges}, intensities {scale} become 0 to 1."
+    if model.labels is not None:
+        values = config.values or tuple(range(model.num_classes))
+        yield "## Labels"
+        yield block([f"{value:>3}  {plain(label)}" for value, label in zip(values, model.labels, strict=True)], "text")
+
+
+def use_volumes() -> Iterable[str]:
+    yield "## How to use it"
+    yield block(["vitrail predict path/to/this/folder scan.nii.gz --out labels/"], "bash")
+    yield block(
+        [
+            "import vitrail as vt",
+            "",
+            'model = vt.load("path/to/this/folder")',
+            "logits = model(volumes)  # (b, 1, x, y, z) to (b, classes, x, y, z)",
+        ],
+        "python",
+    )
+
+
+def volume_limits() -> list[str]:
+    return [
+        "No medical device: what it labels is to be looked at by somebody who could label it.",
+        "Another scanner, contrast, age or illness than it was trained on may make its labels worthless without any sign of it.",
+    ]
