@@ -25,10 +25,10 @@ class MaskHead(nn.Module):
     def __init__(self, width: int, *, classes: int, hidden: int, blocks: PlainEncoder) -> None:
         super().__init__()
         self.enter = nn.Linear(width, hidden)
-        self.class_tokens = nn.Parameter(torch.empty(classes, hidden))
-        nn.init.trunc_normal_(self.class_tokens, std=0.02)
+        # Of the size of features, not the published 0.02: small ones are lost in what all of them read (docs/segmentation.md has the trial).
+        self.class_tokens = nn.Parameter(torch.randn(classes, hidden))
         self.blocks = blocks
-        self.patches, self.classes = (nn.Linear(hidden, hidden, bias=False) for _ in range(2))
+        self.patches, self.classes = (nn.Parameter(hidden**-0.5 * torch.randn(hidden, hidden)) for _ in range(2))
         self.mask_norm = nn.LayerNorm(classes)
 
     def forward(self, maps: Sequence[Float[Tensor, "b d h w"]]) -> Float[Tensor, "b k h w"]:
@@ -37,6 +37,6 @@ class MaskHead(nn.Module):
         cells = self.enter(to_tokens(last))  # b n e
         first = self.class_tokens.to(cells.dtype).expand(cells.shape[0], -1, -1)
         found = self.blocks(Tokens(torch.cat([first, cells], dim=1), grid=grid, prefix=count))
-        patches = F.normalize(self.patches(found.cells), dim=-1)  # b n e
-        classes = F.normalize(self.classes(found.x[:, :count]), dim=-1)  # b k e
+        patches = F.normalize(found.cells @ self.patches, dim=-1)  # b n e
+        classes = F.normalize(found.x[:, :count] @ self.classes, dim=-1)  # b k e
         return to_maps(self.mask_norm(patches @ classes.transpose(1, 2)), grid)
