@@ -95,7 +95,7 @@ def test_it_learns_32_pictures_by_heart():
     split = ShapesSplit("train", 32)
     pictures = BoxPictures(PictureStore(split, channels=3, budget=0), model.preprocessing)
     batches = list(BoxLoader(pictures, batch=8, shuffle=True).batches())
-    task, steps, rate = Detect(model), 128, 1e-3
+    task, steps, rate = Detect(model), 96, 1e-3
     stepper = Stepper(task, Plan(epochs=1, lr=rate, weight_decay=0.0, warmup=0.0, clip=1.0), World())
     model.train()
     for step in range(steps):
