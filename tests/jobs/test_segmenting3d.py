@@ -202,12 +202,12 @@ def test_refusals(options, words, balls, tmp_path):
         vt.train(data=balls, out=tmp_path / "run", **{**OPTIONS, **options})
 
 
-def test_only_volumes_have_an_out(tmp_path, command):
+def test_a_classifier_writes_no_files(tmp_path, command):
     torch.manual_seed(0)
     vt.save(vt.create_model("vit_nano_conv", num_classes=3), tmp_path / "model")
     answer = command("predict", tmp_path / "model", "x.png", "--out", "y")
     assert answer.code == 2
-    assert "only labels of volumes" in answer.err
+    assert "--out y: masks, boxes and labels of volumes are written to files" in answer.err
 
 
 MEMORY = """

@@ -19,7 +19,7 @@ from vitrail.cli.words import spell_words
 from vitrail.data.text.batching import PairBatches
 from vitrail.errors import VitrailError
 from vitrail.jobs import planning, translating
-from vitrail.jobs.options import TrainOptions
+from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.recipes import RECIPES, TEXT_RECIPES, choose_text_recipe
 from vitrail.jobs.settling import check_numbers, spell_out
 from vitrail.jobs.stored import read_options, to_store
@@ -74,7 +74,7 @@ def test_every_task_has_a_trade_with_all_it_takes():
     needed = ("prepare", "find_rate", "describe", "keep", "make_plan", "make_task", "make_loaders", "finish", "evaluate")
     for task in TRADES:
         assert all(callable(getattr(find_trade(task), name)) for name in needed)
-    known = TrainOptions.__dataclass_fields__.keys()
+    known = TrainOptions.__dataclass_fields__.keys() | EvalOptions.__dataclass_fields__.keys()
     assert all(names <= known for names in ABOUT.values())
 
 

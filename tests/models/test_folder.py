@@ -16,6 +16,7 @@ import safetensors.torch
 import torch
 from huggingface_hub.errors import LocalEntryNotFoundError
 from torch import nn
+from torch.testing import assert_close
 
 import vitrail as vt
 from vitrail.errors import VitrailError
@@ -232,14 +233,21 @@ def test_a_class_whose_folder_is_not_named_in_utf_8_can_be_saved(folder):
 # Finding
 
 
+def same_weights(a, b):
+    first, second = a.state_dict(), b.state_dict()
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
 def test_a_run_folder_means_its_best_then_its_last(saved, tmp_path):
     images = torch.rand(1, 1, 10, 14)
     last = build(*NANO, seed=1)
     save(last, tmp_path / "last")
-    assert torch.equal(load(tmp_path)(images), last(images))
+    assert same_weights(load(tmp_path), last)
     shutil.copytree(saved, tmp_path / "best")
-    assert torch.equal(load(tmp_path)(images), load(saved)(images))
-    assert torch.equal(load(tmp_path / "last")(images), last(images))
+    assert same_weights(load(tmp_path), load(saved))
+    assert not same_weights(load(tmp_path), last)
+    assert same_weights(load(tmp_path / "last"), last)
+    assert_close(load(tmp_path / "last")(images), last(images))  # where weights lie in memory may change the last bit of a sum
 
 
 def test_the_weights_file_stands_for_its_folder(folder):

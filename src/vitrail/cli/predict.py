@@ -66,18 +66,20 @@ def predict(
         return predict_volumes(run, files, out=out, json=json)
     if top_k < 1:
         raise VitrailError(f"--top-k must be at least 1, got {top_k}")
-    paths = expand(files)
-    width = min(60, max(len(str(path)) for path in paths))
-    answers: list[Answer | None] = []
     kind = architecture_of(run)
     if threshold is not None and kind != "detr":
         raise VitrailError(f"--threshold {threshold} is for detectors, and {run} is none")
+    if out is not None and kind not in ("segmenter", "detr"):
+        raise VitrailError(
+            f"--out {out}: masks, boxes and labels of volumes are written to files; --json prints what a classifier says"
+        )
+    paths = expand(files)
+    width = min(60, max(len(str(path)) for path in paths))
+    answers: list[Answer | None] = []
     if kind == "segmenter":
         found = predict_masks(run, paths, top_k=top_k, out=out, engine=engine, merge=merge)
     elif kind == "detr":
         found = predict_boxes(run, paths, threshold=threshold, out=out, engine=engine, merge=merge)
-    elif out is not None:
-        raise VitrailError(f"--out {out}: segmenters and detectors write files; --json prints what a classifier says")
     else:
         found = predict(run, paths, top_k=top_k, engine=engine, merge=merge)
     for path, answer in found:

@@ -12,15 +12,15 @@ from vitrail.jobs.machine import choose_device
 from vitrail.jobs.restore import free_name
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models.catalogue import ARCHITECTURES
-from vitrail.models.folder import CONFIG, find_own, load, read_config
+from vitrail.models.folder import architecture_of, load
 
 ENDING = "_labels.nii.gz"
 
 
 def labels_volumes(run: str) -> bool:
     """Whether a model of this name labels volumes; only its config is read."""
-    folder = find_own(run)
-    return folder is not None and ARCHITECTURES[read_config(folder / CONFIG)["architecture"]].takes == "volumes"
+    architecture = architecture_of(run)
+    return architecture in ARCHITECTURES and ARCHITECTURES[architecture].takes == "volumes"
 
 
 def label_files(

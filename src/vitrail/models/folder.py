@@ -67,7 +67,9 @@ def describe(model: Any) -> dict[str, Any]:
         "config": to_record(model.config),
         "labels": None if model.labels is None else list(model.labels),
         **({"multi_label": True} if model.multi_label else {}),
-        **({} if (colors := getattr(model, "colors", None)) is None else {"colors": [list(color) for color in colors]}),
+        **(
+            {"colors": [list(color) for color in colors]} if isinstance(colors := getattr(model, "colors", None), tuple) else {}
+        ),
         "preprocessing": None if model.preprocessing is None else to_record(model.preprocessing),
         **({} if model_tokenizer(model) is None else {"tokenizer": TOKENIZER}),
         **({} if (source := getattr(model, "provenance", None)) is None else {"source": source}),

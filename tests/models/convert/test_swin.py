@@ -45,14 +45,17 @@ def convert(theirs):
     ],
 )  # fmt: skip
 def test_logits_and_features(kind, options, size):
-    theirs = make(kind, **options)
-    ours = convert(theirs)
-    images = torch.randn(2, 3, *size)
+    """In double precision: features of this size differ by 1e-5 from rounding alone, by how a machine adds."""
+    theirs = make(kind, **options).double()
+    ours = convert(theirs).double()
+    images = torch.randn(2, 3, *size, dtype=torch.float64)
     with torch.inference_mode():
         expected = theirs(images, output_hidden_states=True)
         assert_close(ours(images), expected.logits, atol=1e-5, rtol=1e-5)
         last = getattr(theirs, kind.lower())(images).last_hidden_state
         assert_close(ours.forward_features(images).x, last, atol=1e-5, rtol=1e-5)
+        images = images.float()
+        assert_close(ours.float()(images), theirs.float()(images).logits, atol=1e-5, rtol=1e-5)
     assert expected.logits.std() > 0.1  # not a comparison of zeros
 
 
