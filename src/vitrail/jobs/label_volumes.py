@@ -20,7 +20,7 @@ ENDING = "_labels.nii.gz"
 def labels_volumes(run: str) -> bool:
     """Whether a model of this name labels volumes; only its config is read."""
     architecture = architecture_of(run)
-    return architecture in ARCHITECTURES and ARCHITECTURES[architecture].takes == "volumes"
+    return architecture is not None and ARCHITECTURES[architecture].takes == "volumes"
 
 
 def label_files(
