@@ -107,6 +107,9 @@ def test_a_box_is_the_hull_of_its_rectangle_in_the_mask(rectangle, data):
     covered = moved.annotations.mask == 1
     if covered.any():
         assert np.abs(moved.annotations.boxes[0] - hull(covered)).max() <= near
+    elif name == "resize":  # less than a pixel wide, it may lie between the pixels that are read
+        x0, y0, x1, y1 = moved.annotations.boxes[0]
+        assert min(x1 - x0, y1 - y0) < 1
     else:
         assert name == "crop"
         assert len(moved.annotations.boxes) == 0
