@@ -6,10 +6,11 @@ n pictures
 import numpy as np
 from jaxtyping import Int64
 
-from vitrail.data.annotations import AnnotatedSplit, Annotations, annotate
+from vitrail.data.annotations import Annotations
 from vitrail.data.dataset import DataSet, Part, Split, whole_of
 from vitrail.data.examples import spread
 from vitrail.data.formats.marks import MarkedSplit
+from vitrail.data.masked import annotations_of
 from vitrail.data.opening import find_data
 from vitrail.data.shapes import ShapesSplit
 from vitrail.errors import VitrailError
@@ -29,13 +30,7 @@ def find_boxes(source: str, *, image_size: tuple[int, int] | None = None) -> Dat
 
 def read_marks(split: Split, index: int) -> Annotations:
     """The boxes of a picture, without its mask. Raises PictureError for a file that cannot be read, or is of another size than its marks."""
-    while isinstance(split, Part):
-        index, split = int(split.indices[index]), split.whole
-    if isinstance(split, ShapesSplit):
-        scene = split.scene(index)
-        return annotate(scene.boxes, scene.kinds)
-    assert isinstance(split, AnnotatedSplit), split
-    return split.annotations(index, mask=False)
+    return annotations_of(split, index, mask=False)
 
 
 def count_objects(split: Split) -> Int64[np.ndarray, "n"]:

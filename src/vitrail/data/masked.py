@@ -67,16 +67,16 @@ def keep_masked(part: Part, *, where: str) -> Part:
     return part if all(kept) else Part(part, np.flatnonzero(kept))
 
 
-def annotations_of(split: Split, index: int) -> Annotations:
-    """What is marked in a picture of a split or of a part of one, mask included where there is one."""
+def annotations_of(split: Split, index: int, *, mask: bool = True) -> Annotations:
+    """What is marked in a picture of a split or of a part of one; its mask only where there is one, and it is asked for."""
     while isinstance(split, Part):
         index, split = int(split.indices[index]), split.whole
     if isinstance(split, ShapesSplit):
         scene = split.scene(index)
-        return annotate(scene.boxes, scene.kinds, mask=scene.mask)
+        return annotate(scene.boxes, scene.kinds, mask=scene.mask if mask else None)
     if not isinstance(split, AnnotatedSplit):
         raise VitrailError(f"{split.name(index)}: pictures of this kind have no annotations")
-    return split.annotations(index)
+    return split.annotations(index, mask=mask)
 
 
 def read_sample(split: Split, index: int, *, classes: int, target: tuple[int, int] | None = None) -> Sample:

@@ -10,6 +10,7 @@ from vitrail.data.images import PictureError, read_picture
 from vitrail.deploy.detection import ObjectDetection
 from vitrail.deploy.pipeline import Answer
 from vitrail.errors import VitrailError
+from vitrail.jobs.predicted_files import free_stem, open_folder, refuse_engine
 from vitrail.models.folder import load
 
 BOXES = "_boxes.png"
@@ -25,18 +26,11 @@ def predict_boxes(
     merge: int | None = None,
 ) -> Iterator[tuple[Path, Answer | VitrailError]]:
     """The boxes of each picture, surest first, and with `out` a file with them drawn; one that cannot be read gives its error."""
-    if engine != "torch" or merge is not None:
-        wish = f"--engine {engine}" if engine != "torch" else f"--merge {merge}"
-        raise VitrailError(f"{wish} is for classifiers: {run} is a detector")
+    refuse_engine(run, kind="a detector", engine=engine, merge=merge)
     if threshold is not None and not 0 <= threshold <= 1:
         raise VitrailError(f"--threshold must be from 0 to 1, got {threshold}")
     detect = ObjectDetection(load(run))
-    folder = None if out is None else Path(out).expanduser()
-    if folder is not None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise VitrailError(f"--out {out}: no folder can be made there ({error.strerror})") from None
+    folder = open_folder(out)
     taken: set[str] = set()
     for path in paths:
         try:
@@ -61,16 +55,6 @@ def draw_answer(picture: Image.Image, answer: Answer, labels: Sequence[str]) -> 
         for row in reversed(answer)
     ]
     return draw_boxes(picture, drawn)
-
-
-def free_stem(path: Path, taken: set[str]) -> str:
-    """The file's name without its ending; numbered where another picture of this command has it."""
-    name, number = path.stem, 1
-    while name in taken:
-        number += 1
-        name = f"{path.stem}_{number}"
-    taken.add(name)
-    return name
 
 
 def count_labels(answer: Answer) -> str:

@@ -8,6 +8,7 @@ from vitrail.data.images import PictureError
 from vitrail.deploy.pipeline import Answer
 from vitrail.deploy.segmentation import ImageSegmentation, Segmented
 from vitrail.errors import VitrailError
+from vitrail.jobs.predicted_files import free_stem, open_folder, refuse_engine
 from vitrail.models.folder import load
 
 MASK, OVERLAY = "_mask.png", "_overlay.png"
@@ -17,16 +18,9 @@ def predict_masks(
     run: str, paths: list[Path], *, top_k: int, out: str | None, engine: str = "torch", merge: int | None = None
 ) -> Iterator[tuple[Path, Answer | VitrailError]]:
     """The classes of each picture, the largest first, and with `out` two files a picture; one that cannot be read gives its error."""
-    if engine != "torch" or merge is not None:
-        wish = f"--engine {engine}" if engine != "torch" else f"--merge {merge}"
-        raise VitrailError(f"{wish} is for classifiers: {run} is a segmenter")
+    refuse_engine(run, kind="a segmenter", engine=engine, merge=merge)
     segment = ImageSegmentation(load(run))
-    folder = None if out is None else Path(out).expanduser()
-    if folder is not None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise VitrailError(f"--out {out}: no folder can be made there ({error.strerror})") from None
+    folder = open_folder(out)
     taken: set[str] = set()
     for path in paths:
         try:
@@ -49,13 +43,3 @@ def describe_parts(segment: ImageSegmentation, found: Segmented) -> list[dict[st
     parts = segment.parts(found)
     pixels = found.numbers.size
     return [{"label": part["label"], "score": part["score"], "share": part["mask"].histogram()[255] / pixels} for part in parts]
-
-
-def free_stem(path: Path, taken: set[str]) -> str:
-    """The file's name without its ending; numbered where another picture of this command has it."""
-    name, number = path.stem, 1
-    while name in taken:
-        number += 1
-        name = f"{path.stem}_{number}"
-    taken.add(name)
-    return name

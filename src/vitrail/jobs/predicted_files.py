@@ -1,0 +1,34 @@
+"""What `vitrail predict` shares where a model's answers are files too: its refusals, the folder, and names in it."""
+
+from pathlib import Path
+
+from vitrail.errors import VitrailError
+
+
+def refuse_engine(run: str, *, kind: str, engine: str, merge: int | None) -> None:
+    """Engines and merged tokens are for classifiers; `kind` is what the run is, with its article."""
+    if engine != "torch" or merge is not None:
+        wish = f"--engine {engine}" if engine != "torch" else f"--merge {merge}"
+        raise VitrailError(f"{wish} is for classifiers: {run} is {kind}")
+
+
+def open_folder(out: str | None) -> Path | None:
+    """The folder of --out, made where it is missing; None without one."""
+    if out is None:
+        return None
+    folder = Path(out).expanduser()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise VitrailError(f"--out {out}: no folder can be made there ({error.strerror})") from None
+    return folder
+
+
+def free_stem(path: Path, taken: set[str]) -> str:
+    """The file's name without its ending; numbered where another picture of this command has it."""
+    name, number = path.stem, 1
+    while name in taken:
+        number += 1
+        name = f"{path.stem}_{number}"
+    taken.add(name)
+    return name
