@@ -26,7 +26,7 @@ NAMES = {
     "trans2seg": "trans2seg",
 }
 SMALL = (96, 96)
-HYBRIDS = (("micro", 64), ("mini", 96))  # encoders for small data, and the channels of heads for them
+HYBRIDS = (("vit_micro_hybrid", 64), ("vit_mini_hybrid", 96), ("vit_micro_hybrid_deep", 64))  # encoders for small data, and the channels of heads for them
 
 PRESETS: Mapping[str, SegmenterConfig] = MappingProxyType(
     {
@@ -66,11 +66,11 @@ PRESETS: Mapping[str, SegmenterConfig] = MappingProxyType(
         ),
         # For 32 to 240 pixels and data sets of hundreds, on two cores: every head on the same encoders.
         **{
-            f"{name}_vit_{size}_hybrid": on(
-                replace(VITS[f"vit_{size}_hybrid"], image_size=SMALL), head, num_classes=5,
+            f"{name}_{encoder}": on(
+                replace(VITS[encoder], image_size=SMALL), head, num_classes=5,
                 head_width=None if head == "mask" else 32 if head == "trans2seg" else width,
             )
-            for size, width in HYBRIDS
+            for encoder, width in HYBRIDS
             for head, name in NAMES.items()
         },
         "upernet_swin_micro_96": on(

@@ -119,5 +119,7 @@ PRESETS = MappingProxyType(
         "vit_nano_hybrid": replace(HYBRID, width=96, depth=2, heads=3),
         "vit_micro_hybrid": replace(HYBRID, width=128, depth=2, heads=4),
         "vit_mini_hybrid": replace(HYBRID, width=160, depth=2, heads=5, tokenizer_layers=5),
+        # The same for a few hundred larger pictures, 180x240 say, each of whose cells has an answer of its own.
+        "vit_micro_hybrid_deep": replace(HYBRID, width=128, depth=4, heads=4, tokenizer_layers=5),
     }
 )
