@@ -8,11 +8,15 @@ over all rows of some files of its own; a line of a table in a document must hav
 loads a model; only the standard library is needed.
 """
 
+import bisect
 import csv
 import gzip
+import itertools
 import math
 import statistics
 import sys
+from collections import Counter
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -40,7 +44,92 @@ def psnr(path: Path) -> float:
     return statistics.fmean(float(row["psnr"]) for row in _rows(path))
 
 
+def pixel_counts(path: Path) -> Counter[tuple[str, str]]:
+    """Over all pictures: pixels by their class and the one that was said."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for row in _rows(path):
+        counts[row["truth"], row["said"]] += int(row["pixels"])
+    return counts
+
+
+def iou(counts: Mapping[tuple[str, str], int], classes: Collection[str]) -> float:
+    """|A and B| / |A or B| of what is of some classes and what was said to be of them."""
+    both = sum(pixels for (truth, said), pixels in counts.items() if truth in classes and said in classes)
+    either = sum(pixels for (truth, said), pixels in counts.items() if truth in classes or said in classes)
+    return both / either
+
+
+def miou(path: Path) -> float:
+    """The mean over the classes that there are, in percent."""
+    counts = pixel_counts(path)
+    return 100 * statistics.fmean(iou(counts, {name}) for name in sorted({name for pair in counts for name in pair}))
+
+
+def object_iou(path: Path) -> float:
+    """Of all that is not background, taken as one class, in percent."""
+    counts = pixel_counts(path)
+    return 100 * iou(counts, {name for pair in counts for name in pair} - {"background"})
+
+
+def ap50(path: Path) -> float:
+    """Average precision at an overlap of one half, the mean over the classes, in percent: precision at 101 recalls, each the highest at that
+    recall or beyond; the surest box takes the object that it overlaps most of those that are left  [Lin+ 2014's evaluation]."""
+    rows = _rows(path)
+    labels = sorted({row["label"] for row in rows if not row["score"]})
+    return 100 * statistics.fmean(average_precision([row for row in rows if row["label"] == label]) for label in labels)
+
+
+def average_precision(rows: list[dict[str, str]]) -> float:
+    objects: dict[str, list[tuple[list[float], bool]]] = {}  # of each picture: box, and whether it counts for nobody
+    for row in rows:
+        if not row["score"]:
+            objects.setdefault(row["picture"], []).append((_box(row), row["ignored"] == "1"))
+    taken: dict[str, set[int]] = {}
+    right: list[bool] = []
+    for row in sorted((row for row in rows if row["score"]), key=lambda row: -float(row["score"])):
+        there, used = objects.get(row["picture"], []), taken.setdefault(row["picture"], set())
+        overlaps = [(overlap(_box(row), box), not ignored, number) for number, (box, ignored) in enumerate(there)]
+        open_ones = [one for one in overlaps if one[0] >= 0.5 and (not one[1] or one[2] not in used)]
+        best = max(open_ones, key=lambda one: (one[1], one[0]), default=None)  # those that count first
+        if best is None:
+            right.append(False)
+        elif best[1]:
+            used.add(best[2])
+            right.append(True)
+    total = sum(not ignored for boxes in objects.values() for _, ignored in boxes)
+    points: list[tuple[float, float]] = []  # recall, precision
+    for number, hits in enumerate(itertools.accumulate(right), start=1):
+        points.append((hits / total, hits / number))
+    highest = list(itertools.accumulate((precision for _, precision in reversed(points)), max))[::-1]
+    found = 0.0
+    for step in range(101):
+        place = bisect.bisect_left(points, (step / 100 - 1e-12, 0.0))
+        found += highest[place] if place < len(points) else 0.0
+    return found / 101
+
+
+def overlap(ours: list[float], theirs: list[float]) -> float:
+    """Intersection over union of two boxes x0 y0 x1 y1."""
+    width, height = (min(ours[side + 2], theirs[side + 2]) - max(ours[side], theirs[side]) for side in (0, 1))
+    both = max(0.0, width) * max(0.0, height)
+    areas = ((box[2] - box[0]) * (box[3] - box[1]) for box in (ours, theirs))
+    return both / max(1e-9, sum(areas) - both)
+
+
+def _box(row: Mapping[str, str]) -> list[float]:
+    return [float(row[name]) for name in ("xmin", "ymin", "xmax", "ymax")]
+
+
+def dice(path: Path) -> float:
+    """The mean over classes and volumes, in percent."""
+    return 100 * statistics.fmean(float(row["dice"]) for row in _rows(path) if row["dice"])
+
+
 SCORES = {
+    "test_miou": (miou, "%"),
+    "test_object_iou": (object_iou, "%"),
+    "test_ap50": (ap50, "%"),
+    "test_dice": (dice, "%"),
     "test_accuracy": (accuracy, "%"),
     "test_bleu": (bleu, "BLEU"),
     "test_psnr": (psnr, "dB"),
@@ -52,11 +141,14 @@ def recompute(folder: Path) -> tuple[dict[tuple[str, str], list[float]], list[st
     wrong: list[str] = []
     found: dict[tuple[str, str], list[float]] = {}
     for row in _rows(folder / "results.csv"):
-        (column,) = SCORES.keys() & row.keys()
-        value = SCORES[column][0](folder / row["predictions"])
-        found.setdefault((row.get("model", ""), column), []).append(value)
-        if f"{value:.2f}" != row[column]:
-            wrong.append(f"{folder.name}: {row['predictions']} gives {value:.2f}, results.csv says {row[column]}")
+        columns = sorted(SCORES.keys() & row.keys())
+        if not columns:
+            wrong.append(f"{folder.name}: results.csv has no score")
+        for column in columns:
+            value = SCORES[column][0](folder / row["predictions"])
+            found.setdefault((row.get("model", ""), column), []).append(value)
+            if f"{value:.2f}" != row[column]:
+                wrong.append(f"{folder.name}: {row['predictions']} gives {value:.2f}, results.csv says {row[column]}")
     if not (folder / "config.yaml").is_file():
         wrong.append(f"{folder.name}: config.yaml is missing")
     return found, wrong
