@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vitrail.data.dataset import FileSplit
+from vitrail.data.dataset import FileSplit, Joined
 from vitrail.data.folder import find_pictures, open_folder
-from vitrail.data.opening import open_data
+from vitrail.data.opening import divide_data, open_data
 from vitrail.data.splitting import stratified_split
 from vitrail.errors import VitrailError
 
@@ -180,6 +180,23 @@ def test_a_split_that_is_there_is_left_alone(plant):
     assert names(data["test"], root) == ["test/a/0.png", "test/b/1.png"]
     assert len(data["train"]) == 61 - len(data["val"])
     assert len(data.notes) == 1
+
+
+def test_a_share_of_train_and_val_validates_whatever_their_division(plant):
+    root = forty(plant, "val/a/0.png", *(f"val/b/{i}.png" for i in range(9)), "test/a/0.png", "test/b/1.png")
+    found = open_data(str(root), divide=False)
+    data = divide_data(found, seed=5, val_share=0.2)
+    parts = {split: names(data[split], root) for split in data.splits}
+    assert parts["test"] == ["test/a/0.png", "test/b/1.png"]
+    assert sorted(parts["train"] + parts["val"]) == sorted(names(found["train"], root) + names(found["val"], root))
+    assert np.bincount(data["val"].labels).tolist() == [8, 6]  # of 41 and 30
+    for split in data.splits:
+        assert [name.split("/")[1] for name in parts[split]] == ["ab"[label] for label in data[split].labels]
+        assert data[split][0][1] == data[split].labels[0]
+    assert any(name.startswith("val") for name in parts["train"])
+    assert data.notes == ("train and val divided anew: 14 pictures (20 % of each class, seed 5) are val",)
+    with pytest.raises(IndexError):
+        Joined([found["val"]]).at(10)
 
 
 def test_too_few_pictures_to_divide(plant):

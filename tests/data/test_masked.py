@@ -14,7 +14,7 @@ from vitrail.data.dense_batches import Crops, base_size, crop_loader, cut_window
 from vitrail.data.images import PictureError
 from vitrail.data.joint import Movement, Sample, flip_horizontal
 from vitrail.data.mask_painting import NOTHING, paint_mask, paint_over, to_mask_file
-from vitrail.data.masked import annotations_of, check_mask, find_bad_masks, find_masked, read_sample, to_numbers
+from vitrail.data.masked import annotations_of, check_mask, find_bad_masks, find_masked, ignored_in, read_sample, to_numbers
 from vitrail.data.shapes import ShapesSplit, draw_scene
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import Preprocessing
@@ -105,6 +105,30 @@ def test_pictures_without_masks_are_refused(tmp_path):
     assert data["train"].labels.tolist() == [[True, True]]
 
 
+@pytest.mark.parametrize(("ignore", "expected"), [((0,), ("2", "3")), ((1,), ("background", "3"))])
+def test_any_format_may_have_numbers_of_no_class(tmp_path, ignore, expected):
+    """Outlines: the ground is 0. A picture of ground alone is empty where the ground is no class."""
+    for name in "ab":
+        Image.new("RGB", (16, 12)).save(tmp_path / f"{name}.jpg")
+    corners = [[[1, 1, 5, 1, 5, 5, 1, 5]], [[8, 2, 10, 2, 10, 4, 8, 4]]]
+    record = {
+        "images": [{"id": at, "file_name": f"{name}.jpg", "width": 16, "height": 12} for at, name in enumerate("ab")],
+        "categories": [{"id": 2, "name": "2"}, {"id": 3, "name": "3"}],
+        "annotations": [
+            {"id": at, "image_id": 0, "category_id": 2 + at, "bbox": [1, 1, 4, 4], "segmentation": corners[at]} for at in (0, 1)
+        ],
+    }
+    (tmp_path / "boxes.json").write_text(json.dumps(record))
+    data = find_masked(str(tmp_path / "boxes.json"), ignore=ignore)
+    assert data.classes == expected
+    assert ignored_in(data) == ignore
+    plain = find_masked(str(tmp_path / "boxes.json"))["train"]
+    one, other = (to_numbers(read_sample(split, 0, classes=3).annotations.mask) for split in (plain, data["train"]))
+    kept = [number for number in range(3) if number not in ignore]
+    assert (np.array([*kept, ignore[0]])[other] == one).all()  # IGNORE, -1, is the last
+    assert [bad.reason for bad in find_bad_masks(data)] == ["its mask is empty: no pixel belongs to a class"] * (ignore == (0,))
+
+
 def test_shapes_and_glass_differ_in_their_pixels_only():
     data, glass = find_masked("shapes"), find_masked("shapes:glass")
     assert data.classes == glass.classes
@@ -122,9 +146,11 @@ def test_shapes_and_glass_differ_in_their_pixels_only():
 
 def test_annotations_of_a_part_are_those_of_the_whole(folder):
     split = ShapesSplit("train", 5)
-    from vitrail.data.dataset import Part
+    from vitrail.data.dataset import Joined, Part
 
-    part = Part(Part(split, np.array([4, 2, 0])), np.array([1, 0]))
+    part = Part(Joined([Part(split, np.array([4])), Part(split, np.array([2, 0]))]), np.array([1, 0]))
+    assert part.name(0) == split.name(2)
+    assert (part.labels == split.labels[[2, 4]]).all()
     assert (annotations_of(part, 0).mask == split.scene(2).mask).all()
     assert (annotations_of(part, 1).boxes == split.scene(4).boxes).all()
 

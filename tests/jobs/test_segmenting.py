@@ -212,6 +212,58 @@ def test_weights_of_a_classifier_become_the_encoder(folder, tmp_path):
     assert found.model.config.head == "setr_naive"
 
 
+def test_numbers_of_no_class_and_a_share_for_validation_are_kept_with_the_run(folder, tmp_path, command):
+    out = tmp_path / "run"
+    options = {
+        "data": folder,
+        "task": "segment",
+        "out": out,
+        "ignore_index": 0,
+        "val_share": 0.3,
+        **MODEL,
+        **SHORT,
+        "epochs": 1,
+    }
+    run = train(**options)
+    stored = yaml.safe_load((out / "config.yaml").read_text())
+    assert (stored["ignore_index"], stored["val_share"]) == ([0], 0.3)
+    assert run.model.labels == ("disk", "bar")
+    assert run.model.colors == ((220, 60, 40), (40, 200, 90))
+    with (out / "classes.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["class"] for row in rows] == ["disk", "bar"]
+    with (out / "predictions.csv").open() as file:
+        tested = [int(row["picture"][-6:-4]) for row in csv.DictReader(file)]
+    masks = [read_mask(folder / "masks" / f"{number:02}.png") for number in tested]
+    assert [int(row["pixels"]) for row in rows] == [sum(int((mask == number).sum()) for mask in masks) for number in (1, 2)]
+    answer = command("eval", out)
+    assert answer.out.splitlines()[-1] == f"test mIoU {100 * run.metrics['miou']:.2f} %"
+    assert command("eval", out, "--split", "val", "--json", "--out", tmp_path / "val").code == 0
+    assert len((tmp_path / "val" / "predictions.csv").read_text().splitlines()) == 1 + 5  # 30 % of 18
+    assert train(**options, resume=True).metrics == run.metrics
+    with pytest.raises(vt.VitrailError, match=r"--ignore-index \(1,\) differs from the run's own \(\(0,\)\)"):
+        train(**(options | {"ignore_index": 1}), resume=True)
+    answer = command("eval", out, "--data", write_folder(tmp_path / "other", count=3, seed=5), "--ignore-index", 255)
+    assert "its class 'ground' has the number of 'disk' in the model" in answer.err
+
+
+def test_masks_that_count_from_one_are_scored_by_their_numbers(tmp_path, command):
+    """A set of which no mask has 0, and another one by the same numbers, of which some have: of the model's classes it has no 0."""
+    one, other = (write_folder(tmp_path / name, count=9, seed=3) for name in ("one", "other"))
+    for folder in (one, other):
+        (folder / "classes.txt").unlink()
+    for file in (one / "masks").glob("*.png"):
+        Image.fromarray((read_mask(file) + 1).clip(max=255).astype(np.uint8)).save(file)
+    run = train(data=one, task="segment", out=tmp_path / "run", **MODEL, **SHORT | {"epochs": 1})
+    assert run.model.labels == ("1", "2", "3")
+    assert yaml.safe_load((run.path / "config.yaml").read_text())["ignore_index"] == [0]
+    for source in (run.path, run.path / "best"):
+        answer = command("eval", source, "--data", other, "--split", "train", "--out", tmp_path / "scores")
+        assert answer.code == 0, answer.err
+        with (tmp_path / "scores" / "classes.csv").open() as file:
+            assert [row["class"] for row in csv.DictReader(file) if row["pixels"] != "0"] == ["1", "2"]
+
+
 def test_wrong_wishes_in_one_line(folder, tmp_path, command):
     def refusal(*words):
         answer = command("train", "--task", "segment", "--data", folder, "--out", tmp_path / "no", *words)
@@ -224,8 +276,12 @@ def test_wrong_wishes_in_one_line(folder, tmp_path, command):
     assert "--mixup is about pictures" in refusal("--mixup", 0.2)
     assert "--jitter must be in [0, 1)" in refusal("--jitter", 3)
     assert "--bad-files" in refusal("--bad-files", 0)
+    assert "--ignore-index takes numbers of masks, from 0 to 65535, got 70000" in refusal("--ignore-index", 3, 70000)
+    assert "--val-share must be between 0 and 1, got 1" in refusal("--val-share", 1)
+    assert "needs at least two classes, found only 'bar'" in refusal("--ignore-index", 0, 1)
     answer = command("train", "--data", "digits", "--loss", "dice")
     assert "--loss is about masks: --task classify has none" in answer.err
+    assert "--ignore-index is about masks: --task classify" in command("check", "digits", "--ignore-index", 3).err
     answer = command("train", "--task", "segment", "--data", "digits")
     assert "pictures without masks" in answer.err
 

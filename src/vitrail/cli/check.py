@@ -32,6 +32,15 @@ def check(
         Literal["classify", "segment", "detect"],
         Parameter(help="What it is for; segment, detect: masks or boxes are looked at too."),
     ] = "classify",
+    ignore_index: Annotated[
+        tuple[int, ...] | None,
+        Parameter(
+            converter=whole,
+            consume_multiple=True,
+            negative="",
+            help="segment: numbers in masks that belong to no class; by default those that classes.txt calls void, ignore or unlabelled.",
+        ),
+    ] = None,
     fix: Annotated[
         str | None, Parameter(help="Write a cleaned list to this .csv file: no unreadable files, no leaks, every file once.")
     ] = None,
@@ -60,7 +69,9 @@ def check(
     bar = ProgressBar(quiet=json)
     with bar.counting("reading pictures") as progress:
         processes = None if workers == "auto" else workers
-        found = check(data, fix=fix, out=out, workers=processes, seed=seed, progress=progress, task=task)
+        found = check(
+            data, fix=fix, out=out, workers=processes, seed=seed, progress=progress, task=task, ignore_index=ignore_index
+        )
     if json:
         json_format.dump(found.to_json(), sys.stdout)
         print()

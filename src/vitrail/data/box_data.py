@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from vitrail.data.annotations import Annotations
-from vitrail.data.dataset import DataSet, Part, Split, whole_of
+from vitrail.data.dataset import DataSet, Split, origin, whole_of, wholes_of
 from vitrail.data.examples import spread
 from vitrail.data.formats.marks import MarkedSplit
 from vitrail.data.masked import annotations_of
@@ -35,15 +35,15 @@ def read_marks(split: Split, index: int) -> Annotations:
 
 def count_objects(split: Split) -> Int64[np.ndarray, "n"]:
     """Objects of each picture, by what the files say; of pictures that are drawn, in a thousand of them."""
-    whole, indices = split, np.arange(len(split))
-    while isinstance(whole, Part):
-        indices, whole = whole.indices[indices], whole.whole
-    if isinstance(whole, MarkedSplit):
-        return np.array([len(whole.marks[index].classes) for index in indices.tolist()], dtype=np.int64)
+    if isinstance(whole_of(split), MarkedSplit):
+        found = (origin(split, index) for index in range(len(split)))
+        return np.array(
+            [len(whole.marks[index].classes) for whole, index in found if isinstance(whole, MarkedSplit)], dtype=np.int64
+        )
     return np.array([len(read_marks(split, index).classes) for index in spread(len(split), COUNTED)], dtype=np.int64)
 
 
 def list_problems(data: DataSet) -> list[str]:
     """The boxes that a reader has mended or left out, a line each."""
-    whole = {id(found): found for split in data.splits.values() for found in [whole_of(split)]}
+    whole = {id(found): found for split in data.splits.values() for found in wholes_of(split)}
     return [line for split in whole.values() for line in getattr(split, "problems", ())]

@@ -4,13 +4,15 @@ k classes
 """
 
 import colorsys
+from collections.abc import Sequence
 from pathlib import Path
 
-from vitrail.data.dataset import Part, Split
+from vitrail.data.dataset import Split, origin
 from vitrail.data.formats.marks import GROUND
 from vitrail.data.formats.masks import MaskSplit
 from vitrail.data.formats.voc import VOCSplit
 from vitrail.data.images import PictureError, open_picture
+from vitrail.data.masked import find_numbering
 
 Color = tuple[int, int, int]
 DARK: Color = (36, 40, 48)  # the ground's, where there is one
@@ -39,23 +41,24 @@ def distinct_color(number: int) -> Color:
 
 def find_colors(split: Split, classes: int) -> tuple[Color, ...] | None:
     """The palette of the first mask file of a split, if each class has a color of its own there; None where masks are gray."""
-    index = 0
-    while isinstance(split, Part):
-        index, split = int(split.indices[index]), split.whole
+    numbering = find_numbering(split)
+    values = tuple(range(classes)) if numbering is None else numbering.values
+    split, index = origin(split, 0)
     if isinstance(split, MaskSplit):
-        return read_palette(split.masks[index], classes)
+        return read_palette(split.masks[index], values)
     if isinstance(split, VOCSplit) and (file := split.masks.get(split.paths[index].stem)) is not None:
-        return read_palette(file, classes)
+        return read_palette(file, values)
     return None
 
 
-def read_palette(file: Path, classes: int) -> tuple[Color, ...] | None:
+def read_palette(file: Path, values: Sequence[int]) -> tuple[Color, ...] | None:
+    """The colors of these places in it."""
     try:
         with open_picture(file) as picture:
             found = picture.getpalette("RGB") if picture.mode == "P" else None
     except PictureError:
         return None
-    if found is None or len(found) < 3 * classes:
+    if found is None or len(found) < 3 * (max(values) + 1):
         return None
-    colors = tuple((found[at], found[at + 1], found[at + 2]) for at in range(0, 3 * classes, 3))
-    return colors if len(set(colors)) == classes else None
+    colors = tuple((found[3 * at], found[3 * at + 1], found[3 * at + 2]) for at in values)
+    return colors if len(set(colors)) == len(values) else None

@@ -141,16 +141,56 @@ class Part(Labelled):
         return self.whole.name(int(self.indices[index]))
 
 
+class Joined(Labelled):
+    """The pictures of several splits, one after the other."""
+
+    def __init__(self, parts: Sequence[Split]) -> None:
+        super().__init__(np.concatenate([part.labels for part in parts]))
+        self.parts, self.encoded = tuple(parts), any(part.encoded for part in parts)
+
+    def at(self, index: int) -> tuple[Split, int]:
+        """Which split a picture is in, and its number there."""
+        for part in self.parts:
+            if index < len(part):
+                return part, index
+            index -= len(part)
+        raise IndexError(index)
+
+    def read(self, index: int, *, target: tuple[int, int] | None = None) -> Image.Image:
+        part, place = self.at(index)
+        return part.read(place, target=target)
+
+    def content(self, index: int) -> bytes:
+        part, place = self.at(index)
+        return part.content(place)
+
+    def name(self, index: int) -> str:
+        part, place = self.at(index)
+        return part.name(place)
+
+
+def origin(split: Split, index: int) -> tuple[Split, int]:
+    """The split that a picture comes from in the end, and its number there."""
+    while isinstance(split, Part | Joined):
+        split, index = (split.whole, int(split.indices[index])) if isinstance(split, Part) else split.at(index)
+    return split, index
+
+
 def count_labels(labels: np.ndarray, classes: int) -> np.ndarray:
     """Pictures of each class, whether a picture has one label or several."""
     return labels.sum(axis=0) if labels.ndim == 2 else np.bincount(labels, minlength=classes).astype(np.int64)
 
 
 def whole_of(split: Split) -> Split:
-    """The split that a part was taken from in the end."""
-    while isinstance(split, Part):
-        split = split.whole
-    return split
+    """The split that a part was taken from in the end; of several, the first."""
+    return wholes_of(split)[0]
+
+
+def wholes_of(split: Split) -> list[Split]:
+    """The splits that pictures were taken from in the end."""
+    if isinstance(split, Joined):
+        return [whole for part in split.parts for whole in wholes_of(part)]
+    return wholes_of(split.whole) if isinstance(split, Part) else [split]
 
 
 def stored_pictures(split: Split, indices: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray | None:

@@ -6,6 +6,7 @@ n pictures, k classes, h w picture
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -14,8 +15,10 @@ from PIL import Image
 
 from vitrail.data.annotations import IGNORE, AnnotatedSplit, Annotations, annotate, ignore_index
 from vitrail.data.bad_files import BadFile
-from vitrail.data.dataset import DataSet, Part, Split, SplitName
+from vitrail.data.dataset import DataSet, Joined, Part, Split, SplitName
 from vitrail.data.formats.marks import GROUND, MarkedSplit
+from vitrail.data.formats.masks import MaskSplit
+from vitrail.data.formats.numbering import Numbering, Numbers, check_ignored, describe_numbering, is_void
 from vitrail.data.formats.voc import VOCSplit
 from vitrail.data.images import PictureError
 from vitrail.data.joint import Sample
@@ -27,10 +30,23 @@ LEFT_OUT = ": left out"  # how the formats end a line about a picture or a mask 
 AHEAD = 64  # masks that wait
 
 
-def find_masked(source: str, *, image_size: tuple[int, int] | None = None) -> DataSet:
+class Renumbered(Part):
+    """The same pictures, some numbers of whose masks are no class."""
+
+    def __init__(self, whole: Split, numbering: Numbering) -> None:
+        super().__init__(whole, np.arange(len(whole)), labels=whole.labels[:, list(numbering.values)])
+        self.numbering = numbering
+
+
+def find_masked(source: str, *, image_size: tuple[int, int] | None = None, ignore: Numbers | None = None) -> DataSet:
     """The data as it lies there. Its classes are those of the masks, the ground among them; as labels its pictures have the classes
-    that are marked in them."""
-    data = find_data(source, image_size=image_size)
+    that are marked in them.
+
+    `ignore`: numbers of masks that are no class (of outlines: the ground is 0, the first class 1); None: by name, and by what the masks
+    of a folder hold (formats/numbering.py).
+    """
+    check_ignored(ignore or ())
+    data = find_data(source, image_size=image_size, ignore=ignore)
     splits, classes = dict[SplitName, Split](), tuple[str, ...]()
     for name, split in data.splits.items():
         if isinstance(split, ShapesSplit):
@@ -45,7 +61,37 @@ def find_masked(source: str, *, image_size: tuple[int, int] | None = None) -> Da
             raise VitrailError(
                 f"{data.name}: pictures without masks; segmentation needs images/ and masks/ folders, COCO, YOLO or VOC data with outlines"
             )
-    return DataSet(name=data.name, classes=classes, splits=splits, notes=data.notes)
+    found = replace(data, classes=classes, splits=splits)
+    return found if any(isinstance(split, MaskSplit) for split in splits.values()) else renumber(found, ignore)
+
+
+def renumber(data: DataSet, ignore: Numbers | None) -> DataSet:
+    """Data that numbers its masks from 0 without gaps, without the classes that are to be none."""
+    named = tuple(number for number, name in enumerate(data.classes) if is_void(name))
+    ignored = named if ignore is None else ignore
+    values = tuple(number for number in range(len(data.classes)) if number not in ignored)
+    if not ignored or not values:
+        return data
+    numbering = Numbering(values=values, ignored=ignored)
+    return replace(
+        data,
+        classes=tuple(data.classes[number] for number in values),
+        splits={name: Renumbered(split, numbering) for name, split in data.splits.items()},
+        notes=(*data.notes, *describe_numbering(numbering, data.classes, ignore, range(len(data.classes)))),
+    )
+
+
+def find_numbering(split: Split) -> Numbering | None:
+    """Which stored number is which class; None where each class has its own."""
+    while isinstance(split, Part | Joined) and not isinstance(split, Renumbered):
+        split = split.whole if isinstance(split, Part) else split.parts[0]
+    return split.numbering if isinstance(split, Renumbered | MaskSplit) else None
+
+
+def ignored_in(data: DataSet) -> Numbers:
+    """The numbers that were said, or found, to be no class."""
+    numbering = find_numbering(data["train"])
+    return () if numbering is None else numbering.ignored
 
 
 def with_ground(split: Split, labels: np.ndarray) -> Part:
@@ -69,14 +115,24 @@ def keep_masked(part: Part, *, where: str) -> Part:
 
 def annotations_of(split: Split, index: int, *, mask: bool = True) -> Annotations:
     """What is marked in a picture of a split or of a part of one; its mask only where there is one, and it is asked for."""
-    while isinstance(split, Part):
-        index, split = int(split.indices[index]), split.whole
+    if isinstance(split, Joined):
+        return annotations_of(*split.at(index), mask=mask)
+    if isinstance(split, Part):
+        found = annotations_of(split.whole, int(split.indices[index]), mask=mask)
+        return renumber_mask(found, split.numbering) if isinstance(split, Renumbered) and mask else found
     if isinstance(split, ShapesSplit):
         scene = split.scene(index)
         return annotate(scene.boxes, scene.kinds, mask=scene.mask if mask else None)
     if not isinstance(split, AnnotatedSplit):
         raise VitrailError(f"{split.name(index)}: pictures of this kind have no annotations")
     return split.annotations(index, mask=mask)
+
+
+def renumber_mask(found: Annotations, numbering: Numbering) -> Annotations:
+    if found.mask is None:
+        all_ground = not len(found.classes) and 0 in numbering.ignored
+        return replace(found, mask=np.full((1, 1), 255, dtype=np.uint8)) if all_ground else found  # no pixel of a class
+    return replace(found, mask=numbering.apply(to_numbers(found.mask)))
 
 
 def read_sample(split: Split, index: int, *, classes: int, target: tuple[int, int] | None = None) -> Sample:

@@ -1,15 +1,17 @@
 """From what a user types after `--data` to a data set with train, val and test."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from vitrail.data.arrays import open_arrays
-from vitrail.data.dataset import DataSet, Part, Split, SplitName, count_labels
+from vitrail.data.dataset import DataSet, Joined, Part, Split, SplitName, count_labels
 from vitrail.data.digits import open_digits
 from vitrail.data.folder import open_folder
 from vitrail.data.formats.hub import open_hub
+from vitrail.data.formats.numbering import Numbers
 from vitrail.data.formats.opening import SUFFIXES, open_format
 from vitrail.data.shapes import KINDS, ShapesSplit
 from vitrail.data.splitting import stratified_split
@@ -18,6 +20,7 @@ from vitrail.errors import VitrailError, suggestion
 BUILT_IN = ("digits", "shapes", "shapes:glass")
 FILES = (".npz", *SUFFIXES)
 SHAPES_COUNTS: dict[SplitName, int] = {"train": 4000, "val": 500, "test": 1000}
+SHARE = 0.1  # of train, where val or test is missing
 Missing = Literal["val", "test"]
 
 
@@ -30,14 +33,18 @@ def open_data(source: str, *, seed: int = 0, image_size: tuple[int, int] | None 
     return divide_data(data, seed=seed) if divide else data
 
 
-def divide_data(data: DataSet, *, seed: int, least: int = 2) -> DataSet:
-    """Checked, and with train, val and test. `least`: classes that there must be."""
+def divide_data(data: DataSet, *, seed: int, least: int = 2, val_share: float | None = None) -> DataSet:
+    """Checked, and with train, val and test. `least`: classes that there must be; `val_share`: of train and val together, which validates,
+    whatever the data's own division; None: its own val, or 10 % of train."""
     check_classes(data, least=least)
-    return _complete(data, seed=seed)
+    if val_share is not None and "val" in data.splits:
+        splits: dict[SplitName, Split] = {"train": Joined([data["train"], data["val"]])}
+        data = replace(data, splits=splits | {name: split for name, split in data.splits.items() if name == "test"})
+    return _complete(data, seed=seed, val_share=val_share)
 
 
-def find_data(source: str, *, image_size: tuple[int, int] | None = None) -> DataSet:
-    """The data as it lies there, whatever of it there is."""
+def find_data(source: str, *, image_size: tuple[int, int] | None = None, ignore: Numbers | None = None) -> DataSet:
+    """The data as it lies there, whatever of it there is. `ignore`: as `formats.opening.open_format`."""
     if source == "digits":
         return open_digits()
     if source in ("shapes", "shapes:glass"):
@@ -55,7 +62,7 @@ def find_data(source: str, *, image_size: tuple[int, int] | None = None) -> Data
         )
     if path.suffix.lower() == ".npz" and path.is_file():
         return open_arrays(path)
-    data = open_format(path)
+    data = open_format(path, ignore=ignore)
     if data is not None:
         return data
     if not path.is_dir():
@@ -93,7 +100,7 @@ def empty_classes(data: DataSet) -> list[str]:
     return [data.classes[number] for number in np.flatnonzero(counts == 0)]
 
 
-def _complete(data: DataSet, *, seed: int) -> DataSet:
+def _complete(data: DataSet, *, seed: int, val_share: float | None) -> DataSet:
     splits, notes = dict(data.splits), list(data.notes)
     if empty := empty_classes(data):
         notes.append(
@@ -102,15 +109,18 @@ def _complete(data: DataSet, *, seed: int) -> DataSet:
     missing: tuple[Missing, ...] = ("test", "val")
     for name in missing:
         if name not in splits:
-            whole = splits["train"]
-            rest, part = stratified_split(whole.labels, 0.1, seed=seed)
+            whole, asked = splits["train"], val_share is not None and name == "val"
+            share = val_share if val_share is not None and asked else SHARE
+            rest, part = stratified_split(whole.labels, share, seed=seed)
             if not len(part) and whole.labels.ndim == 2:  # few pictures that share their labels: whichever
-                rest, part = stratified_split(np.zeros(len(whole), dtype=np.int64), 0.1, seed=seed)
+                rest, part = stratified_split(np.zeros(len(whole), dtype=np.int64), share, seed=seed)
             if not len(part):
                 raise VitrailError(
                     f"{data.name}: too few pictures to take a {name} split from train: every class has one picture"
                 )
             splits["train"], splits[name] = Part(whole, rest), Part(whole, part)
-            notes.append(f"no {name} split: {len(part)} pictures (10 % of each class, seed {seed}) taken from train")
+            how = "train and val divided anew" if asked else f"no {name} split"
+            each = f"{100 * share:g} % of each class, seed {seed}"
+            notes.append(f"{how}: {len(part)} pictures ({each}) " + ("are val" if asked else "taken from train"))
     ordered: dict[SplitName, Split] = {"train": splits["train"], "val": splits["val"], "test": splits["test"]}
     return DataSet(name=data.name, classes=data.classes, splits=ordered, notes=tuple(notes))

@@ -13,7 +13,7 @@ from jaxtyping import Int, UInt8
 
 from vitrail.data.augmentation import Augmentation, augment
 from vitrail.data.cache import Cache
-from vitrail.data.dataset import ArraySplit, FileSplit, Part, Split
+from vitrail.data.dataset import ArraySplit, FileSplit, Split, origin
 from vitrail.data.images import PictureError, find_orientation, open_picture
 from vitrail.data.loading import COPY, Fetched, Key, Loader, Order, PackedBatch, Pictures
 from vitrail.data.transforms import aspect_size, fit_picture, normalize, to_unit
@@ -191,8 +191,7 @@ def packed_sizes(split: Split, largest: tuple[int, int], *, multiple: int) -> In
 
 def stored_size(split: Split, index: int) -> tuple[int, int] | None:
     """Height and width of a picture, upright, from the beginning of its file; None where it cannot be read, as will be told when it is."""
-    while isinstance(split, Part):
-        index, split = int(split.indices[index]), split.whole
+    split, index = origin(split, index)
     if isinstance(split, ArraySplit):
         return int(split.pictures.shape[1]), int(split.pictures.shape[2])
     try:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image
 
-from vitrail.data.dataset import FileSplit, Part, Split
+from vitrail.data.dataset import FileSplit, Split, origin
 from vitrail.data.images import PictureError, open_picture
 
 
@@ -75,8 +75,7 @@ def to_channels(picture: Image.Image, channels: int) -> UInt8[np.ndarray, "h w c
 
 def count_pixels(split: Split, index: int) -> int:
     """From a file's header; 0 for what is in no file, and for what cannot be opened."""
-    while isinstance(split, Part):
-        index, split = int(split.indices[index]), split.whole
+    split, index = origin(split, index)
     if not isinstance(split, FileSplit):
         return 0
     try:

@@ -139,20 +139,29 @@ def open_division(sources: Sequence[Model], data: str | Path | None, seed: int |
         if not known or known[-1][0] is not sources[-1] or not isinstance(known[-1][1].get("data"), str):
             raise VitrailError("a cascade is calibrated on validation pictures: give data")
         data = known[-1][1]["data"]
+    shares = {options.get("val_share") for _, options in known}
     if seed is None:
         seeds = {int(options.get("seed", 0)): source for source, options in known}
         if len(seeds) > 1:
             words = ", ".join(f"{source} by seed {number}" for number, source in seeds.items())
             whole = open_data(str(data), divide=False)
-            if "val" not in whole.splits:
+            if "val" not in whole.splits or shares != {None}:
                 raise VitrailError(
                     f"the runs divided their data differently ({words}), so one has learned from what validates another; "
                     "give data with a val split of its own, or a seed"
                 )
         seed = next(iter(seeds), 0)
+    if len(shares) > 1:
+        words = " and ".join("the data's own" if share is None else f"{share:g}" for share in sorted(shares, key=str))
+        raise VitrailError(
+            f"the runs divided their data differently (--val-share: {words}), so one has learned from what validates another"
+        )
     found = find_data(str(data))
     unreadable = {bad.name for bad in find_bad(found, workers=os.cpu_count() or 1)}
-    return divide_data(leave_out(found, unreadable), seed=seed)  # in this order, as training does: else the splits were others
+    share = next(iter(shares), None)
+    return divide_data(
+        leave_out(found, unreadable), seed=seed, val_share=share
+    )  # in this order, as training does: else the splits were others
 
 
 def run_options(source: Model) -> dict[Any, Any]:

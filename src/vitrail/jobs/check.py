@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -87,11 +87,11 @@ class Check:
 
 def check(
     data: str | Path, *, fix: str | Path | None = None, out: str | Path | None = None, workers: int | None = None, seed: int = 0,
-    progress: Progress | None = None, task: str = "classify",
+    progress: Progress | None = None, task: str = "classify", ignore_index: int | Sequence[int] | None = None,
 ) -> Check:  # fmt: skip
     """Read every picture of a data set once and say what is wrong with it; `vitrail check` in Python.
 
-    `task`: what it is for, "classify", "segment" (every mask is read too) or "detect". `fix` is where to write a cleaned list, `out` a folder for the
+    `task`: what it is for, "classify", "segment" (every mask is read too) or "detect"; `ignore_index`: numbers in masks that are no class. `fix` is where to write a cleaned list, `out` a folder for the
     contact sheet, check.json and bad_files.csv.
     """
     source = str(data)
@@ -101,7 +101,12 @@ def check(
         raise VitrailError(f"--seed must be at least 0, got {seed}")
     check_choice("task to check data for", task, ("classify", "segment", "detect"))
     masked, boxes = task == "segment", task == "detect"
-    found = in_order(find_masked(source) if masked else find_boxes(source) if boxes else open_data(source, divide=False))
+    ignore = (ignore_index,) if isinstance(ignore_index, int) else None if ignore_index is None else tuple(ignore_index)
+    if ignore is not None and not masked:
+        raise VitrailError(f"--ignore-index is about masks: --task {task} has none")
+    found = in_order(
+        find_masked(source, ignore=ignore) if masked else find_boxes(source) if boxes else open_data(source, divide=False)
+    )
     if (boxes or masked) and fix is not None:
         what = "boxes" if boxes else "masks"
         raise VitrailError(

@@ -58,7 +58,13 @@ class Classifying:
         loaded = None if options.weights is None else load_adapted(options, bar)
         known = None if begun is None else read_bad_files(begun / BAD_FILES)
         data, bad = open_clean(
-            options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, bar=bar, known=known
+            options.data,
+            seed=options.seed,
+            image_size=size_of(options),
+            limit=options.bad_files,
+            bar=bar,
+            known=known,
+            val_share=options.val_share,
         )
         data = keep_share(data, options.labels, seed=options.seed)
         taught = find_teacher(options, data, begun=begun is not None)

@@ -22,13 +22,14 @@ def open_clean(
     bar: ProgressBar,
     known: Sequence[BadFile] | None = None,
     divide: bool = True,
+    val_share: float | None = None,
 ) -> tuple[DataSet, BadFiles]:
     """The data without its bad files, and those. So the splits are those of a set from which someone had removed the files.
 
     `known` is what an earlier look has found: nothing is tried again, so that a run goes on with the data it began with.
     """
     data, bad = clean(find_data(source, image_size=image_size), limit=limit, bar=bar, known=known)
-    return divide_data(data, seed=seed) if divide else data, bad
+    return divide_data(data, seed=seed, val_share=val_share) if divide else data, bad
 
 
 def open_clean_unlabelled(
@@ -48,6 +49,7 @@ def open_clean_boxes(
     bar: ProgressBar,
     known: Sequence[BadFile] | None = None,
     divide: bool = True,
+    val_share: float | None = None,
 ) -> tuple[DataSet, BadFiles]:
     """The same of pictures with boxes; one whose boxes were drawn on a picture of another size is bad too."""
     data = find_boxes(source, image_size=image_size)
@@ -56,7 +58,7 @@ def open_clean_boxes(
         bad.files |= {file.name: file for file in find_bad_marks(data) if file.name not in bad.files}
         bad.check()
     data = leave_out(data, bad.names("before"))
-    return divide_data(data, seed=seed, least=1) if divide else data, bad
+    return divide_data(data, seed=seed, least=1, val_share=val_share) if divide else data, bad
 
 
 def find_bad_marks(data: DataSet) -> Iterator[BadFile]:

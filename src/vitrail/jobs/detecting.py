@@ -48,7 +48,13 @@ class Detecting:
         loaded = load_trained(options, bar)
         known = None if begun is None else read_bad_files(begun / BAD_FILES)
         data, bad = open_clean_boxes(
-            options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, bar=bar, known=known
+            options.data,
+            seed=options.seed,
+            image_size=size_of(options),
+            limit=options.bad_files,
+            bar=bar,
+            known=known,
+            val_share=options.val_share,
         )
         options = settle_detecting(options, data, loaded=loaded)
         torch.manual_seed(options.seed)

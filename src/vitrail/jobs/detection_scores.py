@@ -7,11 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from vitrail.data.bad_files import BadFiles
 from vitrail.data.box_batches import BoxLoader, BoxPictures
-from vitrail.data.dataset import DataSet, Part, Split, SplitName
+from vitrail.data.dataset import DataSet, Split, SplitName, origin
 from vitrail.data.formats.marks import MarkedSplit
 from vitrail.data.loading import choose_workers
 from vitrail.data.picture_store import PictureStore
@@ -169,16 +167,14 @@ def write_scores(
 def list_answers(found: Detections, pictures: Split, numbers: Sequence[int | None]) -> list[dict[str, Any]]:
     """[{"image_id", "category_id", "bbox": [x, y, width, height], "score"}], by what the data's file calls pictures and classes, where it
     does; the picture's file beside them. `numbers`: of each class of the model in the data, if it is in it."""
-    whole, places = pictures, np.arange(len(pictures))
-    while isinstance(whole, Part):
-        places, whole = whole.indices[places], whole.whole
-    ids, kinds = (whole.ids, whole.kinds) if isinstance(whole, MarkedSplit) else (range(len(whole)), range(len(numbers)))
     answers = []
     for index, number, score, x0, y0, x1, y1 in found.found.tolist():
+        whole, place = origin(pictures, int(index))
         kind = numbers[int(number)]
+        ids, kinds = (whole.ids, whole.kinds) if isinstance(whole, MarkedSplit) else (range(len(whole)), range(len(numbers)))
         answers.append(
             {
-                "image_id": ids[int(places[int(index)])],
+                "image_id": ids[place],
                 "category_id": None if kind is None else kinds[kind],
                 "bbox": [round(value, 2) for value in (x0, y0, x1 - x0, y1 - y0)],
                 "score": round(score, 6),

@@ -36,11 +36,11 @@ HEADLINES = (
 )  # the metric to end with, the first that there is
 
 ONLY_SOME = frozenset(
-    {"beams", "workers", "bad_files", "degrade", "window", "flip_test", "scales"}
+    {"beams", "workers", "bad_files", "degrade", "window", "flip_test", "scales", "ignore_index"}
 )  # options of eval that not every task has
 
 OF_PROTOCOL = frozenset({"labels", "seeds", "epochs"})
-NOT_OF_PROTOCOL = frozenset({"split", "beams", "degrade", "merge", "window", "flip_test", "scales"})
+NOT_OF_PROTOCOL = frozenset({"split", "beams", "degrade", "merge", "window", "flip_test", "scales", "ignore_index"})
 
 TASKS: Mapping[Purpose, str] = {
     "translate": "translate", "language": "language", "fill": "language", "caption": "caption", "igpt": "igpt",
@@ -63,7 +63,7 @@ def evaluate(
     workers: int | None = None, bad_files: float = 0.05, degrade: str | None = None, device: str = "auto",
     out: str | Path | None = None, protocol: str | Sequence[str] | None = None, labels: float | int | str | Sequence[float | int] | None = None,
     seeds: int = 1, epochs: int | None = None, merge: int | None = None, window: Sequence[int] | None = None, flip_test: bool = False,
-    scales: Sequence[float] | None = None,
+    scales: Sequence[float] | None = None, ignore_index: int | Sequence[int] | None = None,
 ) -> dict[str, float]:  # fmt: skip
     """`vitrail eval` in Python: the metrics of a run or model folder on a split of its own data, or of other data.
 
@@ -74,6 +74,7 @@ def evaluate(
         "workers": "auto" if workers is None else workers, "bad_files": bad_files, "degrade": degrade, "device": device,
         "out": None if out is None else str(out), "protocol": join_words(protocol), "labels": join_words(labels), "seeds": seeds,
         "epochs": epochs, "merge": merge, "window": window, "flip_test": flip_test, "scales": scales,
+        "ignore_index": (ignore_index,) if isinstance(ignore_index, int) else ignore_index,
     }  # fmt: skip
     return run_evaluation(str(run), from_record(EvalOptions, record, what="evaluate"))
 

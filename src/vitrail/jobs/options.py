@@ -117,6 +117,12 @@ class TrainOptions:
         Parameter(help="How to learn; auto: by the number of pictures or sentences, finetune with --weights."),
     ] = "auto"
     workers: Annotated[int | Auto, Parameter(converter=whole, help="Processes that read pictures.")] = "auto"
+    val_share: Annotated[
+        float | None,
+        Parameter(
+            help="Take this share of train and val together for validation, in (0, 1); by default the data's own val, else 10 % of train."
+        ),
+    ] = None
     balance: Annotated[
         Literal["none", "weights", "sampling"],
         Parameter(help="For classes of unequal size: weigh the loss, or draw every class equally often."),
@@ -269,6 +275,16 @@ class TrainOptions:
         Literal["none", "balanced"],
         Parameter(group=SEGMENTATION, help="balanced: pixels of rare classes count more, by median frequency."),
     ] = "none"
+    ignore_index: Annotated[
+        tuple[int, ...] | None,
+        Parameter(
+            converter=whole,
+            consume_multiple=True,
+            negative="",
+            group=SEGMENTATION,
+            help="Numbers in masks that belong to no class; by default those that classes.txt calls void, ignore or unlabelled. 255 always.",
+        ),
+    ] = None
     jitter: Annotated[
         float | Auto,
         Parameter(group=SEGMENTATION, help="Change brightness, contrast and saturation by up to this share, in [0, 1)."),
@@ -450,6 +466,15 @@ class EvalOptions:
     window: Annotated[
         tuple[int, int] | None,
         Parameter(converter=whole, negative="", help="Of a segmenter: H W of windows that slide over larger pictures."),
+    ] = None
+    ignore_index: Annotated[
+        tuple[int, ...] | None,
+        Parameter(
+            converter=whole,
+            consume_multiple=True,
+            negative="",
+            help="Of a segmenter: numbers in masks that belong to no class; by default the run's.",
+        ),
     ] = None
     flip_test: Annotated[bool, Parameter(help="Of a segmenter: ask about the mirror image too.", negative="")] = False
     scales: Annotated[

@@ -32,7 +32,8 @@ def open_scored(
     source, own = choose_source(run, trained, options)
     if trained is not None and own:
         known = read_bad_files(find(run).resolve().parent / BAD_FILES)
-        data, bad = opened(source, seed=trained.seed, known=known)
+        shared = {} if trained.val_share is None else {"val_share": trained.val_share}  # which not every task has
+        data, bad = opened(source, seed=trained.seed, known=known, **shared)
     else:
         data, bad = opened(source, seed=0, divide=False)
     return data, bad, "train" if set(data.splits) == {"train"} else options.split  # undivided: all of it

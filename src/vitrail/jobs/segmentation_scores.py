@@ -1,7 +1,7 @@
 """Scoring a segmenter on whole pictures: the end of training, and `vitrail eval`; what they write."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy as np
 from vitrail.data.bad_files import BadFiles
 from vitrail.data.dataset import DataSet, Split, SplitName
 from vitrail.data.dense_batches import whole_loader
+from vitrail.data.formats.numbering import Numbers
 from vitrail.errors import VitrailError
 from vitrail.files import write_table
 from vitrail.jobs.classifying import note_bad
@@ -80,7 +81,8 @@ def evaluate_segmenter(
 ) -> dict[str, float]:
     """mIoU and the rest on a split of the run's own pictures, divided as in training, or of other pictures with masks; whole or in
     windows, at several scales and mirrored as the options say."""
-    opened = partial(open_masked, image_size=model.image_size, limit=options.bad_files, bar=bar)
+    ignore = choose_ignored(model, trained, options)
+    opened = partial(open_masked, image_size=model.image_size, limit=options.bad_files, bar=bar, ignore=ignore)
     data, bad, name = open_scored(opened, run, trained, options)
     check_classes(data, model)
     how = Inference(window=options.window, scales=options.scales or (1.0,), flip=options.flip_test)
@@ -102,14 +104,31 @@ def evaluate_segmenter(
 
 
 def check_classes(data: DataSet, model: Any) -> None:
-    """Masks must number classes as the model does; what has numbers for names is taken at its word."""
+    """Masks must number classes as the model does; what has numbers for names is taken at its word, unless the model has, too."""
     known, found = labels_of(model), data.classes
-    named = not all(name.isdigit() for name in found)
+    named = not all_numbers(found) or all_numbers(known)
     wrong = next((pair for pair in zip(found, known, strict=False) if pair[0] != pair[1]), None) if named else None
     if wrong is not None:
         raise VitrailError(f"{data.name}: its class {wrong[0]!r} has the number of {wrong[1]!r} in the model")
     if len(found) > len(known):
-        raise VitrailError(f"{data.name}: {len(found)} classes, of which the model knows {len(known)}")
+        raise VitrailError(
+            f"{data.name}: {len(found)} classes, of which the model knows {len(known)}; --ignore-index names what is none"
+        )
+
+
+def choose_ignored(model: Any, trained: TrainOptions | None, options: EvalOptions) -> Numbers | None:
+    """The numbers of masks that are no class: what the user says, what the run had, or what a model that calls its classes by numbers has
+    no class for."""
+    if options.ignore_index is not None:
+        return options.ignore_index
+    if trained is not None:
+        return trained.ignore_index
+    labels = labels_of(model)
+    return tuple(sorted(set(range(max(map(int, labels)))) - set(map(int, labels)))) if all_numbers(labels) else None
+
+
+def all_numbers(names: Iterable[str]) -> bool:
+    return all(name.isdigit() for name in names)
 
 
 def labels_of(model: Any) -> tuple[str, ...]:

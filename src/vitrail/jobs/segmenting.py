@@ -47,7 +47,14 @@ class Segmenting:
         loaded = load_encoder(options)
         known = None if begun is None else read_bad_files(begun / BAD_FILES)
         data, bad = open_masked(
-            options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, bar=bar, known=known
+            options.data,
+            seed=options.seed,
+            image_size=size_of(options),
+            limit=options.bad_files,
+            bar=bar,
+            known=known,
+            val_share=options.val_share,
+            ignore=options.ignore_index,
         )
         options = settle_segmenting(options, data, loaded=loaded)
         torch.manual_seed(options.seed)

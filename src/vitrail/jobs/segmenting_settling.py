@@ -15,9 +15,10 @@ from vitrail.data.bad_files import BadFile, BadFiles, find_bad, leave_out
 from vitrail.data.class_colors import choose_colors, find_colors
 from vitrail.data.dataset import DataSet, Split
 from vitrail.data.examples import spread
+from vitrail.data.formats.numbering import Numbers
 from vitrail.data.images import PictureError
 from vitrail.data.loading import choose_workers
-from vitrail.data.masked import annotations_of, check_mask, find_bad_masks, find_masked, to_numbers
+from vitrail.data.masked import annotations_of, check_mask, find_bad_masks, find_masked, ignored_in, to_numbers
 from vitrail.data.opening import divide_data
 from vitrail.errors import VitrailError, check_choice
 from vitrail.jobs.machine import check_precision, choose_device
@@ -61,9 +62,11 @@ def open_masked(
     image_size: tuple[int, int] | None = None,
     known: Sequence[BadFile] | None = None,
     divide: bool = True,
+    val_share: float | None = None,
+    ignore: Numbers | None = None,
 ) -> tuple[DataSet, BadFiles]:
     """Pictures with masks without those that cannot be learned from, and those; as `cleaning.open_clean`."""
-    data = find_masked(source, image_size=image_size)
+    data = find_masked(source, image_size=image_size, ignore=ignore)
     bad = BadFiles(pictures=sum(map(len, data.splits.values())), limit=limit)
     if known is None:
         with bar.counting("reading every picture once") as progress:
@@ -73,7 +76,7 @@ def open_masked(
     bad.files |= {file.name: file for file in known}
     bad.check()
     data = leave_out(data, bad.names("before"))
-    return divide_data(data, seed=seed) if divide else data, bad
+    return divide_data(data, seed=seed, val_share=val_share) if divide else data, bad
 
 
 def settle_segmenting(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> TrainOptions:
@@ -81,7 +84,7 @@ def settle_segmenting(options: TrainOptions, data: DataSet, *, loaded: Any = Non
     refuse_options(options, NOT_OURS, who="segmentation")
     train = data["train"]
     pictures = sample_pictures(train, 32)
-    choices: dict[str, Any] = {"device": choose_device(options.device)}
+    choices: dict[str, Any] = {"device": choose_device(options.device), "ignore_index": ignored_in(data)}
     check_precision(options.precision, choices["device"])
     whole_model = loaded is not None and loaded.architecture == "segmenter"
     size = size_of(options) or (loaded.image_size if whole_model else None) or choose_dense_size(pictures)

@@ -12,6 +12,7 @@ from PIL import Image
 from vitrail.data.cache import choose_cache
 from vitrail.data.dataset import DataSet, Split
 from vitrail.data.examples import spread
+from vitrail.data.formats.numbering import check_ignored
 from vitrail.data.loading import choose_workers
 from vitrail.data.opening import BUILT_IN
 from vitrail.data.transforms import measure, read_fitted
@@ -96,6 +97,9 @@ def check_numbers(options: TrainOptions) -> None:
     for name in ("data", "out", "weights", "model", "source", "target", "degrade", "teacher"):
         if getattr(options, name) == "":
             raise VitrailError(f"--{name} is empty")
+    if options.val_share is not None and not 0 < options.val_share < 1:
+        raise VitrailError(f"--val-share must be between 0 and 1, got {options.val_share:g}")
+    check_ignored(options.ignore_index or ())
     if options.image_size is not None and len(options.image_size) not in (1, 2):
         raise VitrailError(f"--image-size takes N or H W, got {len(options.image_size)} numbers")
     if options.minutes is not None and options.epochs != "auto":
@@ -165,6 +169,7 @@ def spell_out(options: TrainOptions) -> TrainOptions:
         teacher=options.teacher and absolute(options.teacher),
         tokenizer=options.tokenizer and absolute(options.tokenizer),
         image_size=size_of(options),
+        ignore_index=None if options.ignore_index is None else tuple(sorted(set(options.ignore_index))),
         position=options.position and position_name(options.position),
     )
 

@@ -103,7 +103,7 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
                 "progressive",
             }
         ),
-        "classifying": frozenset({"pack", "merge", "labels", "freeze", "teacher", "distill", "distill_share", "distill_temperature"}),
+        "classifying": frozenset({"pack", "merge", "val_share", "labels", "freeze", "teacher", "distill", "distill_share", "distill_temperature"}),
         "text": frozenset({"vocabulary", "lower", "bytes", "longest", "batch_tokens", "dropout"}),
         "captions": frozenset({"beams"}),
         "translation": frozenset({"source", "target", "beams", "merge_dropout"}),
@@ -117,13 +117,13 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
         "k-space": frozenset({"acceleration", "mask", "center", "consistency", "objective", "slices", "rows", "scalp", "image_size", "batch"}),
         "masks": frozenset(
             {
-                "head", "loss", "class_weights", "jitter", "image_size", "in_channels", "batch", "workers", "bad_files", "drop_path", "flip",
+                "head", "loss", "class_weights", "ignore_index", "val_share", "jitter", "image_size", "in_channels", "batch", "workers", "bad_files", "drop_path", "flip",
                 "rotate", "zoom", "freeze", "window", "flip_test", "scales",
             }
         ),
         "boxes": frozenset(
             {
-                "queries", "denoising", "least_window", "jitter", "turns", "image_size", "in_channels", "batch", "workers", "bad_files", "cache",
+                "queries", "denoising", "least_window", "val_share", "jitter", "turns", "image_size", "in_channels", "batch", "workers", "bad_files", "cache",
                 "cache_gb", "flip", "shift", "rotate", "zoom",
             }
         ),

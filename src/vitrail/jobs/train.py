@@ -38,6 +38,8 @@ def train(*, quiet: bool = False, **options: Any) -> Run:
     """`vitrail train` in Python: the same options by the same names, such as train(data="digits", epochs=5)."""
     if isinstance(options.get("image_size"), int):
         options["image_size"] = (options["image_size"],)
+    if isinstance(options.get("ignore_index"), int):
+        options["ignore_index"] = (options["ignore_index"],)
     for name in ("data", "out", "weights", "teacher", "tokenizer"):
         if isinstance(options.get(name), Path):
             options[name] = str(options[name])

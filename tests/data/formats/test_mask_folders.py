@@ -36,7 +36,9 @@ def test_layouts(put, tmp_path, layout):
     assert data["test"].read(0).size == (6, 4)
 
 
-@pytest.mark.parametrize("folder", ["masks", "labels", "annotations", "annot", "SegmentationClass"])
+@pytest.mark.parametrize(
+    "folder", ["masks", "labels", "annotations", "annot", "SegmentationClass", "trimaps", "annotations/trimaps"]
+)
 def test_flat_folders_pair_by_name_whatever_the_suffix(put, tmp_path, folder):
     put("images/x/a.jpg")
     put(f"{folder}/x/a.png", NUMBERS)
@@ -107,6 +109,48 @@ def test_fewer_names_than_numbers(put, tmp_path, refusal):
     assert data["train"].problems == (
         f"{tmp_path / 'masks' / 'a.png'}: has the class number 2, but there are 2 class names: left out",
     )
+
+
+def test_numbers_of_no_class(put, tmp_path):
+    put("images/a.png")
+    put("masks/a.png", NUMBERS)
+    data = open_format(tmp_path, ignore=(1,))
+    assert data.classes == ("0", "2")
+    assert data["train"].labels.tolist() == [[True, True]]
+    assert data["train"].annotations(0).mask[:2].tolist() == [[0, 255, 1, 1, 1, 0], [255, 255, 255, 0, 0, 0]]
+    assert data.notes == ("of no class: 1 (--ignore-index)",)
+    assert open_format(tmp_path, ignore=(1, 9)).notes[1] == "no mask has the number 9 of --ignore-index"
+    put("classes.txt", "sky\nroad\nvoid\n")
+    data = open_format(tmp_path)
+    assert data.classes == ("sky", "road")
+    assert data.notes == ("of no class by name: 2 (void); --ignore-index 255 would make it one",)
+    assert open_format(tmp_path, ignore=(255,)).classes == ("sky", "road", "void")
+
+
+def test_lists_beside_the_folders_divide_them(put, tmp_path, refusal):
+    for name in "abcdef":
+        put(f"images/{name}.jpg")
+        put(f"trimaps/{name}.png", NUMBERS % 2 + 1)
+    (tmp_path / "trimaps" / "b.png").unlink()
+    put("train.txt", "a 1\nb 1\nc.jpg\nnowhere\n\n")
+    put("valid.txt", "images/d.jpg\n")
+    put("test.txt", "e\n")
+    data = open_format(tmp_path)
+    names = {split: [path.stem for path in found.paths] for split, found in data.splits.items()}
+    assert names == {"train": ["a", "c"], "val": ["d"], "test": ["e"]}
+    assert data.classes == ("1", "2")
+    assert data.notes[0] == "divided by train.txt, valid.txt, test.txt"
+    assert data.notes[1] == "pictures in no list, which are not used: 1"
+    assert [line.removeprefix(str(tmp_path)) for line in data["train"].problems] == [
+        f"/images/b.jpg: has no mask in {tmp_path / 'trimaps'}: left out",
+        "/images/nowhere: has no picture, but train.txt names it: left out",
+    ]
+    (tmp_path / "train.txt").rename(tmp_path / "trainval.txt")
+    assert list(open_format(tmp_path).splits) == ["train", "test"]
+    put("train.txt", "x\ny\n")
+    assert "none of its 2 names is a picture of" in refusal(open_format, tmp_path)
+    put("train.txt", "\n")
+    assert refusal(open_format, tmp_path).endswith("train.txt: names no picture")
 
 
 def test_what_has_no_partner_or_cannot_be_read_is_named(put, tmp_path):

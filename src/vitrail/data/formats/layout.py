@@ -1,12 +1,13 @@
 """What the readers share about folders: pictures by stem, splits by name, and a check that pictures are where a file says."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from vitrail.data.dataset import SYNONYMS, SplitName
 from vitrail.data.folder import find_pictures
+from vitrail.data.formats.reading import read_text
 from vitrail.errors import VitrailError
 
 T = TypeVar("T")
@@ -48,6 +49,32 @@ def folder_splits(folder: Path) -> dict[SplitName, Path]:
                 raise VitrailError(f"{folder}: both {found[split].name} and {child.name} look like the {split} split; keep one")
             found[split] = child
     return found
+
+
+def find_lists(folder: Path) -> dict[SplitName, Path]:
+    """Text files in a folder that are named for a split; trainval.txt is that of train where there is no train.txt, and val is then in it."""
+    found: dict[SplitName, Path] = {}
+    for name, split in SYNONYMS.items():
+        if split not in found and (folder / f"{name}.txt").is_file():
+            found[split] = folder / f"{name}.txt"
+    if "train" not in found and (folder / "trainval.txt").is_file():
+        found.pop("val", None)
+        found["train"] = folder / "trainval.txt"
+    return found
+
+
+def read_stems(file: Path, known: Collection[str]) -> list[str]:
+    """The names in a list, each once: a line is one, or begins with one (what else stands there is not read), with or without its suffix.
+    A line without any `known` name is given as it is."""
+    stems: dict[str, None] = {}
+    for line in map(str.strip, read_text(file).splitlines()):
+        if line:
+            word = line.split()[0]
+            tries = (line, word, line.rpartition(".")[0], word.rpartition(".")[0], Path(word).stem)
+            stems[next((name for name in tries if name in known), line)] = None
+    if not stems:
+        raise VitrailError(f"{file}: names no picture")
+    return list(stems)
 
 
 def pictures_by_stem(folder: Path) -> dict[str, Path]:

@@ -7,6 +7,7 @@ from vitrail.data.formats.coco import find_coco, open_coco
 from vitrail.data.formats.hub import is_saved, open_saved
 from vitrail.data.formats.lists import open_list
 from vitrail.data.formats.masks import find_mask_folders, open_masks
+from vitrail.data.formats.numbering import Numbers
 from vitrail.data.formats.reading import read_yaml
 from vitrail.data.formats.shards import find_shards, open_shards, refuse_compressed
 from vitrail.data.formats.voc import find_voc, open_voc
@@ -17,10 +18,13 @@ LISTS = (".csv", ".tsv", ".jsonl", ".ndjson")
 SUFFIXES = (*LISTS, ".json", ".tar", ".yaml", ".yml")
 
 
-def open_format(path: Path) -> DataSet | None:
-    """The data set at a path, or None where it is of no format here: an image folder, an .npz file, or no data at all."""
+def open_format(path: Path, *, ignore: Numbers | None = None) -> DataSet | None:
+    """The data set at a path, or None where it is of no format here: an image folder, an .npz file, or no data at all.
+
+    `ignore`: numbers in the masks of a mask folder that are no class; None: as is found there.
+    """
     if path.is_dir():
-        return _open_folder(path)
+        return _open_folder(path, ignore)
     refuse_compressed(path)
     suffix = path.suffix.lower()
     if suffix in LISTS:
@@ -34,7 +38,7 @@ def open_format(path: Path) -> DataSet | None:
     return None
 
 
-def _open_folder(path: Path) -> DataSet | None:
+def _open_folder(path: Path, ignore: Numbers | None) -> DataSet | None:
     """Each layout is told by files that no folder of classes has: an XML, a label text, a mask of every picture's name."""
     if is_saved(path):
         return open_saved(path)
@@ -48,7 +52,7 @@ def _open_folder(path: Path) -> DataSet | None:
     if pictures := find_yolo(path):
         return open_yolo(path, pictures)
     if masks := find_mask_folders(path):
-        return open_masks(path, masks)
+        return open_masks(path, masks, ignore=ignore)
     if shards := find_shards(path):
         return open_shards(shards, root=path)
     return None

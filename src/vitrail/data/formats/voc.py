@@ -16,10 +16,10 @@ import numpy as np
 from vitrail.data.annotations import Frame, mask_type
 from vitrail.data.dataset import DataSet, SplitName
 from vitrail.data.formats.classes import order_classes
-from vitrail.data.formats.layout import check_some_exist, in_order, pictures_by_stem
+from vitrail.data.formats.layout import check_some_exist, find_lists, in_order, pictures_by_stem, read_stems
 from vitrail.data.formats.marks import MarkedSplit, Marks, check_boxes
 from vitrail.data.formats.masks import read_mask
-from vitrail.data.formats.reading import parse_number, read_text
+from vitrail.data.formats.reading import parse_number
 from vitrail.errors import VitrailError
 
 XML_LIMIT = 10_000_000  # bytes
@@ -122,22 +122,12 @@ def _object(element: ElementTree.Element) -> VOCObject:
 
 
 def _stems(root: Path, annotations: Path) -> dict[SplitName, list[str]]:
+    known = sorted(file.stem for file in annotations.glob("*.xml"))
     lists = root / "ImageSets" / "Main"
-    found: dict[SplitName, Path] = {}
-    names: tuple[SplitName, ...] = ("train", "val", "test")
-    for split in names:
-        if (lists / f"{split}.txt").is_file():
-            found[split] = lists / f"{split}.txt"
-    if "train" not in found and (lists / "trainval.txt").is_file():
-        found = {"train": lists / "trainval.txt", **{s: file for s, file in found.items() if s == "test"}}
+    found = find_lists(lists)
     if not found:
-        return {"train": sorted(file.stem for file in annotations.glob("*.xml"))}
-    stems: dict[SplitName, list[str]] = {}
-    for split, file in in_order(found, where=lists).items():
-        stems[split] = list(dict.fromkeys(line.strip() for line in read_text(file).splitlines() if line.strip()))
-        if not stems[split]:
-            raise VitrailError(f"{file}: names no picture")
-    return stems
+        return {"train": known}
+    return {split: read_stems(file, set(known)) for split, file in in_order(found, where=lists).items()}
 
 
 def _read_split(stems: list[str], annotations: Path) -> tuple[dict[str, Entry], list[str]]:

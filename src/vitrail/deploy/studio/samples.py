@@ -62,7 +62,9 @@ def find_samples(run: Path, image_size: tuple[int, int] | None) -> Samples:
     try:
         data = find_unlabelled(source) if image_size is None else find_data(source, image_size=image_size)
         unread = {file.name for file in read_bad_files(run / BAD_FILES) if file.when == "before"}
-        data = (divide_unlabelled if image_size is None else divide_data)(leave_out(data, unread), seed=seed)
+        data = leave_out(data, unread)
+        share = options.get("val_share")
+        data = divide_unlabelled(data, seed=seed) if image_size is None else divide_data(data, seed=seed, val_share=share)
     except (VitrailError, OSError):
         return NONE
     split = data["test" if "test" in data.splits else "val"]
