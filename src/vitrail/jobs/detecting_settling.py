@@ -31,6 +31,7 @@ AREA = 320 * 240  # pixels that are chosen for large pictures, in their own aspe
 STEP, ENCODER_STEP = 16, 32  # sides are multiples of it, as patches need; of an encoder that may merge them, of more
 STEPS = 16  # an epoch has at least so many, where there are pictures enough
 OF_BACKBONE = frozenset({"network", "backbone", "image_size", "in_channels", "num_classes"})
+WISHES = ("queries", "denoising", "query_kind", "guesses", "negatives", "focal")  # of a detector, that an option may change
 NOT_OURS: Mapping[str, Any] = MappingProxyType({"smoothing": 0.0, "shard": False})
 
 
@@ -178,7 +179,7 @@ def no_parts(options: TrainOptions, name: str) -> dict[str, Any]:
 def prepare_detector(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
     """The detector of a name, or one on the encoder of a name or of --weights, with preprocessing measured on the training pictures; or
     the loaded one, for other classes if need be."""
-    wishes = {name: getattr(options, name) for name in ("queries", "denoising") if getattr(options, name) != "auto"}
+    wishes = {name: getattr(options, name) for name in WISHES if getattr(options, name) not in ("auto", None)}
     classes = data.classes
     if loaded is not None and purpose_of(loaded) == "detect":
         model = rebuild(loaded, **wishes)

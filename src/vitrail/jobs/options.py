@@ -329,6 +329,35 @@ class TrainOptions:
             help="Queries made of objects with noise, to learn from too; 0: none; auto: the model's.",
         ),
     ] = "auto"
+    query_kind: Annotated[
+        Literal["auto", "learned", "anchor", "selected"],
+        Parameter(
+            group=DETECTION,
+            help="What a query begins as: a learned row (DETR), a learned box, or a box at a place of the picture; auto: the model's.",
+        ),
+    ] = "auto"
+    guesses: Annotated[
+        int | Auto,
+        Parameter(
+            converter=whole,
+            group=DETECTION,
+            help="Selected places that may stand for each object while they learn; 1: one-to-one; auto: the model's.",
+        ),
+    ] = "auto"
+    negatives: Annotated[
+        bool | None,
+        Parameter(
+            group=DETECTION,
+            help="Let half of the queries with noise be too far off to be anything; by default as the model has it.",
+        ),
+    ] = None
+    focal: Annotated[
+        bool | None,
+        Parameter(
+            group=DETECTION,
+            help="A sigmoid for each class and the focal loss, not one softmax with nothing in it; by default as the model has it.",
+        ),
+    ] = None
     least_window: Annotated[
         float | Auto,
         Parameter(

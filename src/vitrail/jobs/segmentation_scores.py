@@ -11,6 +11,7 @@ import numpy as np
 from vitrail.data.bad_files import BadFiles
 from vitrail.data.dataset import DataSet, Split, SplitName
 from vitrail.data.dense_batches import whole_loader
+from vitrail.data.examples import spread
 from vitrail.data.formats.numbering import Numbers
 from vitrail.errors import VitrailError
 from vitrail.files import write_table
@@ -31,7 +32,7 @@ from vitrail.learn.training.world import World
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.dense_inference import Inference
 from vitrail.models.folder import load
-from vitrail.tasks.segment import COLUMNS, Segment, Segmentations
+from vitrail.tasks.segment import COLUMNS, EXAMPLES, Segment, Segmentations
 
 CLASSES = "classes.csv"
 BATCH = 8  # pictures of one size that the model is asked about at a time
@@ -47,7 +48,7 @@ def score(
         data[name], model.preprocessing, classes=model.num_classes, batch=batch, workers=workers,
         on_bad=partial(note_bad, bad, name), rank=world.rank, world=world.size,
     )  # fmt: skip
-    task = Segment(model.to(device), how=how, edges=True, device=device, world=world)
+    task = Segment(model.to(device), how=how, edges=True, shown=spread(len(data[name]), EXAMPLES), device=device, world=world)
     return task.evaluate(pictures.batches())
 
 

@@ -57,6 +57,7 @@ AT_LEAST: dict[str, float] = {
     "knn_every": 0,
     "queries": 1,
     "denoising": 0,
+    "guesses": 1,
 }
 ABOVE: dict[str, float] = {
     "minutes": 0, "lr": 0, "clip": 0, "cache_gb": 0, "token_keep": 0, "layer_decay": 0, "progressive": 0, "temperature": 0,
@@ -64,7 +65,7 @@ ABOVE: dict[str, float] = {
 }  # fmt: skip
 AT_MOST: dict[str, float] = {
     "bad_files": 1, "magnitude": 10, "erase": 1, "token_keep": 1, "layer_decay": 1, "progressive": 1, "colors": 2**16,
-    "views": 64, "prototypes": 2**20, "momentum": 1, "labels": 1, "distill_share": 1, "least_window": 1, "queries": 10_000, "denoising": 1000,
+    "views": 64, "prototypes": 2**20, "momentum": 1, "labels": 1, "distill_share": 1, "least_window": 1, "queries": 10_000, "denoising": 1000, "guesses": 100,
 }  # fmt: skip
 LARGEST_SEED = 2**63 - 1  # torch's generators take no more
 LARGEST = 224  # the side that is chosen for large pictures

@@ -123,7 +123,7 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
         ),
         "boxes": frozenset(
             {
-                "queries", "denoising", "least_window", "val_share", "jitter", "turns", "image_size", "in_channels", "batch", "workers", "bad_files", "cache",
+                "queries", "denoising", "query_kind", "guesses", "negatives", "focal", "least_window", "val_share", "jitter", "turns", "image_size", "in_channels", "batch", "workers", "bad_files", "cache",
                 "cache_gb", "flip", "shift", "rotate", "zoom",
             }
         ),

@@ -61,6 +61,7 @@ class DetectorConfig:
     query_kind: QueryKind = "learned"  # a learned row; a learned box; or a box where the picture's own tokens guess one
     denoising: int = 0  # how many queries a picture has in training that are made of its objects, with noise
     negatives: bool = False  # whether half of them are so far off that nothing is the answer
+    guesses: int = 1  # how many of the places that queries begin at may stand for each object while they learn
     focal: bool = False  # whether each class has a sigmoid of its own; else a softmax, in which nothing is the last class
     norm: NormOrder = "post"
     dropout: float = 0.1

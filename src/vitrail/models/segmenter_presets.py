@@ -26,7 +26,11 @@ NAMES = {
     "trans2seg": "trans2seg",
 }
 SMALL = (96, 96)
-HYBRIDS = (("vit_micro_hybrid", 64), ("vit_mini_hybrid", 96), ("vit_micro_hybrid_deep", 64))  # encoders for small data, and the channels of heads for them
+HYBRIDS = (
+    ("vit_micro_hybrid", 64),
+    ("vit_mini_hybrid", 96),
+    ("vit_micro_hybrid_deep", 64),
+)  # encoders for small data, and the channels of heads for them
 
 PRESETS: Mapping[str, SegmenterConfig] = MappingProxyType(
     {

@@ -4,7 +4,7 @@ b batch, n boxes, m objects
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,7 @@ from vitrail.learn.metrics.average_precision import MOST, AveragePrecision, Foun
 from vitrail.learn.objectives.set_prediction import set_loss
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
+from vitrail.models.detections import Detected, Targets
 from vitrail.models.detr import decode_boxes
 from vitrail.nn.functional.boxes import to_corners
 
@@ -80,7 +81,11 @@ class Detect:
 
     def loss(self, batch: BoxBatch) -> Tensor:
         targets = batch.targets
-        return set_loss(self.train_forward(batch.images, targets), targets, focal=self.model.config.focal)
+        return self.distance(self.train_forward(batch.images, targets), targets)
+
+    def distance(self, detected: Detected, targets: Sequence[Targets]) -> Tensor:
+        config = self.model.config
+        return set_loss(detected, targets, focal=config.focal, guesses=config.guesses)
 
     def evaluate(self, batches: Iterable[BoxBatch]) -> Detections:
         was_training = self.model.training
@@ -90,7 +95,7 @@ class Detect:
             for batch in batches:
                 detected = self.forward(batch.images.to(self.device))
                 targets = [type(target)(*(part.to(self.device) for part in target)) for target in batch.targets]
-                loss = set_loss(detected, targets, focal=self.model.config.focal)
+                loss = self.distance(detected, targets)
                 losses.append(torch.tensor([[loss.item() * batch.weight, batch.weight]], dtype=torch.float64))
                 seen.append(batch.indices)
                 answers = decode_boxes(detected, batch.sizes.to(self.device), config=self.model.config, top=MOST)

@@ -5,7 +5,7 @@ b batch, ch channels, h w what the model sees, p q the picture as it is stored, 
 
 import heapq
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -97,12 +97,13 @@ class Segment:
         smoothing: float = 0.0,
         how: Inference | None = None,
         edges: bool = False,
+        shown: Collection[int] = range(EXAMPLES),
         device: str = "cpu",
         compiled: bool = False,
         world: World | None = None,
     ) -> None:
-        """`edges`: whether boundaries are measured too, which takes as long as a small model."""
-        self.model, self.kind, self.smoothing, self.edges = model, kind, smoothing, edges
+        """`edges`: whether boundaries are measured too, which takes as long as a small model. `shown`: numbers of pictures to look at."""
+        self.model, self.kind, self.smoothing, self.edges, self.shown = model, kind, smoothing, edges, frozenset(shown)
         self.how, self.device, self.world = how or Inference(), torch.device(device), world or World()
         self.weights = None if weights is None else weights.to(self.device)
         self.forward: Callable[[Tensor], Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
@@ -126,7 +127,7 @@ class Segment:
     def evaluate(self, batches: Iterable[list[WholePicture]]) -> Segmentations:
         was_training = self.model.training
         self.model.eval()
-        found = Tally(self.model.num_classes, self.model.preprocessing, edges=self.edges)
+        found = Tally(self.model.num_classes, self.model.preprocessing, edges=self.edges, shown=self.shown)
         with torch.inference_mode():
             for pictures in batches:
                 for group in alike(pictures):
@@ -153,8 +154,8 @@ class WithAuxiliary(nn.Module):
 class Tally:
     """What is counted picture by picture, in memory that does not grow with the split but for a row a picture."""
 
-    def __init__(self, classes: int, preprocessing: Preprocessing, *, edges: bool) -> None:
-        self.classes, self.preprocessing = classes, preprocessing
+    def __init__(self, classes: int, preprocessing: Preprocessing, *, edges: bool, shown: Collection[int]) -> None:
+        self.classes, self.preprocessing, self.shown = classes, preprocessing, shown
         self.matrix = np.zeros((classes, classes), dtype=np.int64)
         self.edges = BoundaryScore(classes) if edges else None
         self.rows, self.indices = list[list[float]](), list[int]()
@@ -170,10 +171,10 @@ class Tally:
         edge = math.nan if self.edges is None else self.edges.add(truth, said)
         self.rows.append([surprise(chances, picture.mask), score, pixel_accuracy(matrix), edge])
         self.indices.append(picture.number)
-        full = len(self.worst) == WORST
-        if len(self.examples) < EXAMPLES or not full or -score > self.worst[0][0]:
+        full, shown = len(self.worst) == WORST, picture.number in self.shown
+        if shown or not full or -score > self.worst[0][0]:
             example = show(picture, said, self.preprocessing, score)
-            if len(self.examples) < EXAMPLES:
+            if shown:
                 self.examples.append(example)
             entry = (-score, -picture.number, example)
             heapq.heappushpop(self.worst, entry) if full else heapq.heappush(self.worst, entry)

@@ -69,6 +69,18 @@ def test_every_object_has_one_query_of_its_own(focal):
         assert len(set(pairs.query[mine].tolist())) == count
 
 
+@pytest.mark.parametrize("focal", [False, True])
+def test_each_object_may_have_several_queries(focal):
+    found, targets = random_case(focal=focal)
+    twice = match(found.logits[0], found.boxes[0], targets, focal=focal, repeats=2)
+    mine = twice.picture == 0
+    assert sorted(twice.target[mine].tolist()) == [0, 0, 1, 1, 2, 2]
+    assert len(set(twice.query[mine].tolist())) == 6  # no query stands for two
+    first, rest = Detected(found.logits[:1], found.boxes[:1]), Detected(found.logits[1:], found.boxes[1:])
+    both = set_loss(first, targets, focal=focal, guesses=2) + set_loss(rest, targets, focal=focal)
+    assert_close(set_loss(found, targets, focal=focal, guesses=2), both)  # behind the first, one to one as ever
+
+
 def test_the_matching_is_the_cheapest_of_all():
     """By trying all orders, at a softmax."""
     from itertools import permutations

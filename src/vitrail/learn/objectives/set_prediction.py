@@ -6,6 +6,7 @@ b pictures, q queries, k classes (and one more for nothing, where they share a s
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -47,8 +48,11 @@ def match(
     *,
     focal: bool,
     weights: LossWeights = WEIGHTS,
+    repeats: int = 1,
 ) -> Pairs:
     """The one-to-one pairing of least cost  [Carion+ 2020, eq. 1], by the Hungarian method, picture by picture.
+
+    With `repeats` each object is there so many times, and up to so many answers are paired with it  [Jia+ 2023, section 3.2].
 
     cost = w_c · c(class) + w_b |b - b'|_1 - w_o GIoU(b, b') with c = -p(class) of a softmax, or the focal loss's difference between
     this class and not it for sigmoids [Zhu+ 2021]. What is not a number costs most. More objects than queries: the surplus has none.
@@ -66,8 +70,8 @@ def match(
         else:
             cost = cost - weights.classes * said.softmax(-1)[:, kinds]
         most = torch.finfo(cost.dtype).max
-        rows, columns = assign(cost.nan_to_num(most, most, most).cpu().numpy())
-        query, which = (torch.as_tensor(side, dtype=torch.int64) for side in (rows, columns))
+        rows, columns = assign(np.tile(cost.nan_to_num(most, most, most).cpu().numpy(), repeats))
+        query, which = (torch.as_tensor(side, dtype=torch.int64) for side in (rows, columns % len(kinds)))
         found.append((torch.full_like(query, picture), query, which))
     if not found:
         nobody = torch.zeros(0, dtype=torch.int64, device=logits.device)
@@ -84,26 +88,29 @@ def focal_cost(logits: Float[Tensor, "q k"]) -> Float[Tensor, "q k"]:
 
 
 def set_loss(
-    detected: Detected, targets: Sequence[Targets], *, focal: bool, weights: LossWeights = WEIGHTS
+    detected: Detected, targets: Sequence[Targets], *, focal: bool, weights: LossWeights = WEIGHTS, guesses: int = 1
 ) -> Float[Tensor, ""]:
     """sum over the decoder's blocks of  w_c L_class + (w_b |b - b'|_1 + w_o (1 - GIoU)) / N  [Carion+ 2020, eq. 2 and A.2].
 
     N is the number of objects in the batch. Each block's answers are matched by themselves; those to noised objects need no matching, and
-    count as much, by the number of them.
+    count as much, by the number of them. `guesses`: how many of the first answers may stand for each object; the others shall learn to
+    choose among those.
     """
     boxes = torch.cat([target.boxes for target in targets]).to(detected.boxes)  # of all pictures, one behind the other
     classes = torch.cat([target.classes for target in targets]).long().to(boxes.device)
     counts = torch.tensor([len(target.classes) for target in targets], device=boxes.device)
     starts = counts.cumsum(0) - counts
     total = detected.boxes.new_zeros(())
-    for said, placed in zip(detected.logits, detected.boxes, strict=True):
-        pairs = match(said, placed, targets, focal=focal, weights=weights)
+    for number, (said, placed) in enumerate(zip(detected.logits, detected.boxes, strict=True)):
+        repeats = 1 if number else guesses
+        count = max(1, repeats * len(classes))
+        pairs = match(said, placed, targets, focal=focal, weights=weights, repeats=repeats)
         chosen = starts[pairs.picture] + pairs.target
         goal = torch.full(said.shape[:2], -1, dtype=torch.int64, device=said.device)  # b q; -1: nothing
         goal[pairs.picture, pairs.query] = classes[chosen]
         everyone = torch.ones_like(goal, dtype=torch.bool)
-        total = total + weights.classes * class_loss(said, goal, everyone, max(1, len(classes)), focal=focal, weights=weights)
-        total = total + box_loss(placed[pairs.picture, pairs.query], boxes[chosen], max(1, len(classes)), weights=weights)
+        total = total + weights.classes * class_loss(said, goal, everyone, count, focal=focal, weights=weights)
+        total = total + box_loss(placed[pairs.picture, pairs.query], boxes[chosen], count, weights=weights)
     if detected.noised is not None:
         total = total + noised_loss(detected.noised, classes, boxes, starts, focal=focal, weights=weights)
     return total
