@@ -292,7 +292,8 @@ def test_the_size_follows_the_pictures():
     assert choose_dense_size([Image.new("L", (120, 90)), Image.new("L", (100, 90))]) == (80, 80)
 
 
-def test_check_names_every_fault_of_masks(tmp_path, command):
+def test_check_names_every_fault_of_masks_and_suggests_a_training(tmp_path, command, monkeypatch):
+    monkeypatch.setattr("vitrail.jobs.forecast.SECONDS", 1e-9)  # two steps
     folder = write_folder(tmp_path / "marked", count=8)
     Image.new("L", (5, 6)).save(folder / "masks" / "01.png")
     Image.fromarray(np.full((24, 28), 9, dtype=np.uint8)).save(folder / "masks" / "02.png")
@@ -303,8 +304,15 @@ def test_check_names_every_fault_of_masks(tmp_path, command):
     for words in ("MASK SIZE: 1 file with", "CLASS OUT OF RANGE: 1 file", "EMPTY MASK: 1 file", "UNPAIRED: 1 file"):
         assert words in answer.out
     assert "images/04.png: has no mask" in answer.out
-    assert f"vitrail train --task segment --data {folder}" in answer.out.replace("\n", "")
-    assert command("check", write_folder(tmp_path / "good", count=8), "--task", "segment", "--workers", 0).code in (0, 1)
+    assert "--fix" not in answer.out
+    told = " ".join(answer.out.split())
+    assert "suggested: setr_pup_vit_micro_hybrid" in told
+    words = "--model setr_pup_vit_micro_hybrid --image-size 16 --batch 1 --recipe tiny --epochs 120"
+    assert told.endswith(f"vitrail train --task segment --data {folder} {words}")
+    good = write_folder(tmp_path / "good", count=8)
+    found = json.loads(command("check", good, "--task", "segment", "--workers", 0, "--ignore-index", 0, "--json").out)
+    assert found["classes"].keys() == {"disk", "bar"}
+    assert found["suggestion"]["command"].endswith("--ignore-index 0")
 
 
 def test_export_to_onnx_answers_as_the_model_does(run, tmp_path, command):

@@ -162,13 +162,18 @@ def test_bad_files_are_listed_and_left_out(tmp_path):
     assert "not a readable NIfTI" in row["reason"]
 
 
-def test_check_tells_of_volumes_and_of_what_cannot_be_used(tmp_path, command):
+def test_check_tells_of_volumes_and_of_what_cannot_be_used(tmp_path, command, monkeypatch):
+    monkeypatch.setattr("vitrail.jobs.forecast.SECONDS", 1e-9)  # two steps
     for number in range(4):
         ball(tmp_path / "data", f"case{number}", seed=number, value=1 + number % 2)
     answer = command("check", tmp_path / "data")
     assert answer.code == 0
     for words in ("2 train, 1 val, 1 test", "voxels: 29 x 19 x 23", "1.5 x 2 x 1 (4)", "1 1: in 2 volumes"):
         assert words in answer.out
+    assert "suggested: unetr_micro" in answer.out
+    command_line = f"vitrail train --task segment3d --data {tmp_path / 'data'} --model unetr_micro --crop 64 64 32"
+    assert answer.out.splitlines()[-1] == f"{command_line} --batch 2 --recipe tiny --epochs 20"
+    monkeypatch.setattr("vitrail.jobs.forecast.time_steps", lambda *batches, rate: 0.5)
     (tmp_path / "data" / "labels" / "case3.nii.gz").unlink()
     answer = command("check", tmp_path / "data", "--json")
     assert answer.code == 1

@@ -78,6 +78,15 @@ def test_a_hand_made_case_and_a_class_that_is_nowhere():
     assert dice_loss(torch.tensor([[[50.0] * 4, [-50.0] * 4]]), nowhere) == pytest.approx(0, abs=1e-6)
 
 
+def test_of_one_sample_with_every_class_both_means_are_one_and_of_a_batch_absent_classes_do_not_count():
+    generator = torch.Generator().manual_seed(2)
+    logits, classes = torch.randn(2, 3, 5, 7, generator=generator), torch.arange(70).reshape(2, 5, 7) % 3
+    one = dice_loss(logits[:1], classes[:1], background=True)
+    assert dice_loss(logits[:1], classes[:1], each="batch") == pytest.approx(one.item(), abs=1e-6)
+    absent = torch.cat([logits, torch.full((2, 1, 5, 7), -50.0)], dim=1)
+    assert dice_loss(absent, classes, each="batch") == pytest.approx(dice_loss(logits, classes, each="batch").item(), abs=1e-6)
+
+
 def test_ignored_cells_change_nothing_and_get_no_gradient():
     generator = torch.Generator().manual_seed(1)
     logits = torch.randn(2, 3, 5, 7, generator=generator, requires_grad=True)

@@ -6,7 +6,7 @@ import torch
 from torch.testing import assert_close
 
 from vitrail.data.annotations import IGNORE
-from vitrail.learn.objectives.segmentation import balanced_weights, dice_loss, focal_loss, segmentation_loss
+from vitrail.learn.objectives.segmentation import balanced_weights, focal_loss, segmentation_loss
 
 KINDS = ("ce", "dice", "focal", "ce+dice")
 
@@ -60,7 +60,9 @@ def test_focal_without_focus_is_the_cross_entropy_weights_included(masks):
 
 def test_dice_by_hand():
     """Two classes, four pixels, even chances: 2 · 1 + 1 over 2 + 2 + 1 for each."""
-    assert_close(dice_loss(torch.zeros(1, 2, 2, 2), torch.tensor([[[0, 0], [1, 1]]])), torch.tensor(1 - 3 / 5))
+    assert_close(
+        segmentation_loss(torch.zeros(1, 2, 2, 2), torch.tensor([[[0, 0], [1, 1]]]), kind="dice"), torch.tensor(1 - 3 / 5)
+    )
 
 
 def test_rare_classes_weigh_more_by_median_frequency():

@@ -91,5 +91,5 @@ def print_volumes(data: str, *, fix: str | None, out: str | None, json: bool, se
     if json:
         print(json_format.dumps(found.to_json()))
     else:
-        print(*describe_check(found, data), sep="\n")
+        print(*describe_check(found), sep="\n")
     return 1 if found.bad else 0

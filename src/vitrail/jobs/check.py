@@ -17,13 +17,12 @@ from vitrail.data.dataset import SPLITS, DataSet, Split, SplitName
 from vitrail.data.duplicates import CROPS_UP_TO, Pair, find_duplicates
 from vitrail.data.examples import spread
 from vitrail.data.loading import choose_workers
-from vitrail.data.masked import find_masked
+from vitrail.data.masked import find_bad_masks, find_masked
 from vitrail.data.opening import divide_data, open_data
 from vitrail.data.scanning import Scan, concatenate, scan_splits
 from vitrail.errors import VitrailError, check_choice
 from vitrail.files import write_whole
 from vitrail.jobs.box_findings import find_box_faults
-from vitrail.jobs.box_forecast import suggest_detector
 from vitrail.jobs.cleaned_list import Cleaned, check_fixable, write_cleaned
 from vitrail.jobs.cleaning import find_bad_marks
 from vitrail.jobs.findings import (
@@ -43,6 +42,8 @@ from vitrail.jobs.findings import (
 )
 from vitrail.jobs.forecast import Suggestion, suggest
 from vitrail.jobs.mask_findings import find_mask_faults
+from vitrail.jobs.options import TrainOptions
+from vitrail.records import from_record
 from vitrail.report.contact_sheet import ACROSS, Row, Twins, draw_contact_sheet, encode_sheet
 
 SIDE = 64  # of the thumbnails by which duplicates are found
@@ -57,6 +58,7 @@ class Check:
 
     name: str
     source: str
+    task: str  # what it is for
     multi_label: bool
     splits: dict[str, int]
     classes: dict[str, dict[str, int]]  # class: split: pictures
@@ -131,22 +133,24 @@ def check(
     try:
         if any(finding.level == "serious" and finding.kind == "layout" for finding in findings):
             raise VitrailError("first give the folder that holds the classes")
-        if masked:
-            raise VitrailError(f"vitrail train --task segment --data {source}")
-        unusable = {*(file.name for file in bad), *((file.name for file in find_bad_marks(found)) if boxes else ())}
+        marks = find_bad_marks(found) if boxes else find_bad_masks(found) if masked else ()
+        unusable = {file.name for file in (*bad, *marks)}
         rest = divide_data(leave_out(found, unusable if all_encoded(found) else ()), seed=seed, least=1 if boxes else 2)
         unequal = next((f.text for f in findings if f.kind == "imbalance"), "")
         balance = "sampling" if "--balance sampling" in unequal else "weights" if unequal else None
-        if boxes:
-            suggestion = suggest_detector(rest, source, seed=seed)
-        else:
-            suggestion = suggest(rest, source if cleaned is None else str(cleaned.path), seed=seed, balance=balance)
+        asked = from_record(
+            TrainOptions,
+            {"data": source if cleaned is None else str(cleaned.path), "task": task, "seed": seed, "ignore_index": ignore},
+            what="check",
+        )
+        suggestion = suggest(rest, asked, balance=None if boxes or masked else balance)
     except VitrailError as error:
         reason = str(error)
     good = whole.good
     result = Check(
         name=found.name,
         source=source,
+        task=task,
         multi_label=found.multi_label,
         splits={name: len(split) for name, split in found.splits.items()},
         classes={

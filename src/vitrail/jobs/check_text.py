@@ -5,10 +5,12 @@ from pathlib import Path
 
 from vitrail.jobs.check import Check
 from vitrail.jobs.findings import Finding, plural
+from vitrail.jobs.forecast import Suggestion
 from vitrail.learn.training.progress_bar import clock
 from vitrail.rendering import count_columns, shorten
 
 Line = tuple[str, str]  # style, text
+FIXABLE = ("leak", "unreadable", "label conflict")
 EXAMPLES = 3  # pictures shown of a finding
 LARGEST, SMALLEST = 12, 4  # classes shown of many: so many of the largest, so many of the smallest
 BAR, NAME = 30, 28  # letters
@@ -106,20 +108,21 @@ def describe_rest(check: Check) -> Iterator[Line]:
         yield from (("", f"      {brief(f'{name}: {reason}', check)}") for name, reason in out[:EXAMPLES])
         if len(out) > EXAMPLES:
             yield "", f"      and {len(out) - EXAMPLES:,} more"
-    elif any(finding.kind in ("leak", "unreadable", "label conflict") for finding in check.findings) and check.formats:
+    elif check.task == "classify" and check.formats and any(finding.kind in FIXABLE for finding in check.findings):
         yield "", "--fix clean.csv writes a list without unreadable files, leaks and copies"
-    plan = check.suggestion
-    if plan is None:
+    if check.suggestion is None:
         yield "yellow", f"no suggestion: {check.no_suggestion}"
         return
-    height, width = plan.image_size
-    yield (
-        "",
-        f"suggested: {plan.model} ({plan.parameters:,} parameters) at {height}x{width}, recipe {plan.recipe}, batch {plan.batch}",
-    )
+    yield from describe_suggestion(check.suggestion, sample="picture")
+
+
+def describe_suggestion(plan: Suggestion, *, sample: str) -> Iterator[Line]:
+    """What to train, how long that takes, and the command. `sample`: what is read one by one."""
+    size = "x".join(map(str, plan.image_size))
+    yield "", f"suggested: {plan.model} ({plan.parameters:,} parameters) at {size}, recipe {plan.recipe}, batch {plan.batch}"
     yield (
         "",
         f"  about {clock(plan.total_seconds)} on this machine's {plan.device}: {plan.epochs} epochs of {plan.epoch_seconds:.1f} s "
-        f"(measured: {1000 * plan.step_seconds:.0f} ms a step, {1000 * plan.read_seconds:.1f} ms to read a picture)",
+        f"(measured: {1000 * plan.step_seconds:.0f} ms a step, {1000 * plan.read_seconds:.1f} ms to read a {sample})",
     )
     yield "bold", plan.command

@@ -12,6 +12,9 @@ from vitrail.data.bad_files import BadFile
 from vitrail.data.volumes.opening import open_volumes
 from vitrail.data.volumes.reading import ENDINGS, open_volume
 from vitrail.extras import need
+from vitrail.jobs.check_text import describe_suggestion
+from vitrail.jobs.forecast import Suggestion, suggest_for_volumes
+from vitrail.jobs.options import TrainOptions
 
 LAYOUTS = ("*", "*/*", "*/*/*")  # how deep a folder of volumes may be
 
@@ -29,6 +32,7 @@ class VolumeCheck:
     classes: dict[str, dict[str, float | int]]
     notes: tuple[str, ...]
     bad: tuple[BadFile, ...]
+    suggestion: Suggestion
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -67,10 +71,11 @@ def check_volumes(source: str, *, seed: int = 0) -> VolumeCheck:
         },
         notes=divided.notes,
         bad=whole.bad,
+        suggestion=suggest_for_volumes(divided, TrainOptions(data=source, task="segment3d", seed=seed)),
     )
 
 
-def describe_check(found: VolumeCheck, source: str) -> Iterator[str]:
+def describe_check(found: VolumeCheck) -> Iterator[str]:
     total = sum(found.splits.values())
     yield f"{found.name}: {', '.join(f'{count} {name}' for name, count in found.splits.items())} volumes"
     yield from found.notes
@@ -83,4 +88,4 @@ def describe_check(found: VolumeCheck, source: str) -> Iterator[str]:
     for one in found.bad:
         yield f"left out: {one.name}: {one.reason}"
     yield f"{len(found.bad)} of {total + len(found.bad)} cannot be used" if found.bad else "nothing is wrong with them"
-    yield f"vitrail train --task segment3d --data {source}"
+    yield from (line for _, line in describe_suggestion(found.suggestion, sample="crop"))

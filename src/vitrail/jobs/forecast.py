@@ -1,27 +1,41 @@
-"""What `auto` would choose for a data set, and how long that training would take here: measured, not guessed."""
+"""What `auto` would choose for data, and how long that training would take here, whatever the task: measured, not guessed."""
 
 import os
 import shlex
 import time
+from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from vitrail.data.bad_files import BadFiles
 from vitrail.data.dataset import DataSet, Part
 from vitrail.data.examples import spread
-from vitrail.data.loading import Loader
-from vitrail.data.transforms import read_fitted
-from vitrail.jobs.classifying import make_task, plan_for, prepare_model
+from vitrail.data.volumes.opening import VolumeData
+from vitrail.data.volumes.reading import open_volume
+from vitrail.jobs.classifying import Classifying, prepare_model
+from vitrail.jobs.detecting import Detecting
+from vitrail.jobs.detecting_settling import prepare_detector, settle_detecting
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, whole
+from vitrail.jobs.segmenting import Segmenting
+from vitrail.jobs.segmenting3d import COARSE, Segmenting3d
+from vitrail.jobs.segmenting3d_settling import prepare_model as prepare_volume_segmenter
+from vitrail.jobs.segmenting3d_settling import settle_volumes
+from vitrail.jobs.segmenting_settling import prepare_segmenter, settle_segmenting
 from vitrail.jobs.settling import settle
+from vitrail.jobs.trades import Trade
 from vitrail.learn.training.step import Stepper
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.sliding import cut_windows
 
 STEPS, SECONDS = 12, 4.0  # training steps to time, and when to stop short of them
 VALIDATION = 1 / 3  # of a training step's time: forward only
+MEASURED = 64  # training pictures of which colors are measured
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,7 +44,7 @@ class Suggestion:
 
     model: str
     parameters: int
-    image_size: tuple[int, int]
+    image_size: tuple[int, ...]
     batch: int
     recipe: str
     epochs: int
@@ -42,32 +56,84 @@ class Suggestion:
     command: str
 
 
-def suggest(data: DataSet, source: str, *, seed: int, balance: str | None = None) -> Suggestion:
-    """`data` is divided, `source` what the user would type; `balance` is added to the command where classes are unequal."""
-    options = settle(TrainOptions(data=source, seed=seed), data)
-    train, batch = data["train"], whole(options.batch)
-    some = Part(train, np.array(spread(len(train), max(64, batch)), dtype=np.int64))
-    model = prepare_model(options, replace(data, splits={**data.splits, "train": some}), None)
-    few = spread(len(some), 32)
+def rehearse_classifying(options: TrainOptions, data: DataSet) -> Any:
+    options = settle(options, data)
+    return Classifying(data, prepare_model(options, with_few(data), None), options, no_limit())
+
+
+def rehearse_detecting(options: TrainOptions, data: DataSet) -> Any:
+    options = settle_detecting(options, data)
+    return Detecting(data, prepare_detector(options, with_few(data), None), options, no_limit())
+
+
+def rehearse_segmenting(options: TrainOptions, data: DataSet) -> Any:
+    options = settle_segmenting(options, data)
+    return Segmenting(data, prepare_segmenter(options, with_few(data), None), options, no_limit())
+
+
+# Of each task what satisfies `jobs.trades.Trade`, without a pass over all of the data.
+REHEARSALS: Mapping[str, Callable[[TrainOptions, DataSet], Any]] = MappingProxyType(
+    {"classify": rehearse_classifying, "detect": rehearse_detecting, "segment": rehearse_segmenting}
+)
+# What a command says of a task's own options, beside what all say.
+OWN: Mapping[str, tuple[str, ...]] = MappingProxyType({"detect": ("queries",)})
+
+
+def suggest(data: DataSet, asked: TrainOptions, *, balance: str | None = None) -> Suggestion:
+    """`data` is divided, `asked` what the user would type; `balance` is added to the command where classes are unequal."""
+    trade = REHEARSALS[asked.task](asked, data)
+    options = trade.options
+    # Then files are decoded in the first epoch only; what detectors and segmenters read is cut anew each time.
+    kept = asked.task == "classify" and (options.cache in ("memory", "disk") or not data["train"].encoded)
+    words = {name: getattr(options, name) for name in OWN.get(asked.task, ())}
+    words |= {} if asked.ignore_index is None else {"ignore_index": asked.ignore_index}
+    words |= {} if balance is None else {"balance": balance}
+    return forecast(trade, asked, size=options.image_size or (), validated=len(data["val"]), kept=kept, words=words)
+
+
+def suggest_for_volumes(data: VolumeData, asked: TrainOptions) -> Suggestion:
+    """The same of volumes, of which crops are learned from and whole ones validate, window by window."""
+    options = settle_volumes(asked, data, None)
+    trade = Segmenting3d(data, prepare_volume_segmenter(options, data, None), options)
+    assert options.crop is not None
+    windows = 0
+    for case in data.splits["val"]:
+        size = list(open_volume(case.image).size)
+        if case.region is not None:
+            size[case.region.axis] = case.region.end - case.region.begin
+        windows += len(cut_windows(size, options.crop, overlap=min(options.overlap, COARSE)))
+    return forecast(trade, asked, size=options.crop, validated=windows, kept=False, words={})
+
+
+def forecast(
+    trade: Trade, asked: TrainOptions, *, size: tuple[int, ...], validated: int, kept: bool, words: Mapping[str, Any]
+) -> Suggestion:
+    """How long a task would take with the options it chose. `validated`: pictures, or windows, that the model is asked about after an
+    epoch; `kept`: whether they are read in the first epoch only; `words`: options that the command says more than `asked`."""
+    options, alone = trade.options, World()
+    trial = copy(trade)
+    trial.options = replace(options, workers=0, cache="off")
+    loader = trial.make_loaders(alone)[0]
+    few = next(iter(smaller(trial).make_loaders(alone)[0].batches()))
     begin = time.perf_counter()
-    for index in few:
-        read_fitted(some, index, model.preprocessing)
-    read_seconds = (time.perf_counter() - begin) / len(few)
-    step_seconds = time_step(model, some, options, data)
-    steps = max(1, len(train) // batch)
-    epochs = whole(options.epochs)
-    compute = step_seconds * (steps + VALIDATION * len(data["val"]) / batch)
-    reading = read_seconds * (len(train) + len(data["val"])) / (os.cpu_count() or 1)
-    kept = options.cache in ("memory", "disk") or not train.encoded  # then files are decoded in the first epoch only
+    full = next(iter(loader.batches()))
+    read_seconds = (time.perf_counter() - begin) / len(full.images)
+    stepper = Stepper(trial.make_task(device=options.device, world=alone), trial.make_plan(device=options.device), alone)
+    step_seconds = time_steps(stepper, few, full, rate=real(options.lr))
+    batch, epochs = whole(options.batch), whole(options.epochs)
+    compute = step_seconds * (len(loader) + VALIDATION * validated / batch)
+    reading = read_seconds * (len(loader) * batch + validated) / (os.cpu_count() or 1)
     total = epochs * compute + (1 if kept else epochs) * reading
-    assert options.image_size is not None
-    height, width = options.image_size[0], options.image_size[-1]
-    size = str(height) if height == width else f"{height} {width}"
-    words = f"--model {options.model} --image-size {size} --batch {batch} --recipe {options.recipe} --epochs {epochs}"
+    sides = size[:1] if len(set(size)) == 1 else size
+    said = {
+        "model": options.model, "crop" if len(size) == 3 else "image_size": sides, "batch": batch, "recipe": options.recipe,
+        "epochs": epochs, **words,
+    }  # fmt: skip
+    task = "" if options.task == "classify" else f" --task {options.task}"
     return Suggestion(
         model=options.model,
-        parameters=count_parameters(model),
-        image_size=(height, width),
+        parameters=count_parameters(trial.model),
+        image_size=size,
         batch=batch,
         recipe=options.recipe,
         epochs=epochs,
@@ -76,22 +142,37 @@ def suggest(data: DataSet, source: str, *, seed: int, balance: str | None = None
         read_seconds=read_seconds,
         epoch_seconds=total / epochs,
         total_seconds=total,
-        command=f"vitrail train --data {shlex.quote(source)} {words}" + (f" --balance {balance}" if balance else ""),
+        command=f"vitrail train{task} --data {shlex.quote(asked.data)} {' '.join(map(spell, said.items()))}",
     )
 
 
-def time_step(model: Any, split: Part, options: TrainOptions, data: DataSet) -> float:
-    """Seconds of a real training step, the median of a few, after one of two pictures: the first pays for imports and buffers."""
-    alone = World()
-    stepper = Stepper(
-        make_task(options, data, model, options.device, alone), plan_for(options, model, device=options.device), alone
-    )
-    few, full = (next(iter(Loader(split, model.preprocessing, batch=size).batches())) for size in (2, whole(options.batch)))
-    return time_steps(stepper, few, full, rate=real(options.lr))
+def spell(option: tuple[str, Any]) -> str:
+    """An option as the command line has it."""
+    name, value = option
+    return f"--{name.replace('_', '-')} {' '.join(map(str, value)) if isinstance(value, tuple) else value}"
+
+
+def smaller(trade: Trade) -> Trade:
+    """The same with batches of two, or of one."""
+    found = copy(trade)
+    batch = min(2, whole(trade.options.batch))
+    found.options = replace(trade.options, batch=batch, repeats=1)
+    return found
+
+
+def with_few(data: DataSet) -> DataSet:
+    """The data with some of its training pictures."""
+    train = data["train"]
+    some = Part(train, np.array(spread(len(train), MEASURED), dtype=np.int64))
+    return replace(data, splits={**data.splits, "train": some})
+
+
+def no_limit() -> BadFiles:
+    return BadFiles(pictures=1, limit=float("inf"))
 
 
 def time_steps(stepper: Stepper, few: Any, full: Any, *, rate: float) -> float:
-    """The median of some steps with a full batch, after one with a small one."""
+    """The median of some steps with a full batch, after one with a small one, which pays for imports and buffers."""
     times = list[float]()
     stepper.task.model.train()
     while len(times) <= STEPS and sum(times[1:]) < SECONDS:

@@ -40,6 +40,7 @@ from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.tasks.segment3d import Segment3d, VolumeScores
 
+COARSE = 0.25  # overlap of windows, at most, where an epoch is to be chosen
 SHOWN = 4  # volumes in the report
 TOLD = 5  # bad files that are named; the others are counted
 COLUMNS = ("case", "class", "dice", "surface_mm", "hausdorff95_mm", "found_ml", "truth_ml")
@@ -103,7 +104,7 @@ class Segmenting3d:
         options = self.options
         return Segment3d(
             self.model,
-            overlap=min(options.overlap, 0.25),  # to choose an epoch a coarser look does
+            overlap=min(options.overlap, COARSE),
             smoothing=real(options.smoothing),
             device=device,
             compiled=options.compile,

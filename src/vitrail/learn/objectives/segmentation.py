@@ -12,10 +12,10 @@ from jaxtyping import Float, Float32, Int, Integer
 from torch import Tensor
 
 from vitrail.data.annotations import IGNORE
+from vitrail.learn.objectives.dice import dice_loss
 
 SegmentationLoss = Literal["ce", "dice", "focal", "ce+dice"]
 FOCUS = 2.0  # gamma of the focal loss  [Lin+ 2017, table 1b]
-SMOOTH = 1.0  # pixels: the Dice loss of a class of a few has a bounded slope
 
 
 def segmentation_loss(
@@ -30,7 +30,7 @@ def segmentation_loss(
     logits = logits.float()
     parts = {
         "ce": lambda: pixel_cross_entropy(logits, masks, weights=weights, smoothing=smoothing),
-        "dice": lambda: dice_loss(logits, masks),
+        "dice": lambda: dice_loss(logits, masks, ignore=IGNORE, each="batch"),
         "focal": lambda: focal_loss(logits, masks, weights=weights),
     }
     return sum((parts[name]() for name in kind.split("+")), start=logits.new_zeros(()))
@@ -66,20 +66,6 @@ def focal_loss(
     own = log_p.gather(1, truth[:, None])[:, 0]
     weight = torch.ones_like(own) if weights is None else weights.to(own)[truth]
     return -(weight * (1 - own.exp()) ** focus * own).sum() / weight.sum().clamp(min=1e-12)
-
-
-def dice_loss(logits: Float[Tensor, "b k h w"], masks: Int[Tensor, "b h w"]) -> Float[Tensor, ""]:
-    """1 - mean_c (2 sum_i p_i(c) g_i(c) + s) / (sum_i p_i(c) + sum_i g_i(c) + s), p the softmax, g the mask of the class c, over the
-    classes that are in the masks  [Milletari+ 2016, section 3; the sum without squares of Isensee+ 2021]."""
-    known = (masks != IGNORE)[:, None]
-    if not bool(known.any()):
-        return 0.0 * logits.sum()
-    chances = logits.softmax(1) * known
-    truth = F.one_hot(masks.clamp(min=0).long(), logits.shape[1]).permute(0, 3, 1, 2).to(chances) * known
-    there = truth.sum((0, 2, 3))
-    shared = (chances * truth).sum((0, 2, 3))
-    dice = (2 * shared + SMOOTH) / (chances.sum((0, 2, 3)) + there + SMOOTH)
-    return 1 - dice[there > 0].mean()
 
 
 def balanced_weights(pixels: Integer[np.ndarray, "k"], around: Integer[np.ndarray, "k"]) -> Float32[np.ndarray, "k"]:
