@@ -320,3 +320,18 @@ def test_export_to_onnx_answers_as_the_model_does(run, tmp_path, command):
     answer = command("export", run.path, "--format", "onnx", "--out", tmp_path / "model.onnx", "--check", 4)
     assert answer.code == 0, answer.err
     assert "differs by at most" in answer.out
+
+
+def test_rare_classes_are_weighed_by_themselves(tmp_path):
+    from vitrail.data.masked import find_masked
+    from vitrail.jobs.segmenting_settling import choose_weights
+
+    for name, border in (("rare", 1), ("even", 4)):
+        for index in range(3):
+            numbers = np.zeros((8, 8), dtype=np.uint8)
+            numbers[:border, :4] = 1
+            for part, kind in (("images", "RGB"), ("masks", "L")):
+                (tmp_path / name / part).mkdir(parents=True, exist_ok=True)
+                Image.fromarray(numbers).convert(kind).save(tmp_path / name / part / f"{index}.png")
+    found = {name: choose_weights(find_masked(str(tmp_path / name))["train"], 2) for name in ("rare", "even")}
+    assert found == {"rare": "balanced", "even": "none"}  # 60 pixels to 4, 48 to 16

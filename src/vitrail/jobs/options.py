@@ -272,9 +272,12 @@ class TrainOptions:
         Parameter(group=SEGMENTATION, help="Cross-entropy, Dice, focal; auto: ce."),
     ] = "auto"
     class_weights: Annotated[
-        Literal["none", "balanced"],
-        Parameter(group=SEGMENTATION, help="balanced: pixels of rare classes count more, by median frequency."),
-    ] = "none"
+        Literal["auto", "none", "balanced"],
+        Parameter(
+            group=SEGMENTATION,
+            help="balanced: pixels of rare classes count more, by median frequency; auto: where one class has ten times the pixels of another.",
+        ),
+    ] = "auto"
     ignore_index: Annotated[
         tuple[int, ...] | None,
         Parameter(

@@ -1,4 +1,7 @@
-"""Options without `auto` for segmentation, the pictures with masks, and the model."""
+"""Options without `auto` for segmentation, the pictures with masks, and the model.
+
+k classes
+"""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -8,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Int64
 from torch import Tensor
 
 from vitrail.data.annotations import IGNORE
@@ -34,7 +38,8 @@ from vitrail.models.folder import load
 from vitrail.records import from_record, to_record
 
 OWN_SIZE = 256  # pixels a side, at most, of pictures that are all alike and keep their size
-WEIGHED = 500  # training pictures whose pixels are counted for --class-weights balanced
+WEIGHED = 500  # training pictures whose pixels are counted for --class-weights
+UNEQUAL = 10
 JITTER = 0.2
 HEAD = "setr_pup"  # of an encoder that is named without a head
 RECIPES: Mapping[str, Recipe] = MappingProxyType(
@@ -111,6 +116,8 @@ def settle_segmenting(options: TrainOptions, data: DataSet, *, loaded: Any = Non
         choices["jitter"] = JITTER if choices["in_channels"] == 3 and name != "plain" else 0.0
     if options.loss == "auto":
         choices["loss"] = "ce"
+    if options.class_weights == "auto":
+        choices["class_weights"] = choose_weights(train, len(data.classes))
     if options.workers == "auto":
         choices["workers"] = choose_workers(train)
     return replace(options, **choices)
@@ -188,8 +195,18 @@ def build_segmenter(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
 
 def pixel_weights(options: TrainOptions, train: Split, classes: int) -> Tensor | None:
     """What a pixel of each class counts, by the masks of some training pictures; None: all alike."""
-    if options.class_weights == "none":
-        return None
+    return None if options.class_weights == "none" else torch.from_numpy(balanced_weights(*count_pixels(train, classes)))
+
+
+def choose_weights(train: Split, classes: int) -> str:
+    """Balanced where a class has UNEQUAL times the pixels of another: else what is rare is never said (docs/segmentation.md)."""
+    pixels, _ = count_pixels(train, classes)
+    met = pixels[pixels > 0]
+    return "balanced" if len(met) and met.max() > UNEQUAL * met.min() else "none"
+
+
+def count_pixels(train: Split, classes: int) -> tuple[Int64[np.ndarray, "k"], Int64[np.ndarray, "k"]]:
+    """The pixels of each class in some of the pictures, and all pixels of those that it is in."""
     pixels, around = np.zeros(classes, dtype=np.int64), np.zeros(classes, dtype=np.int64)
     for index in spread(len(train), WEIGHED):
         try:
@@ -200,4 +217,4 @@ def pixel_weights(options: TrainOptions, train: Split, classes: int) -> Tensor |
         counts = np.bincount(numbers[numbers != IGNORE], minlength=classes)
         pixels += counts
         around[counts > 0] += counts.sum()
-    return torch.from_numpy(balanced_weights(pixels, around))
+    return pixels, around
