@@ -64,6 +64,12 @@ class RestorationOrder(BaseModel):
     seed: Annotated[StrictInt, Field(ge=0, le=2**31)] = 0
 
 
+class DetectionOrder(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    model: StrictStr
+    picture: StrictStr
+
+
 class DrawingOrder(BaseModel):
     model_config = ConfigDict(extra="forbid")
     model: StrictStr
@@ -198,6 +204,15 @@ def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
         asked = read(DrawingOrder, await receive_body(request))
         drawn = partial(studio.masks.draw, share=asked.share, seed=asked.seed, hidden=asked.hidden, statistics=asked.statistics)
         return await run(heavy, lambda: drawn(session(request), asked.model, asked.picture))
+
+    @app.post("/api/detections")
+    async def detect(request: Request) -> Response:
+        asked = read(DetectionOrder, await receive_body(request))
+        return await run(heavy, lambda: studio.detections.find(session(request), asked.model, asked.picture))
+
+    @app.get("/api/detections/{name}/boxes/{box}")
+    async def box_reading(name: str, box: int, request: Request) -> Response:
+        return await run(light, lambda: studio.detections.reading(session(request), name, box=box))
 
     @app.get("/api/runs")
     async def runs() -> Response:

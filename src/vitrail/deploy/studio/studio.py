@@ -8,8 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from vitrail.data.box_data import find_boxes
 from vitrail.data.transforms import center_box
 from vitrail.deploy.studio import runs
+from vitrail.deploy.studio.detect_facts import DetectFacts
+from vitrail.deploy.studio.detect_studio import DetectStudio
 from vitrail.deploy.studio.flights import Flights
 from vitrail.deploy.studio.mask_facts import MaskFacts
 from vitrail.deploy.studio.mask_studio import MaskStudio
@@ -36,7 +39,7 @@ class Studio:
     def __init__(self, models: Models, *, budget: int) -> None:
         self.models, self.store, self.flights = models, Store(budget), Flights()
         self.texts, self.restorations = TextStudio(models, self.store), RestoreStudio(models, self.store)
-        self.masks = MaskStudio(models, self.store)
+        self.masks, self.detections = MaskStudio(models, self.store), DetectStudio(models, self.store)
         self._samples: dict[str, Samples] = {}
         self._looks: dict[Hashable, str] = {}  # the look of a model, picture, erased cells and order, where it was made before
         self._decoding = threading.BoundedSemaphore(2)  # a decoded picture may take 150 MB
@@ -60,6 +63,8 @@ class Studio:
             facts = model.facts()
             if isinstance(facts, RestoreFacts):
                 found = find_samples(model.run, None)
+            elif isinstance(facts, DetectFacts):
+                found = find_samples(model.run, facts.image_size, marked=find_boxes)
             else:
                 known = facts if isinstance(facts, MaskFacts) else picture_facts(model)
                 found = find_samples(model.run, known.image_size)
@@ -253,6 +258,8 @@ def picture_facts(entry: StudioModel) -> Facts:
         raise StudioError("This model restores pictures: it has no labels to tell.")
     if isinstance(facts, MaskFacts):
         raise StudioError("This model draws hidden patches: it has no labels to tell.")
+    if isinstance(facts, DetectFacts):
+        raise StudioError("This model finds objects: it has a page of its own.")
     if not isinstance(facts, Facts):
         raise StudioError("This model reads text: it cannot look at a picture.")
     return facts
