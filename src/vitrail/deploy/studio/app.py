@@ -64,7 +64,7 @@ class RestorationOrder(BaseModel):
     seed: Annotated[StrictInt, Field(ge=0, le=2**31)] = 0
 
 
-class DetectionOrder(BaseModel):
+class PictureOrder(BaseModel):
     model_config = ConfigDict(extra="forbid")
     model: StrictStr
     picture: StrictStr
@@ -207,12 +207,25 @@ def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
 
     @app.post("/api/detections")
     async def detect(request: Request) -> Response:
-        asked = read(DetectionOrder, await receive_body(request))
+        asked = read(PictureOrder, await receive_body(request))
         return await run(heavy, lambda: studio.detections.find(session(request), asked.model, asked.picture))
 
     @app.get("/api/detections/{name}/boxes/{box}")
     async def box_reading(name: str, box: int, request: Request) -> Response:
         return await run(light, lambda: studio.detections.reading(session(request), name, box=box))
+
+    @app.post("/api/segmentations")
+    async def segment(request: Request) -> Response:
+        asked = read(PictureOrder, await receive_body(request))
+        return await run(heavy, lambda: studio.segmentations.segment(session(request), asked.model, asked.picture))
+
+    @app.get("/api/segmentations/{name}/place")
+    async def place(name: str, request: Request, row: float, column: float) -> Response:
+        return await run(light, lambda: studio.segmentations.place(session(request), name, row=row, column=column))
+
+    @app.get("/api/segmentations/{name}/attention")
+    async def place_attention(name: str, request: Request, row: float, column: float) -> Response:
+        return await run(heavy, lambda: studio.segmentations.attention(session(request), name, row=row, column=column))
 
     @app.get("/api/runs")
     async def runs() -> Response:

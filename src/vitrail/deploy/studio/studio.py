@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vitrail.data.box_data import find_boxes
+from vitrail.data.masked import find_masked
 from vitrail.data.transforms import center_box
 from vitrail.deploy.studio import runs
 from vitrail.deploy.studio.detect_facts import DetectFacts
@@ -21,6 +22,8 @@ from vitrail.deploy.studio.passes import GENEROUS, Look, all_rows, arrange, atte
 from vitrail.deploy.studio.restore_facts import RestoreFacts
 from vitrail.deploy.studio.restore_studio import RestoreStudio
 from vitrail.deploy.studio.samples import NONE, Samples, find_samples
+from vitrail.deploy.studio.segment_facts import SegmentFacts
+from vitrail.deploy.studio.segment_studio import SegmentStudio
 from vitrail.deploy.studio.sessions import MOST_PICTURES, Store
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.studio_model import Facts, Models, StudioModel, identify
@@ -40,6 +43,7 @@ class Studio:
         self.models, self.store, self.flights = models, Store(budget), Flights()
         self.texts, self.restorations = TextStudio(models, self.store), RestoreStudio(models, self.store)
         self.masks, self.detections = MaskStudio(models, self.store), DetectStudio(models, self.store)
+        self.segmentations = SegmentStudio(models, self.store)
         self._samples: dict[str, Samples] = {}
         self._looks: dict[Hashable, str] = {}  # the look of a model, picture, erased cells and order, where it was made before
         self._decoding = threading.BoundedSemaphore(2)  # a decoded picture may take 150 MB
@@ -65,6 +69,8 @@ class Studio:
                 found = find_samples(model.run, None)
             elif isinstance(facts, DetectFacts):
                 found = find_samples(model.run, facts.image_size, marked=find_boxes)
+            elif isinstance(facts, SegmentFacts):
+                found = find_samples(model.run, facts.image_size, marked=find_masked)
             else:
                 known = facts if isinstance(facts, MaskFacts) else picture_facts(model)
                 found = find_samples(model.run, known.image_size)
@@ -260,6 +266,8 @@ def picture_facts(entry: StudioModel) -> Facts:
         raise StudioError("This model draws hidden patches: it has no labels to tell.")
     if isinstance(facts, DetectFacts):
         raise StudioError("This model finds objects: it has a page of its own.")
+    if isinstance(facts, SegmentFacts):
+        raise StudioError("This model gives classes to pixels: it has a page of its own.")
     if not isinstance(facts, Facts):
         raise StudioError("This model reads text: it cannot look at a picture.")
     return facts

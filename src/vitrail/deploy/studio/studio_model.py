@@ -14,6 +14,7 @@ from vitrail.deploy.studio.detect_facts import DetectFacts, name_classes, read_d
 from vitrail.deploy.studio.mask_facts import MaskFacts, read_mask_facts
 from vitrail.deploy.studio.restore_facts import RestoreFacts, read_restore_facts
 from vitrail.deploy.studio.runs import describe_score, find_run_folders
+from vitrail.deploy.studio.segment_facts import SegmentFacts, read_segment_facts
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.text_facts import TextFacts, read_text_facts
 from vitrail.errors import VitrailError
@@ -26,13 +27,14 @@ from vitrail.models.catalogue import ARCHITECTURES, build_model, count_parameter
 from vitrail.models.detr import Detector
 from vitrail.models.folder import CONFIG, WEIGHTS, find, load, read_config
 from vitrail.models.masked_autoencoder import MaskedAutoencoder
+from vitrail.models.segmenter import Segmenter
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record
 
 MOST_LOADED = 4  # models in memory
-OWN_PAGES = ("text", "restoration", "boxes")  # what models take that have a page of their own
-WHOLE = (MaskedAutoencoder, Detector)  # models with a backbone that are more than it to the studio
+OWN_PAGES = ("text", "restoration", "boxes", "segmentation")  # what models take that have a page of their own
+WHOLE = (MaskedAutoencoder, Detector, Segmenter)  # models with a backbone that are more than it to the studio
 CLASSLESS = ("rollout", "attention")  # maps of a picture that ask for no class
 
 
@@ -105,7 +107,7 @@ class Facts:
         }
 
 
-AnyFacts = Facts | TextFacts | RestoreFacts | MaskFacts | DetectFacts
+AnyFacts = Facts | TextFacts | RestoreFacts | MaskFacts | DetectFacts | SegmentFacts
 
 
 class StudioModel:
@@ -289,6 +291,8 @@ def read_facts(folder: Path) -> AnyFacts:
         return read_mask_facts(model, preprocessing)
     if takes == "boxes":
         return read_detect_facts(model, found["labels"], preprocessing)
+    if takes == "segmentation":
+        return read_segment_facts(model, found["labels"], found.get("colors"), preprocessing)
     model = looked_into(model)
     if not hasattr(model, "num_classes"):
         raise VitrailError(f"{folder}: a model of the kind {name} has no backbone whose attention the studio could show")
