@@ -12,6 +12,7 @@ from vitrail.data.box_data import find_boxes
 from vitrail.data.masked import find_masked
 from vitrail.data.transforms import center_box
 from vitrail.deploy.studio import runs
+from vitrail.deploy.studio.background import Background
 from vitrail.deploy.studio.detect_facts import DetectFacts
 from vitrail.deploy.studio.detect_studio import DetectStudio
 from vitrail.deploy.studio.flights import Flights
@@ -41,7 +42,8 @@ class Studio:
 
     def __init__(self, models: Models, *, budget: int) -> None:
         self.models, self.store, self.flights = models, Store(budget), Flights()
-        self.texts, self.restorations = TextStudio(models, self.store), RestoreStudio(models, self.store)
+        self.background = Background(models, self.store)
+        self.texts, self.restorations = TextStudio(models, self.store), RestoreStudio(models, self.store, self.background)
         self.masks, self.detections = MaskStudio(models, self.store), DetectStudio(models, self.store)
         self.segmentations = SegmentStudio(models, self.store)
         self._samples: dict[str, Samples] = {}
