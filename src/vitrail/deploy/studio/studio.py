@@ -31,6 +31,8 @@ from vitrail.deploy.studio.studio_model import Facts, Models, StudioModel, ident
 from vitrail.deploy.studio.text_studio import TextStudio
 from vitrail.deploy.studio.uploads import Picture, encode_pixels, read_upload
 from vitrail.deploy.studio.views import show_colors, show_lens, show_map, show_similarity, show_steps, show_token
+from vitrail.deploy.studio.volume_facts import VolumeFacts
+from vitrail.deploy.studio.volume_studio import VolumeStudio
 from vitrail.deploy.studio.working import work
 
 MOST_PREDICTIONS = 20
@@ -46,6 +48,7 @@ class Studio:
         self.texts, self.restorations = TextStudio(models, self.store), RestoreStudio(models, self.store, self.background)
         self.masks, self.detections = MaskStudio(models, self.store), DetectStudio(models, self.store)
         self.segmentations = SegmentStudio(models, self.store)
+        self.volumes = VolumeStudio(models, self.store, self.background)
         self._samples: dict[str, Samples] = {}
         self._looks: dict[Hashable, str] = {}  # the look of a model, picture, erased cells and order, where it was made before
         self._decoding = threading.BoundedSemaphore(2)  # a decoded picture may take 150 MB
@@ -56,6 +59,8 @@ class Studio:
         return pack([model.to_json() for model in self.models.present()])
 
     def list_samples(self, name: str) -> bytes:
+        if isinstance(self.models.find(name).facts(), VolumeFacts):
+            return self.volumes.list_samples(name)
         samples = self.samples(name)
         return pack(
             [{"id": n, "label": label, "url": f"/api/models/{name}/samples/{n}"} for n, label in enumerate(samples.labels)]
@@ -270,6 +275,8 @@ def picture_facts(entry: StudioModel) -> Facts:
         raise StudioError("This model finds objects: it has a page of its own.")
     if isinstance(facts, SegmentFacts):
         raise StudioError("This model gives classes to pixels: it has a page of its own.")
+    if isinstance(facts, VolumeFacts):
+        raise StudioError("This model labels volumes: it cannot look at a picture.")
     if not isinstance(facts, Facts):
         raise StudioError("This model reads text: it cannot look at a picture.")
     return facts

@@ -17,6 +17,7 @@ from vitrail.deploy.studio.runs import describe_score, find_run_folders
 from vitrail.deploy.studio.segment_facts import SegmentFacts, read_segment_facts
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.text_facts import TextFacts, read_text_facts
+from vitrail.deploy.studio.volume_facts import VolumeFacts, read_volume_facts
 from vitrail.errors import VitrailError
 from vitrail.explain.cells import features_grid
 from vitrail.explain.lens import has_lens
@@ -33,7 +34,7 @@ from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record
 
 MOST_LOADED = 4  # models in memory
-OWN_PAGES = ("text", "restoration", "boxes", "segmentation")  # what models take that have a page of their own
+OWN_PAGES = ("text", "restoration", "boxes", "segmentation", "volumes")  # what models take that have a page of their own
 WHOLE = (MaskedAutoencoder, Detector, Segmenter)  # models with a backbone that are more than it to the studio
 CLASSLESS = ("rollout", "attention")  # maps of a picture that ask for no class
 
@@ -107,7 +108,7 @@ class Facts:
         }
 
 
-AnyFacts = Facts | TextFacts | RestoreFacts | MaskFacts | DetectFacts | SegmentFacts
+AnyFacts = Facts | TextFacts | RestoreFacts | MaskFacts | DetectFacts | SegmentFacts | VolumeFacts
 
 
 class StudioModel:
@@ -286,6 +287,8 @@ def read_facts(folder: Path) -> AnyFacts:
         return read_text_facts(model)
     if takes == "restoration":
         return read_restore_facts(model)
+    if takes == "volumes":
+        return read_volume_facts(model, found["labels"])
     preprocessing = from_record(Preprocessing, found["preprocessing"], what=f"{path}: preprocessing")
     if isinstance(model, MaskedAutoencoder):
         return read_mask_facts(model, preprocessing)

@@ -2,8 +2,8 @@
 
 const STRONGER = 0.9 / 0.55; // along the edges, as in reports
 
-/** The numbers in a picture of the server's: red is the low byte, green the high one. */
-export function readNumbers(image) {
+/** The numbers in a picture of the server's: red is the low byte, green the high one; or from another channel on. */
+export function readNumbers(image, channel = 0) {
   const [width, height] = [image.naturalWidth, image.naturalHeight];
   const canvas = document.createElement("canvas");
   Object.assign(canvas, { width, height });
@@ -11,8 +11,8 @@ export function readNumbers(image) {
   context.drawImage(image, 0, 0);
   const { data } = context.getImageData(0, 0, width, height);
   const numbers = new Uint16Array(width * height);
-  for (let i = 0; i < numbers.length; i++) numbers[i] = data[4 * i] + 256 * data[4 * i + 1];
-  return { numbers, width, height };
+  for (let i = 0; i < numbers.length; i++) numbers[i] = data[4 * i + channel] + 256 * data[4 * i + channel + 1];
+  return { numbers, width, height, data };
 }
 
 /** One pixel a number. `only`: the one class that is painted, or null for all but those in `clear`; without `fill` edges alone. */
