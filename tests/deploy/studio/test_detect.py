@@ -43,15 +43,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def detect(shop, encode, photo):
+def detect(ask):
     """Uploads a picture and finds its boxes: detect("focal")."""
-    client, models = shop
-
-    def make(model="focal", *, picture=photo, client=client, **options):
-        name = client.post("/api/pictures", files={"file": ("photo.png", encode(picture))}).json()["id"]
-        return client.post("/api/detections", json={"model": models[model]["id"], "picture": name, **options})
-
-    return make
+    return lambda model="focal", **options: ask("/api/detections", model, **options)
 
 
 def test_a_detector_says_what_it_is(shop):
@@ -120,7 +114,7 @@ def test_what_cannot_be_answered_is_refused_in_a_sentence(shop, browse_studio, f
     assert browse_studio(folder).get(f"/api/detections/{found['id']}/boxes/0").status_code == 404  # another's
     picture = client.post("/api/pictures", json={"model": models["focal"]["id"], "sample": 0}).json()["id"]
     refused = client.post("/api/looks", json={"model": models["focal"]["id"], "picture": picture})
-    assert (refused.status_code, "page of its own" in refused.json()["error"]) == (422, True)
+    assert (refused.status_code, "finds objects" in refused.json()["error"]) == (422, True)
 
 
 def test_an_upright_picture_is_meant(detect, encode, shop):

@@ -46,15 +46,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def segment(shop, encode, photo):
+def segment(ask):
     """Uploads a picture and asks for its classes: segment("vit")."""
-    client, models = shop
-
-    def make(model="vit", *, picture=photo, **options):
-        name = client.post("/api/pictures", files={"file": ("photo.png", encode(picture))}).json()["id"]
-        return client.post("/api/segmentations", json={"model": models[model]["id"], "picture": name, **options})
-
-    return make
+    return lambda model="vit", **options: ask("/api/segmentations", model, **options)
 
 
 def numbers_in(address):

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from vitrail.errors import VitrailError
-from vitrail.explain.record import check_weights
+from vitrail.deploy.studio.model_facts import PictureModelFacts, has_weights, name_classes
 from vitrail.models.catalogue import count_parameters
 from vitrail.preprocessing import Preprocessing
 from vitrail.report.boxes import class_color
@@ -13,40 +12,27 @@ from vitrail.tasks.detect import usual_threshold
 
 
 @dataclass(frozen=True, kw_only=True)
-class DetectFacts:
+class DetectFacts(PictureModelFacts):
     """`threshold` is the score from which on `vitrail predict` gives a box."""
 
     task: ClassVar[str] = "detect"
-    architecture: str
+    does: ClassVar[str] = "finds objects"
     labels: tuple[str, ...]
-    preprocessing: Preprocessing
     queries: int
     layers: int  # of the encoder
     decoder_layers: int
     heads: int
     threshold: float
-    parameters: int
-    attention: bool
-
-    @property
-    def image_size(self) -> tuple[int, int]:
-        return self.preprocessing.size
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "architecture": self.architecture,
-            "task": self.task,
+        return super().to_json() | {
             "labels": self.labels,
             "colors": [class_color(number) for number in range(len(self.labels))],
-            "image_size": self.image_size,
-            "channels": self.preprocessing.channels,
             "queries": self.queries,
             "layers": self.layers,
             "decoder_layers": self.decoder_layers,
             "heads": self.heads,
             "threshold": self.threshold,
-            "parameters": self.parameters,
-            "attention": self.attention,
         }
 
 
@@ -65,17 +51,3 @@ def read_detect_facts(model: Any, labels: Sequence[str] | None, preprocessing: P
         parameters=count_parameters(model),
         attention=has_weights(model),
     )
-
-
-def name_classes(labels: Sequence[str] | None, count: int) -> tuple[str, ...]:
-    """The names of classes, or LABEL_0 and so on where there are none."""
-    return tuple(labels or (f"LABEL_{number}" for number in range(count)))
-
-
-def has_weights(model: Any) -> bool:
-    """Whether attention can be recorded in every layer."""
-    try:
-        check_weights(model)
-    except VitrailError:
-        return False
-    return True

@@ -5,44 +5,31 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from vitrail.data.class_colors import Color, choose_colors
-from vitrail.deploy.studio.detect_facts import has_weights, name_classes
+from vitrail.deploy.studio.model_facts import PictureModelFacts, has_weights, name_classes
 from vitrail.explain.record import attention_layers
 from vitrail.models.catalogue import count_parameters
 from vitrail.preprocessing import Preprocessing
 
 
 @dataclass(frozen=True, kw_only=True)
-class SegmentFacts:
+class SegmentFacts(PictureModelFacts):
     """`head` is the kind of head on the encoder; `attention`, whether the encoder's can be shown."""
 
     task: ClassVar[str] = "segment"
-    architecture: str
+    does: ClassVar[str] = "gives classes to pixels"
     labels: tuple[str, ...]
     colors: tuple[Color, ...]
-    preprocessing: Preprocessing
     encoder: str
     head: str
     layers: int
-    parameters: int
-    attention: bool
-
-    @property
-    def image_size(self) -> tuple[int, int]:
-        return self.preprocessing.size
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "architecture": self.architecture,
-            "task": self.task,
+        return super().to_json() | {
             "labels": self.labels,
             "colors": self.colors,
-            "image_size": self.image_size,
-            "channels": self.preprocessing.channels,
             "encoder": self.encoder,
             "head": self.head,
             "layers": self.layers,
-            "parameters": self.parameters,
-            "attention": self.attention,
         }
 
 

@@ -28,6 +28,7 @@ from vitrail.deploy.studio.segment_studio import SegmentStudio
 from vitrail.deploy.studio.sessions import MOST_PICTURES, Store
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.studio_model import Facts, Models, StudioModel, identify
+from vitrail.deploy.studio.text_facts import TextFacts
 from vitrail.deploy.studio.text_studio import TextStudio
 from vitrail.deploy.studio.uploads import Picture, encode_pixels, read_upload
 from vitrail.deploy.studio.views import show_colors, show_lens, show_map, show_similarity, show_steps, show_token
@@ -74,10 +75,9 @@ class Studio:
             facts = model.facts()
             if isinstance(facts, RestoreFacts):
                 found = find_samples(model.run, None)
-            elif isinstance(facts, DetectFacts):
-                found = find_samples(model.run, facts.image_size, marked=find_boxes)
-            elif isinstance(facts, SegmentFacts):
-                found = find_samples(model.run, facts.image_size, marked=find_masked)
+            elif isinstance(facts, DetectFacts | SegmentFacts):
+                marked = find_boxes if isinstance(facts, DetectFacts) else find_masked
+                found = find_samples(model.run, facts.image_size, marked=marked)
             else:
                 known = facts if isinstance(facts, MaskFacts) else picture_facts(model)
                 found = find_samples(model.run, known.image_size)
@@ -267,16 +267,8 @@ def describe_look(name: str, look: Look, facts: Facts, picture: Picture) -> byte
 def picture_facts(entry: StudioModel) -> Facts:
     """Of a model that tells what is in a picture; the others have pages of their own."""
     facts = entry.facts()
-    if isinstance(facts, RestoreFacts):
-        raise StudioError("This model restores pictures: it has no labels to tell.")
-    if isinstance(facts, MaskFacts):
-        raise StudioError("This model draws hidden patches: it has no labels to tell.")
-    if isinstance(facts, DetectFacts):
-        raise StudioError("This model finds objects: it has a page of its own.")
-    if isinstance(facts, SegmentFacts):
-        raise StudioError("This model gives classes to pixels: it has a page of its own.")
-    if isinstance(facts, VolumeFacts):
-        raise StudioError("This model labels volumes: it cannot look at a picture.")
-    if not isinstance(facts, Facts):
+    if isinstance(facts, TextFacts):
         raise StudioError("This model reads text: it cannot look at a picture.")
+    if not isinstance(facts, Facts):
+        raise StudioError(f"This model {facts.does}: it has no labels to tell.")
     return facts

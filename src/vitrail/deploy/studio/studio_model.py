@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
-from vitrail.deploy.studio.detect_facts import DetectFacts, name_classes, read_detect_facts
+from vitrail.deploy.studio.detect_facts import DetectFacts, read_detect_facts
 from vitrail.deploy.studio.mask_facts import MaskFacts, read_mask_facts
+from vitrail.deploy.studio.model_facts import name_classes
 from vitrail.deploy.studio.restore_facts import RestoreFacts, read_restore_facts
 from vitrail.deploy.studio.runs import describe_score, find_run_folders
 from vitrail.deploy.studio.segment_facts import SegmentFacts, read_segment_facts

@@ -13,6 +13,7 @@ class VolumeFacts:
     """`spacing`: the edges of the voxels it sees, in mm; None: those of the file."""
 
     task: ClassVar[str] = "segment3d"
+    does: ClassVar[str] = "labels volumes"
     architecture: str
     labels: tuple[str, ...]
     colors: tuple[Color, ...]

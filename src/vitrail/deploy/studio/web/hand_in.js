@@ -27,6 +27,7 @@ export function makeHandIn(use, kind = { what: "picture" }) {
     }
   };
   const takeFile = (file) => take(upload(file, kind.address));
+  find("#falling p").textContent = `Let the ${kind.what} fall`;
   find("#pictures").append(...fileButton(takeFile, kind), strip);
   listenForFiles(takeFile);
 
