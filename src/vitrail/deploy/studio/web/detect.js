@@ -7,7 +7,7 @@ import { makeLight } from "./light.js";
 import { openPage, size } from "./pages.js";
 import { makeReading } from "./reading.js";
 import { announce, complain } from "./said.js";
-import { count, fixed, percent } from "./words.js";
+import { count, fixed } from "./words.js";
 
 const own = { model: null, picture: null, found: null, threshold: 0.5, chosen: null, wish: 0, marks: [], rows: [] };
 
@@ -60,7 +60,8 @@ function show(found, image) {
   own.light.frame.classList.add("boxed");
   own.marks = found.boxes.map(mark);
   own.rows = found.boxes.map(row);
-  own.light.over.append(...[...own.marks].reverse()); // the surest in front
+  const area = (mark) => areaOf(found.boxes[mark.dataset.number]);
+  own.light.over.append(...[...own.marks].sort((one, other) => area(other) - area(one))); // the smallest in front, or it could not be clicked
   find("#list").replaceChildren(...own.rows.map((button) => make("li", {}, button)));
   find("#answer").hidden = false;
   refresh();
@@ -68,6 +69,7 @@ function show(found, image) {
 }
 
 const nameOf = ({ label }) => own.model.labels[label];
+const areaOf = ({ box: [x0, y0, x1, y1] }) => (x1 - x0) * (y1 - y0);
 const tagOf = (box) => `${nameOf(box)} ${fixed(box.score)}`;
 
 const shown = () => own.found.boxes.filter(({ score }) => score >= own.threshold);
@@ -76,7 +78,7 @@ const shown = () => own.found.boxes.filter(({ score }) => score >= own.threshold
 function mark(box, number) {
   const [x0, y0, x1, y1] = box.box;
   const { width, height } = own.found;
-  const button = make("button", { type: "button", class: "found", tabindex: "-1", "aria-hidden": "true", title: tagOf(box), onclick: () => choose(number) }, make("span", { text: tagOf(box) }));
+  const button = make("button", { type: "button", class: "found", "data-number": number, tabindex: "-1", "aria-hidden": "true", title: tagOf(box), onclick: () => choose(number) }, make("span", { text: tagOf(box) }));
   const percentOf = (value, side) => `${(100 * value) / side}%`;
   Object.assign(button.style, { left: percentOf(x0, width), top: percentOf(y0, height), width: percentOf(x1 - x0, width), height: percentOf(y1 - y0, height) });
   button.classList.toggle("high", y0 / height < 0.07); // no room for its tag above

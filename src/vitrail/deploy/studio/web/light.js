@@ -9,10 +9,10 @@ import { largest, percent, place } from "./words.js";
 const SMALL = 96; // pixels a side up to which they are to be seen
 const GLASS = 0.6;
 
-/** `show(image, size)` hangs a picture of `size` {width, height}; `light(map)` lays a map {cells, grid, covers, title, where} over it, or
+/** `show(image, {width, height})` hangs a picture of that size; `light(map)` lays a map {cells, grid, covers, title, where} over it, or
  * takes it away (null). A map covers `covers` times the picture's height and width, where the model read it padded. */
 export function makeLight(box, label) {
-  const own = { image: null, map: null, hovered: null, size: { width: 1, height: 1 } };
+  const own = { image: null, map: null, hovered: null };
   const canvas = make("canvas", { role: "img", "aria-label": label });
   const over = make("div", { class: "over" });
   const frame = make("div", { class: "window" }, canvas, over);
@@ -71,11 +71,10 @@ export function makeLight(box, label) {
     frame,
     over,
     at,
-    size: () => own.size,
-    show(image, size) {
-      Object.assign(own, { image, size, map: null, hovered: null });
-      frame.style.aspectRatio = `${size.width} / ${size.height}`;
-      frame.style.setProperty("--aspect", String(size.width / size.height));
+    show(image, { width, height }) {
+      Object.assign(own, { image, map: null, hovered: null });
+      frame.style.aspectRatio = `${width} / ${height}`;
+      frame.style.setProperty("--aspect", String(width / height));
       canvas.setAttribute("aria-label", label);
       draw();
       tell();
