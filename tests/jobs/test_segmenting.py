@@ -334,4 +334,4 @@ def test_rare_classes_are_weighed_by_themselves(tmp_path):
                 (tmp_path / name / part).mkdir(parents=True, exist_ok=True)
                 Image.fromarray(numbers).convert(kind).save(tmp_path / name / part / f"{index}.png")
     found = {name: choose_weights(find_masked(str(tmp_path / name))["train"], 2) for name in ("rare", "even")}
-    assert found == {"rare": "balanced", "even": "none"}  # 60 pixels to 4, 48 to 16
+    assert found == {"rare": "softened", "even": "none"}  # 60 pixels to 4, 48 to 16

@@ -1,6 +1,6 @@
 """A trained segmenter as a function from pictures to masks, in Hugging Face's shapes.
 
-h w picture, ch channels
+h w picture, ch channels, k classes
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int64, UInt8
 from PIL import Image
+from torch import Tensor
 
 from vitrail.data.class_colors import Color, choose_colors
 from vitrail.data.dense_batches import to_base
@@ -27,6 +28,14 @@ class Segmented(NamedTuple):
     picture: UInt8[np.ndarray, "h w ch"]
     numbers: Int64[np.ndarray, "h w"]
     scores: Float[np.ndarray, "h w"]
+
+
+class Chances(NamedTuple):
+    """A picture, what a model is given of it, and how likely each class is at every place of that."""
+
+    opened: Image.Image
+    images: Float[Tensor, "1 ch h w"]
+    chances: Float[Tensor, "k h w"]
 
 
 class ImageSegmentation:
@@ -47,14 +56,17 @@ class ImageSegmentation:
         return [self.parts(self.segment(picture)) for picture in pictures]
 
     def segment(self, picture: Picture) -> Segmented:
+        found = self.look(picture)
+        numbers, scores = name_pixels(found.chances, (found.opened.height, found.opened.width))
+        return Segmented(to_channels(found.opened, 3), numbers.cpu().numpy(), scores.cpu().numpy())
+
+    def look(self, picture: Picture) -> Chances:
         """A file is decoded whole: its mask is to lie on all of its pixels."""
         opened = open_picture(picture, (1 << 16, 1 << 16))
         array = to_channels(opened, self.model.config.in_channels)
         images = to_base(array, self.model.preprocessing).to(next(self.model.parameters()).device)
         with torch.inference_mode():
-            chances = infer(self.model, images, self.how)[0]
-            numbers, scores = name_pixels(chances, (array.shape[0], array.shape[1]))
-        return Segmented(to_channels(opened, 3), numbers.cpu().numpy(), scores.cpu().numpy())
+            return Chances(opened, images, infer(self.model, images, self.how)[0])
 
     def parts(self, found: Segmented) -> list[dict[str, Any]]:
         counts = np.bincount(found.numbers.ravel(), minlength=len(self.labels))

@@ -5,8 +5,9 @@ k classes, x y z sides of a volume
 
 import math
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +19,15 @@ from vitrail.data.volumes.resampling import Sides, new_size, resample
 from vitrail.models.sliding_volume import stream
 
 Answer = list[dict[str, Any]]
+Progress = Callable[[int, int], None]  # how much is done, and of how much
+
+
+class Labelled(NamedTuple):
+    """A file's scan and labels as arrays in files, both turned to RAS+ and of its own voxels."""
+
+    scan: Any  # x y z, as the file scales them
+    labels: Any  # x y z, as files number the classes
+    sure: list[float]  # the mean probability of each class where it is the likeliest
 
 
 class VolumeLabels:
@@ -34,26 +44,29 @@ class VolumeLabels:
         file), value (its number there), voxels and ml."""
         file = open_volume(source)
         with tempfile.TemporaryDirectory(prefix="vitrail-") as place:
-            volume = scratch(Path(place) / "scan", np.float32, file.size)
-            file.read_into(volume)
-            wanted = self.model.config.spacing
-            if wanted is not None and wanted != file.spacing:
-                size = new_size(file.size, file.spacing, wanted)
-                volume = resample(volume, size, target=scratch(Path(place) / "resampled", np.float32, size))
-            kind = np.uint8 if self.values.max() < 2**8 else np.uint16
-            labels = scratch(Path(place) / "labels", kind, volume.shape)
-            sure = self.label(volume, labels)
-            if labels.shape != file.size:
-                labels = resample(labels, file.size, labels=True, target=scratch(Path(place) / "back", kind, file.size))
-            counts = count_values(labels)
-            write_labels(file, labels, target)
-        return self.tell(file, target, sure, counts)
+            found = self.label_file(file, Path(place))
+            counts = count_values(found.labels)
+            write_labels(file, found.labels, target)
+        return self.tell(file, target, found.sure, counts)
 
-    def label(self, volume: Any, labels: Any) -> list[float]:
+    def label_file(self, file: VolumeFile, place: Path, *, on_slab: Progress = lambda done, of: None) -> Labelled:
+        """With the arrays in the folder `place`. `on_slab` is told how many slices have labels, and of how many."""
+        scan = volume = scratch(place / "scan", np.float32, file.size)
+        file.read_into(scan)
+        wanted = self.model.config.spacing
+        if wanted is not None and wanted != file.spacing:
+            size = new_size(file.size, file.spacing, wanted)
+            volume = resample(scan, size, target=scratch(place / "resampled", np.float32, size))
+        kind = np.uint8 if self.values.max() < 2**8 else np.uint16
+        labels = scratch(place / "labels", kind, volume.shape)
+        sure = self.label(volume, labels, on_slab=on_slab)
+        if labels.shape != file.size:
+            labels = resample(labels, file.size, labels=True, target=scratch(place / "back", kind, file.size))
+        return Labelled(scan, labels, sure)
+
+    def label(self, volume: Any, labels: Any, *, on_slab: Progress = lambda done, of: None) -> list[float]:
         """Every voxel's class into `labels`, as files number it; the mean probability of each class where it is the likeliest."""
-        window = self.model.config.window or find_window(
-            np.asarray(volume[:: 1 + volume.shape[0] // 64, :: 1 + volume.shape[1] // 64])
-        )
+        window = self.window(volume)
         total, count = torch.zeros(len(self.values)), torch.zeros(len(self.values))
 
         def read(begin: int, end: int) -> Tensor:
@@ -68,7 +81,13 @@ class VolumeLabels:
                 total += torch.bincount(classes.flatten(), best.flatten(), minlength=len(total)).cpu()
                 count += torch.bincount(classes.flatten(), minlength=len(total)).cpu()
                 labels[..., slab.begin : slab.end] = self.values[classes.cpu().numpy()]
+                on_slab(slab.end, volume.shape[2])
         return (total / count.clamp(min=1)).tolist()
+
+    def window(self, volume: Any) -> tuple[float, float]:
+        """What the model sees as 0 and as 1: its own, or by a volume's percentiles."""
+        some = volume[:: 1 + volume.shape[0] // 64, :: 1 + volume.shape[1] // 64]
+        return self.model.config.window or find_window(np.asarray(some))
 
     def tell(self, file: VolumeFile, target: Path, sure: list[float], counts: dict[int, int]) -> Answer:
         ml = math.prod(file.spacing) / 1000

@@ -1,7 +1,7 @@
 """Where a detector looks for an object: what the query of a box reads of the picture, block by block and head by head, and what the
 place in the box's middle reads in the encoder.
 
-b pictures (one), ch channels, h w picture, l blocks, a heads, gh gw grid, m tokens of all levels together
+b pictures (one), ch channels, h w picture, l blocks, a heads, gh gw grid, q queries, m tokens of all levels together
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,31 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vitrail.errors import VitrailError
-from vitrail.explain.record import record
+from vitrail.explain.record import attention_layers, record
+from vitrail.models.detections import Detected
 
 CROSS = ".cross_attention"  # how the decoder's layers that read the picture are called
 OWN = "encoder.blocks."  # and those of the detector's encoder, which is not its backbone's
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sight:
+    """One pass over a picture: its answers, and what every query and every place read."""
+
+    detected: Detected
+    grids: Sequence[tuple[int, ...]]  # of the levels
+    decoder: Float[Tensor, "l a q m"]
+    encoder: list[Float[Tensor, "a m m"]]  # of its blocks; none at all is fine
+
+    def read_by_query(self, query: int) -> Float[Tensor, "l a gh gw"]:
+        """What a query reads in each block of the decoder, head by head. Each map sums to 1."""
+        return on_finest(self.decoder[:, :, query], self.grids)
+
+    def read_from_middle(self, query: int) -> list[Float[Tensor, "a gh gw"]]:
+        """What the place in the middle of the query's box reads in each block of the encoder, head by head. Each map sums to 1."""
+        x, y = self.detected.boxes[-1, 0, query, :2].tolist()
+        token = find_token(self.grids, x, y)
+        return [on_finest(weights[:, token], self.grids) for weights in self.encoder]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,33 +54,42 @@ class BoxLook:
 
 
 @torch.no_grad()
-def look_at_boxes(model: Any, image: Float[Tensor, "b ch h w"], *, threshold: float, most: int) -> list[BoxLook]:
-    """The surest boxes of a picture, one of each query, from a score on; at most so many."""
+def see_boxes(model: Any, image: Float[Tensor, "b ch h w"]) -> Sight:
+    """A pass over one picture, of which what the backbone does is not kept."""
     if len(image) != 1:
         raise VitrailError(f"boxes are looked at in one picture at a time, got {len(image)}")
     grids = [tokens.grid for tokens in model.backbone.forward_intermediates(image, model.config.levels)]
-    with record(model) as seen:
+    wanted = [number for number, name in enumerate(attention_layers(model)) if name.endswith(CROSS) or name.startswith(OWN)]
+    with record(model, layers=wanted) as seen:
         detected = model(image)
-    logits = detected.logits[-1, 0].float()
+    named = list(zip(seen.names, seen.layers, strict=True))
+    return Sight(
+        detected=detected,
+        grids=grids,
+        decoder=torch.stack([weights[0] for name, weights in named if name.endswith(CROSS)]),
+        encoder=[weights[0] for name, weights in named if name.startswith(OWN)],
+    )
+
+
+def look_at_boxes(model: Any, image: Float[Tensor, "b ch h w"], *, threshold: float, most: int) -> list[BoxLook]:
+    """The surest boxes of a picture, one of each query, from a score on; at most so many."""
+    sight = see_boxes(model, image)
+    logits = sight.detected.logits[-1, 0].float()
     scores, labels = (logits.sigmoid() if model.config.focal else logits.softmax(-1)[:, :-1]).max(-1)
-    cross = torch.stack([weights[0] for name, weights in zip(seen.names, seen.layers, strict=True) if name.endswith(CROSS)])
-    own = [weights[0] for name, weights in zip(seen.names, seen.layers, strict=True) if name.startswith(OWN)]
     found = []
     for query in scores.argsort(descending=True, stable=True)[:most].tolist():
         if scores[query] < threshold:
             break
-        cx, cy, w, h = detected.boxes[-1, 0, query].tolist()
-        encoder = None
-        if own:
-            encoder = on_finest(own[-1][:, find_token(grids, cx, cy)], grids)
+        cx, cy, w, h = sight.detected.boxes[-1, 0, query].tolist()
+        from_middle = sight.read_from_middle(query)
         found.append(
             BoxLook(
                 query=query,
                 label=int(labels[query]),
                 score=float(scores[query]),
                 box=(cx, cy, w, h),
-                decoder=on_finest(cross[:, :, query], grids),
-                encoder=encoder,
+                decoder=sight.read_by_query(query),
+                encoder=from_middle[-1] if from_middle else None,
             )
         )
     return found

@@ -272,10 +272,10 @@ class TrainOptions:
         Parameter(group=SEGMENTATION, help="Cross-entropy, Dice, focal; auto: ce."),
     ] = "auto"
     class_weights: Annotated[
-        Literal["auto", "none", "balanced"],
+        Literal["auto", "none", "balanced", "softened"],
         Parameter(
             group=SEGMENTATION,
-            help="balanced: pixels of rare classes count more, by median frequency; auto: where one class has ten times the pixels of another.",
+            help="balanced: pixels of rare classes count more, by median frequency; softened: by its root; auto: softened where one class has ten times the pixels of another.",
         ),
     ] = "auto"
     ignore_index: Annotated[

@@ -195,14 +195,17 @@ def build_segmenter(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
 
 def pixel_weights(options: TrainOptions, train: Split, classes: int) -> Tensor | None:
     """What a pixel of each class counts, by the masks of some training pictures; None: all alike."""
-    return None if options.class_weights == "none" else torch.from_numpy(balanced_weights(*count_pixels(train, classes)))
+    if options.class_weights == "none":
+        return None
+    weights = torch.from_numpy(balanced_weights(*count_pixels(train, classes)))
+    return weights.sqrt() if options.class_weights == "softened" else weights
 
 
 def choose_weights(train: Split, classes: int) -> str:
-    """Balanced where a class has UNEQUAL times the pixels of another: else what is rare is never said (docs/segmentation.md)."""
+    """Softened where a class has UNEQUAL times the pixels of another: else what is rare is never said (docs/segmentation.md)."""
     pixels, _ = count_pixels(train, classes)
     met = pixels[pixels > 0]
-    return "balanced" if len(met) and met.max() > UNEQUAL * met.min() else "none"
+    return "softened" if len(met) and met.max() > UNEQUAL * met.min() else "none"
 
 
 def count_pixels(train: Split, classes: int) -> tuple[Int64[np.ndarray, "k"], Int64[np.ndarray, "k"]]:

@@ -247,22 +247,32 @@ def assemble(backbone: Any, config: DetectorConfig) -> Detector:
     )
 
 
+class Picked(NamedTuple):
+    """Of each picture the answers that count, the surest first, and the queries that gave them."""
+
+    scores: Float[Tensor, "b n"]
+    classes: Int[Tensor, "b n"]
+    queries: Int[Tensor, "b n"]
+
+
+def pick_boxes(detected: Detected, *, config: DetectorConfig, top: int = 100) -> Picked:
+    """With a softmax each query answers with its likeliest class [Carion+ 2020]; with sigmoids the `top` pairs of query and class count
+    [Zhu+ 2021, published code]. No overlap is suppressed: that is what the queries learn among themselves."""
+    logits = detected.logits[-1].float()
+    if config.focal:
+        scores, picked = logits.sigmoid().flatten(1).topk(min(top, logits[0].numel()), dim=1)
+        return Picked(scores, picked % logits.shape[2], picked // logits.shape[2])
+    best, kinds = logits.softmax(-1)[..., :-1].max(-1)
+    scores, queries = best.topk(min(top, best.shape[1]), dim=1)
+    return Picked(scores, kinds.gather(1, queries), queries)
+
+
 def decode_boxes(
     detected: Detected, sizes: Int[Tensor, "b 2"], *, config: DetectorConfig, top: int = 100
 ) -> list[tuple[Float[Tensor, "n"], Int[Tensor, "n"], Float[Tensor, "n 4"]]]:
-    """Of each picture the scores, classes and boxes x0 y0 x1 y1 in pixels of its size (h, w), inside it, the surest first.
-
-    With a softmax each query answers with its likeliest class [Carion+ 2020]; with sigmoids the `top` pairs of query and class count
-    [Zhu+ 2021, published code]. No overlap is suppressed: that is what the queries learn among themselves.
-    """
-    logits, corners = detected.logits[-1].float(), to_corners(detected.boxes[-1].float())
-    if config.focal:
-        scores, picked = logits.sigmoid().flatten(1).topk(min(top, logits[0].numel()), dim=1)
-        queries, classes = picked // logits.shape[2], picked % logits.shape[2]
-    else:
-        best, kinds = logits.softmax(-1)[..., :-1].max(-1)
-        scores, queries = best.topk(min(top, best.shape[1]), dim=1)
-        classes = kinds.gather(1, queries)
+    """Of each picture the scores, classes and boxes x0 y0 x1 y1 in pixels of its size (h, w), inside it, the surest first; see `pick_boxes`."""
+    scores, classes, queries = pick_boxes(detected, config=config, top=top)
+    corners = to_corners(detected.boxes[-1].float())
     scale = sizes.to(corners).flip(1).repeat(1, 2)[:, None]  # b 1 4: w h w h
     boxes = corners.gather(1, queries[..., None].expand(-1, -1, 4)).clamp(0, 1) * scale
     return list(zip(scores, classes, boxes, strict=True))

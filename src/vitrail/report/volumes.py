@@ -130,11 +130,16 @@ def edges_of(mask: Bool[np.ndarray, "u v"]) -> Bool[np.ndarray, "u v"]:
 def finish(picture: Shaped[np.ndarray, "u v 3"], spacing: tuple[float, float, float], axis: int) -> UInt8[np.ndarray, "h w 3"]:
     """Turned as radiologists look at it, and with square pixels."""
     across = [spacing[other] for other in range(3) if other != axis]
-    upright = np.ascontiguousarray(picture[::-1, ::-1].transpose(1, 0, 2))
+    upright = np.ascontiguousarray(to_upright(picture))
     lengths = upright.shape[1] * across[0], upright.shape[0] * across[1]
     scale = SIDE / max(lengths)
     size = max(1, round(lengths[0] * scale)), max(1, round(lengths[1] * scale))
     return np.asarray(Image.fromarray(upright).resize(size, Image.Resampling.BILINEAR))
+
+
+def to_upright(plane: Shaped[np.ndarray, "u v *more"]) -> Shaped[np.ndarray, "v u *more"]:
+    """A plane of a volume as radiologists look at it: up is up, the patient's right, or front, is on the left."""
+    return plane[::-1, ::-1].swapaxes(0, 1)
 
 
 def show_scores(report: VolumeReport) -> Markup:

@@ -140,6 +140,18 @@ def shop(folder, browse_studio):
     return client, {model["name"]: model for model in client.get("/api/models").json()}
 
 
+@pytest.fixture
+def ask(shop, encode, photo):
+    """Uploads a picture and asks a model of `shop` about it: ask("/api/drawings", "mae", share=0.5)."""
+    client, models = shop
+
+    def make(address: str, model: str, *, picture: Image.Image = photo, **options):
+        name = client.post("/api/pictures", files={"file": ("photo.png", encode(picture))}).json()["id"]
+        return client.post(address, json={"model": models[model]["id"], "picture": name, **options})
+
+    return make
+
+
 @pytest.fixture(scope="session")
 def digit() -> Image.Image:
     return open_digits()["test"].read(3)

@@ -57,15 +57,9 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def draw(shop, encode, photo):
+def draw(ask):
     """Uploads a picture and hides patches of it: draw("mae", share=0.5)."""
-    client, models = shop
-
-    def make(model="mae", *, picture=photo, **options):
-        name = client.post("/api/pictures", files={"file": ("photo.png", encode(picture))}).json()["id"]
-        return client.post("/api/drawings", json={"model": models[model]["id"], "picture": name, **options})
-
-    return make
+    return lambda model="mae", **options: ask("/api/drawings", model, **options)
 
 
 def pixels(address):

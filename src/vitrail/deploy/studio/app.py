@@ -18,6 +18,7 @@ from starlette.types import ASGIApp
 
 from vitrail import report
 from vitrail.deploy.studio.pages import PAGES, assemble_page
+from vitrail.deploy.studio.scans import LARGEST_SCAN
 from vitrail.deploy.studio.security import Guard, error
 from vitrail.deploy.studio.studio import Studio
 from vitrail.deploy.studio.studio_error import StudioError
@@ -62,6 +63,18 @@ class RestorationOrder(BaseModel):
     picture: StrictStr
     degrade: StrictBool = False
     seed: Annotated[StrictInt, Field(ge=0, le=2**31)] = 0
+
+
+class PictureOrder(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    model: StrictStr
+    picture: StrictStr
+
+
+class ScanOrder(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    model: StrictStr
+    scan: StrictStr
 
 
 class DrawingOrder(BaseModel):
@@ -114,7 +127,7 @@ def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
 
     @app.post("/api/pictures")
     async def add_picture(request: Request) -> Response:
-        if request.headers.get("content-type", "").startswith("multipart/form-data"):
+        if brings_file(request):
             name, content = await receive_file(request)
             return await run(heavy, lambda: studio.add_picture(session(request), name, content))
         choice = read(SampleChoice, await receive_body(request))
@@ -199,6 +212,57 @@ def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
         drawn = partial(studio.masks.draw, share=asked.share, seed=asked.seed, hidden=asked.hidden, statistics=asked.statistics)
         return await run(heavy, lambda: drawn(session(request), asked.model, asked.picture))
 
+    @app.post("/api/detections")
+    async def detect(request: Request) -> Response:
+        asked = read(PictureOrder, await receive_body(request))
+        return await run(heavy, lambda: studio.detections.find(session(request), asked.model, asked.picture))
+
+    @app.get("/api/detections/{name}/boxes/{box}")
+    async def box_reading(name: str, box: int, request: Request) -> Response:
+        return await run(light, lambda: studio.detections.reading(session(request), name, box=box))
+
+    @app.post("/api/segmentations")
+    async def segment(request: Request) -> Response:
+        asked = read(PictureOrder, await receive_body(request))
+        return await run(heavy, lambda: studio.segmentations.segment(session(request), asked.model, asked.picture))
+
+    @app.get("/api/segmentations/{name}/place")
+    async def place(name: str, request: Request, row: float, column: float) -> Response:
+        return await run(light, lambda: studio.segmentations.place(session(request), name, row=row, column=column))
+
+    @app.get("/api/segmentations/{name}/attention")
+    async def place_attention(name: str, request: Request, row: float, column: float) -> Response:
+        return await run(heavy, lambda: studio.segmentations.attention(session(request), name, row=row, column=column))
+
+    @app.post("/api/scans")
+    async def add_scan(request: Request) -> Response:
+        if brings_file(request):
+            name, content = await receive_file(request, largest=LARGEST_SCAN)
+            return await run(heavy, lambda: studio.volumes.add_scan(session(request), name, content))
+        choice = read(SampleChoice, await receive_body(request))
+        return await run(heavy, lambda: studio.volumes.add_sample(session(request), choice.model, choice.sample))
+
+    @app.post("/api/volumes")
+    async def label_volume(request: Request) -> Response:
+        asked = read(ScanOrder, await receive_body(request))
+        return await run(light, lambda: studio.volumes.begin(session(request), asked.model, asked.scan))
+
+    @app.get("/api/volumes/{name}")
+    async def labelling(name: str, request: Request) -> Response:
+        return await run(light, lambda: studio.volumes.progress(session(request), name))
+
+    @app.post("/api/volumes/{name}/stop")
+    async def stop_labelling(name: str, request: Request) -> Response:
+        return await run(light, lambda: studio.volumes.stop(session(request), name))
+
+    @app.get("/api/volumes/{name}/{plane}/{number}.png")
+    async def volume_slice(name: str, plane: str, number: int, request: Request) -> Response:
+        return await run(light, lambda: studio.volumes.slice(session(request), name, plane=plane, number=number), "image/png")
+
+    @app.get("/api/volumes/{name}/labels.nii.gz")
+    async def volume_labels(name: str, request: Request) -> Response:
+        return await run(light, lambda: studio.volumes.file(session(request), name), "application/gzip")
+
     @app.get("/api/runs")
     async def runs() -> Response:
         return await run(light, studio.list_runs)
@@ -232,6 +296,11 @@ def make_app(studio: Studio, *, port: int, web: Path = WEB) -> ASGIApp:
 
     app.mount("/static", StaticFiles(directory=web), name="static")
     return Guard(app, port=port)
+
+
+def brings_file(request: Request) -> bool:
+    """Whether a file is handed in, rather than a sample chosen."""
+    return request.headers.get("content-type", "").startswith("multipart/form-data")
 
 
 def read(kind: type[Any], body: bytes) -> Any:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from vitrail.deploy.studio.model_facts import PictureModelFacts
 from vitrail.errors import VitrailError
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.masked_autoencoder import MaskedAutoencoder
@@ -10,38 +11,26 @@ from vitrail.preprocessing import Preprocessing
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskFacts:
+class MaskFacts(PictureModelFacts):
     """`hide` is the share of patches that was hidden in training, `normalize` whether each is predicted without its mean and deviation."""
 
     task: ClassVar[str] = "mask"
-    architecture: str
-    preprocessing: Preprocessing
+    does: ClassVar[str] = "draws hidden patches"
     grid: tuple[int, int]
     patch: tuple[int, int]
     hide: float
     normalize: bool
     layers: int
     decoder_layers: int
-    parameters: int
-
-    @property
-    def image_size(self) -> tuple[int, int]:
-        return self.preprocessing.size
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "architecture": self.architecture,
-            "task": self.task,
-            "image_size": self.image_size,
-            "channels": self.preprocessing.channels,
+        return super().to_json() | {
             "grid": self.grid,
             "patch": self.patch,
             "hide": self.hide,
             "normalize": self.normalize,
             "layers": self.layers,
             "decoder_layers": self.decoder_layers,
-            "parameters": self.parameters,
-            "attention": False,
         }
 
 

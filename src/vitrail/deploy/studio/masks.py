@@ -98,4 +98,9 @@ def describe_drawing(found: Drawing) -> dict[str, Any]:
 
 
 def picture_address(pixels: UInt8[np.ndarray, "h w ch"]) -> str:
-    return f"data:image/png;base64,{base64.b64encode(encode_pixels(pixels)).decode()}"
+    return png_address(encode_pixels(pixels))
+
+
+def png_address(content: bytes) -> str:
+    """A PNG inside an answer."""
+    return f"data:image/png;base64,{base64.b64encode(content).decode()}"

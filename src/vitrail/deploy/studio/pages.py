@@ -7,7 +7,17 @@ from string import Template
 from types import MappingProxyType
 
 # The address of a page, and its name: NAME.html has its parts, NAME.js wakes it up.
-PAGES: Mapping[str, str] = MappingProxyType({"/": "studio", "/text": "text", "/restore": "restore", "/mask": "mask"})
+PAGES: Mapping[str, str] = MappingProxyType(
+    {
+        "/": "studio",
+        "/detect": "detect",
+        "/segment": "segment",
+        "/volume": "volume",
+        "/text": "text",
+        "/restore": "restore",
+        "/mask": "mask",
+    }
+)
 PARTS = ("head", "skip", "choosers", "before", "after", "main", "end")
 MARK = re.compile(rf"^<!-- ({'|'.join(PARTS)}) -->\n", re.MULTILINE)
 

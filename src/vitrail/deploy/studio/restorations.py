@@ -5,7 +5,6 @@ ch channels, h w picture
 
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -17,6 +16,7 @@ from vitrail.data.degradation import degrade
 from vitrail.data.images import read_picture
 from vitrail.data.transforms import to_unit
 from vitrail.deploy.image_to_image import ImageToImage, Layers
+from vitrail.deploy.studio.background import Job, Told
 from vitrail.deploy.studio.restore_facts import RestoreFacts
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.uploads import Picture, encode_pixels
@@ -28,26 +28,14 @@ from vitrail.tasks.restore import enlarge, measure, to_bytes
 MOST_MADE = 8_000_000  # pixels that come out
 SQUARE = 64  # pixels a side of what the page enlarges
 
-State = Literal["waiting", "running", "done", "stopped", "failed"]
 Which = Literal["given", "restored", "truth"]
 
 
-@dataclass(slots=True)
-class Restoration:
-    """One picture on its way. The thread that makes it writes to it, others read."""
+class Restoration(Job):
+    """One picture on its way."""
 
-    told: ClassVar[str] = "restoration"  # how an error calls it
-    model: str
-    name: str
-    state: State = "waiting"
-    stopped: bool = False  # wished for; the thread looks at it after each tile
-    tiles: tuple[int, int] = (0, 0)  # done, of
-    error: str = ""
-    made: "Made | None" = None
-
-    @property
-    def nbytes(self) -> int:
-        return 1_024 + (0 if self.made is None else sum(map(len, self.made.files.values())))
+    told: ClassVar[str] = "restoration"
+    made: "Made | None"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,14 +50,12 @@ class Made:
     notes: tuple[str, ...]
     milliseconds: float = field(default=0.0)
 
+    @property
+    def nbytes(self) -> int:
+        return sum(map(len, self.files.values()))
 
-class StoppedError(StudioError):
-    """By whoever had asked for it."""
 
-
-def make_restoration(
-    model: Any, picture: Picture, facts: RestoreFacts, *, worse: bool, seed: int, on_tile: Callable[[int, int], None]
-) -> Made:
+def make_restoration(model: Any, picture: Picture, facts: RestoreFacts, *, worse: bool, seed: int, on_tile: Told) -> Made:
     """`worse`: what the model learned to undo is done to the picture first, which then is the truth to compare with."""
     check_weights(model)
     opened = read_picture(picture.content, name=picture.name)
@@ -138,14 +124,7 @@ def cut_pixels(
 
 def describe_restoration(name: str, found: Restoration) -> dict[str, Any]:
     """For the page, which asks again until it is done."""
-    told: dict[str, Any] = {
-        "id": name,
-        "name": found.name,
-        "state": found.state,
-        "done": found.tiles[0],
-        "of": found.tiles[1],
-        "error": found.error or None,
-    }
+    told = found.to_json(name)
     if found.made is None:
         return told
     made = found.made

@@ -1,7 +1,7 @@
 """What the studio knows of a model that restores pictures before it is loaded."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from vitrail.data.degradation import Degradation, parse_degradation
 from vitrail.errors import VitrailError
@@ -13,6 +13,7 @@ from vitrail.report.restoration import tell_degradation
 class RestoreFacts:
     """`degradation` is what it learned to undo, None where it does not say."""
 
+    does: ClassVar[str] = "restores pictures"
     architecture: str
     scale: int
     channels: int

@@ -1,5 +1,6 @@
 """Pictures to begin with: some of a run's own test split, where its data can still be opened."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vitrail.data.bad_files import BAD_FILES, leave_out, read_bad_files
-from vitrail.data.dataset import Split
+from vitrail.data.dataset import DataSet, Split
 from vitrail.data.examples import spread
 from vitrail.data.opening import divide_data, find_data
 from vitrail.data.unlabelled import divide_unlabelled, find_unlabelled
@@ -52,19 +53,23 @@ class Samples:
 NONE = Samples(None, (), ())
 
 
-def find_samples(run: Path, image_size: tuple[int, int] | None) -> Samples:
+def find_samples(run: Path, image_size: tuple[int, int] | None, *, marked: Callable[..., DataSet] | None = None) -> Samples:
     """From the data that config.yaml names, divided as in training; none where it is gone, or would have to be downloaded.
-    `image_size`: what the model of labels reads; None: pictures without labels, of any size."""
+    `image_size`: what the model of labels reads; None: pictures without labels, of any size. `marked` finds pictures in which more is
+    marked than their labels: boxes, or masks."""
     options = read_run(run).options
     source, seed = options.get("data"), options.get("seed", 0)
     if not isinstance(source, str) or not isinstance(seed, int) or source.startswith("hf:"):
         return NONE
     try:
-        data = find_unlabelled(source) if image_size is None else find_data(source, image_size=image_size)
+        data = find_unlabelled(source) if image_size is None else (marked or find_data)(source, image_size=image_size)
         unread = {file.name for file in read_bad_files(run / BAD_FILES) if file.when == "before"}
-        data = leave_out(data, unread)
-        share = options.get("val_share")
-        data = divide_unlabelled(data, seed=seed) if image_size is None else divide_data(data, seed=seed, val_share=share)
+        left, share = leave_out(data, unread), options.get("val_share")
+        data = (
+            divide_unlabelled(left, seed=seed)
+            if image_size is None
+            else divide_data(left, seed=seed, least=1 if marked else 2, val_share=share)
+        )
     except (VitrailError, OSError):
         return NONE
     split = data["test" if "test" in data.splits else "val"]

@@ -8,8 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from vitrail.data.box_data import find_boxes
+from vitrail.data.masked import find_masked
 from vitrail.data.transforms import center_box
 from vitrail.deploy.studio import runs
+from vitrail.deploy.studio.background import Background
+from vitrail.deploy.studio.detect_facts import DetectFacts
+from vitrail.deploy.studio.detect_studio import DetectStudio
 from vitrail.deploy.studio.flights import Flights
 from vitrail.deploy.studio.mask_facts import MaskFacts
 from vitrail.deploy.studio.mask_studio import MaskStudio
@@ -18,12 +23,17 @@ from vitrail.deploy.studio.passes import GENEROUS, Look, all_rows, arrange, atte
 from vitrail.deploy.studio.restore_facts import RestoreFacts
 from vitrail.deploy.studio.restore_studio import RestoreStudio
 from vitrail.deploy.studio.samples import NONE, Samples, find_samples
+from vitrail.deploy.studio.segment_facts import SegmentFacts
+from vitrail.deploy.studio.segment_studio import SegmentStudio
 from vitrail.deploy.studio.sessions import MOST_PICTURES, Store
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.studio_model import Facts, Models, StudioModel, identify
+from vitrail.deploy.studio.text_facts import TextFacts
 from vitrail.deploy.studio.text_studio import TextStudio
 from vitrail.deploy.studio.uploads import Picture, encode_pixels, read_upload
 from vitrail.deploy.studio.views import show_colors, show_lens, show_map, show_similarity, show_steps, show_token
+from vitrail.deploy.studio.volume_facts import VolumeFacts
+from vitrail.deploy.studio.volume_studio import VolumeStudio
 from vitrail.deploy.studio.working import work
 
 MOST_PREDICTIONS = 20
@@ -35,8 +45,11 @@ class Studio:
 
     def __init__(self, models: Models, *, budget: int) -> None:
         self.models, self.store, self.flights = models, Store(budget), Flights()
-        self.texts, self.restorations = TextStudio(models, self.store), RestoreStudio(models, self.store)
-        self.masks = MaskStudio(models, self.store)
+        self.background = Background(models, self.store)
+        self.texts, self.restorations = TextStudio(models, self.store), RestoreStudio(models, self.store, self.background)
+        self.masks, self.detections = MaskStudio(models, self.store), DetectStudio(models, self.store)
+        self.segmentations = SegmentStudio(models, self.store)
+        self.volumes = VolumeStudio(models, self.store, self.background)
         self._samples: dict[str, Samples] = {}
         self._looks: dict[Hashable, str] = {}  # the look of a model, picture, erased cells and order, where it was made before
         self._decoding = threading.BoundedSemaphore(2)  # a decoded picture may take 150 MB
@@ -47,6 +60,8 @@ class Studio:
         return pack([model.to_json() for model in self.models.present()])
 
     def list_samples(self, name: str) -> bytes:
+        if isinstance(self.models.find(name).facts(), VolumeFacts):
+            return self.volumes.list_samples(name)
         samples = self.samples(name)
         return pack(
             [{"id": n, "label": label, "url": f"/api/models/{name}/samples/{n}"} for n, label in enumerate(samples.labels)]
@@ -60,6 +75,9 @@ class Studio:
             facts = model.facts()
             if isinstance(facts, RestoreFacts):
                 found = find_samples(model.run, None)
+            elif isinstance(facts, DetectFacts | SegmentFacts):
+                marked = find_boxes if isinstance(facts, DetectFacts) else find_masked
+                found = find_samples(model.run, facts.image_size, marked=marked)
             else:
                 known = facts if isinstance(facts, MaskFacts) else picture_facts(model)
                 found = find_samples(model.run, known.image_size)
@@ -249,10 +267,8 @@ def describe_look(name: str, look: Look, facts: Facts, picture: Picture) -> byte
 def picture_facts(entry: StudioModel) -> Facts:
     """Of a model that tells what is in a picture; the others have pages of their own."""
     facts = entry.facts()
-    if isinstance(facts, RestoreFacts):
-        raise StudioError("This model restores pictures: it has no labels to tell.")
-    if isinstance(facts, MaskFacts):
-        raise StudioError("This model draws hidden patches: it has no labels to tell.")
-    if not isinstance(facts, Facts):
+    if isinstance(facts, TextFacts):
         raise StudioError("This model reads text: it cannot look at a picture.")
+    if not isinstance(facts, Facts):
+        raise StudioError(f"This model {facts.does}: it has no labels to tell.")
     return facts

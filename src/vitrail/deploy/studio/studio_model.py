@@ -10,11 +10,15 @@ from typing import Any
 
 import torch
 
+from vitrail.deploy.studio.detect_facts import DetectFacts, read_detect_facts
 from vitrail.deploy.studio.mask_facts import MaskFacts, read_mask_facts
+from vitrail.deploy.studio.model_facts import name_classes
 from vitrail.deploy.studio.restore_facts import RestoreFacts, read_restore_facts
 from vitrail.deploy.studio.runs import describe_score, find_run_folders
+from vitrail.deploy.studio.segment_facts import SegmentFacts, read_segment_facts
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.text_facts import TextFacts, read_text_facts
+from vitrail.deploy.studio.volume_facts import VolumeFacts, read_volume_facts
 from vitrail.errors import VitrailError
 from vitrail.explain.cells import features_grid
 from vitrail.explain.lens import has_lens
@@ -22,13 +26,17 @@ from vitrail.explain.methods import METHODS, methods_for
 from vitrail.explain.positions import Similarity, position_similarity
 from vitrail.learn.training.run_folder import CONFIG as CONFIG_YAML
 from vitrail.models.catalogue import ARCHITECTURES, build_model, count_parameters
+from vitrail.models.detr import Detector
 from vitrail.models.folder import CONFIG, WEIGHTS, find, load, read_config
 from vitrail.models.masked_autoencoder import MaskedAutoencoder
+from vitrail.models.segmenter import Segmenter
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record
 
 MOST_LOADED = 4  # models in memory
+OWN_PAGES = ("text", "restoration", "boxes", "segmentation", "volumes")  # what models take that have a page of their own
+WHOLE = (MaskedAutoencoder, Detector, Segmenter)  # models with a backbone that are more than it to the studio
 CLASSLESS = ("rollout", "attention")  # maps of a picture that ask for no class
 
 
@@ -101,7 +109,7 @@ class Facts:
         }
 
 
-AnyFacts = Facts | TextFacts | RestoreFacts | MaskFacts
+AnyFacts = Facts | TextFacts | RestoreFacts | MaskFacts | DetectFacts | SegmentFacts | VolumeFacts
 
 
 class StudioModel:
@@ -267,7 +275,7 @@ def read_facts(folder: Path) -> AnyFacts:
     name = found["architecture"]
     config = from_record(ARCHITECTURES[name].config, found["config"], what=f"{path}: config")
     takes = ARCHITECTURES[name].takes
-    if takes not in ("pictures", "text", "restoration", "views"):
+    if takes not in ("pictures", "views", *OWN_PAGES):
         raise VitrailError(f"{folder}: the studio has no page for models of the kind {name}")
     try:
         with torch.device("meta"):
@@ -280,9 +288,15 @@ def read_facts(folder: Path) -> AnyFacts:
         return read_text_facts(model)
     if takes == "restoration":
         return read_restore_facts(model)
+    if takes == "volumes":
+        return read_volume_facts(model, found["labels"])
     preprocessing = from_record(Preprocessing, found["preprocessing"], what=f"{path}: preprocessing")
     if isinstance(model, MaskedAutoencoder):
         return read_mask_facts(model, preprocessing)
+    if takes == "boxes":
+        return read_detect_facts(model, found["labels"], preprocessing)
+    if takes == "segmentation":
+        return read_segment_facts(model, found["labels"], found.get("colors"), preprocessing)
     model = looked_into(model)
     if not hasattr(model, "num_classes"):
         raise VitrailError(f"{folder}: a model of the kind {name} has no backbone whose attention the studio could show")
@@ -297,7 +311,7 @@ def read_facts(folder: Path) -> AnyFacts:
     prefix = int(getattr(config, "prefix", 0))
     return Facts(
         architecture=name,
-        labels=tuple(found["labels"] or (f"LABEL_{number}" for number in range(config.num_classes))),
+        labels=name_classes(found["labels"], config.num_classes),
         multi_label=bool(found.get("multi_label", False)),
         preprocessing=preprocessing,
         image_size=tuple(config.image_size),
@@ -324,7 +338,7 @@ def read_facts(folder: Path) -> AnyFacts:
 
 def looked_into(model: Any) -> Any:
     """What the studio computes with: of a model that learned features without labels the backbone, unless it has a page of its own."""
-    return model if isinstance(model, MaskedAutoencoder) else getattr(model, "backbone", model)
+    return model if isinstance(model, WHOLE) else getattr(model, "backbone", model)
 
 
 def find_grid(model: Any) -> tuple[tuple[int, int], int, int]:

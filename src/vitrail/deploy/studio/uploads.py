@@ -79,8 +79,8 @@ def explain_failure(reason: str) -> str:
     return f"This {found[1] if found else 'picture'} file is damaged or cut short, so it cannot be shown."
 
 
-def too_large() -> StudioError:
-    return StudioError(f"This file is larger than {LARGEST >> 20} MB: make it smaller and try again.", 413)
+def too_large(largest: int = LARGEST) -> StudioError:
+    return StudioError(f"This file is larger than {largest >> 20} MB: make it smaller and try again.", 413)
 
 
 def clean_name(name: str) -> str:
@@ -113,11 +113,11 @@ class _InMemory(MultiPartParser):
     spool_max_size = 2 * LARGEST  # starlette would write what is larger than 1 MB to a file: a person's picture stays in memory
 
 
-async def receive_file(request: Request) -> tuple[str, bytes]:
+async def receive_file(request: Request, *, largest: int = LARGEST) -> tuple[str, bytes]:
     """Name and content of the one file of a form."""
     try:
         form = await _InMemory(
-            request.headers, limit_stream(request, LARGEST + LARGEST_BODY), max_files=1, max_fields=8
+            request.headers, limit_stream(request, largest + LARGEST_BODY), max_files=1, max_fields=8
         ).parse()
     except MultiPartException:
         raise StudioError("The upload did not arrive whole: try it once more.", 400) from None
@@ -144,4 +144,4 @@ async def limit_stream(request: Request, limit: int) -> AsyncGenerator[bytes, No
         elif total > DRAINED:
             break
     if total > limit:
-        raise too_large() if limit > LARGEST else StudioError("This request is too long.", 413)
+        raise too_large(limit - LARGEST_BODY) if limit > LARGEST_BODY else StudioError("This request is too long.", 413)

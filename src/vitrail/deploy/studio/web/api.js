@@ -31,15 +31,15 @@ export const get = (path, signal) => answered(path, { signal });
 export const post = (path, body, signal) =>
   answered(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
 
-export function upload(file) {
+export function upload(file, address = "/api/pictures") {
   const form = new FormData();
   form.append("file", file, file.name || "picture");
-  return answered("/api/pictures", { method: "POST", body: form });
+  return answered(address, { method: "POST", body: form });
 }
 
 export const models = async () => unwrap(await get("/api/models"), "models");
 export const samples = async (model) => unwrap(await get(`/api/models/${encodeURIComponent(model)}/samples`), "samples");
-export const pick = (model, sample) => post("/api/pictures", { model, sample });
+export const pick = (model, sample, address = "/api/pictures") => post(address, { model, sample });
 export const pictureAddress = (id) => `/api/pictures/${encodeURIComponent(id)}`;
 export const lookAddress = (id, rest) => `/api/looks/${encodeURIComponent(id)}/${rest}`;
 export const similarityAddress = (model, cell) => `/api/models/${encodeURIComponent(model)}/similarity?cell=${cell}`;

@@ -2,15 +2,15 @@
 
 import { find, make } from "./dom.js";
 
-/** A button that lets a person choose a picture; the hidden input goes with it. */
-export function fileButton(take) {
-  const input = make("input", { type: "file", accept: "image/*", id: "file", class: "unseen", tabindex: "-1", "aria-label": "Choose a picture" });
+/** A button that lets a person choose a picture, or another kind of file; the hidden input goes with it. */
+export function fileButton(take, { what = "picture", accept = "image/*" } = {}) {
+  const input = make("input", { type: "file", accept, id: "file", class: "unseen", tabindex: "-1", "aria-label": `Choose a ${what}` });
   input.addEventListener("change", () => {
     if (input.files.length) take(input.files[0]);
     input.value = "";
   });
   const button = make("button", { type: "button", id: "choose", class: "drop", title: "It stays on this machine", onclick: () => input.click() },
-    make("strong", { text: "Your own picture" }), make("span", { class: "soft", text: "choose, drop or paste" }));
+    make("strong", { text: `Your own ${what}` }), make("span", { class: "soft", text: "choose, drop or paste" }));
   return [button, input];
 }
 

@@ -6,11 +6,12 @@ import { fileButton, listenForFiles } from "./files.js";
 import { complain } from "./said.js";
 
 /** Fills #pictures. `use(picture)` is called with the picture that was wished for last, once the server has it. Returns `offer(model)`,
- * which shows the samples of a model, and `invite(box)`, which asks for a picture where one will be. */
-export function makeHandIn(use) {
+ * which shows the samples of a model, and `invite(box)`, which asks for a picture where one will be. `kind` is of files that are no
+ * pictures: {what, accept, address}, whose samples have names and no thumbnails. */
+export function makeHandIn(use, kind = { what: "picture" }) {
   let wish = 0;
   let current = null;
-  const strip = make("div", { class: "samples", role: "group", "aria-label": "Samples of the run's own pictures", hidden: true });
+  const strip = make("div", { class: "samples", role: "group", "aria-label": `Samples of the run's own ${kind.what}s`, hidden: true });
 
   /** A picture on its way to the server; whatever is wrong with it is said in one line, and the page goes on. */
   const take = async (coming, sample) => {
@@ -25,8 +26,9 @@ export function makeHandIn(use) {
       complain(error);
     }
   };
-  const takeFile = (file) => take(upload(file));
-  find("#pictures").append(...fileButton(takeFile), strip);
+  const takeFile = (file) => take(upload(file, kind.address));
+  find("#falling p").textContent = `Let the ${kind.what} fall`;
+  find("#pictures").append(...fileButton(takeFile, kind), strip);
   listenForFiles(takeFile);
 
   /** Pictures that the model was not trained on, where its data is still there; with `first`, the first of them is taken. */
@@ -37,8 +39,8 @@ export function makeHandIn(use) {
     if (model !== current) return;
     strip.hidden = !found.length;
     strip.replaceChildren(...found.map(({ id, label, url }) => {
-      const button = make("button", { type: "button", class: "sample", title: label, "aria-pressed": "false", onclick: () => take(pick(model.id, id), button) },
-        make("img", { src: url, alt: `Sample: ${label}`, loading: "lazy", width: 52, height: 52 }));
+      const face = url ? make("img", { src: url, alt: `Sample: ${label}`, loading: "lazy", width: 52, height: 52 }) : make("span", { text: label });
+      const button = make("button", { type: "button", class: url ? "sample" : "sample named", title: label, "aria-pressed": "false", onclick: () => take(pick(model.id, id, kind.address), button) }, face);
       return button;
     }));
     if (first && before === wish) strip.firstChild?.click();
@@ -46,7 +48,7 @@ export function makeHandIn(use) {
 
   const invite = (box) =>
     box.replaceChildren(make("button", { type: "button", class: "invitation", onclick: () => find("#choose").click() },
-      make("strong", { text: "Drop a picture here" }), make("span", { class: "soft", text: "or choose or paste one. It stays on this machine." })));
+      make("strong", { text: `Drop a ${kind.what} here` }), make("span", { class: "soft", text: "or choose or paste one. It stays on this machine." })));
 
   return { offer, invite };
 }

@@ -6,7 +6,7 @@ import { makeRuns } from "./runs.js";
 import { complain } from "./said.js";
 import { makeTheme } from "./theme.js";
 
-const PAGES = [["/", "Pictures", ["classify", "features"]], ["/restore", "Restoration", ["restore"]], ["/mask", "Hidden patches", ["mask"]], ["/text", "Text", null]]; // null: every other task
+const PAGES = [["/", "Pictures", ["classify", "features"]], ["/detect", "Boxes", ["detect"]], ["/segment", "Classes of pixels", ["segment"]], ["/volume", "Volumes", ["segment3d"]], ["/restore", "Restoration", ["restore"]], ["/mask", "Hidden patches", ["mask"]], ["/text", "Text", null]]; // null: every other task
 
 export const pageOf = ({ task }) => PAGES.find(([, , tasks]) => tasks === null || tasks.includes(task))[0];
 

@@ -1,14 +1,14 @@
 // The page of models that restore pictures wakes up: a picture is handed in, made worse if asked, restored while one watches, and compared.
 
-import { get, loadImage, pictureAddress, post } from "./api.js";
+import { loadImage, pictureAddress, post } from "./api.js";
 import { choice, find, make } from "./dom.js";
 import { makeHandIn } from "./hand_in.js";
 import { openPage, size } from "./pages.js";
+import { follow, showProgress, stopJob } from "./progress.js";
 import { announce, complain, toast } from "./said.js";
-import { capital, count, fixed } from "./words.js";
+import { capital, fixed } from "./words.js";
 import { makeZoom } from "./zoom.js";
 
-const PAUSE = 200; // milliseconds between two looks at the progress
 const SMALL = 400; // pixels a side below which they are to be seen
 const own = { model: null, picture: null, worse: false, wish: 0, running: null, seed: 0 };
 
@@ -64,15 +64,10 @@ async function restore() {
   find("#shown").replaceChildren(make("div", { class: "stand-in" }, waiting));
   working({ state: "waiting", done: 0, of: 0 });
   try {
-    let found = await post("/api/restorations", { model: model.id, picture: picture.id, degrade: own.worse, seed: own.seed });
-    own.running = found.id;
-    while (["waiting", "running"].includes(found.state)) {
-      working(found);
-      await new Promise((resolve) => setTimeout(resolve, PAUSE));
-      if (mine !== own.wish) return;
-      found = await get(`/api/restorations/${encodeURIComponent(found.id)}`);
-      if (mine !== own.wish) return;
-    }
+    const begun = await post("/api/restorations", { model: model.id, picture: picture.id, degrade: own.worse, seed: own.seed });
+    own.running = begun.id;
+    const found = await follow("/api/restorations", begun, { working, current: () => mine === own.wish });
+    if (found === null) return;
     working(null);
     if (found.state === "done") return await show(found, mine);
     rest();
@@ -92,24 +87,8 @@ function rest() {
   find("#resting").hidden = false;
 }
 
-function working(found) {
-  find("#working").hidden = found === null;
-  find("#asking").toggleAttribute("data-working", found !== null);
-  if (found === null) return;
-  const bar = find("#progress");
-  if (found.of) Object.assign(bar, { max: found.of, value: found.done });
-  else bar.removeAttribute("value"); // it is not known yet how far
-  find("#told").textContent = found.of ? `${found.done} of ${count(found.of, "tile")}` : found.state === "waiting" ? "Waiting for its turn" : "Restoring";
-}
-
-async function stop() {
-  if (own.running === null) return;
-  try {
-    await post(`/api/restorations/${encodeURIComponent(own.running)}/stop`, {});
-  } catch (error) {
-    complain(error);
-  }
-}
+const working = (found) => showProgress(found, { step: "tile", doing: "Restoring" });
+const stop = () => own.running !== null && stopJob("/api/restorations", own.running);
 
 const decibels = (value) => (value >= 100 ? "exact" : `${fixed(value)}\u00a0dB`);
 

@@ -86,7 +86,7 @@ function paint() {
 }
 
 /** What is told of a run, the first that it has; BLEU is a number from 0 to 100 without a unit, PSNR in decibels and no share of 1. */
-const METRICS = [["val_map", "mAP", percent], ["val_bleu", "BLEU", (value) => number(100 * value)], ["val_psnr", "PSNR", (value) => `${number(value, 4)} dB`], ["val_likelihood", "likelihood", percent], ["val_explained", "share of variance drawn", percent], ["val_accuracy", "accuracy", percent]];
+const METRICS = [["val_map", "mAP", percent], ["val_ap50", "AP50", percent], ["val_miou", "mIoU", percent], ["val_dice", "Dice", percent], ["val_bleu", "BLEU", (value) => number(100 * value)], ["val_psnr", "PSNR", (value) => `${number(value, 4)} dB`], ["val_likelihood", "likelihood", percent], ["val_explained", "share of variance drawn", percent], ["val_accuracy", "accuracy", percent]];
 const metric = (history) => METRICS.find(([key]) => history.some((row) => Number.isFinite(row[key]))) ?? METRICS.at(-1);
 
 function runRow(run) {

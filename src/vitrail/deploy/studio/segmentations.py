@@ -1,0 +1,127 @@
+"""The classes of a picture's pixels, and what is kept of them: how likely each class is at every place.
+
+h w what the model sees, k classes, p q what the page shows
+"""
+
+import time
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from vitrail.data.images import read_picture
+from vitrail.deploy.segmentation import ImageSegmentation
+from vitrail.deploy.studio.label_pictures import encode_numbers
+from vitrail.deploy.studio.masks import png_address
+from vitrail.deploy.studio.studio_error import StudioError
+from vitrail.deploy.studio.uploads import PREVIEW, Picture
+from vitrail.deploy.studio.walls import describe_wall
+from vitrail.explain.evaluating import check_finite
+from vitrail.explain.places import Place, read_from_place
+from vitrail.models.dense_inference import name_pixels
+
+MOST_TOLD = 6  # classes of a place
+KEPT_SHARE = 4  # probabilities take at most this part of the studio's memory, or none are kept
+
+
+@dataclass(slots=True)
+class Segmentation:
+    """`numbers` are what `vitrail predict` writes, for pictures of up to PREVIEW pixels a side; of larger ones, of them made smaller."""
+
+    told: ClassVar[str] = "answer"  # how an error calls it
+    model: str  # its id
+    version: object  # of its weights
+    size: tuple[int, int]  # of the picture
+    numbers: Int64[np.ndarray, "p q"]
+    scores: dict[int, float]  # the mean probability of each class where it is the likeliest
+    chances: Float[Tensor, "k h w"] | None  # in float16
+    images: Float[Tensor, "1 _ h w"]
+    milliseconds: float
+    answers: dict[Place, bytes] = field(default_factory=dict)  # what places attend to, as it was sent
+
+    @property
+    def nbytes(self) -> int:
+        kept = 0 if self.chances is None else self.chances.nbytes
+        return kept + self.numbers.nbytes + self.images.nbytes + sum(map(len, list(self.answers.values())))
+
+
+def segment_pixels(model: Any, picture: Picture, *, name: str, version: object, budget: int) -> Segmentation:
+    """One pass over what `vitrail predict` gives the model."""
+    start = time.perf_counter()
+    found = ImageSegmentation(model).look(read_picture(picture.content, name=picture.name))
+    check_finite(found.chances)
+    numbers, sure = name_pixels(found.chances, shown_size(picture.size))
+    counts = torch.bincount(numbers.flatten())
+    means = torch.bincount(numbers.flatten(), sure.flatten()) / counts
+    fits = KEPT_SHARE * 2 * found.chances.numel() <= budget
+    return Segmentation(
+        model=name,
+        version=version,
+        size=picture.size,
+        numbers=numbers.numpy(),
+        scores={int(number): float(means[number]) for number in counts.nonzero().flatten()},
+        chances=found.chances.half() if fits else None,
+        images=found.images,
+        milliseconds=1000 * (time.perf_counter() - start),
+    )
+
+
+def shown_size(size: tuple[int, int]) -> tuple[int, int]:
+    """Of a picture on the page: its own, or as large as a preview of it."""
+    scale = min(1.0, PREVIEW / max(size))
+    return max(1, round(scale * size[0])), max(1, round(scale * size[1]))
+
+
+def describe_segmentation(name: str, found: Segmentation) -> dict[str, Any]:
+    """With its mask inside, and the classes in it, the largest first."""
+    counts = np.bincount(found.numbers.ravel())
+    order = sorted(found.scores, key=lambda number: -counts[number])
+    return {
+        "id": name,
+        "height": found.size[0],
+        "width": found.size[1],
+        "mask": png_address(encode_numbers(found.numbers)),
+        "classes": [
+            {"index": number, "share": counts[number] / found.numbers.size, "score": found.scores[number]} for number in order
+        ],
+        "kept": found.chances is not None,
+        "ms": found.milliseconds,
+    }
+
+
+def check_place(row: float, column: float) -> Place:
+    if not (0 <= row < 1 and 0 <= column < 1):
+        raise StudioError("A place is a row and a column from 0 to 1, in shares of the picture's sides.")
+    return row, column
+
+
+def describe_place(found: Segmentation, place: Place) -> dict[str, Any]:
+    """The likeliest classes of the pixel at a place, and the one that the mask has there."""
+    row, column = (int(share * side) for share, side in zip(place, found.numbers.shape, strict=True))
+    if found.chances is None:
+        raise StudioError("Probabilities of so many classes and pixels do not fit the studio's memory (--memory).")
+    chances = chances_at(found.chances, (row, column), (found.numbers.shape[0], found.numbers.shape[1]))
+    best = chances.topk(min(MOST_TOLD, len(chances)))
+    return {
+        "row": row,
+        "column": column,
+        "index": int(found.numbers[row, column]),
+        "classes": [{"index": i, "p": p} for i, p in zip(best.indices.tolist(), best.values.tolist(), strict=True)],
+    }
+
+
+def chances_at(chances: Float[Tensor, "k h w"], pixel: tuple[int, int], size: tuple[int, int]) -> Float[Tensor, "k"]:
+    """Those that stretching all of them to `size` would give this pixel."""
+    (row, column), (height, width) = pixel, size
+    place = torch.tensor([(2 * column + 1) / width - 1, (2 * row + 1) / height - 1]).view(1, 1, 1, 2)
+    return F.grid_sample(chances[None].float(), place, padding_mode="border", align_corners=False)[0, :, 0, 0]
+
+
+def describe_attention(model: Any, found: Segmentation, place: Place) -> dict[str, Any]:
+    """What a place attends to in every layer and head of the encoder: one more pass."""
+    reading = read_from_place(model, found.images, place)
+    return {"walls": [describe_wall("encoder", "What this place attends to", reading.layers, covers=reading.covers)]}

@@ -1,0 +1,22 @@
+"""A wall of maps: what something reads of a picture in every layer and head, as the page hangs it.
+
+a heads, gh gw grid
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+def describe_wall(
+    name: str, title: str, layers: Sequence[Float[Tensor, "a _ _"]], *, covers: tuple[float, float] = (1.0, 1.0)
+) -> dict[str, Any]:
+    """`covers`: how many times as high and as wide as the picture the grids are, where it was padded to whole cells."""
+    return {
+        "name": name,
+        "title": title,
+        "covers": covers,
+        "layers": [{"grid": tuple(maps.shape[1:]), "heads": maps.flatten(1)} for maps in layers],
+    }
