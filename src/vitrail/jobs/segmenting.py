@@ -7,9 +7,11 @@ from typing import Any
 import torch
 
 from vitrail.data.bad_files import BAD_FILES, BadFiles, read_bad_files
+from vitrail.data.box_data import list_problems
 from vitrail.data.dataset import DataSet
 from vitrail.data.dense_batches import DenseLoader, crop_loader, whole_loader
 from vitrail.data.joint import Movement
+from vitrail.data.masked import is_mask_folder
 from vitrail.jobs.classifying import note_bad
 from vitrail.jobs.cleaning import list_bad
 from vitrail.jobs.facts import count_splits
@@ -76,6 +78,8 @@ class Segmenting:
         bar.say(f"{self.data.name}: {len(self.data.classes)} classes, {count_splits(self.data.splits)} pictures with masks")
         for note in self.data.notes:
             bar.say(f"  {note}")
+        if (problems := list_problems(self.data)) and not is_mask_folder(self.data):  # whose are in the list of bad files
+            bar.say(f"  {len(problems):,} outlines were mended or left out: vitrail check names them; the first: {problems[0]}")
         name = options.model if options.weights is None else f"weights of {options.weights}"
         height, width = self.model.image_size
         bar.say(
