@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from vitrail.jobs.options.values import Auto, whole
+from vitrail.jobs.options.values import Auto, several, whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +49,7 @@ class CommonOptions:
     seed: Annotated[int, Parameter(converter=whole, help="Decides every random number of the run.")] = 0
     image_size: Annotated[
         tuple[int, ...] | None,
-        Parameter(
-            converter=whole,
-            consume_multiple=True,
-            negative="",
-            help="N, or H W, in pixels; by default that of the pictures, 224 at most.",
-        ),
+        several("N, or H W, in pixels; by default that of the pictures, 224 at most."),
     ] = None
     in_channels: Annotated[int | Auto, Parameter(converter=whole, help="1 gray, 3 color; auto: as the pictures are.")] = "auto"
     pack: Annotated[

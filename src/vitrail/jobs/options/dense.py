@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from vitrail.jobs.options.values import Auto, whole
+from vitrail.jobs.options.values import Auto, several, whole
 
 SEGMENTATION = Group("Segmentation", help="With --task segment; --jitter with --task detect too.", sort_key=10)
 DETECTION = Group("Detection", help="With --task detect.", sort_key=11)
@@ -33,12 +33,9 @@ class SegmentationOptions:
     ] = "none"
     ignore_index: Annotated[
         tuple[int, ...] | None,
-        Parameter(
-            converter=whole,
-            consume_multiple=True,
-            negative="",
+        several(
+            "Numbers in masks that belong to no class; by default those that classes.txt calls void, ignore or unlabelled. 255 always.",
             group=SEGMENTATION,
-            help="Numbers in masks that belong to no class; by default those that classes.txt calls void, ignore or unlabelled. 255 always.",
         ),
     ] = None
     jitter: Annotated[
@@ -85,13 +82,7 @@ class VolumeOptions:
 
     crop: Annotated[
         tuple[int, ...] | None,
-        Parameter(
-            converter=whole,
-            consume_multiple=True,
-            negative="",
-            group=VOLUMES,
-            help="X Y Z, or N: voxels that the model is given at a time; by default the model's.",
-        ),
+        several("X Y Z, or N: voxels that the model is given at a time; by default the model's.", group=VOLUMES),
     ] = None
     spacing: Annotated[
         tuple[float, ...] | None,

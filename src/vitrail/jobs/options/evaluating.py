@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
-from vitrail.jobs.options.values import Auto, whole
+from vitrail.jobs.options.values import Auto, several, whole
 
 PROTOCOL = Group(
     "Features", help="With --protocol: what the features of pictures are good for, with few labels. --out goes on.", sort_key=9
@@ -30,12 +30,7 @@ class EvalOptions:
     ] = None
     ignore_index: Annotated[
         tuple[int, ...] | None,
-        Parameter(
-            converter=whole,
-            consume_multiple=True,
-            negative="",
-            help="Of a segmenter: numbers in masks that belong to no class; by default the run's.",
-        ),
+        several("Of a segmenter: numbers in masks that belong to no class; by default the run's."),
     ] = None
     flip_test: Annotated[bool, Parameter(help="Of a segmenter: ask about the mirror image too.", negative="")] = False
     scales: Annotated[

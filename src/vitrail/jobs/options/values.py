@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from cyclopts import CoercionError, Token, convert
+from cyclopts import CoercionError, Parameter, Token, convert
 
 Auto = Literal["auto"]
 
@@ -14,3 +14,8 @@ def whole(kind: Any, tokens: Sequence[Token]) -> Any:
         if "." in token.value:
             raise CoercionError(token=token, target_type=int)
     return convert(kind, tokens)
+
+
+def several(help: str, **words: Any) -> Parameter:
+    """An option of one or more whole numbers."""
+    return Parameter(converter=whole, consume_multiple=True, negative="", help=help, **words)
