@@ -14,6 +14,7 @@ import vitrail as vt
 from vitrail.data.volumes.crops import VolumeBatches
 from vitrail.errors import VitrailError
 from vitrail.jobs import segmenting3d_settling
+from vitrail.jobs.segmenting3d import Segmenting3d
 
 nibabel = pytest.importorskip("nibabel")
 pytest.importorskip("scipy")
@@ -160,6 +161,24 @@ def test_bad_files_are_listed_and_left_out(tmp_path):
     (row,) = csv.DictReader((run.path / "bad_files.csv").read_text().splitlines())
     assert row["picture"] == "case3"
     assert "not a readable NIfTI" in row["reason"]
+
+
+def test_a_volume_that_rots_while_a_run_learns_from_it_is_left_out(tmp_path, monkeypatch):
+    for number in range(5):
+        ball(tmp_path / "data", f"case{number}", seed=number)
+    plain = Segmenting3d.make_loaders
+
+    def make_loaders(self, world):
+        self.data.splits["train"][1].image.unlink()
+        labels = self.data.splits["train"][2].labels
+        labels.write_bytes(labels.read_bytes()[:200])
+        return plain(self, world)
+
+    monkeypatch.setattr(Segmenting3d, "make_loaders", make_loaders)
+    run = vt.train(data=tmp_path / "data", out=tmp_path / "run", **OPTIONS | {"epochs": 1})
+    rows = list(csv.DictReader((run.path / "bad_files.csv").read_text().splitlines()))
+    assert [(row["split"], row["met"]) for row in rows] == [("train", "during")] * 2
+    assert {row["reason"].split(": ")[-1].split(" (")[0] for row in rows} == {"no such file", "not a readable NIfTI file"}
 
 
 def test_check_tells_of_volumes_and_of_what_cannot_be_used(tmp_path, command, monkeypatch):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from vitrail.jobs.options import whole
+from vitrail.jobs.options import several, whole
 
 EXAMPLES = """Examples:
 
@@ -34,11 +34,8 @@ def check(
     ] = "classify",
     ignore_index: Annotated[
         tuple[int, ...] | None,
-        Parameter(
-            converter=whole,
-            consume_multiple=True,
-            negative="",
-            help="segment: numbers in masks that belong to no class; by default those that classes.txt calls void, ignore or unlabelled.",
+        several(
+            "segment: numbers in masks that belong to no class; by default those that classes.txt calls void, ignore or unlabelled."
         ),
     ] = None,
     fix: Annotated[

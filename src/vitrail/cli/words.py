@@ -24,7 +24,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "explain": tuple(field.name for field in fields(ExplainOptions)),
     "export": ("format", "out", "image_size", "opset", "dynamic_size", "check", "data"),
     "complete": tuple(field.name for field in fields(CompleteOptions)),
-    "check": ("fix", "out", "json", "workers", "seed", "task"),
+    "check": ("fix", "out", "json", "workers", "seed", "task", "ignore_index"),
     "bench": tuple(field.name for field in fields(BenchOptions)),
     "runs": ("sort", "best", "json"),
     "studio": ("port", "host", "memory", "open"),
@@ -80,7 +80,7 @@ def spell_words(words: list[str]) -> list[str]:
 def spell(name: str, value: Any) -> list[str]:
     """An option and its value as the parser reads it; nothing for a value that means "not given"."""
     flag = f"--{name.replace('_', '-')}"
-    if value is None:
+    if value is None or value == []:
         return []
     if name in SWITCHES and str(value).lower() in ("true", "false"):
         if str(value).lower() == "true":

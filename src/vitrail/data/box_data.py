@@ -44,6 +44,6 @@ def count_objects(split: Split) -> Int64[np.ndarray, "n"]:
 
 
 def list_problems(data: DataSet) -> list[str]:
-    """The boxes that a reader has mended or left out, a line each."""
+    """The boxes, or other marks, that a reader has mended or left out, a line each."""
     whole = {id(found): found for split in data.splits.values() for found in wholes_of(split)}
     return [line for split in whole.values() for line in getattr(split, "problems", ())]

@@ -15,7 +15,7 @@ from PIL import Image
 
 from vitrail.data.annotations import IGNORE, AnnotatedSplit, Annotations, annotate, ignore_index
 from vitrail.data.bad_files import BadFile
-from vitrail.data.dataset import DataSet, Joined, Part, Split, SplitName
+from vitrail.data.dataset import DataSet, Joined, Part, Split, SplitName, whole_of
 from vitrail.data.formats.marks import GROUND, MarkedSplit
 from vitrail.data.formats.masks import MaskSplit
 from vitrail.data.formats.numbering import Numbering, Numbers, check_ignored, describe_numbering, is_void
@@ -62,7 +62,7 @@ def find_masked(source: str, *, image_size: tuple[int, int] | None = None, ignor
                 f"{data.name}: pictures without masks; segmentation needs images/ and masks/ folders, COCO, YOLO or VOC data with outlines"
             )
     found = replace(data, classes=classes, splits=splits)
-    return found if any(isinstance(split, MaskSplit) for split in splits.values()) else renumber(found, ignore)
+    return found if is_mask_folder(found) else renumber(found, ignore)
 
 
 def renumber(data: DataSet, ignore: Numbers | None) -> DataSet:
@@ -79,6 +79,11 @@ def renumber(data: DataSet, ignore: Numbers | None) -> DataSet:
         splits={name: Renumbered(split, numbering) for name, split in data.splits.items()},
         notes=(*data.notes, *describe_numbering(numbering, data.classes, ignore, range(len(data.classes)))),
     )
+
+
+def is_mask_folder(data: DataSet) -> bool:
+    """Whether each picture has a file with its mask, and all that is wrong with them is told by `find_bad_masks`."""
+    return isinstance(whole_of(data["train"]), MaskSplit)
 
 
 def find_numbering(split: Split) -> Numbering | None:

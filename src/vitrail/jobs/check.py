@@ -17,7 +17,7 @@ from vitrail.data.dataset import SPLITS, DataSet, Split, SplitName
 from vitrail.data.duplicates import CROPS_UP_TO, Pair, find_duplicates
 from vitrail.data.examples import spread
 from vitrail.data.loading import choose_workers
-from vitrail.data.masked import find_bad_masks, find_masked
+from vitrail.data.masked import find_bad_masks, find_masked, is_mask_folder
 from vitrail.data.opening import divide_data, open_data
 from vitrail.data.scanning import Scan, concatenate, scan_splits
 from vitrail.errors import VitrailError, check_choice
@@ -126,7 +126,7 @@ def check(
     counts = count_classes(found)
     bad = tuple(BadFile(found[name].name(index), name, reason) for name, part in scans.items() for index, reason in part.bad)
     twice = name_pairs(found, pairs)
-    findings = judge(found, source, counts, bad, twice, scans, boxes=boxes)
+    findings = judge(found, source, counts, bad, twice, scans, boxes=boxes, masked=masked)
     findings = [*find_mask_faults(found), *findings] if masked else findings
     cleaned = None if fix is None else write_cleaned(Path(fix).expanduser(), found, whole, pairs)
     suggestion, reason = None, None
@@ -198,7 +198,7 @@ def _all_cores(split: Split) -> int:
 
 def judge(
     data: DataSet, source: str, counts: dict[SplitName, np.ndarray], bad: tuple[BadFile, ...], twice: list[Twice],
-    scans: dict[SplitName, Scan], *, boxes: bool = False,
+    scans: dict[SplitName, Scan], *, boxes: bool = False, masked: bool = False,
 ) -> list[Finding]:  # fmt: skip
     """Every finding, the serious ones first, leaks before all."""
     path = Path(source).expanduser()
@@ -208,7 +208,7 @@ def judge(
         *find_layout_faults(data, path if path.is_dir() else None),
         *find_unreadable([(file.name, file.reason) for file in bad]),
         *find_repeats(twice),
-        *find_corrupt_labels(data),
+        *(() if is_mask_folder(data) and masked else find_corrupt_labels(data)),  # those are told as faults of masks
         *(fault for fault in find_class_faults(data, counts) if not (boxes and fault.kind in ("classes", "imbalance"))),
         *(find_box_faults(data, {file.name for file in bad}) if boxes else ()),
     ]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from vitrail.data.augmentation import Augmentation
-from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, read_bad_files
+from vitrail.data.bad_files import BadFile, BadFiles
 from vitrail.data.cache import Cache
 from vitrail.data.dataset import DataSet, SplitName
 from vitrail.data.images import PictureError
@@ -20,7 +20,7 @@ from vitrail.data.mixing import Mixing
 from vitrail.data.packing import PackedLoader
 from vitrail.errors import VitrailError
 from vitrail.jobs.classification_scores import evaluate_classifier, finish, packing
-from vitrail.jobs.cleaning import list_bad, open_clean
+from vitrail.jobs.cleaning import list_bad, open_clean, opening_words
 from vitrail.jobs.facts import count_splits
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, real, set_checkpointing, whole
@@ -56,16 +56,7 @@ class Classifying:
     def prepare(cls, options: TrainOptions, bar: ProgressBar, *, begun: Path | None) -> "Classifying":
         """Data without its bad files, a model for it, and options without `auto`."""
         loaded = None if options.weights is None else load_adapted(options, bar)
-        known = None if begun is None else read_bad_files(begun / BAD_FILES)
-        data, bad = open_clean(
-            options.data,
-            seed=options.seed,
-            image_size=size_of(options),
-            limit=options.bad_files,
-            bar=bar,
-            known=known,
-            val_share=options.val_share,
-        )
+        data, bad = open_clean(options.data, **opening_words(options, bar, begun=begun))
         data = keep_share(data, options.labels, seed=options.seed)
         taught = find_teacher(options, data, begun=begun is not None)
         options = settle(options, data, loaded=loaded)

@@ -3,14 +3,30 @@
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, find_bad, leave_out
+from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, find_bad, leave_out, read_bad_files
 from vitrail.data.box_data import find_boxes, read_marks
 from vitrail.data.dataset import DataSet
 from vitrail.data.images import PictureError
 from vitrail.data.opening import divide_data, find_data
 from vitrail.data.unlabelled import divide_unlabelled, find_unlabelled
+from vitrail.jobs.options import TrainOptions
+from vitrail.jobs.settling import size_of
 from vitrail.learn.training.progress_bar import ProgressBar
+
+
+def opening_words(options: TrainOptions, bar: ProgressBar, *, begun: Path | None) -> dict[str, Any]:
+    """What a run's options say to these functions, beside the source; `begun`: the folder of a run that is gone on with, which has listed
+    what it could not read."""
+    return {
+        "seed": options.seed,
+        "image_size": size_of(options),
+        "limit": options.bad_files,
+        "bar": bar,
+        "known": None if begun is None else read_bad_files(begun / BAD_FILES),
+        "val_share": options.val_share,
+    }
 
 
 def open_clean(

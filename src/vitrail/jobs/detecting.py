@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 
-from vitrail.data.bad_files import BAD_FILES, BadFiles, read_bad_files
+from vitrail.data.bad_files import BadFiles
 from vitrail.data.box_batches import BoxLoader, BoxPictures
 from vitrail.data.box_data import count_objects, list_problems
 from vitrail.data.dataset import DataSet, SplitName
 from vitrail.data.joint import Movement
 from vitrail.data.picture_store import PictureStore
 from vitrail.jobs.classifying import note_bad
-from vitrail.jobs.cleaning import list_bad, open_clean_boxes
+from vitrail.jobs.cleaning import list_bad, open_clean_boxes, opening_words
 from vitrail.jobs.detecting_settling import (
     RECIPES,
     budget_of,
@@ -26,7 +26,6 @@ from vitrail.jobs.detection_scores import evaluate_detector, finish
 from vitrail.jobs.facts import count_splits
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, real, whole
-from vitrail.jobs.settling import size_of
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
@@ -46,16 +45,7 @@ class Detecting:
     def prepare(cls, options: TrainOptions, bar: ProgressBar, *, begun: Path | None) -> "Detecting":
         """Pictures that can be read, a detector for what is marked in them, and options without `auto`."""
         loaded = load_trained(options, bar)
-        known = None if begun is None else read_bad_files(begun / BAD_FILES)
-        data, bad = open_clean_boxes(
-            options.data,
-            seed=options.seed,
-            image_size=size_of(options),
-            limit=options.bad_files,
-            bar=bar,
-            known=known,
-            val_share=options.val_share,
-        )
+        data, bad = open_clean_boxes(options.data, **opening_words(options, bar, begun=begun))
         options = settle_detecting(options, data, loaded=loaded)
         torch.manual_seed(options.seed)
         return cls(data, prepare_detector(options, data, loaded), options, bad)

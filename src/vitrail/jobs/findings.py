@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Int
 
+from vitrail.data.box_data import list_problems
 from vitrail.data.dataset import SYNONYMS, DataSet, Split, SplitName, count_labels
 from vitrail.data.duplicates import Pair
 from vitrail.data.folder import find_pictures
@@ -221,7 +222,7 @@ def find_layout_faults(data: DataSet, root: Path | None) -> list[Finding]:
 
 def find_corrupt_labels(data: DataSet) -> list[Finding]:
     """Annotations that the format's reader mended or left out."""
-    problems = [line for split in data.splits.values() for line in getattr(split, "problems", ())]
+    problems = list_problems(data)
     if not problems:
         return []
     text = f"{len(problems):,} corrupt {plural(len(problems), 'label')}"

@@ -6,12 +6,14 @@ from typing import Any
 
 import torch
 
-from vitrail.data.bad_files import BAD_FILES, BadFiles, read_bad_files
+from vitrail.data.bad_files import BadFiles
+from vitrail.data.box_data import list_problems
 from vitrail.data.dataset import DataSet
 from vitrail.data.dense_batches import DenseLoader, crop_loader, whole_loader
 from vitrail.data.joint import Movement
+from vitrail.data.masked import is_mask_folder
 from vitrail.jobs.classifying import note_bad
-from vitrail.jobs.cleaning import list_bad
+from vitrail.jobs.cleaning import list_bad, opening_words
 from vitrail.jobs.facts import count_splits
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, real, whole
@@ -24,7 +26,6 @@ from vitrail.jobs.segmenting_settling import (
     prepare_segmenter,
     settle_segmenting,
 )
-from vitrail.jobs.settling import size_of
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
@@ -45,17 +46,8 @@ class Segmenting:
     def prepare(cls, options: TrainOptions, bar: ProgressBar, *, begun: Path | None) -> "Segmenting":
         """Pictures whose masks can be learned from, a model for them, and options without `auto`."""
         loaded = load_encoder(options)
-        known = None if begun is None else read_bad_files(begun / BAD_FILES)
-        data, bad = open_masked(
-            options.data,
-            seed=options.seed,
-            image_size=size_of(options),
-            limit=options.bad_files,
-            bar=bar,
-            known=known,
-            val_share=options.val_share,
-            ignore=options.ignore_index,
-        )
+        opening = opening_words(options, bar, begun=begun)
+        data, bad = open_masked(options.data, ignore=options.ignore_index, **opening)
         options = settle_segmenting(options, data, loaded=loaded)
         torch.manual_seed(options.seed)
         return cls(data, prepare_segmenter(options, data, loaded), options, bad)
@@ -76,6 +68,8 @@ class Segmenting:
         bar.say(f"{self.data.name}: {len(self.data.classes)} classes, {count_splits(self.data.splits)} pictures with masks")
         for note in self.data.notes:
             bar.say(f"  {note}")
+        if (problems := list_problems(self.data)) and not is_mask_folder(self.data):  # whose are in the list of bad files
+            bar.say(f"  {len(problems):,} outlines were mended or left out: vitrail check names them; the first: {problems[0]}")
         name = options.model if options.weights is None else f"weights of {options.weights}"
         height, width = self.model.image_size
         bar.say(

@@ -1,14 +1,15 @@
 """Labels for volumes as a job: scans and their labels, a model that tells voxels apart, and options settled by both."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from vitrail.data.bad_files import BAD_FILES, BadFiles
+from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles
 from vitrail.data.examples import spread
 from vitrail.data.volumes.cases import Case, Preparing
 from vitrail.data.volumes.crops import VolumeBatches
@@ -46,12 +47,17 @@ TOLD = 5  # bad files that are named; the others are counted
 COLUMNS = ("case", "class", "dice", "surface_mm", "hausdorff95_mm", "found_ml", "truth_ml")
 
 
+OnBad = Callable[[int, VitrailError], None]
+
+
 class Segmenting3d:
     """Satisfies `jobs.trades.Trade`."""
 
     def __init__(self, data: VolumeData, model: Any, options: TrainOptions) -> None:
         self.data, self.model, self.options, self.name = data, model, options, data.name
         self.preparing = preparing_of(options, data)
+        cases = len(data.bad) + sum(map(len, data.splits.values()))
+        self.bad = BadFiles(cases, limit=1.0, files={one.name: one for one in data.bad})
 
     @classmethod
     def prepare(cls, options: TrainOptions, bar: ProgressBar, *, begun: Path | None) -> "Segmenting3d":
@@ -91,11 +97,8 @@ class Segmenting3d:
 
     def keep(self, folder: Path, bar: ProgressBar) -> None:
         """The list of what could not be read; the rest is divided, and crops are drawn, by what config.yaml says."""
-        if self.data.bad:
-            bad = BadFiles(
-                len(self.data.bad), limit=1.0, path=folder / BAD_FILES, files={one.name: one for one in self.data.bad}
-            )
-            bad.write()
+        self.bad.path = folder / BAD_FILES
+        self.bad.write()
 
     def make_plan(self, *, device: str) -> Plan:
         return make_plan(self.options, device=device)
@@ -127,14 +130,18 @@ class Segmenting3d:
             seed=options.seed,
             rank=world.rank,
             world=world.size,
+            on_bad=partial(note_bad_case, self.bad, "train", train),
         )
-        return training, whole_volumes(self.data.splits["val"], self.preparing, world)
+        validation = self.data.splits["val"]
+        on_bad = partial(note_bad_case, self.bad, "val", validation)
+        return training, whole_volumes(validation, self.preparing, world, on_bad=on_bad)
 
     def finish(self, folder: Path, progress: Progress, bar: ProgressBar, world: World) -> tuple[dict[str, float], Any]:
         """Read test once, with the best model; write scores, report and metrics, in this order: metrics.json ends a run."""
         model, options, test = load(folder / "best"), self.options, self.data.splits["test"]
         device = world.device if world.size > 1 else options.device
-        found = score_cases(model, test, self.preparing, overlap=options.overlap, device=device, world=world)
+        on_bad = partial(note_bad_case, self.bad, "test", test)
+        found = score_cases(model, test, self.preparing, overlap=options.overlap, device=device, world=world, on_bad=on_bad)
         if not world.first:
             return found.metrics, model
         write_scores(
@@ -217,20 +224,28 @@ def tell_bad(data: VolumeData) -> list[str]:
     return [*lines, f"and {len(data.bad) - TOLD} more"] if len(data.bad) > TOLD else lines
 
 
-def whole_volumes(cases: Sequence[Case], preparing: Preparing, world: World | None = None) -> VolumeBatches:
+def note_bad_case(bad: BadFiles, split: str, cases: Sequence[Case], number: int, error: VitrailError) -> None:
+    """A volume that could be read when the run began, and cannot any more."""
+    bad.add(BadFile(cases[number].name, split, str(error), "during"))
+
+
+def whole_volumes(
+    cases: Sequence[Case], preparing: Preparing, world: World | None = None, *, on_bad: OnBad | None = None
+) -> VolumeBatches:
     world = world or World()
     return VolumeBatches(
-        lambda number: preparing.load(cases[number], native=True), len(cases), rank=world.rank, world=world.size
+        lambda number: preparing.load(cases[number], native=True), len(cases), rank=world.rank, world=world.size, on_bad=on_bad
     )
 
 
 def score_cases(
-    model: Any, cases: Sequence[Case], preparing: Preparing, *, overlap: float, device: str, world: World | None = None
-) -> VolumeScores:
+    model: Any, cases: Sequence[Case], preparing: Preparing, *, overlap: float, device: str, world: World | None = None,
+    on_bad: OnBad | None = None,
+) -> VolumeScores:  # fmt: skip
     """What a model makes of volumes, distances of surfaces too."""
     shown = spread(len(cases), SHOWN)
     task = Segment3d(model.to(device), overlap=overlap, distances=True, shown=shown, device=device, world=world)
-    return task.evaluate(whole_volumes(cases, preparing, world).batches())
+    return task.evaluate(whole_volumes(cases, preparing, world, on_bad=on_bad).batches())
 
 
 def write_scores(

@@ -96,7 +96,7 @@ def test_masks_keep_their_numbers_and_the_twenty_classes_their_order(voc, put):
 def test_a_mask_with_a_number_that_no_class_has(voc, put, refusal):
     put("Annotations/a.xml", xml(("spoon", (1, 1, 2, 2), False)))
     put("SegmentationClass/a.png", np.full((4, 6), 3, dtype=np.uint8))
-    assert "the number 3, but there are 3 classes" in refusal(open_format(voc)["train"].annotations, 0)
+    assert "the class number 3, but there are 3 classes" in refusal(open_format(voc)["train"].annotations, 0)
 
 
 def test_boxes_on_the_stored_pixels_of_a_turned_photo(voc, put):

@@ -57,7 +57,9 @@ class VOCSplit(MarkedSplit):
         mask, most = read_mask(file), len(self.mask_classes)
         wrong = mask[(mask >= most) & (mask != 255)]
         if len(wrong):
-            raise VitrailError(f"{file}: its mask has the number {wrong[0]}, but there are {most} classes with the background")
+            raise VitrailError(
+                f"{file}: its mask has the class number {wrong[0]}, but there are {most} classes with the background"
+            )
         kind = mask_type(most)
         mask = np.where(mask == 255, 255 if kind is np.uint8 else -1, mask).astype(kind)
         return frame.turn_mask(mask) if frame.turned((mask.shape[0], mask.shape[1])) else mask

@@ -97,6 +97,8 @@ def open_yolo(root: Path, pictures: Mapping[SplitName, list[Path]], *, names: tu
             entry, more = _mark(lines, len(names), where=str(label_file(path)))
             marks.append(entry)
             problems += faults + more
+        if split == "train":
+            problems += [f"{file}: has no picture: left out" for file in _without_picture(pictures)]
         splits[split] = MarkedSplit(paths, marks, classes=names, problems=problems)
     return DataSet(name=folder.resolve().name, classes=names, splits=splits)
 
@@ -166,6 +168,17 @@ def _mark(lines: list[Line], classes: int, *, where: str) -> tuple[Marks, list[s
         outlines=outlines,
         shares=True,
     ), problems + faults  # fmt: skip
+
+
+def _without_picture(splits: Mapping[SplitName, list[Path]]) -> list[Path]:
+    """Text files in the folders of labels of these pictures whose picture is not there. Beside pictures any text may lie."""
+    paths = (path for paths in splits.values() for path in paths)
+    folders = {label_file(path).parent: path.parent for path in paths if "images" in path.parts[:-1]}
+    found: list[Path] = []
+    for labels, pictures in folders.items():
+        stems = {path.stem for path in pictures.iterdir()} if pictures.is_dir() else set()
+        found += [file for file in sorted(labels.glob("*.txt")) if file.stem not in stems and "classes" not in file.stem]
+    return found
 
 
 def _has_labels(folder: Path) -> bool:

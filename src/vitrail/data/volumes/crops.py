@@ -6,7 +6,7 @@ b batch, x y z sides of a crop or volume, x2 y2 z2 those of its classes, n voxel
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from vitrail.data.volumes.cases import Loaded
 from vitrail.data.volumes.turning import turn_crop
 from vitrail.errors import VitrailError
 
+T = TypeVar("T")
 Sides = tuple[int, int, int]
 DRAWS = 17  # numbers for each crop
 KNOWN = 4096  # voxels of each class of a case to put crops around
@@ -62,28 +63,50 @@ class VolumeBatches:
         seed: int = 0,
         rank: int = 0,
         world: int = 1,
+        on_bad: Callable[[int, VitrailError], None] | None = None,
     ) -> None:
+        """`on_bad` is told the case that cannot be loaded any more, and why: another one takes its turn, and whole ones are left out."""
         if not cases:
             raise VitrailError("not one volume to read")
         if crop is not None and batch % world:
             raise VitrailError(f"a batch of {batch} cannot be shared equally among {world} processes")
         self.cases, self.crop, self.count, self.batch, self.foreground = cases, crop, count, batch, foreground
         self.varying, self.seed, self.rank, self.world = varying or Varying(), seed, rank, world
-        first = load(0)
+        self.load, self.on_bad = load, on_bad
+        first = self.next_case(0)[1]
+        self.spacing = first.spacing
         room = max(1, ROOM // (first.image.nbytes + first.classes.nbytes))
         self.load = lru_cache(room)(load) if crop is not None else load
         self.places = lru_cache(None)(lambda number: find_places(self.load(number).classes, seed=seed))
+
+    def next_case(self, begin: int) -> tuple[int, Loaded]:
+        """The first case from `begin` on, round and round, that can be loaded."""
+        for number in range(begin, begin + self.cases):
+            found = self.attempt(self.load, number % self.cases)
+            if found is not None:
+                return number % self.cases, found
+        raise VitrailError(f"not one of {self.cases} volumes can be read any more")
+
+    def attempt(self, load: Callable[[int], T], number: int) -> T | None:
+        try:
+            return load(number)
+        except VitrailError as error:
+            if self.on_bad is None:
+                raise
+            self.on_bad(number, error)
+            return None
 
     def __len__(self) -> int:
         return self.cases if self.crop is None else max(1, self.count // self.batch)
 
     def batches(self, epoch: int = 0, start: int = 0) -> Iterator[VolumeBatch]:
         if self.crop is None:
-            return ahead(self.whole, range(start + self.rank, self.cases, self.world))
-        numbers = (
+            numbers = range(start + self.rank, self.cases, self.world)
+            return (one for one in ahead(lambda number: self.attempt(self.whole, number), numbers) if one is not None)
+        steps = (
             range(number * self.batch + self.rank, (number + 1) * self.batch, self.world) for number in range(start, len(self))
         )
-        return ahead(lambda some: self.some_crops(some, epoch=epoch), numbers)
+        return ahead(lambda some: self.some_crops(some, epoch=epoch), steps)
 
     def whole(self, number: int) -> VolumeBatch:
         one = self.load(number)
@@ -94,14 +117,14 @@ class VolumeBatches:
         found = [self.draw(number, epoch=epoch) for number in numbers]
         images = torch.from_numpy(np.stack([image for image, _ in found]))[:, None]
         classes = torch.from_numpy(np.stack([classes for _, classes in found]).astype(np.int64))
-        return VolumeBatch(images, classes, torch.tensor(list(numbers)), torch.tensor([self.load(0).spacing] * len(found)))
+        return VolumeBatch(images, classes, torch.tensor(list(numbers)), torch.tensor([self.spacing] * len(found)))
 
     def draw(self, number: int, *, epoch: int) -> tuple[Float[np.ndarray, "x y z"], Int[np.ndarray, "x y z"]]:
         """The crop of this number. Cases take turns, beginning with another one each epoch."""
         assert self.crop is not None
         draws = uniforms(self.seed, epoch, np.array([number]), count=DRAWS)[0]
-        case = (number + epoch) % self.cases
-        one, places = self.load(case), self.places(case)
+        case, one = self.next_case(number + epoch)
+        places = self.places(case)
         room = [size - side for size, side in zip(one.image.shape, self.crop, strict=True)]
         if places and draws[0] < self.foreground:
             some = places[int(draws[1] * len(places))]
