@@ -4,6 +4,7 @@ the head, and what the class's pixels rest on.
 b pictures (one), ch channels, h w picture, k classes, a heads, gh gw grid, m keys
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -56,7 +57,8 @@ def pixel_chances(model: Any, image: Float[Tensor, "b ch h w"]) -> Float[Tensor,
 
 def uncertainty(chances: Float[Tensor, "k *size"]) -> Float[Tensor, "*size"]:
     """The entropy of the classes' probabilities, as a share of the largest there can be: 0 is sure, 1 knows nothing."""
-    return -(chances * chances.clamp(min=1e-12).log()).sum(0) / torch.tensor(float(max(2, len(chances)))).log()
+    entropy = -(chances * chances.clamp(min=1e-12).log()).sum(0)
+    return (entropy / math.log(max(2, len(chances)))).clamp(0, 1)
 
 
 def head_grid(model: Any, image: Float[Tensor, "b ch h w"]) -> tuple[int, int]:

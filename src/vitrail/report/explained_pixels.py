@@ -24,7 +24,8 @@ from vitrail.report.page import Markup, contents, element, join, label, page, pe
 from vitrail.report.run_parts import show_header
 from vitrail.report.segmentation import show_class
 
-PAGE = "index.html"
+PAGE, RELEVANCE = "index.html", "relevance"
+NONE = np.zeros(0)
 SMALLEST, LARGEST = 240, 480  # pixels of the longer side of a map
 FRAME = "#ffffff"  # around the cell that asks
 METHOD_WORDS = {
@@ -65,10 +66,10 @@ def name_maps(
     look: PixelLook, *, method: str, layer: int | None, head: int | None
 ) -> Iterator[tuple[str, str, Float[Tensor, "_ _"], bool]]:
     """File name, words and map of each, and whether the cell that asks is to be seen on it."""
-    yield "relevance", METHOD_WORDS[method], look.relevance, False
+    yield RELEVANCE, METHOD_WORDS[method], look.relevance, False
     for number, maps in enumerate(look.head):
         last = "" if len(look.head) == 1 else f", block {number}"
-        yield f"class_{number}", f"What the class's own token reads in the head{last}, mean over the heads", maps.mean(0), False
+        yield f"class_{number}", f"What the class's own query reads in the head{last}, mean over the heads", maps.mean(0), False
         if number == len(look.head) - 1:
             for which, one in enumerate(maps):
                 if head is None or which == head:
@@ -93,10 +94,15 @@ def show_look(shown: ExplainedPixels, look: PixelLook, about: PixelPage, out: Pa
         (name, words, on_picture(one, shown.padded, shown.size), framed)
         for name, words, one, framed in name_maps(look, method=about.method, layer=about.layer, head=about.head)
     ]
-    highest = scale_end(np.concatenate([one.cpu().numpy().ravel() for _, _, one, _ in maps]))
+    ends = {
+        of: scale_end(
+            np.concatenate([one.cpu().numpy().ravel() for name, _, one, _ in maps if (name == RELEVANCE) == of] or [NONE])
+        )
+        for of in (True, False)
+    }  # what pixels rest on is another quantity than attention
     figures = {"probability": ("How likely it is: yellow is 1", lay(shown.picture, shown.chances[look.label], 1.0))}
     for name, words, one, framed in maps:
-        pixels = lay(shown.picture, one, highest)
+        pixels = lay(shown.picture, one, ends[name == RELEVANCE])
         figures[name] = (words, frame(pixels, look, shown) if framed else pixels)
     name = about.labels[look.label]
     note = (
@@ -104,7 +110,10 @@ def show_look(shown: ExplainedPixels, look: PixelLook, about: PixelPage, out: Pa
         if look.share
         else f"No pixel is {name} here: shown is where it is likeliest, with {percent(look.sure)}."
     )
-    scale = f" Of the other maps yellow is {highest:g} times an even share, or more; the frame is around row {look.cell[0]}, column {look.cell[1]}."
+    scale = f" Yellow is {ends[True]:g} times an even share, or more, of what its pixels rest on"
+    if len(maps) > 1:
+        scale += f", and {ends[False]:g} times of attention"
+    scale += f"; the frame is around row {look.cell[0]}, column {look.cell[1]}." if look.encoder else "."
     files = show_figures(figures, out, folder, prefix=f"class_{look.label}_")
     return element(
         "div",
@@ -146,10 +155,16 @@ def show_picture(number: int, shown: ExplainedPixels, about: PixelPage, out: Pat
     return section(f"Picture {number}", element("p", label(shown.name)), join(whole, *cards))
 
 
+def several(count: int, one: str, more: str) -> str:
+    return f"{count} {one if count == 1 else more}"
+
+
 def write_pixels(pictures: Sequence[ExplainedPixels], about: PixelPage, out: Path) -> Path:
     """The page, and a folder of maps for each picture."""
     looks = sum(len(one.looks) for one in pictures)
-    words = f"{looks} classes in {len(pictures)} pictures, explained by {about.method} and attention"
+    words = (
+        f"{several(looks, 'class', 'classes')} in {several(len(pictures), 'picture', 'pictures')}, explained by {about.method}"
+    )
     header = show_header(about.title, words, interval="", numbers={}, facts=about.facts)
     sections = [section("Not read", element("ul", *(element("li", line) for line in about.unread)))] if about.unread else []
     sections += [show_picture(number, one, about, out) for number, one in enumerate(pictures)]
