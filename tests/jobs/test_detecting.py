@@ -160,7 +160,7 @@ def test_pictures_are_searched_and_drawn(run, folder, tmp_path, command):
     )
     for words, message in (
         (("--threshold", 2), "--threshold must be from 0 to 1, got 2"),
-        (("--engine", "onnxruntime"), "--engine onnxruntime is for classifiers"),
+        (("--merge", 2), "--merge 2 is for classifiers"),
     ):
         assert message in command("predict", run.path, picture, *words).err
 

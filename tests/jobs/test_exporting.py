@@ -110,7 +110,7 @@ def test_wrong_words_are_one_line(run, command, words, message):
 def test_other_kinds_are_refused_by_name(run, sentences, command, tmp_path):
     answer = command("export", sentences, "--format", "onnx")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "a model of the kind transformer takes text; only models of pictures are exported" in answer.err
+    assert "a model of the kind transformer takes text; only models of pictures and volumes are exported" in answer.err
     vt.save(vt.create_model("swin_nano_patch2_window4_32", depths=(1,)), tmp_path / "swin")
     answer = command("export", tmp_path / "swin", "--format", "pt2", "--dynamic-size", "on")
     assert (answer.code, answer.err.count("\n")) == (2, 1)

@@ -12,6 +12,8 @@ EXAMPLES = """Examples:
   vitrail export runs/classify/digits --format openvino --out digits.xml
   vitrail export runs/classify/pets --format pt2 --image-size 192 256 --dynamic-size off
   vitrail export runs/classify/pets --format onnx --data pets/test/ --check 64
+  vitrail export runs/detect/blood --format openvino
+  vitrail export runs/segment3d/heart --format onnx --image-size 64 64 32
   vitrail export runs/classify/pets --format transformers --out pets_for_transformers/
 """
 
@@ -25,7 +27,10 @@ def export(
     image_size: Annotated[
         tuple[int, ...] | None,
         Parameter(
-            converter=whole, consume_multiple=True, negative="", help="N, or H W, in pixels; by default the model's own."
+            converter=whole,
+            consume_multiple=True,
+            negative="",
+            help="N, or H W, in pixels, of volumes X Y Z; by default the model's own.",
         ),
     ] = None,
     opset: Annotated[

@@ -8,8 +8,9 @@ import torch
 from PIL import Image
 
 from vitrail.data.transforms import prepare
-from vitrail.deploy.pipeline import Picture, open_picture
+from vitrail.deploy.pipeline import Picture, open_engine, open_picture, report_engine
 from vitrail.errors import VitrailError
+from vitrail.models.detections import Detected
 from vitrail.models.detr import decode_boxes
 from vitrail.models.purpose import purpose_of
 from vitrail.tasks.detect import usual_threshold
@@ -21,10 +22,11 @@ class ObjectDetection:
     """`detect(picture)` gives [{"score": ..., "label": ..., "box": {"xmin", "ymin", "xmax", "ymax"}}, ...], surest first, in whole pixels of
     the upright picture, as Hugging Face's pipeline does; a list of pictures gives a list of those."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, *, engine: str = "torch") -> None:
         if purpose_of(model) != "detect":
             raise VitrailError(f"this model finds no objects: it is of the kind {model.architecture}")
         self.model = model.eval()
+        self.engine = open_engine(self.model, engine)
         self.labels = model.labels or tuple(f"LABEL_{number}" for number in range(model.num_classes))
 
     def __call__(self, pictures: Picture | Sequence[Picture], *, threshold: float | None = None, batch: int = 8) -> Any:
@@ -41,12 +43,14 @@ class ObjectDetection:
         while group := [open_picture(picture, None) for picture in islice(source, batch)]:  # boxes are in its own pixels
             yield from self.detect(group, threshold=threshold)
 
+    @property
+    def engine_report(self) -> str:
+        return report_engine(self.engine)
+
     def detect(self, pictures: list[Image.Image], *, threshold: float) -> Iterator[Answer]:
-        device = next(self.model.parameters()).device
-        images = prepare(pictures, self.model.preprocessing).to(device)
-        sizes = torch.tensor([(picture.height, picture.width) for picture in pictures], device=device)
-        with torch.inference_mode():
-            found = decode_boxes(self.model(images), sizes, config=self.model.config)
+        logits, placed = self.engine(prepare(pictures, self.model.preprocessing))
+        sizes = torch.tensor([(picture.height, picture.width) for picture in pictures], device=logits.device)
+        found = decode_boxes(Detected(logits[None], placed[None]), sizes, config=self.model.config)
         for scores, classes, boxes in found:
             rows = zip(scores.tolist(), classes.tolist(), boxes.round().int().tolist(), strict=True)
             yield [

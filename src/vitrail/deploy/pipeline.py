@@ -26,6 +26,7 @@ TASKS = (
     "image-classification", "image-to-text", "translation", "text-generation", "fill-mask", "image-to-image", "image-segmentation",
     "object-detection",
 )  # fmt: skip
+ENGINED = ("image-classification", "image-segmentation", "object-detection")  # what other engines than torch compute too
 Picture = str | Path | Image.Image | np.ndarray
 Answer = list[dict[str, Any]]
 
@@ -69,8 +70,7 @@ class ImageClassification:
 
     @property
     def engine_report(self) -> str:
-        """Which engine answers; of "auto" a line for each class of batches met so far, with what was measured."""
-        return "\n".join(self.engine.report) if isinstance(self.engine, Automatic) else self.engine.name
+        return report_engine(self.engine)
 
     def prepare(self, pictures: list[Image.Image]) -> torch.Tensor | Ragged:
         """The model's input; where it takes pictures in their own aspect, of as many sizes."""
@@ -89,6 +89,11 @@ def open_engine(model: Any, name: str) -> Engine:
     return Automatic(model) if name == "auto" else make_engine(model, name)
 
 
+def report_engine(engine: Engine) -> str:
+    """Which engine answers; of "auto" a line for each class of batches met so far, with what was measured."""
+    return "\n".join(engine.report) if isinstance(engine, Automatic) else engine.name
+
+
 def open_picture(picture: Picture, target: tuple[int, int] | None) -> Image.Image:
     """Upright, in gray or color; a file is decoded no finer than `target` needs, if it is known, as it is in training."""
     if isinstance(picture, Image.Image):
@@ -103,13 +108,13 @@ def open_picture(picture: Picture, target: tuple[int, int] | None) -> Image.Imag
 def pipeline(task: str, model: Any, *, engine: str = "torch") -> Any:
     """`model`: one from `vt.load` or `vt.create_model`, or whatever `vt.load` takes.
 
-    `engine`: what computes a classifier's answers: "torch", "compile", "onnxruntime", "openvino", or "auto": the fastest of those that
+    `engine`: what computes the answers of a classifier, a segmenter or a detector: "torch", "compile", "onnxruntime", "openvino", or "auto": the fastest of those that
     are installed, measured once a machine and model.
     """
     check_choice("pipeline", task, TASKS)
     check_choice("engine", engine, ("auto", *ENGINES))
-    if engine != "torch" and task != "image-classification":
-        raise VitrailError(f'engine="{engine}" is for image-classification; {task} is computed by torch')
+    if engine != "torch" and task not in ENGINED:
+        raise VitrailError(f'engine="{engine}" is for {", ".join(ENGINED)}; {task} is computed by torch')
     if task == "image-classification":
         from vitrail.deploy.cascade_folder import as_cascade  # here: a cascade is made of these pipelines
 
@@ -128,11 +133,11 @@ def pipeline(task: str, model: Any, *, engine: str = "torch") -> Any:
     if task == "image-segmentation":
         from vitrail.deploy.segmentation import ImageSegmentation
 
-        return ImageSegmentation(loaded)
+        return ImageSegmentation(loaded, engine=engine)
     if task == "object-detection":
         from vitrail.deploy.detection import ObjectDetection
 
-        return ObjectDetection(loaded)
+        return ObjectDetection(loaded, engine=engine)
     made: dict[str, Callable[[Any], Any]] = {
         "translation": Translation,
         "text-generation": TextGeneration,

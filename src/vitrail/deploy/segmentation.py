@@ -4,6 +4,7 @@ h w picture, ch channels, k classes
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from vitrail.data.class_colors import Color, choose_colors
 from vitrail.data.dense_batches import to_base
 from vitrail.data.mask_painting import paint_over, to_mask_file
 from vitrail.data.picture_store import to_channels
-from vitrail.deploy.pipeline import Picture, open_picture
+from vitrail.deploy.pipeline import Picture, open_engine, open_picture, report_engine
 from vitrail.errors import VitrailError
 from vitrail.models.dense_inference import Inference, infer, name_pixels
 from vitrail.models.purpose import purpose_of
@@ -41,12 +42,18 @@ class Chances(NamedTuple):
 class ImageSegmentation:
     """`segment(picture)` gives [{"label": ..., "score": ..., "mask": ...}, ...], a part for each class in the picture, the largest first;
     a list of pictures gives a list of those. A mask is a picture in gray ("L") as large as the one asked about, 255 where the class is;
-    the score is the mean probability of the class there."""
+    the score is the mean probability of the class there.
 
-    def __init__(self, model: Any, *, how: Inference | None = None) -> None:
+    Other engines than torch compute windows of the model's own size, which overlap by half: what `how=Inference(window=model.image_size)` is
+    by torch."""
+
+    def __init__(self, model: Any, *, how: Inference | None = None, engine: str = "torch") -> None:
         if purpose_of(model) != "segment":
             raise VitrailError(f"this model is no segmenter: it is of the kind {model.architecture}")
         self.model, self.how = model.eval(), how or Inference()
+        if engine != "torch":
+            self.how = window_of(self.model, self.how, engine)
+        self.engine = open_engine(self.model, engine)
         self.labels: tuple[str, ...] = model.labels or tuple(f"LABEL_{i}" for i in range(model.num_classes))
         self.colors: Sequence[Color] = model.colors or choose_colors(self.labels)
 
@@ -66,7 +73,11 @@ class ImageSegmentation:
         array = to_channels(opened, self.model.config.in_channels)
         images = to_base(array, self.model.preprocessing).to(next(self.model.parameters()).device)
         with torch.inference_mode():
-            return Chances(opened, images, infer(self.model, images, self.how)[0])
+            return Chances(opened, images, infer(self.engine, images, self.how)[0])
+
+    @property
+    def engine_report(self) -> str:
+        return report_engine(self.engine)
 
     def parts(self, found: Segmented) -> list[dict[str, Any]]:
         counts = np.bincount(found.numbers.ravel(), minlength=len(self.labels))
@@ -84,3 +95,13 @@ class ImageSegmentation:
 
     def overlay(self, found: Segmented) -> Image.Image:
         return Image.fromarray(paint_over(found.picture, found.numbers, self.colors))
+
+
+def window_of(model: Any, how: Inference, engine: str) -> Inference:
+    """The same, in windows of the one size that an engine's program takes. Pictures cover it, unless they are made smaller."""
+    if how.window not in (None, model.image_size) or min(how.scales) < 1:
+        height, width = model.image_size
+        raise VitrailError(
+            f"the engine {engine} computes windows of {height}x{width}, the model's own, at scales of 1 and more: got {how}"
+        )
+    return replace(how, window=model.image_size)

@@ -1,6 +1,6 @@
 """Explaining what a model makes of pictures: `vitrail explain`."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,8 @@ def explain_files(
         raise VitrailError(f"--limit must be at least 1, got {options.limit}")
     if options.word is not None:
         raise VitrailError("--word is about text, and this run reads pictures: it has --query")
+    if options.voxel is not None:
+        raise VitrailError(f"--voxel is about volumes, and {run} reads pictures; it has --query")
     if options.box is not None:
         raise VitrailError(f"--box {options.box}: {run} is no detector; it has --query")
     paths = expand(words)
@@ -82,12 +84,33 @@ def explain_files(
     errors: list[str] = []
     kept = list(look_at(model, chosen, choice, errors, progress))
     if not kept:
-        raise VitrailError(f"no picture could be read; {errors[0]}" + (f" and {len(errors) - 1} more" if errors[1:] else ""))
+        raise unread_error(errors)
     explanation = describe(run, model, choice, kept, len(paths), errors)
     out.mkdir(parents=True, exist_ok=True)
     cards = draw(model, choice, kept, explanation.scales, errors)
     page = write_explanation(explanation, count(cards, len(kept), progress), out)
     return Done(page=page, pictures=len(chosen) - len(errors), found=len(paths), method=choice.method, errors=tuple(errors))
+
+
+def refuse_options(options: ExplainOptions, nothing: Mapping[str, Any], kind: str, instead: str) -> None:
+    """Options that say nothing of such a model, by what asks for nothing; and a limit of none."""
+    for name, value in nothing.items():
+        if getattr(options, name) != value:
+            raise VitrailError(f"--{name} says nothing of {kind}: {instead}")
+    if options.limit < 1:
+        raise VitrailError(f"--limit must be at least 1, got {options.limit}")
+
+
+def check_target(target: str | None, labels: Sequence[str]) -> int | None:
+    """The number of the class that is asked for."""
+    if target is not None and target not in labels:
+        known = ", ".join(labels[:8]) + (" …" if labels[8:] else "")
+        raise VitrailError(f'--target "{target}" is no class of this model: it knows {known}{suggestion(target, labels)}')
+    return None if target is None else labels.index(target)
+
+
+def unread_error(errors: Sequence[str], what: str = "picture") -> VitrailError:
+    return VitrailError(f"no {what} could be read; {errors[0]}" + (f" and {len(errors) - 1} more" if errors[1:] else ""))
 
 
 def check_out(word: str) -> Path:
@@ -104,15 +127,11 @@ def choose_what(model: Any, options: ExplainOptions) -> Choice:
     method = default_method(model) if options.method == "auto" else options.method
     if (why := lack(model, METHODS[method].needs)) is not None:
         raise VitrailError(f"--method {method} does not work here: {why}; choose from {', '.join(methods_for(model))}")
-    if options.target is not None and options.target not in labels:
-        known = ", ".join(labels[:8]) + (" …" if labels[8:] else "")
-        raise VitrailError(
-            f'--target "{options.target}" is no class of this model: it knows {known}{suggestion(options.target, labels)}'
-        )
+    target = check_target(options.target, labels)
     layer, head = check_attention(model, options)
     return Choice(
         method=method,
-        target=None if options.target is None else labels.index(options.target),
+        target=target,
         layer=layer,
         head=head,
         reduce=options.head if isinstance(options.head, str) else "mean",

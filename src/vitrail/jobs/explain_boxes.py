@@ -8,11 +8,11 @@ import numpy as np
 from vitrail.data.examples import spread
 from vitrail.data.images import PictureError, read_picture
 from vitrail.data.transforms import prepare
-from vitrail.errors import VitrailError, suggestion
+from vitrail.errors import VitrailError
 from vitrail.explain.boxes import look_at_boxes
 from vitrail.explain.record import choose
 from vitrail.jobs.detection_scores import labels_of
-from vitrail.jobs.explain import Done, Progress, check_out
+from vitrail.jobs.explain import Done, Progress, check_out, check_target, refuse_options, unread_error
 from vitrail.jobs.options import ExplainOptions
 from vitrail.jobs.predict import expand
 from vitrail.models.catalogue import count_parameters
@@ -21,24 +21,22 @@ from vitrail.report.explained_boxes import ExplainedPicture, write_looks
 from vitrail.tasks.detect import usual_threshold
 
 MOST = 5  # boxes of a picture
-NOT_HERE = {"method": "auto", "query": None, "word": None}  # options that say nothing of boxes, and what asks for nothing
+NOT_HERE = {
+    "method": "auto",
+    "query": None,
+    "word": None,
+    "voxel": None,
+}  # options that say nothing of boxes, and what asks for nothing
 
 
 def explain_boxes(
     run: str, words: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None
 ) -> Done:
     """index.html and its maps in a new folder: the surest boxes of each picture, or those of one class, or one by its number."""
-    for name, nothing in NOT_HERE.items():
-        if getattr(options, name) != nothing:
-            raise VitrailError(
-                f"--{name} says nothing of a detector: its boxes are explained by attention; --box and --target choose them"
-            )
+    refuse_options(options, NOT_HERE, "a detector", "its boxes are explained by attention; --box and --target choose them")
     out, paths, model = check_out(options.out), expand(words), load(run).eval()
-    if options.limit < 1:
-        raise VitrailError(f"--limit must be at least 1, got {options.limit}")
     labels = labels_of(model)
-    if options.target is not None and options.target not in labels:
-        raise VitrailError(f'--target "{options.target}" is no class of this model{suggestion(options.target, labels)}')
+    check_target(options.target, labels)
     layer, head = choose_layer(model, options)
     chosen = [paths[number] for number in spread(len(paths), options.limit)]
     shown, errors = list[ExplainedPicture](), list[str]()
@@ -49,7 +47,7 @@ def explain_boxes(
             errors.append(str(error))
         progress(number + 1, len(chosen))
     if not shown:
-        raise VitrailError(f"no picture could be read; {errors[0]}" + (f" and {len(errors) - 1} more" if errors[1:] else ""))
+        raise unread_error(errors)
     out.mkdir(parents=True, exist_ok=True)
     height, width = model.image_size
     facts = {

@@ -12,6 +12,7 @@ from vitrail.data.images import EXTENSIONS
 from vitrail.data.opening import BUILT_IN, open_data
 from vitrail.data.transforms import prepare
 from vitrail.deploy.export.exporting import Exported
+from vitrail.deploy.export.interface import interface_of
 from vitrail.deploy.export.onnx_file import write_onnx
 from vitrail.deploy.export.openvino_file import EXACT, write_openvino
 from vitrail.deploy.export.program import FEWEST_CELLS, DynamicSize, check_exportable, one_size_reason, size_step
@@ -21,7 +22,9 @@ from vitrail.deploy.pipeline import open_picture
 from vitrail.errors import VitrailError, check_choice
 from vitrail.jobs.evaluate import training_options
 from vitrail.jobs.predict import expand
+from vitrail.jobs.volume_trials import find_crops
 from vitrail.models.folder import find, load
+from vitrail.models.purpose import purpose_of
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
 
@@ -30,6 +33,7 @@ STYLES = ("timm", "transformers")  # weights by another library's names, in a fo
 FORMATS = (*PROGRAMS, "safetensors", *STYLES)
 SUFFIXES = {"onnx": ".onnx", "openvino": ".xml", "pt2": ".pt2", "safetensors": ".safetensors"}
 PICTURES = 16
+DENSE = ("segment", "segment3d", "detect")  # whose axes do not tell themselves
 RESTORED_SIZE = (64, 64)  # of models that have no size of their own
 
 
@@ -65,12 +69,16 @@ def export_run(
     if format == "safetensors":
         path = export_safetensors(model, path)
         return [f"{path}: {megabytes(path.stat().st_size)}, the weights and what they are for; no program"]
-    size = choose_size(model, image_size, step=size_step(model, dynamic_size, format))
-    described = from_record(Preprocessing, to_record(model.preprocessing) | {"size": list(size)}, what="--image-size")
-    trial = find_pictures(run, data, described, max(check, 1))
+    step = size_step(model, dynamic_size, format)
+    if interface_of(model).input == "volumes":
+        trial = Trial(*find_crops(run, data, model, choose_crop(model, image_size), max(check, 1)))
+    else:
+        size = choose_size(model, image_size, step=step)
+        described = from_record(Preprocessing, to_record(model.preprocessing) | {"size": list(size)}, what="--image-size")
+        trial = find_pictures(run, data, described, max(check, 1))
     extra = {} if opset is None else {"opset": opset}
     done = PROGRAMS[format](model, path, images=trial.images, dynamic_size=dynamic_size, check=check > 0, **extra)
-    return [*describe(model, format, done, trial), *how_to_run(format, done)]
+    return [*describe(model, format, done, trial), *how_to_run(model, format, done)]
 
 
 def choose_size(model: Any, wish: tuple[int, ...] | None, *, step: int | None) -> tuple[int, int]:
@@ -85,6 +93,18 @@ def choose_size(model: Any, wish: tuple[int, ...] | None, *, step: int | None) -
     if height % multiple or width % multiple:
         raise VitrailError(f"--image-size: the sides must be multiples of {multiple}, got {height}x{width}")
     return height, width
+
+
+def choose_crop(model: Any, wish: tuple[int, ...] | None) -> tuple[int, int, int]:
+    """--image-size N or X Y Z, in voxels; by default the crop that the model was trained on."""
+    if wish is None:
+        own: tuple[int, int, int] = model.image_size
+        return own
+    x, y, z = size = wish * 3 if len(wish) == 1 else (*wish, 0, 0, 0)[:3]
+    if len(wish) not in (1, 3) or min(size) < 1 or any(side % model.size_multiple for side in size):
+        rule = f"N, or X Y Z, multiples of {model.size_multiple}"
+        raise VitrailError(f"--image-size takes {rule}, for a model of volumes, got {' '.join(map(str, wish))}")
+    return x, y, z
 
 
 def find_pictures(run: str, data: str | None, preprocessing: Preprocessing, count: int) -> Trial:
@@ -147,34 +167,44 @@ def describe(model: Any, format: str, done: Exported, trial: Trial) -> list[str]
     """The file, how near it is to the model, and what it takes."""
     lines = [f"{done.path}: {megabytes(done.bytes)}"]
     lines.append("not checked" if done.parity is None else f"{done.parity} ({trial.source})")
+    interface = interface_of(model)
     if done.step is not None:
         sides = f" (sides: multiples of {done.step}, from {FEWEST_CELLS * done.step})"
-        return [*lines, f"takes any number of pictures of any size{sides}; {by(done.size)} is what pictures are brought to"]
+        return [
+            *lines,
+            f"takes any number of {interface.plural} of any size{sides}; {by(done.size)} is what pictures are brought to",
+        ]
     reason = one_size_reason(model, format)
-    return [*lines, f"takes any number of pictures of {by(done.size)}" + (f": {reason}" if reason else "")]
+    lines.append(f"takes any number of {interface.plural} of {by(done.size)}" + (f": {reason}" if reason else ""))
+    if purpose_of(model) in DENSE:
+        lines += [f"gives {name}: {meaning}" for name, meaning in interface.outputs.items()]
+    return lines
 
 
-def how_to_run(format: str, done: Exported) -> list[str]:
+def how_to_run(model: Any, format: str, done: Exported) -> list[str]:
     """The least that gives an answer; docs/export.md has ten lines that begin with a picture."""
+    given, outputs = interface_of(model)
+    found, one = ", ".join(outputs) if len(outputs) > 1 else "answer", "" if len(outputs) > 1 else "[0]"
     lines = {
         "onnx": [
             "import onnxruntime",
             f'session = onnxruntime.InferenceSession("{done.path}")',
-            'answer = session.run(None, {"images": images})[0]',
+            f'{found} = session.run(None, {{"{given}": {given}}}){one}',
         ],
         "openvino": [
             "import openvino",
             f'model = openvino.compile_model("{done.path}", "CPU", {EXACT})',
-            "answer = model(images)[0]",
+            f"{found} = model({given}){one or '.values()'}",
         ],
-        "pt2": ["import torch", f'model = torch.export.load("{done.path}").module()', "answer = model(images)"],
+        "pt2": ["import torch", f'model = torch.export.load("{done.path}").module()', f"{found} = model({given})"],
     }[format]
-    return ["to run it without vitrail (images: batch, channels, height, width; normalized as its metadata says):", *lines]
+    axes = "height, width" if given == "images" else "x, y, z"
+    return [f"to run it without vitrail ({given}: batch, channels, {axes}; normalized as its metadata says):", *lines]
 
 
 def megabytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB"
 
 
-def by(size: tuple[int, int]) -> str:
-    return f"{size[0]}x{size[1]}"
+def by(size: tuple[int, ...]) -> str:
+    return "x".join(map(str, size))

@@ -10,7 +10,7 @@ from vitrail.data.images import PictureError, read_picture
 from vitrail.deploy.detection import ObjectDetection
 from vitrail.deploy.pipeline import Answer
 from vitrail.errors import VitrailError
-from vitrail.jobs.predicted_files import free_stem, open_folder, refuse_engine
+from vitrail.jobs.predicted_files import free_stem, open_folder, refuse_merging
 from vitrail.models.folder import load
 
 BOXES = "_boxes.png"
@@ -26,10 +26,10 @@ def predict_boxes(
     merge: int | None = None,
 ) -> Iterator[tuple[Path, Answer | VitrailError]]:
     """The boxes of each picture, surest first, and with `out` a file with them drawn; one that cannot be read gives its error."""
-    refuse_engine(run, kind="a detector", engine=engine, merge=merge)
+    refuse_merging(run, kind="a detector", merge=merge)
     if threshold is not None and not 0 <= threshold <= 1:
         raise VitrailError(f"--threshold must be from 0 to 1, got {threshold}")
-    detect = ObjectDetection(load(run))
+    detect = ObjectDetection(load(run), engine=engine)
     folder = open_folder(out)
     taken: set[str] = set()
     for path in paths:

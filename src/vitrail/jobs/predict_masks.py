@@ -8,7 +8,7 @@ from vitrail.data.images import PictureError
 from vitrail.deploy.pipeline import Answer
 from vitrail.deploy.segmentation import ImageSegmentation, Segmented
 from vitrail.errors import VitrailError
-from vitrail.jobs.predicted_files import free_stem, open_folder, refuse_engine
+from vitrail.jobs.predicted_files import free_stem, open_folder, refuse_merging
 from vitrail.models.folder import load
 
 MASK, OVERLAY = "_mask.png", "_overlay.png"
@@ -18,8 +18,8 @@ def predict_masks(
     run: str, paths: list[Path], *, top_k: int, out: str | None, engine: str = "torch", merge: int | None = None
 ) -> Iterator[tuple[Path, Answer | VitrailError]]:
     """The classes of each picture, the largest first, and with `out` two files a picture; one that cannot be read gives its error."""
-    refuse_engine(run, kind="a segmenter", engine=engine, merge=merge)
-    segment = ImageSegmentation(load(run))
+    refuse_merging(run, kind="a segmenter", merge=merge)
+    segment = ImageSegmentation(load(run), engine=engine)
     folder = open_folder(out)
     taken: set[str] = set()
     for path in paths:

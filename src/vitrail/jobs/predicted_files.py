@@ -5,11 +5,10 @@ from pathlib import Path
 from vitrail.errors import VitrailError
 
 
-def refuse_engine(run: str, *, kind: str, engine: str, merge: int | None) -> None:
-    """Engines and merged tokens are for classifiers; `kind` is what the run is, with its article."""
-    if engine != "torch" or merge is not None:
-        wish = f"--engine {engine}" if engine != "torch" else f"--merge {merge}"
-        raise VitrailError(f"{wish} is for classifiers: {run} is {kind}")
+def refuse_merging(run: str, *, kind: str, merge: int | None) -> None:
+    """Merged tokens are for classifiers; `kind` is what the run is, with its article."""
+    if merge is not None:
+        raise VitrailError(f"--merge {merge} is for classifiers: {run} is {kind}")
 
 
 def open_folder(out: str | None) -> Path | None:

@@ -75,12 +75,12 @@ class ConvolutionFree(VolumeSegmenter):
         found = self.encoder(self.position.embed(Tokens(blocks, grid=(block,) * 3)), position=self.position)
         grid = tuple(side - block + 1 for side in tokens.grid)
         voxels = self.head(found.x[:, found.x.shape[1] // 2])  # (b cells) (k p)
-        return unpatchify(voxels.view(len(volumes), -1, voxels.shape[-1]), (patch,) * 3, grid)
+        return unpatchify(voxels.view(volumes.shape[0], -1, voxels.shape[-1]), (patch,) * 3, grid)
 
 
 def cut_blocks(tokens: Tokens, side: int) -> Float[Tensor, "c n d"]:
     """The tokens of each block of side^3 neighbors: block after block in raster order, their tokens too; c = batch times blocks."""
-    x = tokens.x.reshape(len(tokens.x), *tokens.grid, -1)  # b gx gy gz d
+    x = tokens.x.reshape(tokens.x.shape[0], *tokens.grid, -1)  # b gx gy gz d
     for axis in (1, 2, 3):
         x = x.unfold(axis, side, 1)  # ... d, then a side for each axis
     return x.movedim(4, -1).reshape(-1, side**3, tokens.x.shape[-1])

@@ -84,7 +84,7 @@ class UNETR(VolumeSegmenter):
 
 
 def to_volume(tokens: Tokens) -> Float[Tensor, "b d gx gy gz"]:
-    return tokens.cells.transpose(1, 2).reshape(len(tokens.x), -1, *tokens.grid)
+    return tokens.cells.transpose(1, 2).reshape(tokens.x.shape[0], -1, *tokens.grid)
 
 
 def levels_of(config: UNETRConfig) -> int:

@@ -18,8 +18,8 @@ from vitrail.explain.figures.overlay import overlay, scale_end
 from vitrail.files import write_whole
 from vitrail.nn.functional.boxes import to_corners
 from vitrail.report.boxes import Drawn, class_color, draw_boxes
-from vitrail.report.page import Markup, contents, element, label, page, photograph, section
-from vitrail.report.pictures import encode_jpeg
+from vitrail.report.map_files import show_figures
+from vitrail.report.page import Markup, contents, element, label, page, section
 from vitrail.report.run_parts import show_header
 
 PAGE = "index.html"
@@ -75,16 +75,10 @@ def show_look(
         scale = len(laid) / height
         drawn = draw_boxes(Image.fromarray(laid), [Drawn([scale * side for side in corners], class_color(look.label))], least=1)
         files[name] = (words, np.asarray(drawn))
-    figures = []
-    for name, (words, pixels) in files.items():
-        file = encode_jpeg(np.ascontiguousarray(pixels))
-        write_whole(out / folder / f"query_{look.query}_{name}.jpg", file)
-        link = element("a", "file", href=f"{folder}/query_{look.query}_{name}.jpg")
-        caption = element("figcaption", f"{words} ", link)
-        figures.append(element("figure", photograph(file, words, pixelated=False), caption, class_="scene"))
+    figures = show_figures(files, out, folder, prefix=f"query_{look.query}_")
     title = element("h3", label(labels[look.label]), f" {look.score:.2f}, query {look.query}")
     note = element("p", f"Yellow: {highest:g} times an even share of the attention, or more.", class_="note")
-    return element("div", title, note, element("div", *figures, class_="looks"), class_="card explained")
+    return element("div", title, note, figures, class_="card explained")
 
 
 def write_looks(

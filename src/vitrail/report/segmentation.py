@@ -89,13 +89,13 @@ def show_worst(report: SegmentationReport) -> list[Markup]:
 def show_legend(report: SegmentationReport) -> Markup:
     """A square of its color before each class that occurs, in truth or answers."""
     met = np.flatnonzero(report.found.matrix.sum(0) + report.found.matrix.sum(1))
-    entries = [_entry(report.labels[number], report.palette[number]) for number in met.tolist()]
+    entries = [show_class(report.labels[number], report.palette[number]) for number in met.tolist()]
     if any((example.truth < 0).any() for example in (*report.found.examples, *report.found.worst)):
-        entries.append(_entry("no class", NOTHING))
+        entries.append(show_class("no class", NOTHING))
     return element("p", *entries, class_="legend")
 
 
-def _entry(name: str, color: Color) -> Markup:
+def show_class(name: str, color: Color) -> Markup:
     square = f"display:inline-block;width:.9em;height:.9em;border-radius:.2em;margin:0 .35em 0 0;background:rgb{color}"
     words = element("span", element("span", style=square), label(name, columns=32), style="margin-right:1em;white-space:nowrap")
     return join(words, " ")
@@ -136,7 +136,7 @@ def show_classes(report: SegmentationReport) -> list[Markup]:
     order = np.argsort(np.where(np.isnan(found.iou), np.inf, found.iou), kind="stable")
     rows = [
         (
-            Cell(_entry(report.labels[k], report.palette[k]), report.labels[k]),
+            Cell(show_class(report.labels[k], report.palette[k]), report.labels[k]),
             Cell(percent(float(share[k])), float(share[k])),
             *(Cell(bar(float(values[k])), float(values[k])) for values in columns.values()),
         )

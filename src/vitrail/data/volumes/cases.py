@@ -76,13 +76,22 @@ class Preparing(NamedTuple):
         """To learn from, image and classes have the model's spacing; to be scored (`native`), the classes stay as they are."""
         values, spacing = case.read_image()
         classes = to_classes(case.read_labels(), self.values, what=case.labels)
-        values = apply_window(values, self.window or find_window(values))
-        if self.spacing is not None and self.spacing != spacing:
-            size = new_size(values.shape, spacing, self.spacing)
-            values = resample(values, size)
-            if not native:
-                classes, spacing = resample(classes, size, labels=True), self.spacing
+        values = prepare_scan(values, spacing, wanted=self.spacing, window=self.window)
+        if values.shape != classes.shape and not native:
+            classes = resample(classes, values.shape, labels=True)
+        if self.spacing is not None and not native:
+            spacing = self.spacing
         return Loaded(np.ascontiguousarray(values), np.ascontiguousarray(classes), spacing)
+
+
+def prepare_scan(
+    values: Float32[np.ndarray, "x y z"], spacing: Edges, *, wanted: Edges | None, window: tuple[float, float] | None
+) -> Float32[np.ndarray, "x2 y2 z2"]:
+    """A scan in RAS+ as a model reads it: numbers from 0 to 1, voxels of the edges `wanted`; see `VolumeSegmenter`."""
+    values = apply_window(values, window or find_window(values))
+    if wanted is None or wanted == spacing:
+        return values
+    return resample(values, new_size(values.shape, spacing, wanted))
 
 
 def to_classes(labels: UInt16[np.ndarray, "x y z"], values: tuple[int, ...], *, what: Path) -> Int[np.ndarray, "x y z"]:

@@ -1,6 +1,6 @@
 """The engine `auto`: measures those that are installed, once a machine and model, and remembers which was the fastest.
 
-b batch, ch channels, h w picture, k classes
+b batch, ch channels, h w picture
 """
 
 import os
@@ -125,7 +125,7 @@ class Automatic:
         self.made: dict[str, Engine] = {"torch": make_engine(model, "torch")}
         self.lock = threading.Lock()
 
-    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k"]:
+    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Any:
         return self.engine_for(len(images))(images)
 
     def engine_for(self, batch: int) -> Engine:

@@ -1,6 +1,6 @@
 """The engine `compile`: torch.compile, which writes C++ for what lies between the matrix products and compiles it.
 
-b batch, ch channels, h w picture, k classes
+b batch, ch channels, h w picture
 """
 
 import os
@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from vitrail.deploy.answers import Answers, answering
 from vitrail.deploy.engines.engine import sample_images
 from vitrail.errors import VitrailError
 
@@ -32,13 +33,13 @@ class CompiledEngine:
     def __init__(self, model: Any) -> None:
         if find_compiler() is None:
             raise VitrailError(NO_COMPILER)
-        self.run: Callable[[Tensor], Tensor] = torch.compile(model.eval(), options={"freezing": True})
+        self.run: Callable[[Tensor], Answers] = torch.compile(answering(model.eval()), options={"freezing": True})
         several = sample_images(model, 2)
         torch._dynamo.mark_dynamic(several, 0)
         self(several)
         self(several[:1].clone())
 
-    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k"]:
+    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Answers:
         # A tensor made in inference mode, or of another order of memory, would be compiled for anew.
         with torch.inference_mode(False), torch.no_grad():
             return self.run(images.contiguous().clone() if images.is_inference() else images.contiguous())

@@ -1,6 +1,6 @@
 """The engine `torch`: the model itself, layer by layer, without what training needs.
 
-b batch, ch channels, h w picture, k classes
+b batch, ch channels, h w picture
 """
 
 from typing import Any
@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from vitrail.deploy.answers import Answers, answering
 from vitrail.ragged import Ragged
 
 
@@ -18,9 +19,9 @@ class TorchEngine:
     name = "torch"
 
     def __init__(self, model: Any) -> None:
-        self.model = model.eval()
+        self.model = answering(model.eval())
 
-    def __call__(self, images: Float[Tensor, "b ch h w"] | Ragged) -> Float[Tensor, "b k"]:
+    def __call__(self, images: Float[Tensor, "b ch h w"] | Ragged) -> Answers:
         device = next(self.model.parameters()).device
         with torch.inference_mode():
             return self.model(images.to(device))

@@ -1,6 +1,6 @@
 """What an engine is, and the one promise it makes: torch's answers.
 
-b batch, ch channels, h w picture, k classes
+b batch, ch channels, h w picture
 """
 
 from collections.abc import Callable, Iterator
@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from vitrail.deploy.answers import Answers, answering, as_tuple
 from vitrail.errors import VitrailError
 
 ENGINES = ("torch", "compile", "onnxruntime", "openvino")
@@ -19,11 +20,11 @@ CLOSE = 1e-4  # how far a number of an answer may be from torch's, beside that s
 
 @runtime_checkable
 class Engine(Protocol):
-    """`engine(images)` gives `model(images)`, for any number of pictures of the model's size, from any thread."""
+    """`engine(images)` gives `model(images)`, as tensors, for any number of pictures of the model's size, from any thread."""
 
     name: str
 
-    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k"]: ...
+    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Any: ...  # Answers, which are one tensor but for detectors
 
 
 def sample_images(model: Any, batch: int) -> Float[Tensor, "b ch h w"]:
@@ -32,16 +33,16 @@ def sample_images(model: Any, batch: int) -> Float[Tensor, "b ch h w"]:
     return torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
 
-def check_answers(model: Any, engine: Callable[[Tensor], Tensor], name: str) -> None:
+def check_answers(model: Any, engine: Callable[[Tensor], Answers], name: str) -> None:
     """Refuse an engine that does not give torch's answers, for one picture and for several."""
     for batch in (1, 3):
         images = sample_images(model, batch)
         with torch.inference_mode():
-            expected = model(images)
-        found = engine(images)
-        far = (found - expected).abs().max().item() if found.shape == expected.shape else float("inf")
-        if not far <= CLOSE * max(1.0, expected.abs().max().item()):  # NaN is refused too
-            raise VitrailError(f"the engine {name} gives other answers than torch for this model: they differ by {far:.2g}")
+            answers = as_tuple(answering(model)(images))
+        for expected, found in zip(answers, as_tuple(engine(images)), strict=True):
+            far = (found - expected).abs().max().item() if found.shape == expected.shape else float("inf")
+            if not far <= CLOSE * max(1.0, expected.abs().max().item()):  # NaN is refused too
+                raise VitrailError(f"the engine {name} gives other answers than torch for this model: they differ by {far:.2g}")
 
 
 @contextmanager

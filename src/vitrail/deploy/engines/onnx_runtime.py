@@ -1,6 +1,6 @@
 """The engine `onnxruntime`: the model as an ONNX graph in Microsoft's runtime.
 
-b batch, ch channels, h w picture, k classes
+b batch, ch channels, h w picture
 """
 
 from pathlib import Path
@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from vitrail.deploy.answers import Answers, one_or_all
 from vitrail.deploy.engines.engine import sample_images
 from vitrail.deploy.engines.kept import kept_file
 from vitrail.deploy.export.onnx_file import export_onnx
@@ -33,8 +34,9 @@ class OnnxRuntimeEngine:
             self.session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         self.input = self.session.get_inputs()[0].name
 
-    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k"]:
-        return torch.from_numpy(self.session.run(None, {self.input: images.contiguous().numpy()})[0])
+    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Answers:
+        found = self.session.run(None, {self.input: images.contiguous().numpy()})
+        return one_or_all([torch.from_numpy(one) for one in found])
 
 
 def write_onnx(model: Any, folder: Path) -> Path:

@@ -1,6 +1,6 @@
 """The engine `openvino`: Intel's runtime, in 32-bit arithmetic.
 
-b batch, ch channels, h w picture, k classes
+b batch, ch channels, h w picture
 """
 
 import threading
@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from vitrail.deploy.answers import Answers, one_or_all
 from vitrail.deploy.engines.engine import sample_images
 from vitrail.deploy.engines.kept import kept_file
 from vitrail.deploy.export.openvino_file import export_openvino
@@ -37,11 +38,11 @@ class OpenVinoEngine:
         self.compiled: dict[bool, Any] = {}  # by whether it is the graph of one picture
         self.compiling, self.own = threading.Lock(), threading.local()
 
-    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k"]:
+    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Answers:
         found = self.request(single=len(images) == 1).infer(
             [images.contiguous().numpy()], share_inputs=True, share_outputs=False
         )
-        return torch.from_numpy(found[0])
+        return one_or_all([torch.from_numpy(found[number]) for number in range(len(found))])
 
     def request(self, *, single: bool) -> Any:
         """This thread's way to run a graph."""

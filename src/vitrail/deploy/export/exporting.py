@@ -11,6 +11,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.export import ExportedProgram
 
+from vitrail.deploy.answers import answering
+from vitrail.deploy.export.interface import interface_of
 from vitrail.deploy.export.metadata import metadata_of
 from vitrail.deploy.export.parity import Parity, Runner, compare
 from vitrail.deploy.export.program import DynamicSize, cannot, check_exportable, size_step, trace
@@ -31,13 +33,13 @@ class Exported(NamedTuple):
 
     path: Path
     bytes: int
-    size: tuple[int, int]
+    size: tuple[int, ...]
     step: int | None  # sides may be any multiples of it; None: the size is fixed
     parity: Parity | None
 
 
 def export_file(
-    model: Any, path: str | Path, format: Format, *, images: Float[Tensor, "b ch h w"], dynamic_size: DynamicSize, check: bool
+    model: Any, path: str | Path, format: Format, *, images: Float[Tensor, "b ch *size"], dynamic_size: DynamicSize, check: bool
 ) -> Exported:
     """The model, for pictures of the size of `images`, in a file that is there whole or not at all.
 
@@ -47,9 +49,10 @@ def export_file(
     check_exportable(model)
     path = with_suffix(Path(path).expanduser(), format.suffix)
     step = size_step(model, dynamic_size, format.name)
-    size = (images.shape[2], images.shape[3])
+    size = tuple(images.shape[2:])
     model = model.eval()
     program = trace(model, images, step=step)
+    what = interface_of(model).plural
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
     try:
@@ -59,7 +62,7 @@ def export_file(
             raise
         except Exception as error:
             raise cannot(model, format.name, error) from error
-        parity = compare(model, format.open(folder / path.name), images, step=step) if check else None
+        parity = compare(answering(model), format.open(folder / path.name), images, step=step, what=what) if check else None
         written = move_files(folder, path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -3,27 +3,29 @@
 import json
 from typing import Any
 
+from vitrail.deploy.export.interface import interface_of
 from vitrail.models.purpose import PIPELINES, purpose_of
-from vitrail.preprocessing import Preprocessing
 from vitrail.records import to_record
 from vitrail.version import __version__
 
 
-def metadata_of(model: Any, *, size: tuple[int, int] | None = None, size_step: int | None = None) -> dict[str, str]:
-    """How a picture becomes its input, what its numbers mean, and where it comes from.
+def metadata_of(model: Any, *, size: tuple[int, ...] | None = None, size_step: int | None = None) -> dict[str, str]:
+    """How a picture, or a scan, becomes its input, what its numbers mean, and where it comes from.
 
     `size` is what pictures are brought to, by default as the model has it. `size_step`: sides may be any multiples of it; None: the
     size is fixed.
     """
-    preprocessing: Preprocessing = model.preprocessing
-    described = to_record(preprocessing)
+    interface = interface_of(model)
+    described = describe_scan(model.config) if model.preprocessing is None else to_record(model.preprocessing)
     if size is not None:
         described["size"] = list(size)
     facts = {
         "preprocessing": described,
         "labels": None if model.labels is None else list(model.labels),
         "multi_label": model.multi_label,
-        "output": output_name(model),
+        "input": interface.input,
+        "output": next(iter(interface.outputs)),
+        "outputs": interface.outputs,
         "task": PIPELINES[purpose_of(model)],
         "size_step": size_step,
         "architecture": model.architecture,
@@ -33,6 +35,14 @@ def metadata_of(model: Any, *, size: tuple[int, int] | None = None, size_step: i
     return {name: json.dumps(value) for name, value in facts.items()}  # in ASCII: some readers mistake anything else
 
 
-def output_name(model: Any) -> str:
-    """What comes out: logits of classes, features where there are none, or pictures."""
-    return {"classify": "logits", "restore": "pictures"}.get(purpose_of(model), "features")
+def describe_scan(config: Any) -> dict[str, Any]:
+    """What makes a model's volumes of a file: turned to `axes`, voxels of `spacing` mm (null: as they come), the two numbers of `window`
+    to 0 and 1 and clipped (null: percentiles 0.5 and 99.5 of the scan), and pieces of `size`. `values` are the files' numbers of the classes."""
+    return {
+        "size": list(config.image_size),
+        "channels": config.in_channels,
+        "axes": "RAS",
+        "spacing": config.spacing,
+        "window": config.window,
+        "values": config.values or list(range(config.num_classes)),
+    }

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.export import ExportedProgram
 
+from vitrail.deploy.answers import one_or_all
 from vitrail.deploy.export.exporting import Exported, Format, export_file
 from vitrail.deploy.export.parity import Runner
 from vitrail.deploy.export.program import DynamicSize, quiet
@@ -26,12 +27,12 @@ def export_onnx(
     model: Any,
     path: str | Path,
     *,
-    images: Float[Tensor, "b ch h w"],
+    images: Float[Tensor, "b ch *size"],
     dynamic_size: DynamicSize = "auto",
     check: bool = True,
     opset: int = OPSET,
 ) -> Path:
-    """The model as an ONNX file with the input `images` (batch ch h w, normalized) and one output, such as `logits` (batch k)."""
+    """The model as an ONNX file with the input `images` (batch ch h w, normalized), or `volumes`, and the outputs of `interface_of`, such as `logits` (batch k)."""
     return write_onnx(model, path, images=images, dynamic_size=dynamic_size, check=check, opset=opset).path
 
 
@@ -52,14 +53,13 @@ def write_onnx(
 def convert(program: ExportedProgram, path: Path, texts: dict[str, str], *, opset: int) -> None:
     import onnx
 
-    output = json.loads(texts["output"])
     with quiet():
         converted = torch.onnx.export(
             program,
             dynamo=True,
             opset_version=opset,
-            input_names=["images"],
-            output_names=[output],
+            input_names=[json.loads(texts["input"])],
+            output_names=list(json.loads(texts["outputs"])),
             verbose=False,
         )
         assert converted is not None
@@ -91,4 +91,5 @@ def open_onnx(path: Path) -> Runner:
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 3
     session = runtime.InferenceSession(os.fspath(path), options, providers=["CPUExecutionProvider"])
-    return lambda images: torch.from_numpy(session.run(None, {"images": images.contiguous().numpy()})[0])
+    name = session.get_inputs()[0].name
+    return lambda images: one_or_all(list(map(torch.from_numpy, session.run(None, {name: images.contiguous().numpy()}))))

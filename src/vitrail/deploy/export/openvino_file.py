@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.export import ExportedProgram
 
+from vitrail.deploy.answers import Answers, one_or_all
 from vitrail.deploy.export.exporting import Exported, Format, export_file
 from vitrail.deploy.export.parity import Runner
 from vitrail.deploy.export.program import FEWEST_CELLS, DynamicSize, input_shape, quiet
@@ -22,11 +23,11 @@ def export_openvino(
     model: Any,
     path: str | Path,
     *,
-    images: Float[Tensor, "b ch h w"],
+    images: Float[Tensor, "b ch *size"],
     dynamic_size: DynamicSize = "auto",
     check: bool = True,
 ) -> Path:
-    """The model as NAME.xml and NAME.bin, in single precision, with the input `images` and one output, such as `logits`."""
+    """The model as NAME.xml and NAME.bin, in single precision, with the input `images`, or `volumes`, and the outputs of `interface_of`, such as `logits`."""
     return write_openvino(model, path, images=images, dynamic_size=dynamic_size, check=check).path
 
 
@@ -41,8 +42,9 @@ def convert(program: ExportedProgram, path: Path, texts: dict[str, str]) -> None
     with quiet():
         converted = openvino.convert_model(program)
     converted.reshape(openvino.PartialShape(bounds(input_shape(program), json.loads(texts["size_step"]))))
-    converted.inputs[0].set_names({"images"})
-    converted.outputs[0].set_names({json.loads(texts["output"])})
+    converted.inputs[0].set_names({json.loads(texts["input"])})
+    for output, name in zip(converted.outputs, json.loads(texts["outputs"]), strict=True):
+        output.set_names({name})
     for key, value in texts.items():
         converted.set_rt_info(value, ["vitrail", key])
     openvino.save_model(converted, os.fspath(path), compress_to_fp16=False)
@@ -60,4 +62,9 @@ def open_openvino(path: Path) -> Runner:
     openvino: Any = need("openvino", "openvino")
     settings = {**EXACT, "INFERENCE_NUM_THREADS": torch.get_num_threads()}
     compiled = openvino.Core().compile_model(os.fspath(path), "CPU", settings)
-    return lambda images: torch.from_numpy(compiled(images.contiguous().numpy())[0].copy())
+
+    def run(images: Tensor) -> Answers:
+        found = compiled(images.contiguous().numpy())
+        return one_or_all([torch.from_numpy(found[number].copy()) for number in range(len(compiled.outputs))])
+
+    return run

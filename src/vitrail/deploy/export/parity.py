@@ -1,6 +1,6 @@
 """Whether a file computes what the model does: both on the same pictures, in batches of several numbers and, if it may, sizes.
 
-b batch, ch channels, h w picture
+b batch, ch channels
 """
 
 from collections.abc import Callable
@@ -11,10 +11,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+from vitrail.deploy.answers import Answers, as_tuple
 from vitrail.errors import VitrailError
 
 LARGEST_DEVIATION = 1e-4
-Runner = Callable[[Float[Tensor, "b ch h w"]], Float[Tensor, "b ..."]]
+Runner = Callable[[Float[Tensor, "b ch *size"]], Answers]
 
 
 class Parity(NamedTuple):
@@ -23,17 +24,20 @@ class Parity(NamedTuple):
     deviation: float  # the largest of any number of any output
     pictures: int
     batches: tuple[int, ...]
-    sizes: tuple[tuple[int, int], ...]
+    sizes: tuple[tuple[int, ...], ...]
+    what: str = "pictures"
 
     def __str__(self) -> str:
-        sizes = " and ".join(f"{height}x{width}" for height, width in self.sizes)
+        sizes = " and ".join("x".join(map(str, size)) for size in self.sizes)
         batches = ", ".join(map(str, self.batches))
-        plural = "s" if self.pictures != 1 else ""
-        return f"differs by at most {self.deviation:.1g} on {self.pictures} picture{plural} of {sizes}, in batches of {batches}"
+        what = self.what.removesuffix("s") if self.pictures == 1 else self.what
+        return f"differs by at most {self.deviation:.1g} on {self.pictures} {what} of {sizes}, in batches of {batches}"
 
 
-def compare(model: Any, run: Runner, images: Float[Tensor, "b ch h w"], *, step: int | None) -> Parity:
-    """One picture, three, then the rest; with `step`, three at another size as well."""
+def compare(
+    model: Any, run: Runner, images: Float[Tensor, "b ch *size"], *, step: int | None, what: str = "pictures"
+) -> Parity:
+    """One picture, three, then the rest; with `step`, three at another size as well. `model` gives tensors (`deploy.answers`)."""
     while len(images) < 4:
         images = torch.cat([images, images.flip(-1)])  # mirrored: other pictures, but real ones
     groups = [images[:1], images[1:4], *([images[4:]] if len(images) > 4 else [])]
@@ -42,19 +46,21 @@ def compare(model: Any, run: Runner, images: Float[Tensor, "b ch h w"], *, step:
     largest = 0.0
     with torch.inference_mode():
         for group in groups:
-            expected, found = model(group), run(group)
-            if found.shape != expected.shape:
-                raise VitrailError(
-                    f"not written: the exported program gives {tuple(found.shape)}, the model {tuple(expected.shape)}"
-                )
-            off = float((found - expected).abs().max())
+            expected, found = as_tuple(model(group)), as_tuple(run(group))
+            if shapes(found) != shapes(expected):
+                raise VitrailError(f"not written: the exported program gives {shapes(found)}, the model {shapes(expected)}")
+            off = max(float((one - other).abs().max()) for one, other in zip(found, expected, strict=True))
             largest = max(largest, off) if off == off else float("nan")
             if not largest <= LARGEST_DEVIATION:
                 raise VitrailError(
                     f"not written: the exported program differs by {largest:.1g} from the model, more than {LARGEST_DEVIATION:.0e}"
                 )
-    sizes = dict.fromkeys((group.shape[2], group.shape[3]) for group in groups)
-    return Parity(largest, len(images), tuple(len(group) for group in groups), tuple(sizes))
+    sizes = dict.fromkeys(tuple(group.shape[2:]) for group in groups)
+    return Parity(largest, len(images), tuple(len(group) for group in groups), tuple(sizes), what)
+
+
+def shapes(tensors: tuple[Tensor, ...]) -> str:
+    return ", ".join("x".join(map(str, tensor.shape)) for tensor in tensors)
 
 
 def other_size(size: tuple[int, int], step: int) -> tuple[int, int]:

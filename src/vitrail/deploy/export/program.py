@@ -1,6 +1,6 @@
 """A model as a program of torch.export: the graph that the files hold, with a free batch and, where it can be, a free size.
 
-b batch, ch channels, h w picture
+b batch, ch channels
 """
 
 import logging
@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
+from vitrail.deploy.answers import answering
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models.catalogue import ARCHITECTURES
 
@@ -28,19 +29,24 @@ ONE_SIZE = {
     "vit_restorer": "how the picture is padded to whole patches depends on its size",
     "unet": "how the picture is padded to whole cells depends on its size",
     "segmenter": "how the picture is padded to whole cells depends on its size",
+    "detr": "where the tokens of its maps stand is laid out for one size",
+    "unetr": "windows of that size are what it looks at",
+    "convolution_free": "windows of that size are what it looks at",
 }
 FEWEST_CELLS = 2  # along a free side: of one, torch.export would make a case of its own
-EXPORTED = ("pictures", "restoration", "segmentation")  # what the catalogue says that a model takes
+EXPORTED = ("pictures", "restoration", "segmentation", "boxes", "volumes")  # what the catalogue says that a model takes
 
 
 def check_exportable(model: Any, *, what: str = "this model") -> None:
-    """A model that takes normalized pictures and gives numbers or pictures."""
+    """A model that takes normalized pictures, or volumes, and gives numbers or pictures."""
     architecture = getattr(model, "architecture", "")
     if architecture not in ARCHITECTURES:
         raise VitrailError(f"only models from vt.create_model or vt.load can be exported, got {type(model).__name__}")
     takes = ARCHITECTURES[architecture].takes
     if takes not in EXPORTED:
-        raise VitrailError(f"{what}: a model of the kind {architecture} takes {takes}; only models of pictures are exported")
+        raise VitrailError(
+            f"{what}: a model of the kind {architecture} takes {takes}; only models of pictures and volumes are exported"
+        )
 
 
 def size_step(model: Any, wish: DynamicSize, format: str) -> int | None:
@@ -72,18 +78,19 @@ def smallest_step(model: Any) -> int:
     return int(model.size_multiple)
 
 
-def trace(model: Any, images: Float[Tensor, "b ch h w"], *, step: int | None) -> ExportedProgram:
+def trace(model: Any, images: Float[Tensor, "b ch *size"], *, step: int | None) -> ExportedProgram:
     """The program of `model(images)` in evaluation mode, for any number of pictures and, with `step`, of any size of such sides."""
-    channels, height, width = images.shape[1:]
+    channels, *sides = images.shape[1:]
     free: dict[int, Any] = {0: Dim.DYNAMIC}
     if step is not None:
         free |= {2: Dim.DYNAMIC, 3: Dim.DYNAMIC}
         # A side of one cell would be taken for a rule, and two equal ones for one.
-        height, width = max(height, FEWEST_CELLS * step), max(width, FEWEST_CELLS * step) + step
-    example = images.new_zeros(2, channels, height, width)  # one picture would be taken for a rule, too
+        height, width = (max(side, FEWEST_CELLS * step) for side in sides)
+        sides = [height, width + step]
+    example = images.new_zeros(2, channels, *sides)  # one picture would be taken for a rule, too
     with without_gradients(model.eval()), quiet():
         try:
-            program = torch.export.export(model, (example,), dynamic_shapes=(free,))
+            program = torch.export.export(answering(model), (example,), dynamic_shapes=(free,))
         except Exception as error:  # of a dozen kinds, among which nothing tells a user's model from another fault
             raise cannot(model, "torch.export", error) from error
         for name, tensor in program.state_dict.items():

@@ -18,7 +18,7 @@ def export_pt2(
     model: Any,
     path: str | Path,
     *,
-    images: Float[Tensor, "b ch h w"],
+    images: Float[Tensor, "b ch *size"],
     dynamic_size: DynamicSize = "auto",
     check: bool = True,
 ) -> Path:

@@ -39,6 +39,14 @@ class ExplainOptions:
         int | None,
         Parameter(converter=whole, help="Of a detector: the number of a box, the surest is 0; by default the five surest."),
     ] = None
+    voxel: Annotated[
+        tuple[int, int, int] | None,
+        Parameter(
+            converter=whole,
+            negative="",
+            help="Of a volume: X Y Z, from 0, to the right, front and up; by default the middle of the largest part.",
+        ),
+    ] = None
     limit: Annotated[
         int, Parameter(converter=whole, help="Of more pictures, or sentences, than this, so many are shown, evenly chosen.")
     ] = 24

@@ -1,0 +1,131 @@
+"""Explaining the classes of pixels: `vitrail explain` on a run that segments pictures."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from vitrail.data.class_colors import choose_colors
+from vitrail.data.dense_batches import to_base
+from vitrail.data.examples import spread
+from vitrail.data.images import PictureError, read_picture
+from vitrail.data.picture_store import to_channels
+from vitrail.errors import VitrailError
+from vitrail.explain.methods import MOST_CELLS
+from vitrail.explain.pixels import (
+    ENCODER,
+    PIXEL_METHODS,
+    head_grid,
+    look_at_pixels,
+    numbers_of,
+    pixel_chances,
+    uncertainty,
+)
+from vitrail.explain.record import attention_layers, choose
+from vitrail.jobs.explain import Done, Progress, check_out, check_target, refuse_options, unread_error
+from vitrail.jobs.options import ExplainOptions
+from vitrail.jobs.predict import expand
+from vitrail.models.catalogue import count_parameters
+from vitrail.models.dense_inference import name_pixels
+from vitrail.models.folder import load
+from vitrail.models.segmentation_maps import whole_cells
+from vitrail.report.explained_pixels import ExplainedPixels, PixelPage, write_pixels
+
+MOST = 3  # classes of a picture
+NOT_HERE = {"word": None, "voxel": None, "box": None}
+
+
+def explain_pixels(
+    run: str, words: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None
+) -> Done:
+    """index.html and its maps in a new folder: the largest classes of each picture, or the one that is asked for."""
+    refuse_options(options, NOT_HERE, "a segmenter", "--target chooses a class, --query a place")
+    out, paths, model = check_out(options.out), expand(words), load(run).eval()
+    labels = model.labels or tuple(f"LABEL_{number}" for number in range(model.num_classes))
+    target = check_target(options.target, labels)
+    method, (layer, head) = choose_method(model, options), choose_heads(model, options)
+    chosen = [paths[number] for number in spread(len(paths), options.limit)]
+    shown, errors = list[ExplainedPixels](), list[str]()
+    for number, path in enumerate(chosen):
+        try:
+            shown.append(explain_picture(model, path, options, target=target, method=method))
+        except PictureError as error:
+            errors.append(str(error))
+        progress(number + 1, len(chosen))
+    if not shown:
+        raise unread_error(errors)
+    out.mkdir(parents=True, exist_ok=True)
+    about = PixelPage(
+        title=f"{Path(run).name or run}: why pixels have their class",
+        facts=describe(model),
+        labels=labels,
+        colors=model.colors or choose_colors(labels),
+        method=method,
+        layer=layer,
+        head=head,
+        unread=errors,
+    )
+    page = write_pixels(shown, about, out)
+    return Done(page=page, pictures=len(shown), found=len(paths), method=method, errors=tuple(errors))
+
+
+def describe(model: Any) -> dict[str, str]:
+    height, width = model.image_size
+    layers = len(numbers_of(model, ENCODER))
+    return {
+        "Model": f"{model.config.head} on {model.config.network}, {count_parameters(model):,} parameters",
+        "It sees": f"all of a picture, made to cover {width}×{height} pixels",
+        "Attention of the encoder": f"{layers} layers" if layers else "none that can be shown",
+    }
+
+
+def choose_method(model: Any, options: ExplainOptions) -> Any:
+    if options.method == "auto":
+        rows, columns = head_grid(model, torch.zeros(1, model.config.in_channels, *model.image_size))
+        return "occlusion" if rows * columns <= MOST_CELLS else "gradient"
+    if options.method not in PIXEL_METHODS:
+        raise VitrailError(f"--method {options.method} does not work on pixels: choose from auto, {', '.join(PIXEL_METHODS)}")
+    return options.method
+
+
+def choose_heads(model: Any, options: ExplainOptions) -> tuple[int | None, int | None]:
+    """Layer of the encoder and head counted from 0; both exist, and so does the cell that asks."""
+    numbers = numbers_of(model, ENCODER)
+    for name in ("layer", "head", "query"):
+        if getattr(options, name) is not None and not numbers:
+            raise VitrailError(f"--{name} is about attention, and the encoder of this model has none to show")
+    if options.head is not None and not isinstance(options.head, int):
+        raise VitrailError(f"--head {options.head}: each head is shown, and their mean; give a number")
+    layer = None if options.layer is None else choose([options.layer], len(numbers), "layer", "the encoder")[0]
+    head = None
+    if options.head is not None:
+        layers = list(attention_layers(model).values())
+        heads = layers[numbers[-1 if layer is None else layer]].heads
+        [head] = choose([options.head], heads, "head", "the layer")
+    return layer, head
+
+
+def explain_picture(model: Any, path: Path, options: ExplainOptions, *, target: int | None, method: Any) -> ExplainedPixels:
+    picture = read_picture(path)
+    array = to_channels(picture, model.config.in_channels)
+    image = to_base(array, model.preprocessing)
+    size = (image.shape[2], image.shape[3])
+    chances = pixel_chances(model, image)
+    numbers, _ = name_pixels(chances, (array.shape[0], array.shape[1]))
+    counts = np.bincount(numbers.numpy().ravel(), minlength=len(chances))
+    largest = sorted(np.flatnonzero(counts).tolist(), key=lambda one: -counts[one])[:MOST]
+    looks = [
+        look_at_pixels(model, image, one, chances=chances, query=options.query, method=method)
+        for one in (largest if target is None else [target])
+    ]
+    return ExplainedPixels(
+        name=str(path),
+        picture=to_channels(picture, 3),
+        numbers=numbers.numpy(),
+        unsure=uncertainty(chances),
+        chances={look.label: chances[look.label] for look in looks},
+        looks=looks,
+        size=size,
+        padded=whole_cells(size, model.stride),
+    )

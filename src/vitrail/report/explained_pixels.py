@@ -1,0 +1,172 @@
+"""index.html of `vitrail explain` for a segmenter: each picture with its classes, how sure they are, and class by class what speaks for them.
+
+h w picture, k classes
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int, UInt8
+from PIL import Image
+from torch import Tensor
+
+from vitrail.data.class_colors import Color
+from vitrail.data.mask_painting import paint_over
+from vitrail.explain.figures.overlay import fit_between, overlay, scale_end
+from vitrail.explain.pixels import PixelLook, on_picture
+from vitrail.files import write_whole
+from vitrail.report.boxes import Drawn, draw_boxes
+from vitrail.report.map_files import show_figures
+from vitrail.report.page import Markup, contents, element, join, label, page, percent, section
+from vitrail.report.run_parts import show_header
+from vitrail.report.segmentation import show_class
+
+PAGE, RELEVANCE = "index.html", "relevance"
+NONE = np.zeros(0)
+SMALLEST, LARGEST = 240, 480  # pixels of the longer side of a map
+FRAME = "#ffffff"  # around the cell that asks
+METHOD_WORDS = {
+    "occlusion": "What its pixels rest on: how far their log-odds drop when a cell is hidden",
+    "gradient": "What its pixels rest on: the gradient of their log-odds times the picture",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainedPixels:
+    """A picture with its classes at its own size, and the looks at some of them, on pictures of `size` that were padded to `padded`."""
+
+    name: str
+    picture: UInt8[np.ndarray, "h w 3"]
+    numbers: Int[np.ndarray, "h w"]
+    unsure: Float[Tensor, "_ _"]
+    chances: Mapping[int, Float[Tensor, "_ _"]]  # of the classes that are looked at
+    looks: Sequence[PixelLook]
+    size: tuple[int, int]
+    padded: tuple[int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PixelPage:
+    """What all pictures of a page share."""
+
+    title: str
+    facts: Mapping[str, str]
+    labels: Sequence[str]
+    colors: Sequence[Color]
+    method: str
+    layer: int | None = None
+    head: int | None = None
+    unread: Sequence[str] = ()
+
+
+def name_maps(
+    look: PixelLook, *, method: str, layer: int | None, head: int | None
+) -> Iterator[tuple[str, str, Float[Tensor, "_ _"], bool]]:
+    """File name, words and map of each, and whether the cell that asks is to be seen on it."""
+    yield RELEVANCE, METHOD_WORDS[method], look.relevance, False
+    for number, maps in enumerate(look.head):
+        last = "" if len(look.head) == 1 else f", block {number}"
+        yield f"class_{number}", f"What the class's own query reads in the head{last}, mean over the heads", maps.mean(0), False
+        if number == len(look.head) - 1:
+            for which, one in enumerate(maps):
+                if head is None or which == head:
+                    yield f"class_{number}_head_{which}", f"The same{last}, head {which}", one, False
+    for number, maps in enumerate(look.encoder):
+        yield (
+            f"encoder_{number}",
+            f"What the framed cell reads, layer {number} of the encoder, mean over the heads",
+            maps.mean(0),
+            True,
+        )
+    if look.encoder:
+        chosen = len(look.encoder) - 1 if layer is None else layer
+        for number, one in enumerate(look.encoder[chosen]):
+            if head is None or number == head:
+                yield f"encoder_{chosen}_head_{number}", f"Layer {chosen} of the encoder, head {number}", one, True
+
+
+def show_look(shown: ExplainedPixels, look: PixelLook, about: PixelPage, out: Path, folder: str) -> Markup:
+    """How likely the class is, and its maps, all of them on one scale."""
+    maps = [
+        (name, words, on_picture(one, shown.padded, shown.size), framed)
+        for name, words, one, framed in name_maps(look, method=about.method, layer=about.layer, head=about.head)
+    ]
+    ends = {
+        of: scale_end(
+            np.concatenate([one.cpu().numpy().ravel() for name, _, one, _ in maps if (name == RELEVANCE) == of] or [NONE])
+        )
+        for of in (True, False)
+    }  # what pixels rest on is another quantity than attention
+    figures = {"probability": ("How likely it is: yellow is 1", lay(shown.picture, shown.chances[look.label], 1.0))}
+    for name, words, one, framed in maps:
+        pixels = lay(shown.picture, one, ends[name == RELEVANCE])
+        figures[name] = (words, frame(pixels, look, shown) if framed else pixels)
+    name = about.labels[look.label]
+    note = (
+        f"{percent(look.share)} of the pixels, {percent(look.sure)} sure on average."
+        if look.share
+        else f"No pixel is {name} here: shown is where it is likeliest, with {percent(look.sure)}."
+    )
+    scale = f" Yellow is {ends[True]:g} times an even share, or more, of what its pixels rest on"
+    if len(maps) > 1:
+        scale += f", and {ends[False]:g} times of attention"
+    scale += f"; the frame is around row {look.cell[0]}, column {look.cell[1]}." if look.encoder else "."
+    files = show_figures(figures, out, folder, prefix=f"class_{look.label}_")
+    return element(
+        "div",
+        element("h3", show_class(name, about.colors[look.label])),
+        element("p", note + scale, class_="note"),
+        files,
+        class_="card explained",
+    )
+
+
+def lay(picture: UInt8[np.ndarray, "h w 3"], one: Float[Tensor, "_ _"], highest: float) -> UInt8[np.ndarray, "y x 3"]:
+    return overlay(picture, one.float(), highest, smallest=SMALLEST, largest=LARGEST)
+
+
+def frame(pixels: UInt8[np.ndarray, "y x 3"], look: PixelLook, shown: ExplainedPixels) -> UInt8[np.ndarray, "y x 3"]:
+    """With a line around the cell that asks."""
+    (rows, columns), (row, column) = look.grid, look.cell
+    down = shown.padded[0] / rows * len(pixels) / shown.size[0]
+    across = shown.padded[1] / columns * pixels.shape[1] / shown.size[1]
+    box = [column * across, row * down, (column + 1) * across, (row + 1) * down]
+    return np.asarray(draw_boxes(Image.fromarray(pixels), [Drawn(box, FRAME)], least=1))
+
+
+def show_picture(number: int, shown: ExplainedPixels, about: PixelPage, out: Path) -> Markup:
+    folder = f"picture_{number}"
+    (out / folder).mkdir()
+    fitted = fit_between(shown.picture, smallest=SMALLEST, largest=LARGEST)
+    painted = fit_between(paint_over(shown.picture, shown.numbers, about.colors), smallest=SMALLEST, largest=LARGEST)
+    figures = {
+        "picture": ("The picture", fitted),
+        "answer": ("The class of each pixel", painted),
+        "unsure": ("How unsure it is: entropy, yellow where it knows nothing", lay(shown.picture, shown.unsure, 1.0)),
+    }
+    there = torch.bincount(torch.from_numpy(shown.numbers.ravel().astype(np.int64)), minlength=len(about.labels))
+    order = there.argsort(descending=True).tolist()
+    legend = element("p", *(show_class(about.labels[one], about.colors[one]) for one in order if there[one]), class_="legend")
+    whole = element("div", legend, show_figures(figures, out, folder, prefix=""), class_="card explained")
+    cards = [show_look(shown, look, about, out, folder) for look in shown.looks]
+    return section(f"Picture {number}", element("p", label(shown.name)), join(whole, *cards))
+
+
+def several(count: int, one: str, more: str) -> str:
+    return f"{count} {one if count == 1 else more}"
+
+
+def write_pixels(pictures: Sequence[ExplainedPixels], about: PixelPage, out: Path) -> Path:
+    """The page, and a folder of maps for each picture."""
+    looks = sum(len(one.looks) for one in pictures)
+    words = (
+        f"{several(looks, 'class', 'classes')} in {several(len(pictures), 'picture', 'pictures')}, explained by {about.method}"
+    )
+    header = show_header(about.title, words, interval="", numbers={}, facts=about.facts)
+    sections = [section("Not read", element("ul", *(element("li", line) for line in about.unread)))] if about.unread else []
+    sections += [show_picture(number, one, about, out) for number, one in enumerate(pictures)]
+    write_whole(out / PAGE, page(about.title, header, contents(sections), *sections))
+    return out / PAGE
