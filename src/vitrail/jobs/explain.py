@@ -119,7 +119,7 @@ def each_file(
     for number, path in enumerate(paths):
         try:
             shown.append(explain(path))
-        except PictureError if what == "picture" else VitrailError as error:
+        except unreadable as error:
             errors.append(str(error))
         progress(number + 1, len(paths))
     if not shown:
