@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ from vitrail.report.placing import seen_box
 TOGETHER = 24  # pictures whose tokens are colored together: what is kept of them until then is bounded
 MEASURED = 8  # pictures that the numbers of heads are a mean over
 Progress = Callable[[int, int], None]
+T = TypeVar("T")  # what is made of a file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +108,23 @@ def check_target(target: str | None, labels: Sequence[str]) -> int | None:
         known = ", ".join(labels[:8]) + (" …" if labels[8:] else "")
         raise VitrailError(f'--target "{target}" is no class of this model: it knows {known}{suggestion(target, labels)}')
     return None if target is None else labels.index(target)
+
+
+def each_file(
+    paths: list[Path], explain: Callable[[Path], T], errors: list[str], progress: Progress, *, what: str = "picture"
+) -> list[T]:
+    """What is made of each file that can be read; of the others their errors, and where none can be, one for all."""
+    unreadable = PictureError if what == "picture" else VitrailError
+    shown = []
+    for number, path in enumerate(paths):
+        try:
+            shown.append(explain(path))
+        except unreadable as error:
+            errors.append(str(error))
+        progress(number + 1, len(paths))
+    if not shown:
+        raise unread_error(errors, what)
+    return shown
 
 
 def unread_error(errors: Sequence[str], what: str = "picture") -> VitrailError:

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from vitrail.data.examples import spread
-from vitrail.data.images import PictureError, read_picture
+from vitrail.data.images import read_picture
 from vitrail.data.transforms import prepare
 from vitrail.errors import VitrailError
 from vitrail.explain.boxes import look_at_boxes
 from vitrail.explain.record import choose
 from vitrail.jobs.detection_scores import labels_of
-from vitrail.jobs.explain import Done, Progress, check_out, check_target, refuse_options, unread_error
+from vitrail.jobs.explain import Done, Progress, check_out, check_target, each_file, refuse_options
 from vitrail.jobs.options import ExplainOptions
 from vitrail.jobs.predict import expand
 from vitrail.models.catalogue import count_parameters
@@ -39,15 +39,8 @@ def explain_boxes(
     check_target(options.target, labels)
     layer, head = choose_layer(model, options)
     chosen = [paths[number] for number in spread(len(paths), options.limit)]
-    shown, errors = list[ExplainedPicture](), list[str]()
-    for number, path in enumerate(chosen):
-        try:
-            shown.append(explain_picture(model, path, labels, options))
-        except PictureError as error:
-            errors.append(str(error))
-        progress(number + 1, len(chosen))
-    if not shown:
-        raise unread_error(errors)
+    errors: list[str] = []
+    shown = each_file(chosen, lambda path: explain_picture(model, path, labels, options), errors, progress)
     out.mkdir(parents=True, exist_ok=True)
     height, width = model.image_size
     facts = {

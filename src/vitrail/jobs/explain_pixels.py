@@ -9,7 +9,7 @@ import torch
 from vitrail.data.class_colors import choose_colors
 from vitrail.data.dense_batches import to_base
 from vitrail.data.examples import spread
-from vitrail.data.images import PictureError, read_picture
+from vitrail.data.images import read_picture
 from vitrail.data.picture_store import to_channels
 from vitrail.errors import VitrailError
 from vitrail.explain.methods import MOST_CELLS
@@ -23,7 +23,7 @@ from vitrail.explain.pixels import (
     uncertainty,
 )
 from vitrail.explain.record import attention_layers, choose
-from vitrail.jobs.explain import Done, Progress, check_out, check_target, refuse_options, unread_error
+from vitrail.jobs.explain import Done, Progress, check_out, check_target, each_file, refuse_options
 from vitrail.jobs.options import ExplainOptions
 from vitrail.jobs.predict import expand
 from vitrail.models.catalogue import count_parameters
@@ -46,15 +46,10 @@ def explain_pixels(
     target = check_target(options.target, labels)
     method, (layer, head) = choose_method(model, options), choose_heads(model, options)
     chosen = [paths[number] for number in spread(len(paths), options.limit)]
-    shown, errors = list[ExplainedPixels](), list[str]()
-    for number, path in enumerate(chosen):
-        try:
-            shown.append(explain_picture(model, path, options, target=target, method=method))
-        except PictureError as error:
-            errors.append(str(error))
-        progress(number + 1, len(chosen))
-    if not shown:
-        raise unread_error(errors)
+    errors: list[str] = []
+    shown = each_file(
+        chosen, lambda path: explain_picture(model, path, options, target=target, method=method), errors, progress
+    )
     out.mkdir(parents=True, exist_ok=True)
     about = PixelPage(
         title=f"{Path(run).name or run}: why pixels have their class",

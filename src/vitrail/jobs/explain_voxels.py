@@ -10,7 +10,7 @@ from vitrail.data.volumes.reading import open_volume
 from vitrail.errors import VitrailError
 from vitrail.explain.record import attention_layers, choose
 from vitrail.explain.voxels import Voxel, label_volume, look_at_voxel, middle_of_largest
-from vitrail.jobs.explain import Done, Progress, check_out, check_target, refuse_options, unread_error
+from vitrail.jobs.explain import Done, Progress, check_out, check_target, each_file, refuse_options
 from vitrail.jobs.label_volumes import expand_volumes
 from vitrail.jobs.options import ExplainOptions
 from vitrail.models.catalogue import count_parameters
@@ -30,15 +30,10 @@ def explain_voxels(
     target = check_target(options.target, labels)
     layer, head = choose_layer(model, options)
     chosen = [paths[number] for number in spread(len(paths), options.limit)]
-    shown, errors = list[ExplainedVolume](), list[str]()
-    for number, path in enumerate(chosen):
-        try:
-            shown.append(explain_scan(model, path, options.voxel, target=target))
-        except VitrailError as error:
-            errors.append(str(error))
-        progress(number + 1, len(chosen))
-    if not shown:
-        raise unread_error(errors, "volume")
+    errors: list[str] = []
+    shown = each_file(
+        chosen, lambda path: explain_scan(model, path, options.voxel, target=target), errors, progress, what="volume"
+    )
     out.mkdir(parents=True, exist_ok=True)
     about = VoxelPage(
         title=f"{Path(run).name or run}: what its labels rest on",
