@@ -307,7 +307,7 @@ def test_check_names_every_fault_of_masks_and_suggests_a_training(tmp_path, comm
     assert "--fix" not in answer.out
     told = " ".join(answer.out.split())
     assert "suggested: setr_pup_vit_micro_hybrid" in told
-    words = "--model setr_pup_vit_micro_hybrid --image-size 16 --batch 1 --recipe tiny --epochs 120"
+    words = "--model setr_pup_vit_micro_hybrid --image-size 16 --batch 1 --recipe tiny --epochs 60"
     assert told.endswith(f"vitrail train --task segment --data {folder} {words}")
     good = write_folder(tmp_path / "good", count=8)
     found = json.loads(command("check", good, "--task", "segment", "--workers", 0, "--ignore-index", 0, "--json").out)

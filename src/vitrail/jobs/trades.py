@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from vitrail.errors import VitrailError
 from vitrail.jobs.options import TrainOptions
@@ -29,6 +29,7 @@ Topic = Literal[
 ]  # fmt: skip
 
 
+@runtime_checkable
 class Trade(Protocol):
     """A task with its data, its model and options without `auto`: all that training needs."""
 

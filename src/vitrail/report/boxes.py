@@ -14,8 +14,8 @@ from PIL import Image, ImageDraw, ImageFont
 from vitrail.rendering import shorten
 
 COLORS = (
-    "#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#008080", "#f032e6", "#9a6324", "#808000", "#000075", "#bf9b00", "#469990",
-)  # fmt: skip  # of classes, one after the other, then again from the first
+    "#3cb44b", "#4363d8", "#911eb4", "#008080", "#f032e6", "#9a6324", "#808000", "#000075", "#bf9b00", "#469990",
+)  # fmt: skip  # of classes, one after the other, then again from the first; red and orange are for what is wrong and what was missed
 LEAST = 320  # pixels of the longer side below which a picture is enlarged, so that names can be read
 NAME = 24  # letters of a name, at most
 
