@@ -200,10 +200,13 @@ def test_check_tells_of_volumes_and_of_what_cannot_be_used(tmp_path, command, mo
     assert command("check", tmp_path / "data", "--fix", "x.csv").code == 2
 
 
-def test_explain_says_that_it_cannot(run, balls, tmp_path, command):
+def test_explain_writes_a_page(run, balls, tmp_path, command):
     answer = command("explain", run.path, balls / "images" / "case0.nii.gz", "--out", tmp_path / "why")
-    assert answer.code == 2
-    assert "convolution_free does not classify pictures" in answer.err
+    assert answer.code == 0
+    assert (tmp_path / "why" / "index.html").is_file()
+    again = command("explain", run.path, balls / "images" / "case0.nii.gz", "--out", tmp_path / "other", "--voxel", 999, 0, 0)
+    assert again.code == 2
+    assert "999" in again.err
 
 
 @pytest.mark.parametrize(
