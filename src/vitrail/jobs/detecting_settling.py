@@ -61,7 +61,7 @@ RECIPES: Mapping[str, DetectionRecipe] = MappingProxyType(
     {
         # Hundreds of pictures: many passes, with Muon (docs/log.md has the trial).
         "tiny": DetectionRecipe(epochs=60, batch=8, lr=2e-3, optimizer="muon"),
-        "small": DetectionRecipe(epochs=40),
+        "small": DetectionRecipe(epochs=20, lr=2e-3, optimizer="muon"),
         # As many as COCO has.
         "medium": DetectionRecipe(epochs=50, batch=32, lr=2e-4, weight_decay=1e-4, clip=0.1, ema=0.9998),
         "finetune": DetectionRecipe(epochs=40, batch=8, lr=2e-4),

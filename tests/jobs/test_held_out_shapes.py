@@ -1,0 +1,20 @@
+"""Pixels and objects of `shapes` that a model has never seen: what was learned holds for new pictures. Minutes each."""
+
+import pytest
+
+from vitrail.jobs.train import train
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "score"),
+    [
+        ({"task": "segment", "epochs": 4}, "miou"),
+        ({"task": "segment", "data": "shapes:glass", "model": "trans2seg_vit_micro_hybrid", "epochs": 5}, "miou"),
+        ({"task": "detect", "epochs": 10}, "ap50"),
+    ],
+    ids=["pixels", "glass", "objects"],
+)
+def test_new_pictures_are_told(tmp_path, options, score):
+    run = train(**{"data": "shapes", "workers": 0, "out": tmp_path / "run", **options})
+    assert run.metrics[score] > 0.8
