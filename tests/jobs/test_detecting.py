@@ -240,3 +240,22 @@ def test_check_names_what_is_wrong_with_boxes(folder, command):
     assert "1 picture without annotations, or in no list, is not used" in told.out
     assert "no boxes are marked" in command("check", "digits", "--task", "detect").err
     assert "which has no boxes" in command("check", folder, "--task", "detect", "--fix", "x.csv").err
+
+
+def test_queries_that_have_no_place_are_refused_before_a_run_begins(tmp_path, command):
+    answer = command("train", "--task", "detect", "--data", "shapes", "--queries", 500, "--out", tmp_path / "run")
+    assert answer.code == 2
+    assert "--queries 500: a picture of 64x64 has 64 places to begin at" in answer.err
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("kind", "denoising"), [("learned", 0), ("anchor", 40)])
+def test_a_kind_of_query_needs_no_other_word(kind, denoising):
+    from vitrail.data.opening import open_data
+    from vitrail.jobs.detecting_settling import prepare_detector, settle_detecting
+    from vitrail.jobs.options import TrainOptions
+
+    data = open_data("shapes")
+    options = settle_detecting(TrainOptions(data="shapes", task="detect", query_kind=kind), data)
+    config = prepare_detector(options, data, None).config
+    assert (config.query_kind, config.denoising, config.guesses) == (kind, denoising, 1)

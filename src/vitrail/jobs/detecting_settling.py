@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image
 
 from vitrail.data.box_data import count_objects
@@ -180,6 +181,10 @@ def prepare_detector(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
     """The detector of a name, or one on the encoder of a name or of --weights, with preprocessing measured on the training pictures; or
     the loaded one, for other classes if need be."""
     wishes = {name: getattr(options, name) for name in WISHES if getattr(options, name) not in ("auto", None)}
+    if options.query_kind == "learned":  # which has no boxes to begin with, unless somebody insists
+        wishes = {"denoising": 0, "guesses": 1} | wishes
+    elif options.query_kind == "anchor":
+        wishes = {"guesses": 1} | wishes
     classes = data.classes
     if loaded is not None and purpose_of(loaded) == "detect":
         model = rebuild(loaded, **wishes)
@@ -201,9 +206,25 @@ def prepare_detector(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
             model = detector_on(encoder, num_classes=len(classes), **(head_of(choose_detector(size)) | wishes))
         model.preprocessing = measure_on(data["train"], model.preprocessing)
     model.labels = classes
+    check_places(model)
     if options.checkpointing:
         set_checkpointing(model)
     return model.to(options.device)
+
+
+def check_places(model: Any) -> None:
+    """Queries that begin at places of the picture need as many of them: told before anything is written."""
+    if model.proposals is None:
+        return
+    was_training = model.training
+    with torch.inference_mode():
+        memory = model.eval().encode(torch.zeros(1, model.config.in_channels, *model.image_size))
+    model.train(was_training)
+    if (places := memory.x.shape[1]) < model.config.queries:
+        raise VitrailError(
+            f"--queries {model.config.queries}: a picture of {model.image_size[0]}x{model.image_size[1]} has {places} places to begin at; "
+            "take fewer, a larger --image-size, or --query-kind anchor"
+        )
 
 
 def head_of(name: str) -> dict[str, Any]:

@@ -95,7 +95,11 @@ def write_looks(
     """The page, and a folder of maps for each picture."""
     boxes = sum(len(one.looks) for one in pictures)
     header = show_header(
-        title, f"{boxes} box{'es' * (boxes != 1)} in {len(pictures)} picture{'s' * (len(pictures) != 1)}, explained by attention", interval="", numbers={}, facts=facts
+        title,
+        f"{boxes} box{'es' * (boxes != 1)} in {len(pictures)} picture{'s' * (len(pictures) != 1)}, explained by attention",
+        interval="",
+        numbers={},
+        facts=facts,
     )
     sections = [section("Not read", element("ul", *(element("li", line) for line in unread)))] if unread else []
     for number, one in enumerate(pictures):
