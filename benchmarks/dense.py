@@ -46,7 +46,8 @@ SCORED = {  # the columns of each task that a document publishes
 
 def pixels_of(options: TrainOptions, model: Any) -> Rows:
     """A row for each pair of classes of each test picture: how many pixels are of the one and were said to be of the other."""
-    data, _ = open_masked(options.data, seed=options.seed, limit=1.0, bar=ProgressBar(), **masks_of(options))
+    shares = {"seed": options.seed, "val_share": options.val_share, "ignore": options.ignore_index}
+    data, _ = open_masked(options.data, limit=1.0, bar=ProgressBar(), **shares)
     loader = whole_loader(data["test"], model.preprocessing, classes=model.num_classes, batch=1, workers=0, on_bad=print)
     rows: Rows = [("picture", "truth", "said", "pixels")]
     with torch.inference_mode():
@@ -60,14 +61,11 @@ def pixels_of(options: TrainOptions, model: Any) -> Rows:
     return rows
 
 
-def masks_of(options: TrainOptions) -> dict[str, Any]:
-    """What else says which pixels count."""
-    return {name: value for name in ("ignore_index",) if (value := getattr(options, name, None)) is not None}
-
-
 def boxes_of(options: TrainOptions, model: Any) -> Rows:
     """A row a box: those that were found, and those that were to be found, whose score is empty; the difficult ones count for nobody."""
-    data, bad = open_clean_boxes(options.data, seed=options.seed, limit=1.0, image_size=model.image_size, bar=ProgressBar())
+    data, bad = open_clean_boxes(
+        options.data, seed=options.seed, val_share=options.val_share, limit=1.0, image_size=model.image_size, bar=ProgressBar()
+    )
     found = score(model, data, "test", batch=8, workers=0, device="cpu", bad=bad)
     names, labels = [Path(data["test"].name(index)).stem for index in range(len(data["test"]))], labels_of(model)
     rows: Rows = [("picture", "label", "score", "xmin", "ymin", "xmax", "ymax", "ignored")]
