@@ -203,7 +203,7 @@ def score_words(split: str, metric: str, value: float) -> str:
         return f"{split} k-NN accuracy {100 * value:.2f} %" if metric == "knn" else f"{split} spread of features {value:.3f}"
     if metric == "bleu":
         return f"{split} BLEU {100 * value:.2f}"
-    name = {"map": "mAP", "miou": "mIoU"}.get(metric, metric)
+    name = {"map": "mAP", "miou": "mIoU", "dice": "Dice"}.get(metric, metric)
     return f"{split} {name} {100 * value:.2f} %"
 
 

@@ -82,7 +82,7 @@ def show_volume(one: SegmentedVolume, name: str) -> Markup:
         )
         for words, picture in drawn
     )
-    return element("div", *figures, class_="zooms")
+    return element("div", *figures, class_="planes")
 
 
 def middle_of(classes: Integer[np.ndarray, "x y z"]) -> tuple[int, int, int]:
