@@ -8,6 +8,7 @@ import signal
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from typing import get_args, get_type_hints
 
 import pytest
 import torch
@@ -69,7 +70,7 @@ def run(pairs, tmp_path_factory) -> Path:
 
 
 def test_every_task_has_a_trade_with_all_it_takes():
-    tasks = TrainOptions.__annotations__["task"].__args__[0].__args__
+    tasks = get_args(get_type_hints(TrainOptions)["task"])
     assert set(tasks) == set(TRADES)
     needed = ("prepare", "find_rate", "describe", "keep", "make_plan", "make_task", "make_loaders", "finish", "evaluate")
     for task in TRADES:

@@ -7,7 +7,7 @@ from PIL import Image
 from vitrail.data.dataset import ArraySplit
 from vitrail.learn.metrics.box_matches import match_boxes
 from vitrail.report.boxes import Drawn, class_color, draw_boxes
-from vitrail.report.detection import DetectionReport, choose_examples, draw_precision, write_detection_report
+from vitrail.report.detection import MISSED, WRONG, DetectionReport, choose_examples, draw_precision, write_detection_report
 from vitrail.tasks.detect import Detections
 
 BOX = [10.0, 10, 30, 40]
@@ -74,4 +74,5 @@ def test_a_drawn_box_is_where_it_is_said():
         Image.new("RGB", (64, 40)), [Drawn([0, 0, 64, 40], "#00ff00", "a name that is far too long to be shown here", True)]
     )
     assert small.size == (320, 200)
-    assert class_color(0) == class_color(12) != class_color(1)
+    assert class_color(0) == class_color(10) != class_color(1)
+    assert not {WRONG, MISSED} & {class_color(number) for number in range(10)}

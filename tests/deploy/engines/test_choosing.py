@@ -217,7 +217,10 @@ def test_other_answers_are_refused(model):
 def test_other_models_are_refused(model):
     with pytest.raises(vt.VitrailError, match=r"for 32-bit models on the CPU, this one is torch.float64"):
         make_engine(model.double(), "compile")
-    with pytest.raises(vt.VitrailError, match='engine="openvino" is for image-classification; translation'):
+    with pytest.raises(
+        vt.VitrailError,
+        match='engine="openvino" is for image-classification, image-segmentation, object-detection; translation',
+    ):
         vt.pipeline("translation", "run", engine="openvino")
 
 
