@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Float32, Real, UInt8
 from PIL import Image, ImageDraw
 
-Outline = list[Float[np.ndarray, "points 2"]]
+Outline = list[Float[np.ndarray, "_ 2"]]
 """Polygons of (x, y) corners: the first is filled, the others are holes in it."""
 Field = Float32[np.ndarray, "h w"]
 

@@ -41,8 +41,8 @@ class PixelLook:
     cell: tuple[int, int]  # row and column that asks, on the grid that the head reads
     grid: tuple[int, int]
     relevance: Float[Tensor, "gh gw"]
-    encoder: Sequence[Float[Tensor, "a _ _"]]  # layer by layer what the cell reads
-    head: Sequence[Float[Tensor, "a _ _"]]  # block by block what the class's token or query reads; none of heads without them
+    encoder: Sequence[Float[Tensor, "_ _ _"]]  # layer by layer what the cell reads
+    head: Sequence[Float[Tensor, "_ _ _"]]  # block by block what the class's token or query reads; none of heads without them
 
 
 def pixel_chances(model: Any, image: Float[Tensor, "b ch h w"]) -> Float[Tensor, "k h w"]:
@@ -135,7 +135,7 @@ def pixel_relevance(
 
 def place_reads(
     model: Any, image: Float[Tensor, "b ch h w"], cell: tuple[int, int], grid: tuple[int, int]
-) -> list[Float[Tensor, "a _ _"]]:
+) -> list[Float[Tensor, "_ _ _"]]:
     """What a cell of the head's grid reads in each layer of the encoder that has weights; on a finer grid, the cell in its middle."""
     if not (0 <= cell[0] < grid[0] and 0 <= cell[1] < grid[1]):
         raise VitrailError(f"the query ({cell[0]}, {cell[1]}) is not on the grid of {grid[0]} rows and {grid[1]} columns")
@@ -158,7 +158,7 @@ def read_cell(seen: Seen, entry: int, cell: tuple[int, int], grid: tuple[int, in
     return to_grid(weights[0][:, cell_tokens(here, kept.query_places)].mean(1), kept.key_places)
 
 
-def class_reads(model: Any, image: Float[Tensor, "b ch h w"], label: int) -> list[Float[Tensor, "a _ _"]]:
+def class_reads(model: Any, image: Float[Tensor, "b ch h w"], label: int) -> list[Float[Tensor, "_ _ _"]]:
     """What the class's own token reads of the patches in the blocks of a mask transformer, or its query in Trans2Seg, whose last maps are
     what the head draws the class from; none of heads without either."""
     head = model.head

@@ -25,7 +25,7 @@ Place = tuple[float, float]  # row and column, from 0 to 1, as shares of the pic
 class PlaceReading:
     """A map of each layer, which sums to 1 less what goes to prefix tokens and padding of windows."""
 
-    layers: list[Float[Tensor, "a gh gw"]]
+    layers: list[Float[Tensor, "_ _ _"]]  # heads, rows, columns: stages differ
     covers: tuple[float, float]  # how many times as high and as wide as the picture the grids are: it is padded to whole cells
 
 

@@ -41,7 +41,7 @@ class Look:
     has_class: bool  # whether the first prefix token is a class token
     seen: UInt8[np.ndarray, "y x ch"]
     probabilities: Float[Tensor, "k"]
-    layers: list[Float[Tensor, "h n m"]]  # empty where the model has no attention, or too much of it for the budget
+    layers: list[Float[Tensor, "_ _ _"]]  # h n m; empty where the model has no attention, or too much of it for the budget
     milliseconds: float
     answers: dict[Any, bytes] = field(default_factory=dict)
 

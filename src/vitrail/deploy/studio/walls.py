@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def describe_wall(
-    name: str, title: str, layers: Sequence[Float[Tensor, "a _ _"]], *, covers: tuple[float, float] = (1.0, 1.0)
+    name: str, title: str, layers: Sequence[Float[Tensor, "_ _ _"]], *, covers: tuple[float, float] = (1.0, 1.0)
 ) -> dict[str, Any]:
     """`covers`: how many times as high and as wide as the picture the grids are, where it was padded to whole cells."""
     return {

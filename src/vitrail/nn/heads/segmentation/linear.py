@@ -18,6 +18,6 @@ class LinearHead(nn.Module):
         super().__init__()
         self.output = nn.Linear(width, classes)
 
-    def forward(self, maps: Sequence[Float[Tensor, "b d h w"]]) -> Float[Tensor, "b k h w"]:
+    def forward(self, maps: Sequence[Float[Tensor, "b _ _ _"]]) -> Float[Tensor, "b k h w"]:
         last = maps[-1]
         return to_maps(self.output(to_tokens(last)), (last.shape[2], last.shape[3]))

@@ -31,7 +31,7 @@ class MaskHead(nn.Module):
         self.patches, self.classes = (nn.Parameter(hidden**-0.5 * torch.randn(hidden, hidden)) for _ in range(2))
         self.mask_norm = nn.LayerNorm(classes)
 
-    def forward(self, maps: Sequence[Float[Tensor, "b d h w"]]) -> Float[Tensor, "b k h w"]:
+    def forward(self, maps: Sequence[Float[Tensor, "b _ _ _"]]) -> Float[Tensor, "b k h w"]:
         last = maps[-1]
         grid, count = (last.shape[2], last.shape[3]), len(self.class_tokens)
         cells = self.enter(to_tokens(last))  # b n e

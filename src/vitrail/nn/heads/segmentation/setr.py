@@ -26,7 +26,7 @@ class NaiveHead(nn.Module):
         self.hidden = NormedConvolution(width, hidden, kernel=1, norm=norm)
         self.output = nn.Conv2d(hidden, classes, 1)
 
-    def forward(self, maps: Sequence[Float[Tensor, "b d h w"]]) -> Float[Tensor, "b k h w"]:
+    def forward(self, maps: Sequence[Float[Tensor, "b _ _ _"]]) -> Float[Tensor, "b k h w"]:
         return self.output(self.hidden(maps[-1]))
 
 
@@ -42,7 +42,7 @@ class ProgressiveHead(nn.Module):
         self.steps = nn.ModuleList(NormedConvolution(width if not step else hidden, hidden, norm=norm) for step in range(steps))
         self.output = nn.Conv2d(hidden, classes, 1)
 
-    def forward(self, maps: Sequence[Float[Tensor, "b d h w"]]) -> Float[Tensor, "b k y x"]:
+    def forward(self, maps: Sequence[Float[Tensor, "b _ _ _"]]) -> Float[Tensor, "b k y x"]:
         x = self.steps[0](maps[-1])
         for step in self.steps[1:]:
             x = step(stretch(x, (2 * x.shape[2], 2 * x.shape[3])))
