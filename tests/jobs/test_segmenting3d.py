@@ -3,6 +3,7 @@
 import csv
 import json
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,10 +15,13 @@ import vitrail as vt
 from vitrail.data.volumes.crops import VolumeBatches
 from vitrail.errors import VitrailError
 from vitrail.jobs import segmenting3d_settling
+from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.segmenting3d import Segmenting3d
+from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.learn.training.world import World
 
 nibabel = pytest.importorskip("nibabel")
-pytest.importorskip("scipy")
+ndimage = pytest.importorskip("scipy.ndimage")
 OPTIONS = {"task": "segment3d", "model": "convfree_micro", "crop": (16, 16, 16), "epochs": 2, "seed": 5, "quiet": True}
 SAME = ("best/model.safetensors", "last/model.safetensors", "metrics.jsonl", "predictions.csv", "metrics.json")
 AFFINE = np.array([[0, -1.5, 0, 40], [0, 0, 2.0, -7], [1, 0, 0, 3], [0, 0, 0, 1.0]])  # stored z, -x, y
@@ -31,13 +35,15 @@ def few_steps():
         yield
 
 
-def ball(folder, name, *, seed, value=1):
+def ball(folder, name, *, seed, value=1, speck=False):
     generator = np.random.default_rng(seed)
     x, y, z = np.meshgrid(*(np.arange(side) for side in (23, 29, 19)), indexing="ij")
     a, b, c = generator.uniform(8, 12, 3)
     inside = (x - a) ** 2 + (y - b) ** 2 + (z - c) ** 2 < 36
+    bright = inside.copy()
+    bright[-3:, -3:, -3:] |= speck
     for kind, values in (
-        ("images", (generator.normal(0, 10, inside.shape) + 200 * inside).astype(np.int16)),
+        ("images", (generator.normal(0, 10, inside.shape) + 200 * bright).astype(np.int16)),
         ("labels", (value * inside).astype(np.uint8)),
     ):
         (folder / kind).mkdir(parents=True, exist_ok=True)
@@ -153,6 +159,49 @@ def test_a_spacing_and_an_axis_and_weights_for_other_classes(run, balls, tmp_pat
     assert_close(tuned.model.tokenizer.project.weight, run.model.tokenizer.project.weight, atol=1e-6, rtol=0)
 
 
+class Bright(torch.nn.Module):
+    """Calls the ball what is bright."""
+
+    num_classes, image_size = 2, (16, 16, 16)
+
+    def __init__(self, config):
+        super().__init__()
+        self.config = config
+
+    def forward(self, volumes):
+        return torch.cat([0.5 - volumes, volumes - 0.5], 1)
+
+
+@pytest.mark.parametrize("speck", [True, False])
+def test_validation_chooses_whether_the_largest_part_alone_is_kept(speck, run, tmp_path, capsys):
+    for number in range(4):
+        ball(tmp_path / "data", f"case{number}", seed=number, speck=speck)
+    options = {name: value for name, value in OPTIONS.items() if name != "quiet"}
+    given = TrainOptions(data=str(tmp_path / "data"), window_level=(0.0, 200.0), **options)
+    bar = ProgressBar(quiet=False)
+    job = Segmenting3d.prepare(given, bar, begun=None)
+    assert job.choose_parts(Bright(run.model.config), bar, device="cpu", world=World()) == ((1,) if speck else ())
+    assert ("only the largest part is kept" in "".join(capsys.readouterr())) == speck
+    job.options = replace(job.options, keep_largest="none")
+    assert job.choose_parts(Bright(run.model.config), bar, device="cpu", world=World()) == ()
+
+
+def test_the_largest_part_goes_with_the_model(balls, tmp_path, command):
+    run = vt.train(data=balls, out=tmp_path / "run", keep_largest="all", **OPTIONS | {"epochs": 1})
+    assert run.model.config.largest == (1,)
+    assert vt.load(run.path).config.largest == (1,)
+    assert vt.evaluate(run.path) == pytest.approx(run.metrics, abs=1e-5)
+    scan = balls / "images" / "case0.nii.gz"
+    assert command("predict", run.path, scan, "--out", tmp_path).code == 0
+    written = np.asarray(nibabel.load(tmp_path / "case0_labels.nii.gz").dataobj)
+    assert ndimage.label(written)[1] <= 1
+    assert "only the largest part" in (run.path / "best" / "README.md").read_text()
+    again = vt.train(
+        data=balls, weights=run.path, out=tmp_path / "again", task="segment3d", epochs=1, keep_largest="none", quiet=True
+    )
+    assert again.model.config.largest == ()
+
+
 def test_bad_files_are_listed_and_left_out(tmp_path):
     for number in range(4):
         ball(tmp_path / "data", f"case{number}", seed=number)
@@ -256,7 +305,7 @@ def watch():
         most[0] = max(most[0], peak())
         time.sleep(0.005)
 torch.set_num_threads(1)
-model = build_unetr(UNETRConfig(width=8, depth=4, heads=2, patch=16, features=2, image_size=(128, 128, 32), num_classes=2, window=(0.0, 1.0)))
+model = build_unetr(UNETRConfig(width=8, depth=4, heads=2, patch=16, features=2, image_size=(128, 128, 32), num_classes=2, window=(0.0, 1.0), largest=(1,)))
 label = VolumeLabels(model, overlap=0.25, batch=1)
 for depth in map(int, sys.argv[2:]):
     path = Path(sys.argv[1]) / f"{depth}.nii"

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from vitrail.data.volumes.intensity import apply_window, find_window
+from vitrail.data.volumes.parts import keep_largest
 from vitrail.data.volumes.reading import VolumeFile, open_volume, write_labels
 from vitrail.data.volumes.resampling import Sides, new_size, resample
 from vitrail.models.sliding_volume import stream
@@ -27,7 +28,7 @@ class Labelled(NamedTuple):
 
     scan: Any  # x y z, as the file scales them
     labels: Any  # x y z, as files number the classes
-    sure: list[float]  # the mean probability of each class where it is the likeliest
+    sure: list[float]  # the mean probability of each class where it is the likeliest, in small parts that are not kept too
 
 
 class VolumeLabels:
@@ -60,6 +61,7 @@ class VolumeLabels:
         kind = np.uint8 if self.values.max() < 2**8 else np.uint16
         labels = scratch(place / "labels", kind, volume.shape)
         sure = self.label(volume, labels, on_slab=on_slab)
+        keep_largest(labels, [int(self.values[number]) for number in self.model.config.largest])
         if labels.shape != file.size:
             labels = resample(labels, file.size, labels=True, target=scratch(place / "back", kind, file.size))
         return Labelled(scan, labels, sure)

@@ -12,11 +12,11 @@ import torch
 from jaxtyping import Float, Float32, Integer
 from torch import Tensor
 
+from vitrail.data.volumes.parts import keep_largest
 from vitrail.errors import VitrailError
 from vitrail.explain.evaluating import evaluating
 from vitrail.explain.pixels import uncertainty
 from vitrail.explain.record import record
-from vitrail.extras import need
 from vitrail.models.sliding import spans
 from vitrail.models.sliding_volume import stream
 
@@ -54,20 +54,19 @@ def label_volume(model: Any, volume: Float32[np.ndarray, "x y z"], *, overlap: f
             chances = slab.scores.float().softmax(0)
             classes[..., slab.begin : slab.end] = chances.argmax(0).numpy()
             unsure[..., slab.begin : slab.end] = uncertainty(chances).numpy()
+    keep_largest(classes, model.config.largest)
     return LabelledVolume(classes, unsure)
 
 
 def middle_of_largest(classes: Integer[np.ndarray, "x y z"], label: int | None = None) -> Voxel:
     """The voxel of the largest part in one piece, of a class or of all but the background, that is nearest to the part's middle; of a volume
     without any, its own middle."""
-    ndimage: Any = need("scipy.ndimage", "medical")
-    inside = classes == label if label is not None else classes > 0
-    parts, count = ndimage.label(inside)
-    if not count:
+    inside = (classes == label if label is not None else classes > 0).astype(np.uint8)
+    keep_largest(inside, (1,))
+    voxels = np.argwhere(inside)
+    if not len(voxels):
         x, y, z = (side // 2 for side in classes.shape)
         return x, y, z
-    largest = 1 + int(np.bincount(parts.ravel())[1:].argmax())
-    voxels = np.argwhere(parts == largest)
     x, y, z = voxels[((voxels - voxels.mean(0)) ** 2).sum(1).argmin()].tolist()
     return x, y, z
 

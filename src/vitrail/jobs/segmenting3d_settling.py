@@ -122,7 +122,7 @@ def prepare_model(options: TrainOptions, data: VolumeData, loaded: Any) -> Any:
     """A new model for the classes, or the loaded one; where its classes are others, with a new last layer."""
     told: dict[str, Any] = {
         "num_classes": len(data.values), "values": data.values, "spacing": options.spacing, "window": options.window_level,
-        "image_size": options.crop,
+        "image_size": options.crop, "largest": (),
     }  # fmt: skip
     if loaded is None:
         model = create_model(options.model, **told)

@@ -135,7 +135,7 @@ ABOUT: Mapping[Topic, frozenset[str]] = MappingProxyType(
         "views": frozenset({"momentum", "temperature", "knn_every"}),
         "prototypes": frozenset({"prototypes", "teacher_temperature", "views"}),
         "volumes": frozenset(
-            {"crop", "spacing", "window_level", "foreground", "divide_axis", "overlap", "batch", "flip", "rotate", "zoom"}
+            {"crop", "spacing", "window_level", "foreground", "divide_axis", "keep_largest", "overlap", "batch", "flip", "rotate", "zoom"}
         ),
     }
 )  # fmt: skip

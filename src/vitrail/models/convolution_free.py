@@ -43,6 +43,7 @@ class ConvolutionFreeConfig:
     spacing: tuple[float, float, float] | None = None
     window: tuple[float, float] | None = None
     values: tuple[int, ...] | None = None
+    largest: tuple[int, ...] = ()
 
 
 class ConvolutionFree(VolumeSegmenter):

@@ -25,6 +25,9 @@ def describe_volumes(model: Any) -> Iterable[str]:
         values = config.values or tuple(range(model.num_classes))
         yield "## Labels"
         yield block([f"{value:>3}  {plain(label)}" for value, label in zip(values, model.labels, strict=True)], "text")
+        if config.largest:
+            names = ", ".join(plain(model.labels[number]) for number in config.largest)
+            yield f"Of {names} the library keeps only the largest part in one piece; an exported file leaves that to whoever runs it."
 
 
 def use_volumes() -> Iterable[str]:

@@ -21,7 +21,8 @@ class VolumeSegmenter(nn.Module):
 
     The config has image_size (what it is trained on, and looks at in one piece), in_channels, num_classes and patch; and what makes its
     input of a file: spacing (edges of a voxel in mm; None: as they come), window (what becomes 0 and 1; None: by each volume's own
-    percentiles) and values (how the files that it learned from number the classes; None: 0, 1, 2, ...).
+    percentiles), values (how the files that it learned from number the classes; None: 0, 1, 2, ...) and largest (classes, by the model's
+    numbers, of which only the largest part in one piece is kept).
     """
 
     architecture: ClassVar[str]
@@ -77,3 +78,7 @@ def check_volume_config(config: Any) -> None:
         raise VitrailError(f"window must be a low and a higher number, got {config.window}")
     if config.values is not None and len(config.values) != config.num_classes:
         raise VitrailError(f"values must number the {config.num_classes} classes, got {len(config.values)} of them")
+    if not all(0 < number < config.num_classes for number in config.largest) or len(set(config.largest)) < len(config.largest):
+        raise VitrailError(
+            f"largest must be numbers of classes from 1 to {config.num_classes - 1}, each once, got {config.largest}"
+        )

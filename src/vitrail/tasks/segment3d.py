@@ -16,6 +16,7 @@ from jaxtyping import Float, Float32, Int, Integer
 from torch import Tensor
 
 from vitrail.data.volumes.crops import VolumeBatch
+from vitrail.data.volumes.parts import keep_largest
 from vitrail.data.volumes.resampling import resample
 from vitrail.learn.metrics.dice import count_overlap, dice_of
 from vitrail.learn.metrics.surface_distance import surface_distance
@@ -88,13 +89,16 @@ class Segment3d:
         distances: bool = False,
         smoothing: float = 0.0,
         shown: Collection[int] = (),
+        largest: Collection[int] | None = None,
         batch: int = 2,
         device: str = "cpu",
         compiled: bool = False,
         world: World | None = None,
     ) -> None:
-        """`distances` of surfaces take a while; of the volumes `shown` an evaluation keeps the voxels."""
+        """`distances` of surfaces take a while; of the volumes `shown` an evaluation keeps the voxels; of the classes `largest`, by default
+        the model's own, only the largest part counts as found."""
         self.model, self.overlap, self.distances, self.smoothing = model, overlap, distances, smoothing
+        self.largest = model.config.largest if largest is None else largest
         self.shown, self.batch, self.device, self.world = frozenset(shown), batch, torch.device(device), world or World()
         self.forward: Callable[..., Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
 
@@ -155,6 +159,7 @@ class Segment3d:
             scores, here = slab.scores.float(), seen[..., slab.begin : slab.end].to(self.device)
             total += float(F.cross_entropy(scores[None], here[None], reduction="sum"))
             found[..., slab.begin : slab.end] = scores.argmax(0).cpu().numpy()
+        keep_largest(found, self.largest)
         return found if whole == (x, y, z) else resample(found, whole, labels=True), total / seen.numel()
 
 

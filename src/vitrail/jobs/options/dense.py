@@ -138,6 +138,13 @@ class VolumeOptions:
         Literal["x", "y", "z"] | None,
         Parameter(group=VOLUMES, help="Divide every volume along an axis into train, val and test; one or two are, along z."),
     ] = None
+    keep_largest: Annotated[
+        Literal["auto", "none", "all"],
+        Parameter(
+            group=VOLUMES,
+            help="Of which classes only the largest part in one piece is kept; auto: of those whose Dice on validation it raises.",
+        ),
+    ] = "auto"
     overlap: Annotated[
         float,
         Parameter(group=VOLUMES, help="Share of a window that the next one sees again where volumes are scored, in [0, 1)."),
