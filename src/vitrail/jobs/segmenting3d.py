@@ -160,6 +160,7 @@ class Segmenting3d:
                 "Model": model_fact(options, model),
                 "Volumes": count_splits(self.data.splits),
                 "Training": training_fact(options, progress),
+                **parts_fact(model, self.data.classes),
             },
             rows=progress.rows,
             commands=commands_for_run(folder),
@@ -234,7 +235,11 @@ class Segmenting3d:
                 classes,
                 split=options.split,
                 title=f"{data.name}: {options.split}" if own else data.name,
-                facts={"Model": f"{run}, {count_parameters(model):,} parameters", "Data": options.data or data.name},
+                facts={
+                    "Model": f"{run}, {count_parameters(model):,} parameters",
+                    "Data": options.data or data.name,
+                    **parts_fact(model, classes),
+                },
                 **past_of(run, trained, commands_for_run),
             )
         return found.metrics
@@ -311,6 +316,12 @@ def write_scores(
         configuration=configuration,
     )
     write_volume_report(report, folder / REPORT)
+
+
+def parts_fact(model: Any, classes: Sequence[str]) -> dict[str, str]:
+    """That of some classes only the largest part is kept, if so."""
+    kept = [classes[number] for number in model.config.largest]
+    return {"Only the largest part": "of each class" if len(kept) == len(classes) - 1 else ", ".join(kept)} if kept else {}
 
 
 def describe_classes(found: VolumeScores, classes: Sequence[str]) -> list[str]:
