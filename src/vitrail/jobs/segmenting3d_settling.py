@@ -49,8 +49,6 @@ def check_ours(options: TrainOptions) -> None:
         raise VitrailError(f"--foreground must be a share from 0 to 1, got {options.foreground:g}")
     if not 0 <= options.overlap < 1:
         raise VitrailError(f"--overlap must be a share from 0 to below 1, got {options.overlap:g}")
-    if options.weights is not None and (options.crop is not None or options.spacing is not None):
-        raise VitrailError("--weights brings its own model: --crop and --spacing cannot be given beside it")
 
 
 def load_trained(options: TrainOptions) -> Any:
@@ -80,6 +78,12 @@ def settle_volumes(options: TrainOptions, data: VolumeData, loaded: Any) -> Trai
         choices["spacing"] = three(options.spacing)
     else:
         choices |= {"crop": loaded.image_size, "spacing": loaded.config.spacing}
+        for name in ("crop", "spacing"):
+            if three(getattr(options, name)) not in (None, choices[name]):
+                asked, own = (" ".join(f"{n:g}" for n in given or ()) for given in (getattr(options, name), choices[name]))
+                raise VitrailError(
+                    f"--{name} {asked}: --weights brings its own model, whose {name} is {own or 'that of each file'}"
+                )
     if options.window_level is None:
         kept = None if loaded is None else loaded.config.window
         choices["window_level"] = kept or find_common_window(data.splits["train"])

@@ -190,7 +190,9 @@ def build_segmenter(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
             return loaded
         return segmenter_on(loaded, head=head, num_classes=classes, **settings)
     architecture, config = model_config(options.model)
-    parts = {name: getattr(options, name) for name in (*PARTS, "drop_path") if hasattr(config, name)}
+    parts = {name: getattr(options, name) for name in PARTS if hasattr(config, name)}
+    if getattr(config, "drop_path", None) is not None:  # a recipe asks for it; a convolutional net has none
+        parts["drop_path"] = options.drop_path
     if architecture == "segmenter":
         return create_model(options.model, num_classes=classes, head=head, **settings, **parts)
     record = {"network": architecture, "backbone": to_record(config) | parts, "head": head, "num_classes": classes}

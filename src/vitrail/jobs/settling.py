@@ -253,7 +253,8 @@ def choose_parts(options: TrainOptions, model: str, config: Any) -> dict[str, An
             raise VitrailError(f"--{name.replace('_', '-')} {getattr(options, name)}: {model} has no {name} to choose")
     if choices["position"]:
         choices["position"] = position_name(choices["position"])
-        choices["position_where"] = position_where(choices["position"], choices["position_where"])
+        if hasattr(config, "position_where"):  # else a run that is resumed would ask for what it cannot have
+            choices["position_where"] = position_where(choices["position"], choices["position_where"])
     return choices
 
 

@@ -43,10 +43,11 @@ def settle_encoder(
     for name in changes:
         if name not in known:
             raise VitrailError(f"{name}={changes[name]}: an encoder of the kind {network} has no {name}")
-    config = replace(config, **changes)
     if isinstance(config, ViTConfig):
-        config = vit.settle(config)
+        where = config.position_where if changes.get("position", config.position) == config.position else "auto"
+        config = vit.settle(replace(config, position_where=where, **changes))
     else:
+        config = replace(config, **changes)
         (swin.check if isinstance(config, SwinConfig) else resnet.check)(config)
     size: tuple[int, int] = config.image_size
     return replace(config, image_size=whole_cells(size, coarsest_stride(config, head=head))), size
