@@ -12,10 +12,13 @@ from PIL import Image
 
 import vitrail as vt
 from vitrail.data.formats.masks import read_mask
+from vitrail.data.masked import annotations_of
+from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.segmenting import Segmenting
 from vitrail.jobs.segmenting_settling import choose_dense_size
 from vitrail.jobs.train import train
 from vitrail.learn.training.interruption import Interrupted
+from vitrail.learn.training.progress_bar import ProgressBar
 
 MODEL = {"model": "vit_nano_patch4_32", "head": "linear"}
 SHORT = {"epochs": 2, "batch": 4, "workers": 0, "device": "cpu", "quiet": True}
@@ -320,6 +323,27 @@ def test_export_to_onnx_answers_as_the_model_does(run, tmp_path, command):
     answer = command("export", run.path, "--format", "onnx", "--out", tmp_path / "model.onnx", "--check", 4)
     assert answer.code == 0, answer.err
     assert "differs by at most" in answer.out
+
+
+def test_the_pixels_of_a_mask_are_counted_once(tmp_path, monkeypatch):
+    """For the choice of weights and for the weights; all else is read elsewhere."""
+    from vitrail.jobs import segmenting_settling
+
+    folder, counted = write_folder(tmp_path / "rare", count=10), []
+    for file in (folder / "masks").glob("*.png"):
+        mask = np.zeros((24, 24 if int(file.stem) % 3 == 0 else 28), dtype=np.uint8)
+        mask[5, 5:9], mask[9] = 1, 2
+        Image.fromarray(mask).save(file)
+    monkeypatch.setattr(
+        segmenting_settling,
+        "annotations_of",
+        lambda split, index: counted.append(split.name(index)) or annotations_of(split, index),
+    )
+    options = TrainOptions(data=str(folder), task="segment", workers=0, device="cpu", **MODEL)
+    trade = Segmenting.prepare(options, ProgressBar(quiet=True), begun=None)
+    assert trade.options.class_weights == "softened"
+    assert trade.weights is not None
+    assert len(counted) == len(set(counted)) == len(trade.data["train"])
 
 
 def test_rare_classes_are_weighed_by_themselves(tmp_path):

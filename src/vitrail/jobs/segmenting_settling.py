@@ -6,6 +6,7 @@ k classes
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -212,6 +213,7 @@ def choose_weights(train: Split, classes: int) -> str:
     return "softened" if len(met) and met.max() > UNEQUAL * met.min() else "none"
 
 
+@lru_cache(maxsize=1)  # asked when weights are chosen, and again when they are computed
 def count_pixels(train: Split, classes: int) -> tuple[Int64[np.ndarray, "k"], Int64[np.ndarray, "k"]]:
     """The pixels of each class in some of the pictures, and all pixels of those that it is in."""
     pixels, around = np.zeros(classes, dtype=np.int64), np.zeros(classes, dtype=np.int64)
