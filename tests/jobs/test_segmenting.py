@@ -250,16 +250,27 @@ def test_numbers_of_no_class_and_a_share_for_validation_are_kept_with_the_run(fo
     assert "its class 'ground' has the number of 'disk' in the model" in answer.err
 
 
-def test_masks_that_count_from_one_are_scored_by_their_numbers(tmp_path, command):
+def test_masks_that_count_from_one_are_scored_and_written_by_their_numbers(tmp_path, command):
     """A set of which no mask has 0, and another one by the same numbers, of which some have: of the model's classes it has no 0."""
     one, other = (write_folder(tmp_path / name, count=9, seed=3) for name in ("one", "other"))
     for folder in (one, other):
         (folder / "classes.txt").unlink()
     for file in (one / "masks").glob("*.png"):
-        Image.fromarray((read_mask(file) + 1).clip(max=255).astype(np.uint8)).save(file)
+        mask = Image.fromarray((read_mask(file) + 1).clip(max=255).astype(np.uint8)).convert("P")
+        mask.putpalette([9, 9, 9, *COLORS, *([0] * 700)])
+        mask.save(file)
     run = train(data=one, task="segment", out=tmp_path / "run", **MODEL, **SHORT | {"epochs": 1})
     assert run.model.labels == ("1", "2", "3")
     assert yaml.safe_load((run.path / "config.yaml").read_text())["ignore_index"] == [0]
+    assert run.model.config.values == vt.load(run.path).config.values == (1, 2, 3)
+    pictures = sorted((one / "images").glob("*.png"))[:3]
+    answer = json.loads(command("predict", run.path, *pictures, "--out", tmp_path / "masks", "--json").out)
+    for picture, rows in zip(pictures, answer, strict=True):
+        assert all(row["value"] == int(row["label"]) for row in rows)
+        written = tmp_path / "masks" / f"{picture.stem}_mask.png"
+        numbers = read_mask(written)
+        assert set(np.unique(numbers).tolist()) == {row["value"] for row in rows} <= {1, 2, 3}
+        assert np.array_equal(np.asarray(Image.open(written).convert("RGB")), np.array(COLORS).reshape(3, 3)[numbers - 1])
     for source in (run.path, run.path / "best"):
         answer = command("eval", source, "--data", other, "--split", "train", "--out", tmp_path / "scores")
         assert answer.code == 0, answer.err

@@ -39,7 +39,14 @@ def predict_masks(
 
 
 def describe_parts(segment: ImageSegmentation, found: Segmented) -> list[dict[str, Any]]:
-    """Label, score and share of the pixels of each class in a picture."""
-    parts = segment.parts(found)
+    """Label, score, share of the pixels and number in masks of each class in a picture."""
     pixels = found.numbers.size
-    return [{"label": part["label"], "score": part["score"], "share": part["mask"].histogram()[255] / pixels} for part in parts]
+    return [
+        {
+            "label": part["label"],
+            "score": part["score"],
+            "share": part["mask"].histogram()[255] / pixels,
+            "value": part["value"],
+        }
+        for part in segment.parts(found)
+    ]

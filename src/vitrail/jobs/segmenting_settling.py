@@ -23,7 +23,7 @@ from vitrail.data.examples import spread
 from vitrail.data.formats.numbering import Numbers
 from vitrail.data.images import PictureError
 from vitrail.data.loading import choose_workers
-from vitrail.data.masked import annotations_of, check_mask, find_bad_masks, find_masked, ignored_in, to_numbers
+from vitrail.data.masked import annotations_of, check_mask, find_bad_masks, find_masked, find_numbering, ignored_in, to_numbers
 from vitrail.data.opening import divide_data
 from vitrail.errors import VitrailError, check_choice
 from vitrail.jobs.machine import check_precision, choose_device
@@ -168,6 +168,8 @@ def prepare_segmenter(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
         set_checkpointing(model)
     if options.freeze == "encoder":
         model.freeze_encoder()
+    numbering = find_numbering(data["train"])
+    model.config = replace(model.config, values=None if numbering is None else numbering.values)
     model.labels = data.classes
     model.colors = find_colors(data["train"], len(data.classes)) or choose_colors(data.classes)
     if loaded is None:
