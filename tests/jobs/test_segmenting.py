@@ -359,7 +359,7 @@ def test_the_pixels_of_a_mask_are_counted_once(tmp_path, monkeypatch):
 
 def test_rare_classes_are_weighed_by_themselves(tmp_path):
     from vitrail.data.masked import find_masked
-    from vitrail.jobs.segmenting_settling import choose_weights
+    from vitrail.jobs.segmenting_settling import choose_weights, counts_of
 
     for name, border in (("rare", 1), ("even", 4)):
         for index in range(3):
@@ -368,5 +368,5 @@ def test_rare_classes_are_weighed_by_themselves(tmp_path):
             for part, kind in (("images", "RGB"), ("masks", "L")):
                 (tmp_path / name / part).mkdir(parents=True, exist_ok=True)
                 Image.fromarray(numbers).convert(kind).save(tmp_path / name / part / f"{index}.png")
-    found = {name: choose_weights(find_masked(str(tmp_path / name))["train"], 2) for name in ("rare", "even")}
+    found = {name: choose_weights(counts_of(find_masked(str(tmp_path / name)))) for name in ("rare", "even")}
     assert found == {"rare": "softened", "even": "none"}  # 60 pixels to 4, 48 to 16
