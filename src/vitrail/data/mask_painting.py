@@ -41,8 +41,8 @@ def paint_over(
 def to_mask_file(
     numbers: Integer[np.ndarray, "h w"], colors: Sequence[Color], values: Sequence[int] | None = None
 ) -> Image.Image:
-    """Class numbers, or the `values` that stand for them, with the colors as their palette; over 255 16 bits and no colors. A mask folder
-    takes either."""
+    """Class numbers, or the `values` that stand for them, with the colors as their palette; of values above 255 16 bits and no
+    colors. A mask folder takes either."""
     values = range(len(colors)) if values is None else values
     stored = np.array(values)[numbers]
     if max(values) > 255:

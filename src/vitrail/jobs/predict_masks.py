@@ -39,14 +39,9 @@ def predict_masks(
 
 
 def describe_parts(segment: ImageSegmentation, found: Segmented) -> list[dict[str, Any]]:
-    """Label, score, share of the pixels and number in masks of each class in a picture."""
+    """Label, score, number in masks and share of the pixels of each class in a picture."""
     pixels = found.numbers.size
     return [
-        {
-            "label": part["label"],
-            "score": part["score"],
-            "share": part["mask"].histogram()[255] / pixels,
-            "value": part["value"],
-        }
+        {name: part[name] for name in ("label", "score", "value")} | {"share": part["mask"].histogram()[255] / pixels}
         for part in segment.parts(found)
     ]

@@ -13,6 +13,7 @@ from vitrail.data.class_colors import find_colors
 from vitrail.data.formats.opening import open_format
 from vitrail.data.formats.voc import CLASSES, read_voc
 from vitrail.data.masked import annotations_of, find_bad_masks, find_masked
+from vitrail.errors import VitrailError
 
 
 def xml(*objects, size=(4, 6)):
@@ -173,7 +174,11 @@ def test_names_of_masks_from_a_file_from_other_objects_and_without_xml(voc_masks
     assert find_masked(str(voc_masks)).classes == ("0", "1", "2")
 
 
-def test_a_listed_picture_without_a_mask_is_named(voc_masks, put, command):
+def test_a_listed_picture_without_a_mask_is_named(voc_masks, put, command, monkeypatch):
+    def no_forecast(*words, **options):
+        raise VitrailError("not here")
+
+    monkeypatch.setattr("vitrail.jobs.check.suggest", no_forecast)
     put("ImageSets/Segmentation/train.txt", "a\nc\nd\nz\n")
     answer = command("check", voc_masks, "--task", "segment", "--workers", 0)
     assert answer.code == 1

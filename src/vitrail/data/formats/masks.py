@@ -2,8 +2,8 @@
 
 Known layouts, with synonyms of `masks` in MASKS: `images/` + `masks/`, either with train, val and test inside; or those
 around, `train/images/` + `train/masks/`; or `train/` + `trainannot/` (CamVid); or lists of names, train.txt, val.txt and test.txt, beside
-undivided folders or in `ImageSets/Segmentation/` there (VOC). A mask is gray, or has a palette: its numbers count, not its colors; which number is which class, and which is none,
-stands in numbering.py. Names come from classes.txt or classes.json.
+undivided folders or in `ImageSets/Segmentation/` there (VOC). A mask is gray, or has a palette: its numbers count, not its colors;
+which number is which class, and which is none, stands in numbering.py. Names come from classes.txt or classes.json.
 
 h w picture
 """
@@ -96,8 +96,8 @@ def open_masks(
     ignore: Numbers | None = None,
     names: Sequence[str] | None = None,
 ) -> DataSet:
-    """Every mask is read once, for the classes in it. `ignore`: numbers that are no class; None: as numbering.py finds. `names`: of the
-    numbers from 0 on, where no file states them."""
+    """Every mask is read once, for the classes in it. `ignore`: numbers that are no class; None: as numbering.py finds.
+    `names`: of the numbers from 0 on, where no file states them."""
     found = in_order(folders, where=root)
     pairs, problems, notes = _match_lists(*found["train"]) if len(found) == 1 else ({}, {}, [])
     for split, (images, masks) in found.items() if not pairs else ():

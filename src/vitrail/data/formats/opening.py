@@ -21,8 +21,8 @@ SUFFIXES = (*LISTS, ".json", ".tar", ".yaml", ".yml")
 def open_format(path: Path, *, ignore: Numbers | None = None, masks: bool = False) -> DataSet | None:
     """The data set at a path, or None where it is of no format here: an image folder, an .npz file, or no data at all.
 
-    `ignore`: numbers in the masks of a mask folder that are no class; None: as is found there. `masks`: whether it is opened for them,
-    which VOC has lists of its own for.
+    `ignore`: numbers in the masks of a mask folder that are no class; None: as is found there. `masks`: whether it is
+    opened for them, which VOC has lists of its own for.
     """
     if path.is_dir():
         return _open_folder(path, ignore, masks=masks)

@@ -1,8 +1,8 @@
 """Pascal VOC: an XML file a picture, with boxes; lists of names for the splits; masks for some  [Everingham+ 2010].
 
 `JPEGImages` (or `images`), `Annotations` with .xml files, `ImageSets/Main/train.txt`, val and test; without train.txt,
-trainval.txt is the training split, and without any list every picture is. `SegmentationClass` may hold masks, 255 their border; what is
-opened for them is divided by the lists in `ImageSets/Segmentation`, where there are any. All may lie in `VOCdevkit/VOC2012` or the like.
+trainval.txt is the training split, and without any list every picture is. `SegmentationClass` may hold masks, 255 their border;
+what is opened for them is divided by the lists in `ImageSets/Segmentation`, if there are any. All may lie in `VOCdevkit/VOC2012`.
 VOC counts pixels from 1, the last one included: xmin..xmax covers xmin - 1 to xmax of ours.
 
 n objects, h w picture
