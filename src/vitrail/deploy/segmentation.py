@@ -41,9 +41,9 @@ class Chances(NamedTuple):
 
 class ImageSegmentation:
     """`segment(picture)` gives [{"label": ..., "score": ..., "mask": ..., "value": ...}, ...], a part for each class in the
-    picture, the largest first; a list of pictures gives a list of those. A mask is a picture in gray ("L") as large as the one asked
-    about, 255 where the class is; the score is the mean probability of the class there, the value its number in masks like those
-    learned from.
+    picture, the largest first; a list of pictures gives a list of those. A mask is a picture in gray ("L") as large as the one
+    asked about, 255 where the class is; the score is the mean probability of the class there, the value its number in masks like
+    those learned from.
 
     Other engines than torch compute windows of the model's own size, which overlap by half: what `how=Inference(window=model.image_size)` is
     by torch."""
