@@ -243,3 +243,17 @@ def test_a_mask_file_reads_back(tmp_path, classes):
     from vitrail.data.formats.masks import read_mask
 
     assert (read_mask(tmp_path / "mask.png") == numbers).all()
+
+
+@pytest.mark.parametrize("values", [(1, 2, 3), (0, 255, 7), (5, 300, 65535)])
+def test_a_mask_file_of_other_numbers(tmp_path, values):
+    from vitrail.data.formats.masks import read_mask
+
+    numbers, colors = np.random.default_rng(0).integers(0, 3, (7, 11)), choose_colors(("a", "b", "c"))
+    to_mask_file(numbers, colors, values).save(tmp_path / "mask.png")
+    assert (read_mask(tmp_path / "mask.png") == np.array(values)[numbers]).all()
+    with Image.open(tmp_path / "mask.png") as file:
+        if max(values) > 255:
+            assert file.mode == "I;16"
+        else:
+            assert np.array_equal(np.asarray(file.convert("RGB")), np.array(colors)[numbers])

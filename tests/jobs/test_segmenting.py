@@ -12,10 +12,13 @@ from PIL import Image
 
 import vitrail as vt
 from vitrail.data.formats.masks import read_mask
+from vitrail.data.masked import annotations_of
+from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.segmenting import Segmenting
 from vitrail.jobs.segmenting_settling import choose_dense_size
 from vitrail.jobs.train import train
 from vitrail.learn.training.interruption import Interrupted
+from vitrail.learn.training.progress_bar import ProgressBar
 
 MODEL = {"model": "vit_nano_patch4_32", "head": "linear"}
 SHORT = {"epochs": 2, "batch": 4, "workers": 0, "device": "cpu", "quiet": True}
@@ -247,16 +250,27 @@ def test_numbers_of_no_class_and_a_share_for_validation_are_kept_with_the_run(fo
     assert "its class 'ground' has the number of 'disk' in the model" in answer.err
 
 
-def test_masks_that_count_from_one_are_scored_by_their_numbers(tmp_path, command):
+def test_masks_that_count_from_one_are_scored_and_written_by_their_numbers(tmp_path, command):
     """A set of which no mask has 0, and another one by the same numbers, of which some have: of the model's classes it has no 0."""
     one, other = (write_folder(tmp_path / name, count=9, seed=3) for name in ("one", "other"))
     for folder in (one, other):
         (folder / "classes.txt").unlink()
     for file in (one / "masks").glob("*.png"):
-        Image.fromarray((read_mask(file) + 1).clip(max=255).astype(np.uint8)).save(file)
+        mask = Image.fromarray((read_mask(file) + 1).clip(max=255).astype(np.uint8)).convert("P")
+        mask.putpalette([9, 9, 9, *COLORS, *([0] * 700)])
+        mask.save(file)
     run = train(data=one, task="segment", out=tmp_path / "run", **MODEL, **SHORT | {"epochs": 1})
     assert run.model.labels == ("1", "2", "3")
     assert yaml.safe_load((run.path / "config.yaml").read_text())["ignore_index"] == [0]
+    assert run.model.config.values == vt.load(run.path).config.values == (1, 2, 3)
+    pictures = sorted((one / "images").glob("*.png"))[:3]
+    answer = json.loads(command("predict", run.path, *pictures, "--out", tmp_path / "masks", "--json").out)
+    for picture, rows in zip(pictures, answer, strict=True):
+        assert all(row["value"] == int(row["label"]) for row in rows)
+        written = tmp_path / "masks" / f"{picture.stem}_mask.png"
+        numbers = read_mask(written)
+        assert set(np.unique(numbers).tolist()) == {row["value"] for row in rows} <= {1, 2, 3}
+        assert np.array_equal(np.asarray(Image.open(written).convert("RGB")), np.array(COLORS).reshape(3, 3)[numbers - 1])
     for source in (run.path, run.path / "best"):
         answer = command("eval", source, "--data", other, "--split", "train", "--out", tmp_path / "scores")
         assert answer.code == 0, answer.err
@@ -322,9 +336,30 @@ def test_export_to_onnx_answers_as_the_model_does(run, tmp_path, command):
     assert "differs by at most" in answer.out
 
 
+def test_the_pixels_of_a_mask_are_counted_once(tmp_path, monkeypatch):
+    """For the choice of weights and for the weights; all else is read elsewhere."""
+    from vitrail.jobs import segmenting_settling
+
+    folder, counted = write_folder(tmp_path / "rare", count=10), []
+    for file in (folder / "masks").glob("*.png"):
+        mask = np.zeros((24, 24 if int(file.stem) % 3 == 0 else 28), dtype=np.uint8)
+        mask[5, 5:9], mask[9] = 1, 2
+        Image.fromarray(mask).save(file)
+    monkeypatch.setattr(
+        segmenting_settling,
+        "annotations_of",
+        lambda split, index: counted.append(split.name(index)) or annotations_of(split, index),
+    )
+    options = TrainOptions(data=str(folder), task="segment", workers=0, device="cpu", **MODEL)
+    trade = Segmenting.prepare(options, ProgressBar(quiet=True), begun=None)
+    assert trade.options.class_weights == "softened"
+    assert trade.weights is not None
+    assert len(counted) == len(set(counted)) == len(trade.data["train"])
+
+
 def test_rare_classes_are_weighed_by_themselves(tmp_path):
     from vitrail.data.masked import find_masked
-    from vitrail.jobs.segmenting_settling import choose_weights
+    from vitrail.jobs.segmenting_settling import choose_weights, counts_of
 
     for name, border in (("rare", 1), ("even", 4)):
         for index in range(3):
@@ -333,5 +368,5 @@ def test_rare_classes_are_weighed_by_themselves(tmp_path):
             for part, kind in (("images", "RGB"), ("masks", "L")):
                 (tmp_path / name / part).mkdir(parents=True, exist_ok=True)
                 Image.fromarray(numbers).convert(kind).save(tmp_path / name / part / f"{index}.png")
-    found = {name: choose_weights(find_masked(str(tmp_path / name))["train"], 2) for name in ("rare", "even")}
+    found = {name: choose_weights(counts_of(find_masked(str(tmp_path / name)))) for name in ("rare", "even")}
     assert found == {"rare": "softened", "even": "none"}  # 60 pixels to 4, 48 to 16

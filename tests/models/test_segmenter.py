@@ -93,7 +93,7 @@ def test_the_encoder_is_made_for_whole_cells_of_the_pictures():
 
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_folders_give_back_the_model(tmp_path, encoder):
-    model = make(encoder, "setr_mla", auxiliary=(0,), norm="group").eval()
+    model = make(encoder, "setr_mla", auxiliary=(0,), norm="group", values=(3, 0, 300, 2, 255, 5, 65535)).eval()
     model.labels, model.colors = tuple("abcdefg"), [(number, 0, 255) for number in range(7)]
     vt.save(model, tmp_path)
     again, images = vt.load(tmp_path), torch.randn(2, 3, 9, 13)
@@ -127,14 +127,20 @@ def test_a_head_is_put_on_a_model_with_its_weights():
 
 
 def test_other_classes_keep_what_is_not_a_class():
-    model = make(head="setr_naive", auxiliary=(0,))
+    model = make(head="setr_naive", auxiliary=(0,), values=tuple(range(1, 8)))
     before = {name: value.clone() for name, value in model.state_dict().items()}
     model.reset_classifier(7, labels=tuple("abcdefg"))
     changed = {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])}
     assert changed == {f"{part}.output.{kind}" for part in ("head", "auxiliary.0") for kind in ("weight", "bias")}
+    assert model.config.values is None
     model.reset_classifier(3)
     assert model.eval()(torch.randn(1, 3, 12, 20)).shape == (1, 3, 12, 20)
     assert (model.labels, model.num_classes) == (None, 3)
+
+
+def test_values_are_kept_where_they_say_something():
+    assert make(values=tuple(range(7))).config.values is None
+    assert make(values=(6, 5, 4, 3, 2, 1, 0)).config.values == (6, 5, 4, 3, 2, 1, 0)
 
 
 def test_a_frozen_encoder_stands_still():
@@ -155,6 +161,10 @@ def test_a_frozen_encoder_stands_still():
         ({"layers": (3,)}, "layers must be from 0 to 2"),
         ({"layers": ()}, "at least one block"),
         ({"auxiliary": (-4,)}, "auxiliary must be from 0 to 2"),
+        ({"values": (1, 2)}, "values must number the 7 classes, got 2 of them"),
+        ({"values": (1, 2, 3, 4, 5, 6, 65536)}, "values must be from 0 to 65535, got 65536"),
+        ({"values": (1, 2, 3, 4, 5, 6, -1)}, "values must be from 0 to 65535, got -1"),
+        ({"values": (1, 2, 3, 4, 5, 6, 1)}, "each class differently"),
         ({"norm": "instance"}, "norm: expected 'batch', 'group'"),
         ({"head_wdith": 4}, 'unknown key "head_wdith".* did you mean "head_width"'),
         ({**ENCODERS["resnet"], "position": "rotary"}, "of the kind resnet has no position"),

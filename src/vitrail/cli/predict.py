@@ -51,7 +51,8 @@ def predict(
     """Say what is in pictures, or label the voxels of volumes.
 
     One picture with --json gives a list of {"label", "score"}; several give a list of such lists, null for an unreadable one. Of a
-    segmenter each also has "share", of the picture's pixels, of a detector "box", in pixels, and with --out the files.
+    segmenter each also has "share", of the picture's pixels, and "value", its number in masks, of a detector "box", in pixels; and
+    with --out the files.
     Volumes become NAME_labels.nii.gz with the affine of the scan; --json adds "mask", the file, and "ml" to each label.
     """
     from vitrail.deploy.pipeline import Answer

@@ -10,7 +10,6 @@ from jaxtyping import Integer, UInt8
 from PIL import Image
 
 from vitrail.data.class_colors import Color
-from vitrail.data.formats.masks import MOST_CLASSES
 
 NOTHING: Color = (128, 128, 128)  # pixels of no class
 OPACITY = 0.55
@@ -39,11 +38,16 @@ def paint_over(
     return (below + share * (paint_mask(numbers, colors) - below) + 0.5).astype(np.uint8)
 
 
-def to_mask_file(numbers: Integer[np.ndarray, "h w"], colors: Sequence[Color]) -> Image.Image:
-    """Class numbers with the colors as their palette; of over 256 classes 16 bits and no colors. A mask folder takes either."""
-    if len(colors) > 256:
-        assert len(colors) <= MOST_CLASSES
-        return Image.fromarray(numbers.astype(np.uint16))
-    found = Image.fromarray(numbers.astype(np.uint8)).convert("P")
-    found.putpalette([level for color in colors for level in color])
+def to_mask_file(
+    numbers: Integer[np.ndarray, "h w"], colors: Sequence[Color], values: Sequence[int] | None = None
+) -> Image.Image:
+    """Class numbers, or the `values` that stand for them, with the colors as their palette; of values above 255 16 bits and no
+    colors. A mask folder takes either."""
+    values = range(len(colors)) if values is None else values
+    stored = np.array(values)[numbers]
+    if max(values) > 255:
+        return Image.fromarray(stored.astype(np.uint16))
+    places = dict(zip(values, colors, strict=True))
+    found = Image.fromarray(stored.astype(np.uint8)).convert("P")
+    found.putpalette([level for place in range(max(values) + 1) for level in places.get(place, NOTHING)])
     return found

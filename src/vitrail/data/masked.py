@@ -46,7 +46,7 @@ def find_masked(source: str, *, image_size: tuple[int, int] | None = None, ignor
     of a folder hold (formats/numbering.py).
     """
     check_ignored(ignore or ())
-    data = find_data(source, image_size=image_size, ignore=ignore)
+    data = find_data(source, image_size=image_size, ignore=ignore, masks=True)
     splits, classes = dict[SplitName, Split](), tuple[str, ...]()
     for name, split in data.splits.items():
         if isinstance(split, ShapesSplit):

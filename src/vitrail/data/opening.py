@@ -43,8 +43,10 @@ def divide_data(data: DataSet, *, seed: int, least: int = 2, val_share: float | 
     return _complete(data, seed=seed, val_share=val_share)
 
 
-def find_data(source: str, *, image_size: tuple[int, int] | None = None, ignore: Numbers | None = None) -> DataSet:
-    """The data as it lies there, whatever of it there is. `ignore`: as `formats.opening.open_format`."""
+def find_data(
+    source: str, *, image_size: tuple[int, int] | None = None, ignore: Numbers | None = None, masks: bool = False
+) -> DataSet:
+    """The data as it lies there, whatever of it there is. `ignore`, `masks`: as `formats.opening.open_format`."""
     if source == "digits":
         return open_digits()
     if source in ("shapes", "shapes:glass"):
@@ -62,7 +64,7 @@ def find_data(source: str, *, image_size: tuple[int, int] | None = None, ignore:
         )
     if path.suffix.lower() == ".npz" and path.is_file():
         return open_arrays(path)
-    data = open_format(path, ignore=ignore)
+    data = open_format(path, ignore=ignore, masks=masks)
     if data is not None:
         return data
     if not path.is_dir():

@@ -40,9 +40,10 @@ class Chances(NamedTuple):
 
 
 class ImageSegmentation:
-    """`segment(picture)` gives [{"label": ..., "score": ..., "mask": ...}, ...], a part for each class in the picture, the largest first;
-    a list of pictures gives a list of those. A mask is a picture in gray ("L") as large as the one asked about, 255 where the class is;
-    the score is the mean probability of the class there.
+    """`segment(picture)` gives [{"label": ..., "score": ..., "mask": ..., "value": ...}, ...], a part for each class in the
+    picture, the largest first; a list of pictures gives a list of those. A mask is a picture in gray ("L") as large as the one
+    asked about, 255 where the class is; the score is the mean probability of the class there, the value its number in masks like
+    those learned from.
 
     Other engines than torch compute windows of the model's own size, which overlap by half: what `how=Inference(window=model.image_size)` is
     by torch."""
@@ -55,6 +56,7 @@ class ImageSegmentation:
             self.how = window_of(self.model, self.how, engine)
         self.engine = open_engine(self.model, engine)
         self.labels: tuple[str, ...] = model.labels or tuple(f"LABEL_{i}" for i in range(model.num_classes))
+        self.values: Sequence[int] = model.config.values or range(model.num_classes)
         self.colors: Sequence[Color] = model.colors or choose_colors(self.labels)
 
     def __call__(self, pictures: Picture | Sequence[Picture]) -> Any:
@@ -87,11 +89,12 @@ class ImageSegmentation:
     def part(self, found: Segmented, number: int) -> dict[str, Any]:
         here = found.numbers == number
         mask = Image.fromarray(np.where(here, np.uint8(255), np.uint8(0)))
-        return {"label": self.labels[number], "score": float(found.scores[here].mean()), "mask": mask}
+        score = float(found.scores[here].mean())
+        return {"label": self.labels[number], "score": score, "mask": mask, "value": self.values[number]}
 
     def mask_file(self, found: Segmented) -> Image.Image:
-        """Class numbers with the classes' colors."""
-        return to_mask_file(found.numbers, self.colors)
+        """The classes as masks number them, in their colors."""
+        return to_mask_file(found.numbers, self.colors, self.values)
 
     def overlay(self, found: Segmented) -> Image.Image:
         return Image.fromarray(paint_over(found.picture, found.numbers, self.colors))

@@ -25,7 +25,7 @@ from vitrail.jobs.segmenting import Segmenting
 from vitrail.jobs.segmenting3d import COARSE, Segmenting3d
 from vitrail.jobs.segmenting3d_settling import prepare_model as prepare_volume_segmenter
 from vitrail.jobs.segmenting3d_settling import settle_volumes
-from vitrail.jobs.segmenting_settling import prepare_segmenter, settle_segmenting
+from vitrail.jobs.segmenting_settling import counts_of, prepare_segmenter, settle_segmenting
 from vitrail.jobs.settling import settle
 from vitrail.jobs.trades import Trade
 from vitrail.learn.training.step import Stepper
@@ -67,8 +67,9 @@ def rehearse_detecting(options: TrainOptions, data: DataSet) -> Any:
 
 
 def rehearse_segmenting(options: TrainOptions, data: DataSet) -> Any:
-    options = settle_segmenting(options, data)
-    return Segmenting(data, prepare_segmenter(options, with_few(data), None), options, no_limit())
+    counts = counts_of(data)
+    options = settle_segmenting(options, data, counts=counts)
+    return Segmenting(data, prepare_segmenter(options, with_few(data), None), options, no_limit(), counts=counts)
 
 
 # Of each task what satisfies `jobs.trades.Trade`, without a pass over all of the data.

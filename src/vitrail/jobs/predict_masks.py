@@ -39,7 +39,9 @@ def predict_masks(
 
 
 def describe_parts(segment: ImageSegmentation, found: Segmented) -> list[dict[str, Any]]:
-    """Label, score and share of the pixels of each class in a picture."""
-    parts = segment.parts(found)
+    """Label, score, number in masks and share of the pixels of each class in a picture."""
     pixels = found.numbers.size
-    return [{"label": part["label"], "score": part["score"], "share": part["mask"].histogram()[255] / pixels} for part in parts]
+    return [
+        {name: part[name] for name in ("label", "score", "value")} | {"share": part["mask"].histogram()[255] / pixels}
+        for part in segment.parts(found)
+    ]

@@ -20,6 +20,8 @@ from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, real, w
 from vitrail.jobs.segmentation_scores import evaluate_segmenter, finish
 from vitrail.jobs.segmenting_settling import (
     RECIPES,
+    Counts,
+    counts_of,
     load_encoder,
     open_masked,
     pixel_weights,
@@ -37,10 +39,10 @@ from vitrail.tasks.segment import Segment
 class Segmenting:
     """Satisfies `jobs.trades.Trade`."""
 
-    def __init__(self, data: DataSet, model: Any, options: TrainOptions, bad: BadFiles) -> None:
+    def __init__(self, data: DataSet, model: Any, options: TrainOptions, bad: BadFiles, *, counts: Counts) -> None:
         self.data, self.model, self.options, self.bad = data, model, options, bad
         self.name = data.name
-        self.weights = pixel_weights(options, data["train"], len(data.classes))
+        self.weights = pixel_weights(options, counts)
 
     @classmethod
     def prepare(cls, options: TrainOptions, bar: ProgressBar, *, begun: Path | None) -> "Segmenting":
@@ -48,9 +50,10 @@ class Segmenting:
         loaded = load_encoder(options)
         opening = opening_words(options, bar, begun=begun)
         data, bad = open_masked(options.data, ignore=options.ignore_index, **opening)
-        options = settle_segmenting(options, data, loaded=loaded)
+        counts = counts_of(data)
+        options = settle_segmenting(options, data, counts=counts, loaded=loaded)
         torch.manual_seed(options.seed)
-        return cls(data, prepare_segmenter(options, data, loaded), options, bad)
+        return cls(data, prepare_segmenter(options, data, loaded), options, bad, counts=counts)
 
     def find_rate(self, folder: Path, bar: ProgressBar) -> float:
         return find_rate(

@@ -4,8 +4,9 @@ k classes
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -22,7 +23,7 @@ from vitrail.data.examples import spread
 from vitrail.data.formats.numbering import Numbers
 from vitrail.data.images import PictureError
 from vitrail.data.loading import choose_workers
-from vitrail.data.masked import annotations_of, check_mask, find_bad_masks, find_masked, ignored_in, to_numbers
+from vitrail.data.masked import annotations_of, check_mask, find_bad_masks, find_masked, find_numbering, ignored_in, to_numbers
 from vitrail.data.opening import divide_data
 from vitrail.errors import VitrailError, check_choice
 from vitrail.jobs.machine import check_precision, choose_device
@@ -56,6 +57,7 @@ RECIPES: Mapping[str, Recipe] = MappingProxyType(
     }
 )  # fmt: skip
 SIZES = {"tiny": 1_000, "small": 10_000}  # training pictures, at most
+Counts = Callable[[], tuple[Int64[np.ndarray, "k"], Int64[np.ndarray, "k"]]]  # what `count_pixels` gives
 NOT_OURS: Mapping[str, Any] = MappingProxyType({"shard": False, "merge": None, "pack": False})
 
 
@@ -85,7 +87,7 @@ def open_masked(
     return divide_data(data, seed=seed, val_share=val_share) if divide else data, bad
 
 
-def settle_segmenting(options: TrainOptions, data: DataSet, *, loaded: Any = None) -> TrainOptions:
+def settle_segmenting(options: TrainOptions, data: DataSet, *, counts: Counts, loaded: Any = None) -> TrainOptions:
     """The same options with every `auto` replaced. `loaded` is the model that --weights brought."""
     refuse_options(options, NOT_OURS, who="segmentation")
     train = data["train"]
@@ -118,7 +120,7 @@ def settle_segmenting(options: TrainOptions, data: DataSet, *, loaded: Any = Non
     if options.loss == "auto":
         choices["loss"] = "ce"
     if options.class_weights == "auto":
-        choices["class_weights"] = choose_weights(train, len(data.classes))
+        choices["class_weights"] = choose_weights(counts)
     if options.workers == "auto":
         choices["workers"] = choose_workers(train)
     return replace(options, **choices)
@@ -167,6 +169,8 @@ def prepare_segmenter(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
         set_checkpointing(model)
     if options.freeze == "encoder":
         model.freeze_encoder()
+    numbering = find_numbering(data["train"])
+    model.config = replace(model.config, values=None if numbering is None else numbering.values)
     model.labels = data.classes
     model.colors = find_colors(data["train"], len(data.classes)) or choose_colors(data.classes)
     if loaded is None:
@@ -199,17 +203,22 @@ def build_segmenter(options: TrainOptions, data: DataSet, loaded: Any) -> Any:
     return build_model("segmenter", from_record(SegmenterConfig, record | settings, what=f"{head} on {options.model}"))
 
 
-def pixel_weights(options: TrainOptions, train: Split, classes: int) -> Tensor | None:
+def counts_of(data: DataSet) -> Counts:
+    """Of the training pictures, whose masks are read when it is first asked for, and only then."""
+    return cache(partial(count_pixels, data["train"], len(data.classes)))
+
+
+def pixel_weights(options: TrainOptions, counts: Counts) -> Tensor | None:
     """What a pixel of each class counts, by the masks of some training pictures; None: all alike."""
     if options.class_weights == "none":
         return None
-    weights = torch.from_numpy(balanced_weights(*count_pixels(train, classes)))
+    weights = torch.from_numpy(balanced_weights(*counts()))
     return weights.sqrt() if options.class_weights == "softened" else weights
 
 
-def choose_weights(train: Split, classes: int) -> str:
+def choose_weights(counts: Counts) -> str:
     """Softened where a class has UNEQUAL times the pixels of another: else what is rare is never said (docs/segmentation.md)."""
-    pixels, _ = count_pixels(train, classes)
+    pixels, _ = counts()
     met = pixels[pixels > 0]
     return "softened" if len(met) and met.max() > UNEQUAL * met.min() else "none"
 

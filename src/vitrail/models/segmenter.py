@@ -30,6 +30,7 @@ from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
 
 MOST_CLASSES, MOST_CHANNELS, MOST_DEPTH = 10_000, 4096, 100  # a config.json from anywhere must not fill the memory
+MOST_VALUE = 65535  # in a mask of 16 bits
 Color = tuple[int, int, int]
 
 
@@ -41,6 +42,7 @@ class SegmenterConfig:
     network: str = "vit"
     head: str = "linear"
     num_classes: int = 150
+    values: tuple[int, ...] | None = None  # how the masks that it learned from number the classes; None: 0, 1, 2, ...
     layers: tuple[int, ...] | None = None  # blocks, or stages, whose maps the head reads; None: as the head's authors have it
     auxiliary: tuple[int, ...] = ()  # those behind which another head answers while the model learns
     head_width: int | None = None  # channels inside the head; None: as published
@@ -60,6 +62,7 @@ class SegmenterConfig:
             value = getattr(self, name)
             if value is not None and not least <= value <= most:
                 raise VitrailError(f"{name} must be from {least} to {most}, got {value}")
+        values = None if self.values is None else check_values(self.values, self.num_classes)
         given = {name: getattr(self, name) for name in INSIDE}
         encoder, size = settle_encoder(self.network, self.backbone, given, head=self.head)
         layers, depth = self.layers, len(map_widths(self.network, encoder))
@@ -72,6 +75,7 @@ class SegmenterConfig:
         record = to_record(encoder)
         settled = {
             "backbone": record,
+            "values": values,
             "layers": tuple(number % depth for number in layers),
             "auxiliary": tuple(number % depth for number in self.auxiliary),
             **{name: record.get(name) for name in INSIDE},
@@ -162,7 +166,7 @@ class Segmenter(nn.Module):
 
     def reset_classifier(self, num_classes: int, labels: Sequence[str] | None = None) -> None:
         """The same head for other classes: what belongs to a class is drawn anew, the rest keeps its weights."""
-        config, more = (replace(self.config, num_classes=count) for count in (num_classes, num_classes + 1))
+        config, more = (replace(self.config, num_classes=count, values=None) for count in (num_classes, num_classes + 1))
         for part, build in (("head", build_head), ("auxiliary", build_auxiliary)):
             old, new = getattr(self, part), build(config, self.backbone)
             with torch.device("meta"):
@@ -185,6 +189,18 @@ class Segmenter(nn.Module):
         if self.frozen:
             self.backbone.eval()
         return self
+
+
+def check_values(values: tuple[int, ...], classes: int) -> tuple[int, ...] | None:
+    """A number that a mask can hold for each class; None where they are 0, 1, 2, ..."""
+    if len(values) != classes:
+        raise VitrailError(f"values must number the {classes} classes, got {len(values)} of them")
+    wrong = next((value for value in values if not 0 <= value <= MOST_VALUE), None)
+    if wrong is not None:
+        raise VitrailError(f"values must be from 0 to {MOST_VALUE}, got {wrong}")
+    if len(set(values)) < classes:
+        raise VitrailError("values must number each class differently, got one of them twice")
+    return None if values == tuple(range(classes)) else values
 
 
 def check_colors(colors: Sequence[Any], classes: int) -> tuple[Color, ...]:

@@ -1,12 +1,19 @@
 """VOC folders: pixels counted from 1, lists of splits, masks, and XML that would grow without end."""
 
+import shutil
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
+from vitrail.data.box_data import find_boxes
+from vitrail.data.class_colors import find_colors
 from vitrail.data.formats.opening import open_format
 from vitrail.data.formats.voc import CLASSES, read_voc
+from vitrail.data.masked import annotations_of, find_bad_masks, find_masked
+from vitrail.errors import VitrailError
 
 
 def xml(*objects, size=(4, 6)):
@@ -97,6 +104,94 @@ def test_a_mask_with_a_number_that_no_class_has(voc, put, refusal):
     put("Annotations/a.xml", xml(("spoon", (1, 1, 2, 2), False)))
     put("SegmentationClass/a.png", np.full((4, 6), 3, dtype=np.uint8))
     assert "the class number 3, but there are 3 classes" in refusal(open_format(voc)["train"].annotations, 0)
+
+
+@pytest.fixture
+def voc_masks(voc, put):
+    """Four pictures, of which c and d have masks with a palette: a cat, and the border of a dog."""
+    put("JPEGImages/d.png")
+    put("Annotations/d.xml", xml(("dog", (1, 1, 2, 2), False)))
+    for name, number in (("c", 8), ("d", 12)):
+        numbers = np.zeros((4, 6), dtype=np.uint8)
+        numbers[1], numbers[2] = number, 255
+        picture = Image.fromarray(numbers).convert("P")
+        picture.putpalette([level for place in range(256) for level in (place, 255 - place, 7)])
+        (voc / "SegmentationClass").mkdir(exist_ok=True)
+        picture.save(voc / "SegmentationClass" / f"{name}.png")
+    put("ImageSets/Main/train.txt", "a\nb\nd\n")
+    put("ImageSets/Main/val.txt", "c\n")
+    return voc
+
+
+@pytest.mark.parametrize(
+    "lists, expected",
+    [
+        ({"train": "c\r\n\r\n", "val": "\nd\n\n", "trainval": "c\nd\n"}, {"train": ["c"], "val": ["d"]}),
+        ({"trainval": "c\nd\n"}, {"train": ["c", "d"]}),
+        ({"train": "c\nd\n", "test": "a\nb\n"}, {"train": ["c", "d"]}),  # whose masks are kept back
+        ({}, {"train": ["d"], "val": ["c"]}),  # by Main
+    ],
+)
+def test_masks_are_divided_by_their_own_lists(voc_masks, put, lists, expected):
+    for name, text in lists.items():
+        put(f"ImageSets/Segmentation/{name}.txt", text)
+    data = find_masked(str(voc_masks))
+    assert {name: [Path(split.name(i)).stem for i in range(len(split))] for name, split in data.splits.items()} == expected
+    assert data.classes == ("background", *CLASSES)
+    assert not list(find_bad_masks(data))
+    found = np.unique(annotations_of(data["train"], 0).mask).tolist()
+    assert found in ([0, 8, 255], [0, 12, 255])
+    assert find_colors(data["train"], 21)[12] == (12, 243, 7)
+    assert ("test is not used: none of the 2 pictures of test.txt has a mask" in data.notes) == ("test" in lists)
+    assert ("pictures in no list, which are not used: 2" in data.notes) == ("test" not in lists and bool(lists))
+    boxes = find_boxes(str(voc_masks))
+    assert [len(boxes[name]) for name in ("train", "val")] == [3, 1]
+
+
+def test_a_folder_within_others(voc_masks, put, tmp_path_factory, refusal):
+    put("ImageSets/Segmentation/train.txt", "c\nd\n")
+    outer = tmp_path_factory.mktemp("outer")
+    shutil.copytree(voc_masks, outer / "VOCdevkit" / "VOC2012")
+    for folder in (outer, outer / "VOCdevkit"):
+        data = find_masked(str(folder))
+        assert (data.name, len(data["train"])) == ("VOC2012", 2)
+        assert len(find_boxes(str(folder))["train"]) == 3
+    shutil.copytree(voc_masks, outer / "VOCdevkit" / "VOC2007")
+    assert "VOC2007, VOC2012 are data sets each; give one of them" in refusal(find_masked, str(outer))
+
+
+def test_names_of_masks_from_a_file_from_other_objects_and_without_xml(voc_masks, put):
+    put("ImageSets/Segmentation/train.txt", "c\nd\n")
+    put("Annotations/c.xml", xml(("spoon", (1, 1, 2, 2), False)))
+    put("Annotations/d.xml", xml(("fork", (1, 1, 2, 2), False)))
+    for name in ("c", "d"):
+        put(f"SegmentationClass/{name}.png", np.arange(24, dtype=np.uint8).reshape(4, 6) % 3)
+    assert find_masked(str(voc_masks)).classes == ("background", "fork", "spoon")
+    put("classes.txt", "table\none\nother\n")
+    assert find_masked(str(voc_masks)).classes == ("table", "one", "other")
+    (voc_masks / "classes.txt").unlink()
+    shutil.rmtree(voc_masks / "Annotations")
+    assert find_masked(str(voc_masks)).classes == ("0", "1", "2")
+
+
+def test_a_listed_picture_without_a_mask_is_named(voc_masks, put, command, monkeypatch):
+    def no_forecast(*words, **options):
+        raise VitrailError("not here")
+
+    monkeypatch.setattr("vitrail.jobs.check.suggest", no_forecast)
+    put("ImageSets/Segmentation/train.txt", "a\nc\nd\nz\n")
+    answer = command("check", voc_masks, "--task", "segment", "--workers", 0)
+    assert answer.code == 1
+    assert "UNPAIRED: 2 files" in answer.out
+    assert "JPEGImages/a.png: has no mask" in answer.out
+    assert "JPEGImages/z: has no picture, but train.txt names it" in answer.out
+    assert "b.png" not in answer.out
+
+
+@pytest.mark.parametrize("text", ["", "\n \r\n"])
+def test_an_empty_list_of_masks(voc_masks, put, refusal, text):
+    put("ImageSets/Segmentation/train.txt", text)
+    assert refusal(find_masked, str(voc_masks)).endswith("Segmentation/train.txt: names no picture")
 
 
 def test_boxes_on_the_stored_pixels_of_a_turned_photo(voc, put):

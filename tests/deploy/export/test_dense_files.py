@@ -84,3 +84,8 @@ def test_what_a_scan_must_become():
         "size": [16, 16, 24], "channels": 1, "axes": "RAS", "spacing": [1.5, 1.5, 2.0], "window": [-100, 200], "values": [0, 7],
     }  # fmt: skip
     assert (about["input"], about["output"], about["size_step"]) == ("volumes", "logits", None)
+
+
+def test_which_number_of_masks_is_which_class():
+    model = vt.create_model("segmenter_linear_vit_micro_hybrid", num_classes=3, values=(1, 2, 300))
+    assert json.loads(metadata_of(model)["config"])["values"] == [1, 2, 300]

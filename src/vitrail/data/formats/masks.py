@@ -2,8 +2,8 @@
 
 Known layouts, with synonyms of `masks` in MASKS: `images/` + `masks/`, either with train, val and test inside; or those
 around, `train/images/` + `train/masks/`; or `train/` + `trainannot/` (CamVid); or lists of names, train.txt, val.txt and test.txt, beside
-undivided folders. A mask is gray, or has a palette: its numbers count, not its colors; which number is which class, and which is none,
-stands in numbering.py. Names come from classes.txt or classes.json.
+undivided folders or in `ImageSets/Segmentation/` there (VOC). A mask is gray, or has a palette: its numbers count, not its colors;
+which number is which class, and which is none, stands in numbering.py. Names come from classes.txt or classes.json.
 
 h w picture
 """
@@ -33,6 +33,7 @@ from vitrail.errors import VitrailError
 
 IMAGES = ("images", "image", "imgs", "jpegimages")
 MASKS = ("masks", "mask", "annotations", "labels", "annot", "segmentationclass", "trimaps")
+SEGMENTATION = Path("ImageSets", "Segmentation")  # VOC's lists of pictures with masks
 MOST_CLASSES = 4096
 _NUMBERED = ("1", "L", "P", "I", "I;16", "I;16L", "I;16B")
 
@@ -88,8 +89,15 @@ def find_mask_folders(root: Path) -> dict[SplitName, tuple[Path, Path]] | None:
     } or None
 
 
-def open_masks(root: Path, folders: Mapping[SplitName, tuple[Path, Path]], *, ignore: Numbers | None = None) -> DataSet:
-    """Every mask is read once, for the classes in it. `ignore`: numbers that are no class; None: as numbering.py finds."""
+def open_masks(
+    root: Path,
+    folders: Mapping[SplitName, tuple[Path, Path]],
+    *,
+    ignore: Numbers | None = None,
+    names: Sequence[str] | None = None,
+) -> DataSet:
+    """Every mask is read once, for the classes in it. `ignore`: numbers that are no class; None: as numbering.py finds.
+    `names`: of the numbers from 0 on, where no file states them."""
     found = in_order(folders, where=root)
     pairs, problems, notes = _match_lists(*found["train"]) if len(found) == 1 else ({}, {}, [])
     for split, (images, masks) in found.items() if not pairs else ():
@@ -102,7 +110,7 @@ def open_masks(root: Path, folders: Mapping[SplitName, tuple[Path, Path]], *, ig
                 problems[owner[file]].append(f"{seen}: left out")
             else:
                 numbers[file] = seen
-    names = find_names(root, *folders["train"])
+    names = find_names(root, *folders["train"]) or names
     if names is not None:
         numbering, classes = number_named(numbers.values(), names, ignore)
         for file in [file for file, seen in numbers.items() if exceeding(seen, numbering)]:
@@ -164,9 +172,10 @@ def _match_lists(
     """The same by the lists beside the folders; nothing where there are none. What no list names is not used, and counted in a note."""
     pairs: dict[SplitName, list[tuple[Path, Path]]] = {}
     problems: dict[SplitName, list[str]] = {}
-    lists = find_lists(images.parent) or find_lists(masks.parent)
+    lists = find_lists(images.parent / SEGMENTATION) or find_lists(images.parent) or find_lists(masks.parent)
     if not lists:
         return pairs, problems, []
+    notes = [f"divided by {', '.join(file.name for file in lists.values())}"]
     pictures, found = pictures_by_stem(images), pictures_by_stem(masks)
     left = set(pictures)
     for split, file in in_order(lists, where=images.parent).items():
@@ -182,7 +191,9 @@ def _match_lists(
             raise VitrailError(f'{file}: none of its {len(stems)} names is a picture of {images}: no "{stems[0]}"')
         problems[split] += [f"{images / stem}: has no picture, but {file.name} names it: left out" for stem in unknown]
         left -= set(stems)
-    notes = [f"divided by {', '.join(file.name for file in lists.values())}"]
+        if split == "test" and not pairs[split]:  # its masks are kept by those who judge, as VOC's are
+            del pairs[split], problems[split]
+            notes.append(f"test is not used: none of the {len(stems):,} pictures of {file.name} has a mask")
     return pairs, problems, notes + [f"pictures in no list, which are not used: {len(left):,}"] * bool(left)
 
 

@@ -10,7 +10,7 @@ from vitrail.data.formats.masks import find_mask_folders, open_masks
 from vitrail.data.formats.numbering import Numbers
 from vitrail.data.formats.reading import read_yaml
 from vitrail.data.formats.shards import find_shards, open_shards, refuse_compressed
-from vitrail.data.formats.voc import find_voc, open_voc
+from vitrail.data.formats.voc import find_root, find_voc, find_voc_masks, open_voc, open_voc_masks
 from vitrail.data.formats.yolo import find_yolo, is_yolo_description, open_yolo, open_yolo_description
 from vitrail.errors import VitrailError
 
@@ -18,13 +18,14 @@ LISTS = (".csv", ".tsv", ".jsonl", ".ndjson")
 SUFFIXES = (*LISTS, ".json", ".tar", ".yaml", ".yml")
 
 
-def open_format(path: Path, *, ignore: Numbers | None = None) -> DataSet | None:
+def open_format(path: Path, *, ignore: Numbers | None = None, masks: bool = False) -> DataSet | None:
     """The data set at a path, or None where it is of no format here: an image folder, an .npz file, or no data at all.
 
-    `ignore`: numbers in the masks of a mask folder that are no class; None: as is found there.
+    `ignore`: numbers in the masks of a mask folder that are no class; None: as is found there. `masks`: whether it is
+    opened for them, which VOC has lists of its own for.
     """
     if path.is_dir():
-        return _open_folder(path, ignore)
+        return _open_folder(path, ignore, masks=masks)
     refuse_compressed(path)
     suffix = path.suffix.lower()
     if suffix in LISTS:
@@ -38,12 +39,15 @@ def open_format(path: Path, *, ignore: Numbers | None = None) -> DataSet | None:
     return None
 
 
-def _open_folder(path: Path, ignore: Numbers | None) -> DataSet | None:
+def _open_folder(path: Path, ignore: Numbers | None, *, masks: bool) -> DataSet | None:
     """Each layout is told by files that no folder of classes has: an XML, a label text, a mask of every picture's name."""
     if is_saved(path):
         return open_saved(path)
     if files := find_coco(path):
         return open_coco(files, name=path.resolve().name)
+    path = find_root(path)
+    if masks and (folders := find_voc_masks(path)):
+        return open_voc_masks(path, folders, ignore=ignore)
     if folders := find_voc(path):
         return open_voc(path, folders)
     for name in ("data.yaml", "dataset.yaml", "data.yml", "dataset.yml"):
@@ -51,8 +55,8 @@ def _open_folder(path: Path, ignore: Numbers | None) -> DataSet | None:
             return open_yolo_description(path / name)
     if pictures := find_yolo(path):
         return open_yolo(path, pictures)
-    if masks := find_mask_folders(path):
-        return open_masks(path, masks, ignore=ignore)
+    if pairs := find_mask_folders(path):
+        return open_masks(path, pairs, ignore=ignore)
     if shards := find_shards(path):
         return open_shards(shards, root=path)
     return None

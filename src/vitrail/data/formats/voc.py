@@ -1,12 +1,14 @@
 """Pascal VOC: an XML file a picture, with boxes; lists of names for the splits; masks for some  [Everingham+ 2010].
 
 `JPEGImages` (or `images`), `Annotations` with .xml files, `ImageSets/Main/train.txt`, val and test; without train.txt,
-trainval.txt is the training split, and without any list every picture is. `SegmentationClass` may hold masks, 255 their border.
+trainval.txt is the training split, and without any list every picture is. `SegmentationClass` may hold masks, 255 their border;
+what is opened for them is divided by the lists in `ImageSets/Segmentation`, if there are any. All may lie in `VOCdevkit/VOC2012`.
 VOC counts pixels from 1, the last one included: xmin..xmax covers xmin - 1 to xmax of ours.
 
 n objects, h w picture
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -17,8 +19,9 @@ from vitrail.data.annotations import Frame, mask_type
 from vitrail.data.dataset import DataSet, SplitName
 from vitrail.data.formats.classes import order_classes
 from vitrail.data.formats.layout import check_some_exist, find_lists, in_order, pictures_by_stem, read_stems
-from vitrail.data.formats.marks import MarkedSplit, Marks, check_boxes
-from vitrail.data.formats.masks import read_mask
+from vitrail.data.formats.marks import GROUND, MarkedSplit, Marks, check_boxes
+from vitrail.data.formats.masks import SEGMENTATION, open_masks, read_mask
+from vitrail.data.formats.numbering import Numbers
 from vitrail.data.formats.reading import parse_number
 from vitrail.errors import VitrailError
 
@@ -65,6 +68,18 @@ class VOCSplit(MarkedSplit):
         return frame.turn_mask(mask) if frame.turned((mask.shape[0], mask.shape[1])) else mask
 
 
+def find_root(folder: Path) -> Path:
+    """The folder of pictures and the rest, if it is below: VOC2012, or VOCdevkit/VOC2012; else the folder itself."""
+    below = [
+        inner for pattern in ("VOC*", "VOC*/VOC*") for inner in sorted(folder.glob(pattern)) if (inner / "JPEGImages").is_dir()
+    ]
+    if (folder / "JPEGImages").is_dir() or not below:
+        return folder
+    if len(below) > 1:
+        raise VitrailError(f"{folder}: {', '.join(inner.name for inner in below)} are data sets each; give one of them")
+    return below[0]
+
+
 def find_voc(root: Path) -> tuple[Path, Path] | None:
     """The folders of pictures and of XML files; None where a folder is not laid out so."""
     for pictures in (root / "JPEGImages", root / "images"):
@@ -78,9 +93,8 @@ def open_voc(root: Path, folders: tuple[Path, Path]) -> DataSet:
     """Every XML file of a split is read when the set is opened."""
     pictures, annotations = folders
     found = {split: _read_split(stems, annotations) for split, stems in _stems(root, annotations).items()}
-    train = {thing.label for things, _ in found["train"][0].values() for thing in things if thing.label}
     masks = pictures_by_stem(root / "SegmentationClass") if (root / "SegmentationClass").is_dir() else {}
-    classes = CLASSES if masks and train <= set(CLASSES) else order_classes(train)
+    classes = _classes(found["train"][0], masks=bool(masks))
     if not classes:
         raise VitrailError(f"{annotations}: no object is marked in any file of the train split")
     files = pictures_by_stem(pictures)
@@ -96,6 +110,23 @@ def open_voc(root: Path, folders: tuple[Path, Path]) -> DataSet:
         splits[split] = VOCSplit(paths, marks, classes=classes, problems=problems)
         splits[split].masks = masks
     return DataSet(name=root.resolve().name, classes=classes, splits=splits)
+
+
+def find_voc_masks(root: Path) -> tuple[Path, Path] | None:
+    """The folders of pictures and of masks, if lists in ImageSets/Segmentation divide them."""
+    pictures, masks = root / "JPEGImages", root / "SegmentationClass"
+    return (pictures, masks) if pictures.is_dir() and masks.is_dir() and find_lists(root / SEGMENTATION) else None
+
+
+def open_voc_masks(root: Path, folders: tuple[Path, Path], *, ignore: Numbers | None = None) -> DataSet:
+    """A mask folder, whose numbers are called as the XML files of train call their objects."""
+    names = None
+    if (root / "Annotations").is_dir():
+        known = {file.stem for file in (root / "Annotations").glob("*.xml")}
+        lists = in_order(find_lists(root / SEGMENTATION), where=root / SEGMENTATION)
+        stems = [stem for stem in read_stems(lists["train"], known) if stem in known]
+        names = (GROUND, *_classes(_read_split(stems, root / "Annotations")[0], masks=True)) if stems else None
+    return open_masks(root, {"train": folders}, ignore=ignore, names=names)
 
 
 def read_voc(file: Path) -> Entry:
@@ -121,6 +152,11 @@ def _object(element: ElementTree.Element) -> VOCObject:
     x0, y0, x1, y1 = (parse_number(element.findtext(f"bndbox/{side}")) for side in ("xmin", "ymin", "xmax", "ymax"))
     label = " ".join((element.findtext("name") or "").split())
     return VOCObject(label, (x0 - 1, y0 - 1, x1, y1), (element.findtext("difficult") or "").strip() == "1")
+
+
+def _classes(train: Mapping[str, Entry], *, masks: bool) -> tuple[str, ...]:
+    found = {thing.label for things, _ in train.values() for thing in things if thing.label}
+    return CLASSES if masks and found <= set(CLASSES) else order_classes(found)
 
 
 def _stems(root: Path, annotations: Path) -> dict[SplitName, list[str]]:

@@ -30,7 +30,7 @@ KEPT_SHARE = 4  # probabilities take at most this part of the studio's memory, o
 
 @dataclass(slots=True)
 class Segmentation:
-    """`numbers` are what `vitrail predict` writes, for pictures of up to PREVIEW pixels a side; of larger ones, of them made smaller."""
+    """`numbers` are the classes that `vitrail predict` finds, in pictures of at most PREVIEW pixels a side; larger ones shrink."""
 
     told: ClassVar[str] = "answer"  # how an error calls it
     model: str  # its id
