@@ -72,7 +72,7 @@ def test_a_far_voxel_is_seen_through_the_transformer():
 
 
 def test_it_survives_a_folder(tmp_path):
-    model = build_unetr(replace(TINY, spacing=(1.5, 1.5, 3.0), window=(-100.0, 300.0), values=(0, 7, 9))).eval()
+    model = build_unetr(replace(TINY, spacing=(1.5, 1.5, 3.0), window=(-100.0, 300.0), values=(0, 7, 9), largest=(2,))).eval()
     model.labels = ("nothing", "liver", "spleen")
     again = vt.load(vt.save(model, tmp_path / "model"))
     assert (again.config, again.labels) == (model.config, model.labels)
@@ -93,6 +93,8 @@ def test_it_survives_a_folder(tmp_path):
         ({"spacing": (1.0, 0.0, 1.0)}, "above 0"),
         ({"window": (3.0, 3.0)}, "low and a higher"),
         ({"values": (0, 1)}, "number the 3 classes"),
+        ({"largest": (3,)}, "largest must be numbers of classes from 1 to 2, each once"),
+        ({"largest": (1, 1)}, "largest must be numbers of classes from 1 to 2, each once"),
         ({"heads": 5}, "multiple of the heads"),
     ],
 )
