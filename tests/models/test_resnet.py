@@ -150,6 +150,14 @@ def test_layers_learn_by_stage():
         assert scale == expected[next(start for start in expected if name == start or name.startswith(f"{start}."))]
 
 
+def test_stages_below_another_head_learn_by_stage_too():
+    model = vt.create_model("upernet_resnet20_96", num_classes=3)
+    scales = {id(p): group["scale"] for group in layer_groups(model, 0.1, layer_decay=0.5) for p in group["params"]}
+    assert scales[id(model.backbone.stem.weight)] == 1 / 16
+    assert [scales[id(next(stage.parameters()))] for stage in model.backbone.stages] == [1 / 8, 1 / 4, 1 / 2]
+    assert all(scales[id(p)] == 1.0 for p in model.head.parameters())
+
+
 # Training
 
 

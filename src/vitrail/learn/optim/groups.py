@@ -14,7 +14,7 @@ WITHIN = r"(?:encoder\.|transformer\.|backbone\.|student\.)?"
 FIRST = re.compile(WITHIN + r"(?:tokenizer|prefix|position|stem|stem_norm)\.")  # what stands before the first block
 TABLE = re.compile(r"(transformer\.)?(?:words\.table|colors)\.weight")  # what words or colors are read from
 # Of a convolutional net, its stages. A merging has the number of the block that stands behind it.
-BLOCK = re.compile(rf"(?:{WITHIN}encoder\.(?:blocks|mergings)|stages)\.(\d+)\.")
+BLOCK = re.compile(WITHIN + r"(?:encoder\.(?:blocks|mergings)|stages)\.(\d+)\.")
 INNER = re.compile(
     WITHIN + r"(?:encoder|decoder)\.(?:blocks|mergings)\."
 )  # those of a decoder too, which all learn at the full rate
