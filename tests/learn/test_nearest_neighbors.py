@@ -33,6 +33,15 @@ def test_chunks_change_nothing(monkeypatch):
     assert knn_accuracy(known, labels, asked, truth, classes=5, k=3) == whole == (votes == truth).float().mean().item()
 
 
+def test_arithmetic_of_bfloat16_around_it_changes_nothing():
+    known, labels = torch.randn(40, 6), torch.randint(3, (40,))
+    asked = torch.randn(9, 6)
+    expected = knn_votes(known, labels, asked, classes=3, k=5)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(knn_votes(known, labels, asked, classes=3, k=5), expected)
+        assert nearest_neighbors(known, asked, k=5)[0].dtype == torch.float32
+
+
 def test_every_picture_is_its_own_nearest_neighbor():
     features, labels = torch.randn(17, 5), torch.randint(3, (17,))
     assert knn_accuracy(features, labels, features, labels, classes=3, k=1) == 1.0
