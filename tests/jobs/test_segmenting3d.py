@@ -180,10 +180,10 @@ def test_validation_chooses_whether_the_largest_part_alone_is_kept(speck, run, t
     given = TrainOptions(data=str(tmp_path / "data"), window_level=(0.0, 200.0), **options)
     bar = ProgressBar(quiet=False)
     job = Segmenting3d.prepare(given, bar, begun=None)
-    assert job.choose_parts(Bright(run.model.config), bar, device="cpu", world=World()) == ((1,) if speck else ())
+    assert job.choose_largest(Bright(run.model.config), bar, device="cpu", world=World()) == ((1,) if speck else ())
     assert ("only the largest part is kept" in "".join(capsys.readouterr())) == speck
     job.options = replace(job.options, keep_largest="none")
-    assert job.choose_parts(Bright(run.model.config), bar, device="cpu", world=World()) == ()
+    assert job.choose_largest(Bright(run.model.config), bar, device="cpu", world=World()) == ()
 
 
 def test_the_largest_part_goes_with_the_model(balls, tmp_path, command):

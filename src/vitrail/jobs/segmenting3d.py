@@ -142,7 +142,7 @@ class Segmenting3d:
         """Read test once, with the best model; write scores, report and metrics, in this order: metrics.json ends a run."""
         model, options, test = load(folder / "best"), self.options, self.data.splits["test"]
         device = world.device if world.size > 1 else options.device
-        model.config = replace(model.config, largest=self.choose_parts(model, bar, device=device, world=world))
+        model.config = replace(model.config, largest=self.choose_largest(model, bar, device=device, world=world))
         if model.config.largest and world.first:
             save(model, folder / "best")
         on_bad = partial(note_bad_case, self.bad, "test", test)
@@ -180,7 +180,7 @@ class Segmenting3d:
         )
         return found.metrics, model
 
-    def choose_parts(self, model: Any, bar: ProgressBar, *, device: str, world: World) -> tuple[int, ...]:
+    def choose_largest(self, model: Any, bar: ProgressBar, *, device: str, world: World) -> tuple[int, ...]:
         """The classes of which only the largest part is kept: as --keep-largest says, or where validation gains by it [Isensee+ 2021]."""
         every = tuple(range(1, model.num_classes))
         if self.options.keep_largest != "auto":

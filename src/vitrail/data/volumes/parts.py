@@ -1,6 +1,6 @@
 """Parts of labelled voxels that hang together, slab by slab: labels may be larger than memory.
 
-x y z sides of a volume, s slices of a slab
+p pieces, x y z sides of a volume, s slices of a slab
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,53 +17,30 @@ SLICES = 32  # in memory at a time
 def keep_largest(labels: Any, values: Iterable[int]) -> None:
     """Of each value only its largest part in one piece stays, voxels that share a face being one piece; the others become 0. In place."""
     for value in values:
-        pieces = join_pieces(labels, value)
-        whole = np.bincount(pieces.part, weights=pieces.voxels)
+        part, voxels = join_pieces(labels, value)
+        whole = np.bincount(part, weights=voxels)
         if np.count_nonzero(whole) < 2:
             continue
-        dropped = pieces.part != whole.argmax()
+        dropped = part != whole.argmax()
         dropped[0] = False
         for begin, numbers in number_pieces(labels, value):
             slab = labels[..., begin : begin + SLICES]
             slab[dropped[numbers]] = 0
 
 
-class Pieces:
-    """Of the pieces of all slabs, in order: voxels, and the number of the first piece of the part that each belongs to. Piece 0 is what has
-    another value."""
-
-    def __init__(self) -> None:
-        self.voxels, self.part = np.zeros(1, np.int64), np.zeros(1, np.int64)
-
-    def add(self, numbers: Int[np.ndarray, "x y s"]) -> None:
-        count = max(int(numbers.max()) + 1 - len(self.part), 0)
-        self.part = np.concatenate([self.part, np.arange(len(self.part), len(self.part) + count)])
-        self.voxels = np.bincount(numbers.ravel(), minlength=len(self.part)) + np.pad(self.voxels, (0, count))
-        self.voxels[0] = 0
-
-    def join(self, one: int, other: int) -> None:
-        low, high = sorted((self.find(one), self.find(other)))
-        self.part[high] = low
-
-    def find(self, piece: int) -> int:
-        while self.part[piece] != piece:
-            self.part[piece] = self.part[self.part[piece]]  # shorter for the next one
-            piece = int(self.part[piece])
-        return piece
-
-
-def join_pieces(labels: Any, value: int) -> Pieces:
-    """The pieces of each slab, joined where one slab's last slice touches the next one's first."""
-    pieces, before = Pieces(), None
+def join_pieces(labels: Any, value: int) -> tuple[Int[np.ndarray, "p"], Int[np.ndarray, "p"]]:
+    """The part that each piece belongs to, and its voxels. Pieces are one part where a slab's last slice touches the next one's first.
+    Piece 0, without voxels, is what has another value."""
+    voxels, touching, before = np.zeros(1, np.int64), [np.empty((0, 2), np.int64)], None
     for _, numbers in number_pieces(labels, value):
-        pieces.add(numbers)
+        voxels = np.concatenate([voxels, np.bincount(numbers.ravel())[len(voxels) :]])
         if before is not None:
-            touching = (before > 0) & (numbers[..., 0] > 0)
-            for one, other in np.unique(np.stack([before[touching], numbers[..., 0][touching]], 1), axis=0).tolist():
-                pieces.join(one, other)
+            both = (before > 0) & (numbers[..., 0] > 0)
+            touching.append(np.unique(np.stack([before[both], numbers[..., 0][both]], 1), axis=0))
         before = numbers[..., -1]
-    pieces.part = np.array([pieces.find(piece) for piece in range(len(pieces.part))])
-    return pieces
+    one, other = np.concatenate(touching).T
+    graph = need("scipy.sparse", "medical").coo_array((np.ones(len(one)), (one, other)), shape=(len(voxels),) * 2)
+    return need("scipy.sparse.csgraph", "medical").connected_components(graph, directed=False)[1], voxels
 
 
 def number_pieces(labels: Any, value: int) -> Iterator[tuple[int, Int[np.ndarray, "x y s"]]]:
