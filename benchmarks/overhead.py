@@ -23,7 +23,7 @@ import vitrail as vt
 from vitrail.data.shapes import draw_scene
 from vitrail.learn.training import loop
 from vitrail.learn.training.step import Stepper
-from vitrail.tasks.classify import Classify
+from vitrail.tasks.classify.objective import Classify
 
 
 class Clock:

@@ -41,7 +41,7 @@ from vitrail.learn.training.run_folder import RunFolder
 from vitrail.models.parts import POSITIONS
 from vitrail.nn.functional.patches import patchify, unpatchify
 from vitrail.preprocessing import Preprocessing
-from vitrail.tasks.classify import Classify
+from vitrail.tasks.classify.objective import Classify
 
 LARGER = (1.0, 1.25, 1.5, 2.0)
 EXTRAPOLATING = ("none", "sinusoidal_2d", "learned_1d", "relative_table", "rotary", "alibi", "conditional")

@@ -113,7 +113,7 @@ def run(name: str, data: Any, tokenizer: Any, options: argparse.Namespace) -> No
 
 def training_step(model: Any, optimizer: Any, source: Any, target: Any) -> float:
     """Seconds of a forward and backward pass and a step of Adam."""
-    from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
+    from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 
     model.train()
     start = time.perf_counter()

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from vitrail.deploy.cascade_making import cascade as cascade
     from vitrail.deploy.pipeline import pipeline as pipeline
     from vitrail.errors import VitrailError as VitrailError
-    from vitrail.jobs.evaluate import evaluate as evaluate
-    from vitrail.jobs.train import train as train
+    from vitrail.run.evaluate import evaluate as evaluate
+    from vitrail.run.train import train as train
     from vitrail.models.catalogue import create_model as create_model
     from vitrail.models.catalogue import list_models as list_models
     from vitrail.models.folder import load as load

@@ -18,7 +18,7 @@ from vitrail.jobs.methods.beit import BEiTMethod
 from vitrail.jobs.methods.dvae import DVAE
 from vitrail.jobs.methods.method import Choosing, Method, Standalone
 from vitrail.jobs.train import train
-from vitrail.learn.training.task import Evaluation, Following, Task
+from vitrail.learn.training.objective import Evaluation, Following, Objective
 from vitrail.models.beit import BEiTConfig, assemble_beit
 from vitrail.models.dvae import DVAEConfig, build_dvae
 from vitrail.preprocessing import Preprocessing
@@ -183,7 +183,7 @@ def tokenizer(codes=5):
 
 def test_beit_task():
     task = NamingHidden(tiny(), tokenizer())
-    assert isinstance(task, Task)
+    assert isinstance(task, Objective)
     whole = batch_of(7)
     parts = [Batch(*(part[rows] for part in whole)) for rows in (slice(0, 3), slice(3, 7))]
     one, other = task.evaluate([whole]), task.evaluate(parts)
@@ -223,7 +223,7 @@ def test_dvae_task():
     task = Coding(
         build_dvae(DVAEConfig(width=4, depth=1, codes=5, stride=2, image_size=(4, 6), in_channels=1)), temperature=0.1
     )
-    assert isinstance(task, Task)
+    assert isinstance(task, Objective)
     assert isinstance(task, Following)
     assert (task.temperature, task.choice) == (1.0, 0.0)
     task.before_step(1.0)

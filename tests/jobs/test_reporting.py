@@ -13,7 +13,7 @@ from PIL import Image
 import vitrail as vt
 from vitrail.data.dataset import ArraySplit, DataSet
 from vitrail.jobs.reporting import attention_lines, commands_for_run, write_page
-from vitrail.tasks.classify import Predictions
+from vitrail.tasks.classify.objective import Predictions
 
 
 def write(path, model, *, count=30, several=False):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vitrail.learn.metrics.accuracy import topk_accuracy
-from vitrail.tasks.classify import Predictions
+from vitrail.tasks.classify.objective import Predictions
 
 SCORES = np.array([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2], [0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
 TRUTH = np.array([1, 1, 0, 0])

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
+from vitrail.learn.losses.codes import choice_divergence, usage_divergence
+from vitrail.learn.losses.hidden_codes import hidden_code_losses
 from vitrail.learn.metrics.code_usage import describe_usage, measure_usage, warn_of_collapse
-from vitrail.learn.objectives.codes import choice_divergence, usage_divergence
-from vitrail.learn.objectives.hidden_codes import hidden_code_losses
 
 
 def test_uniform_choices_diverge_by_nothing():

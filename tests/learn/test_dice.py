@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
+from vitrail.learn.losses.dice import dice_cross_entropy, dice_loss
 from vitrail.learn.metrics.dice import count_overlap, dice_of
 from vitrail.learn.metrics.surface_distance import surface_distance
-from vitrail.learn.objectives.dice import dice_cross_entropy, dice_loss
 
 
 def test_a_perfect_mask_is_one_and_a_missed_one_zero():

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from vitrail.learn.objectives.distillation import PUBLISHED, Distillation, hard_distillation, soft_distillation
+from vitrail.learn.losses.distillation import PUBLISHED, Distillation, hard_distillation, soft_distillation
 
 STUDENT = torch.tensor([[1.0, -0.5, 0.3], [0.2, 0.1, 2.0]])
 TEACHER = torch.tensor([[0.0, 3.0, 1.0], [-1.0, 0.5, 0.4]])

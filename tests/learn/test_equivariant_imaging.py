@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from vitrail.learn.objectives.equivariant_imaging import draw_rotation, equivariant_imaging, rotate
+from vitrail.learn.losses.equivariant_imaging import draw_rotation, equivariant_imaging, rotate
 
 SIDE = 11
 

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from vitrail.learn.optim.optimizers import set_decay
 from vitrail.learn.optim.schedule import cosine_between
+from vitrail.learn.training.objective import Following
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.step import Stepper
-from vitrail.learn.training.task import Following
 from vitrail.learn.training.world import World
 
 PLAN = Plan(epochs=1, lr=0.1, weight_decay=0.04, warmup=0.0, clip=1.0, optimizer="adamw", seed=0, device="cpu")

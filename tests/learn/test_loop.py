@@ -19,10 +19,10 @@ from vitrail.jobs import classification_scores as evaluation
 from vitrail.jobs import classifying as job
 from vitrail.learn.training import loop
 from vitrail.learn.training.loop import Plan, fit, rate_factor
+from vitrail.learn.training.objective import Batches, Evaluation, Objective
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.run_folder import RunFolder
 from vitrail.learn.training.step import Stepper
-from vitrail.learn.training.task import Batches, Evaluation, Task
 from vitrail.learn.training.world import World
 
 
@@ -88,7 +88,7 @@ def drive(task, tmp_path, *, train=None, validation=None, **changes):
 
 
 def test_the_toys_satisfy_the_protocols_by_shape():
-    assert isinstance(Line(), Task)
+    assert isinstance(Line(), Objective)
     assert isinstance(Pieces(1), Batches)
     assert isinstance(Line().evaluate([]), Evaluation)
 

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 import vitrail as vt
-from vitrail.learn.objectives.mask_predict_loss import draw_numbers, hide_words, nat_loss, words_alone
+from vitrail.learn.losses.mask_predict_loss import draw_numbers, hide_words, nat_loss, words_alone
 from vitrail.models.decoding.mask_predict import mask_predict
 from vitrail.special_tokens import BEGIN, END, MASK, PAD
 

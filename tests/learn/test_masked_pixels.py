@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from vitrail.learn.objectives.masked_pixels import EPS, flat_losses, masked_pixel_losses, normalize_patches, patch_statistics
+from vitrail.learn.losses.masked_pixels import EPS, flat_losses, masked_pixel_losses, normalize_patches, patch_statistics
 
 
 def test_by_hand():

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from vitrail.learn.objectives.balance import class_weights
-from vitrail.learn.objectives.binary_cross_entropy import binary_cross_entropy
-from vitrail.learn.objectives.cross_entropy import cross_entropy
+from vitrail.learn.losses.balance import class_weights
+from vitrail.learn.losses.binary_cross_entropy import binary_cross_entropy
+from vitrail.learn.losses.cross_entropy import cross_entropy
 
 
 @pytest.fixture

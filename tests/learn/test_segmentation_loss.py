@@ -6,7 +6,7 @@ import torch
 from torch.testing import assert_close
 
 from vitrail.data.annotations import IGNORE
-from vitrail.learn.objectives.segmentation import balanced_weights, focal_loss, segmentation_loss
+from vitrail.learn.losses.segmentation import balanced_weights, focal_loss, segmentation_loss
 
 KINDS = ("ce", "dice", "focal", "ce+dice")
 

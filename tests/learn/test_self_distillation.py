@@ -8,15 +8,15 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from vitrail.learn.metrics.collapse import feature_spread, output_entropies, tell_collapse, tell_health
-from vitrail.learn.objectives.contrast import contrast_loss
-from vitrail.learn.objectives.self_distillation import (
+from vitrail.learn.losses.contrast import contrast_loss
+from vitrail.learn.losses.self_distillation import (
     entropies,
     move_center,
     self_distillation_loss,
     sharpen,
     warm_temperature,
 )
+from vitrail.learn.metrics.collapse import feature_spread, output_entropies, tell_collapse, tell_health
 from vitrail.learn.optim.following import follow
 
 

@@ -31,7 +31,7 @@ from vitrail.learn.training.sharded_state import check_written, load_shards, sav
 from vitrail.learn.training.sharding import gather_weights, is_sharded, local, shard, whole
 from vitrail.learn.training.state import Progress, save_state
 from vitrail.learn.training.world import World
-from vitrail.tasks.classify import Classify
+from vitrail.tasks.classify.objective import Classify
 
 # Batches of 14 for two, 15 pictures to validate: of the second batch one process has none.
 PLAIN = {"model": "vit_nano_conv", "batch": 14, "epochs": 1, "seed": 5, "workers": 0}

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
+from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 from vitrail.learn.optim.schedule import inverse_square_root
 from vitrail.special_tokens import PAD
 

@@ -9,9 +9,9 @@ from torch import nn
 from torch.testing import assert_close
 
 from vitrail.data.text.batching import PairBatch, pad
+from vitrail.learn.training.objective import Evaluation
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.step import Stepper, Taken, cut
-from vitrail.learn.training.task import Evaluation
 from vitrail.learn.training.world import World
 from vitrail.special_tokens import BEGIN, END, PAD
 

@@ -8,7 +8,7 @@ from torch.testing import assert_close
 
 import vitrail as vt
 from vitrail.errors import VitrailError
-from vitrail.learn.objectives.set_prediction import set_loss
+from vitrail.learn.losses.set_prediction import set_loss
 from vitrail.models.catalogue import MODELS, count_parameters
 from vitrail.models.detections import Detected, Targets
 from vitrail.models.detr import DetectorConfig, build_detector, decode_boxes, detector_on

@@ -10,7 +10,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
-from vitrail.learn.objectives.masked_pixels import masked_pixel_losses, normalize_patches
+from vitrail.learn.losses.masked_pixels import masked_pixel_losses, normalize_patches
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.masked_autoencoder import MAEConfig, MaskedAutoencoder, assemble, build_mae
 from vitrail.models.parts import POSITIONS, build_position

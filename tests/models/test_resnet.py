@@ -19,7 +19,7 @@ from vitrail.learn.training.state import TENSORS, latest_state
 from vitrail.models.catalogue import count_parameters
 from vitrail.nn.convolution.hard_attention import HardAttention
 from vitrail.nn.heads.maps import MapHead
-from vitrail.tasks.classify import Classify
+from vitrail.tasks.classify.objective import Classify
 
 PRESETS = vt.list_models("resnet*_32")
 TINY = {"widths": (3, 5, 7), "depths": (1, 1, 1), "in_channels": 2, "num_classes": 11, "image_size": (8, 9)}

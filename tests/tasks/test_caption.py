@@ -13,7 +13,7 @@ from vitrail.byte_pairs import BytePairs
 from vitrail.data.caption_batches import CaptionBatch, CaptionBatches
 from vitrail.data.dataset import ArraySplit
 from vitrail.data.loading import Loader
-from vitrail.learn.training.task import Task
+from vitrail.learn.training.objective import Objective
 from vitrail.models.captioner import CaptionerConfig, build_captioner
 from vitrail.models.show_attend_tell import PRESETS as SHOW_ATTEND_TELL
 from vitrail.models.show_attend_tell import build_show_attend_tell
@@ -39,7 +39,7 @@ def test_the_loss_is_the_mean_over_real_words() -> None:
     torch.manual_seed(0)
     model = build_captioner(TINY).eval()
     task = Caption(model, TOKENIZER, references=TEXTS)
-    assert isinstance(task, Task)
+    assert isinstance(task, Objective)
     images, words = torch.randn(2, 3, 8, 8), torch.tensor([[BEGIN, 7, 8, END], [BEGIN, 9, END, PAD]])
     scores = model(images, words[:, :-1]).log_softmax(-1)
     by_hand = -(scores[0, 0, 7] + scores[0, 1, 8] + scores[0, 2, END] + scores[1, 0, 9] + scores[1, 1, END]) / 5

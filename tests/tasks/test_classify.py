@@ -12,8 +12,8 @@ from torch import nn
 from torch.testing import assert_close
 
 from vitrail.data.loading import Batch
-from vitrail.learn.training.task import Evaluation, Task
-from vitrail.tasks.classify import Classify, Predictions
+from vitrail.learn.training.objective import Evaluation, Objective
+from vitrail.tasks.classify.objective import Classify, Predictions
 
 TRUTH = np.array([1, 1, 0, 2])
 LOGITS = np.log(np.array([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2], [0.6, 0.3, 0.1], [0.2, 0.2, 0.6]], dtype=np.float32))
@@ -157,7 +157,7 @@ def test_evaluation_keeps_the_order_and_leaves_the_model_as_it_was(multi_label):
     images = torch.cat([batch.images for batch in batches(truth)])
     with torch.inference_mode():
         assert_close(torch.from_numpy(found.logits), task.model.eval()(images))
-    assert isinstance(task, Task)
+    assert isinstance(task, Objective)
     assert isinstance(found, Evaluation)
     assert task.score == found.score_name == ("map" if multi_label else "accuracy")
 

@@ -9,7 +9,7 @@ import torch
 from vitrail.data.digits import open_digits
 from vitrail.data.loading import Loader
 from vitrail.data.palette import learn_palette, some_pictures
-from vitrail.learn.training.task import Evaluation, Task
+from vitrail.learn.training.objective import Evaluation, Objective
 from vitrail.models.igpt import IGPTConfig, build_igpt
 from vitrail.tasks.igpt import PixelModeling, PixelScores, choose_hidden
 
@@ -42,7 +42,7 @@ def test_pictures_come_through_the_loader_exactly():
 def test_a_new_model_has_the_bits_of_the_uniform_one(causal):
     model = digit_model(causal=causal)
     task = PixelModeling(model)
-    assert isinstance(task, Task)
+    assert isinstance(task, Objective)
     found = task.evaluate(loader(model).batches())
     assert isinstance(found, Evaluation)
     assert found.metrics["bits_per_pixel"] == pytest.approx(math.log2(17), abs=1e-5)

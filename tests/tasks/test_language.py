@@ -9,8 +9,8 @@ from torch.testing import assert_close
 from vitrail.byte_pairs import BytePairs
 from vitrail.data.text.line_batches import LineBatches
 from vitrail.errors import VitrailError
-from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
-from vitrail.learn.training.task import Evaluation, Task
+from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
+from vitrail.learn.training.objective import Evaluation, Objective
 from vitrail.models.language import LanguageConfig, build_language
 from vitrail.special_tokens import PAD
 from vitrail.tasks.language import LanguageModeling
@@ -30,7 +30,7 @@ def tiny(*, causal: bool):
 def test_the_loss_is_over_what_is_asked(masked):
     model, loader = tiny(causal=not masked), LineBatches(LINES, TOKENIZER, masked=masked, tokens=200, longest=16)
     task, batch = LanguageModeling(model, TOKENIZER, masked=masked), next(iter(loader.batches()))
-    assert isinstance(task, Task)
+    assert isinstance(task, Objective)
     assert_close(task.loss(batch), word_cross_entropy(model(batch.inputs), batch.targets))
     found = task.evaluate(loader.batches(), bytes=loader.bytes)
     assert isinstance(found, Evaluation)

@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 from vitrail.data.loading import Batch
-from vitrail.learn.objectives.masked_pixels import masked_pixel_losses, normalize_patches
+from vitrail.learn.losses.masked_pixels import masked_pixel_losses, normalize_patches
 from vitrail.models.masked_autoencoder import MAEConfig, build_mae
 from vitrail.nn.functional.masking import draw_kept, hidden_from
 from vitrail.nn.functional.patches import patchify

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 
 from vitrail.data.mri.batches import Sampling, ScanBatch, ScanBatches
 from vitrail.data.mri.slices import Slice
-from vitrail.learn.training.task import Evaluation, Task
+from vitrail.learn.training.objective import Evaluation, Objective
 from vitrail.models.reconstructor import ReconstructorConfig, build_reconstructor
 from vitrail.nn.functional.fourier import sense_adjoint, sense_forward
 from vitrail.tasks.reconstruct import Reconstruct, score
@@ -43,7 +43,7 @@ def batches():
 @pytest.mark.parametrize("objective", ["supervised", "equivariant"])
 def test_it_is_a_task(objective, batches):
     task = make_task(objective=objective)
-    assert isinstance(task, Task)
+    assert isinstance(task, Objective)
     found = task.evaluate(batches)
     assert isinstance(found, Evaluation)
     assert {"loss", task.score, "psnr", "ssim", "psnr_zero_filled"} <= found.metrics.keys()

@@ -14,7 +14,7 @@ from vitrail.data.patches_of_pictures import Pairs, whole_loader
 from vitrail.data.picture_store import PictureStore
 from vitrail.learn.metrics.psnr import psnr, to_luma
 from vitrail.learn.metrics.ssim import ssim
-from vitrail.learn.training.task import Evaluation, Task, tell_score
+from vitrail.learn.training.objective import Evaluation, Objective, tell_score
 from vitrail.nn.functional.bicubic import resize_bicubic, round_levels
 from vitrail.tasks import restore
 from vitrail.tasks.restore import Restore, measure
@@ -45,7 +45,7 @@ def pairs(name, *, channels=3, count=3):
 
 def test_it_satisfies_the_loop_and_tells_decibels():
     task = Restore(Enlarge(2), parse_degradation("sr2"))
-    assert isinstance(task, Task)
+    assert isinstance(task, Objective)
     assert tell_score(task, 33.6614) == "33.66 dB"
     found = task.evaluate(pairs("sr2").batches())
     assert isinstance(found, Evaluation)

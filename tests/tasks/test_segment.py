@@ -13,9 +13,9 @@ from vitrail.data.dense_batches import DenseBatch, WholePicture, crop_loader, wh
 from vitrail.data.joint import Movement
 from vitrail.data.masked import find_masked
 from vitrail.learn.metrics.segmentation import mean_iou, pixel_confusion
+from vitrail.learn.training.objective import Evaluation, Objective
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.step import Stepper
-from vitrail.learn.training.task import Evaluation, Task
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import create_model
 from vitrail.models.dense_inference import Inference
@@ -49,7 +49,7 @@ def picture(index, *, height=8, width=11, wrong=0):
 
 def test_it_is_a_task_and_a_perfect_model_has_perfect_scores():
     task = Segment(ByColor(), edges=True)
-    assert isinstance(task, Task)
+    assert isinstance(task, Objective)
     found = task.evaluate([[picture(0), picture(1, height=5)], [picture(2)]])
     assert isinstance(found, Evaluation)
     assert found.metrics == pytest.approx({"loss": 0, "miou": 1, "pixel_accuracy": 1, "boundary_f": 1}, abs=1e-6)

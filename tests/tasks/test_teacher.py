@@ -10,12 +10,12 @@ import vitrail as vt
 from vitrail.data.loading import Batch
 from vitrail.data.transforms import normalize
 from vitrail.errors import VitrailError
-from vitrail.learn.objectives.cross_entropy import cross_entropy
-from vitrail.learn.objectives.distillation import PUBLISHED, Distillation, soft_distillation
+from vitrail.learn.losses.cross_entropy import cross_entropy
+from vitrail.learn.losses.distillation import PUBLISHED, Distillation, soft_distillation
 from vitrail.preprocessing import Preprocessing
 from vitrail.ragged import Ragged
-from vitrail.tasks.classify import Classify, Predictions
-from vitrail.tasks.teacher import LUMA, Teacher
+from vitrail.tasks.classify.objective import Classify, Predictions
+from vitrail.tasks.classify.teacher import LUMA, Teacher
 
 STUDENT = Preprocessing(size=(8, 8), channels=3, mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
 TINY = {"width": 24, "depth": 1, "heads": 3, "patch": 4, "image_size": (8, 8), "num_classes": 5}

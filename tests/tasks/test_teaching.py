@@ -20,9 +20,9 @@ from vitrail.data.digits import open_digits
 from vitrail.data.loading import Loader
 from vitrail.data.views import ViewBatch, ViewLoader, looks
 from vitrail.learn.metrics.nearest_neighbors import knn_accuracy
+from vitrail.learn.training.objective import Evaluation, Following, Objective
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.step import Stepper
-from vitrail.learn.training.task import Evaluation, Following, Task
 from vitrail.learn.training.world import World
 from vitrail.models import dino, moco
 from vitrail.models.backbones import NETWORKS, backbone_of, mean_features
@@ -76,7 +76,7 @@ def take(task, steps: int = 3, *, begin: float = 0.5, world: World | None = None
 @pytest.mark.parametrize("make", [student_and_teacher, contrast])
 def test_tasks_are_what_the_loop_asks_for_and_the_teacher_gets_no_gradient(make):
     task = make()
-    assert isinstance(task, Task)
+    assert isinstance(task, Objective)
     assert isinstance(task, Following)
     task.before_step(0.5)
     task.loss(next(iter(views().batches()))).backward()

@@ -13,13 +13,13 @@ from vitrail.byte_pairs import BytePairs
 from vitrail.data.text.batching import PairBatch, PairBatches, pad
 from vitrail.data.text.parallel import Pairs
 from vitrail.data.text.toys import make_toy
+from vitrail.learn.losses.mask_predict_loss import draw_numbers, hide_words, words_alone
+from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 from vitrail.learn.metrics.bleu import bleu_by_length, corpus_bleu
 from vitrail.learn.metrics.perplexity import bits_per_byte, perplexity
-from vitrail.learn.objectives.mask_predict_loss import draw_numbers, hide_words, words_alone
-from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
 from vitrail.learn.optim.schedule import warmup_cosine
+from vitrail.learn.training.objective import Evaluation, Objective
 from vitrail.learn.training.step import cut
-from vitrail.learn.training.task import Evaluation, Task
 from vitrail.learn.training.world import World
 from vitrail.models.mask_predict import PRESETS as AT_ONCE
 from vitrail.models.mask_predict import MaskPredictConfig, build_mask_predict
@@ -41,7 +41,7 @@ def tiny(**how) -> nn.Module:
 def test_it_is_a_task_and_its_evaluation_is_one():
     task = Translate(tiny(), TOKENIZER)
     found = task.evaluate(LOADER.batches())
-    assert isinstance(task, Task)
+    assert isinstance(task, Objective)
     assert isinstance(found, Evaluation)
     assert task.score in found.metrics
     assert "loss" in found.metrics

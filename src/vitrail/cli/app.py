@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cyclopts import App, CycloptsError
+from cyclopts import App, CycloptsError, UnknownOptionError
 
 from vitrail.cli import (
     bench,
@@ -28,7 +28,8 @@ from vitrail.cli import (
     train,
     translate,
 )
-from vitrail.cli.words import given_options, one_line, spell_words
+from vitrail.cli.chosen import find_task
+from vitrail.cli.words import PER_TASK, Known, default_task, given_options, one_line, plain_name, spell_words
 from vitrail.errors import VitrailError, VitrailWarning
 from vitrail.version import __version__
 
@@ -62,9 +63,19 @@ app = App(
     help_format="plaintext",
     result_action="return_value",
 )
-app.command(train.train, name="train", help_epilogue=train.EXAMPLES)
-app.command(pretrain.pretrain, name="pretrain", help_epilogue=pretrain.EXAMPLES)
-app.command(evaluate.evaluate, name="eval", help_epilogue=evaluate.EXAMPLES)
+
+
+def add_task_commands(app: App, task: str | None) -> None:
+    """The verbs whose options are those of a task; without one, those that all tasks share."""
+    for verb, examples in (("train", train.EXAMPLES), ("pretrain", pretrain.EXAMPLES)):
+        found = train.command_for(verb, task)
+        if verb == "pretrain" and task is None:
+            found.__doc__ = pretrain.ABOUT
+        app.command(found, name=verb, help_epilogue=train.epilogue(verb, task, examples))
+    app.command(evaluate.command_for(task), name="eval", help_epilogue=evaluate.EXAMPLES)
+
+
+add_task_commands(app, None)
 app.command(predict.predict, name="predict", help_epilogue=predict.EXAMPLES)
 app.command(cascade.cascade, name="cascade", help_epilogue=cascade.EXAMPLES)
 app.command(translate.translate, name="translate", help_epilogue=translate.EXAMPLES)
@@ -91,11 +102,11 @@ def run(words: list[str]) -> int:
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
     try:
-        plain = spell_words(words)
-        command, bound, unparsed = app.parse_args(plain, exit_on_error=False, print_error=False)
-        extra = {"given": given_options(plain)} if "given" in unparsed else {}
         with warnings.catch_warnings():
             warnings.showwarning = show_plainly(warnings.showwarning)
+            plain = spell_words(words)
+            command, bound, unparsed = app_for(words).parse_args(plain, exit_on_error=False, print_error=False)
+            extra = {"given": given_options(plain)} if "given" in unparsed else {}
             found = command(*bound.args, **bound.kwargs, **extra)
         sys.stdout.flush()  # here, where a broken pipe is expected
         return found if isinstance(found, int) else 0
@@ -105,11 +116,29 @@ def run(words: list[str]) -> int:
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except UnknownOptionError as error:
+        name = plain_name(str(error.token.keyword if error.token else ""))
+        print(f"vitrail: {one_line(str(Known(words[0], words[1:]).refuse(name, word=f'--{name}')))}", file=sys.stderr)
+        return 2
     except (CycloptsError, VitrailError, OSError) as error:  # OSError: a folder that cannot be made, a full disk
         if debug:
             traceback.print_exc()
         print(f"vitrail: {one_line(str(error))}", file=sys.stderr)
         return 2
+
+
+def app_for(words: list[str]) -> App:
+    """The commands, with the options of the task that these words are about."""
+    if not words or words[0] not in PER_TASK:
+        return app
+    task = find_task(words[0], words[1:])
+    if task is None:
+        if any(word in ("--help", "-h") for word in words):
+            return app
+        task = default_task(words[0])
+    found = App(name="vitrail", version=__version__, help_format="plaintext", result_action="return_value")
+    add_task_commands(found, task)
+    return found
 
 
 def show_plainly(otherwise: Callable[..., None]) -> Callable[..., None]:

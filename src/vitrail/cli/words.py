@@ -1,21 +1,27 @@
-"""The words of a command line before they are parsed: `lr=1e-3` for `--lr 1e-3`, and `--config FILE` spelled out."""
+"""The words of a command line before they are parsed: `lr=1e-3` for `--lr 1e-3`, `--config FILE` written out, earlier spellings."""
 
 import re
+import typing
+import warnings
+from collections.abc import Collection
 from dataclasses import fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from vitrail.errors import VitrailError, suggestion
+from vitrail.cli.chosen import USES, find_task, options_class
+from vitrail.errors import VitrailError, VitrailWarning, suggestion
 from vitrail.jobs.bench_options import BenchOptions
 from vitrail.jobs.cascade_options import CascadeOptions
 from vitrail.jobs.options import CompleteOptions, EvalOptions, ExplainOptions, RestoreOptions, TrainOptions
 from vitrail.run_files import read_table
+from vitrail.tasks import registry
+from vitrail.tasks.options import present_record, renamed_of, unknown_option
 
 OPTIONS: dict[str, tuple[str, ...]] = {
-    "train": (*(field.name for field in fields(TrainOptions)), "config"),
-    "pretrain": (*(field.name for field in fields(TrainOptions)), "method", "config"),
-    "eval": tuple(field.name for field in fields(EvalOptions)),
+    "train": (),
+    "pretrain": (),
+    "eval": (),
     "predict": ("json", "top_k", "engine", "merge", "threshold", "out"),
     "cascade": tuple(field.name for field in fields(CascadeOptions)),
     "translate": ("beams", "batch", "device", "json"),
@@ -30,64 +36,99 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "studio": ("port", "host", "memory", "open"),
     "import": ("out", "image_size", "patch", "in_channels", "num_classes", "heads", "model", "revision"),
     "models": ("json",),
-}
-SWITCHES = frozenset(
-    {
-        "bytes",
-        "checkpointing",
-        "compile",
-        "flip",
-        "flip_test",
-        "focal",
-        "json",
-        "lower",
-        "masked",
-        "negatives",
-        "open",
-        "pack",
-        "plain_pixels",
-        "resume",
-        "scalp",
-        "shard",
-        "tensorboard",
-        "turns",
-    }
-)  # options without a value
+}  # of verbs whose options are those of every task
+SWITCHES = frozenset({"json", "open"})  # of those verbs: options without a value
+BESIDE = {"train": ("config",), "pretrain": ("config", "method"), "eval": (), "predict": (), "explain": ()}
 SENTENCES = frozenset({"complete", "translate"})  # verbs whose words may be any text, E=mc² too
+PER_TASK = ("train", "pretrain", "eval")
 ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)
 
 
+class Known:
+    """The options of a verb, of a task where it has its own."""
+
+    def __init__(self, verb: str, words: list[str]) -> None:
+        self.verb, self.kind, self.task = verb, None, None
+        self.names: tuple[str, ...] = OPTIONS.get(verb, ())
+        self.switches: Collection[str] = SWITCHES
+        if verb in PER_TASK:
+            self.task = find_task(verb, words)
+            asks = any(word in ("--help", "-h") for word in words)
+            kind = self.kind = kind_of(verb, self.task if self.task or asks else default_task(verb))
+            hints = typing.get_type_hints(kind)
+            self.names = (*(field.name for field in fields(kind)), *BESIDE[verb])
+            self.switches = {name for name, hint in hints.items() if hint is bool or bool in typing.get_args(hint)}
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        return {} if self.kind is None else renamed_of(self.kind)
+
+    def refuse(self, name: str, *, word: str | None = None) -> VitrailError:
+        """Why there is no option of this name."""
+        if self.kind is None:
+            return VitrailError(f'unknown option "{word or name}" of {self.verb}{suggestion(name, self.names)}')
+        return VitrailError(unknown_option(name, self.names, use=USES[self.verb]))
+
+
+def default_task(verb: str) -> str:
+    return "mae" if verb == "pretrain" else registry.DEFAULT
+
+
+def kind_of(verb: str, task: str | None) -> type[Any]:
+    from vitrail.jobs.trades import TRADES
+
+    if task is not None and task not in registry.TASKS and task in TRADES:  # until every task is ported
+        return EvalOptions if verb == "eval" else TrainOptions
+    return options_class(verb, task)
+
+
 def spell_words(words: list[str]) -> list[str]:
-    """Plain `--option value` words. Left alone: the value of an option, and words with = that name an existing file."""
+    """Plain `--option value` words under present names. Left alone: the value of an option, and words with = that name an existing file."""
     if not words or words[0] not in OPTIONS:
         return words
-    verb, known = words[0], OPTIONS[words[0]]
+    verb, known = words[0], Known(words[0], words[1:])
     out = [verb]
     for before, word in pairwise(words):
         match = ASSIGNMENT.fullmatch(word)
-        is_value = before.startswith("--") and plain_name(before) in set(known) - SWITCHES
+        is_value = (
+            before.startswith("--") and "=" not in before and plain_name(before) not in known.switches and before != "--help"
+        )
+        if word.startswith("--") and not is_value:
+            out.append(present_word(word, known))
+            continue
         if match is None or is_value or Path(word).exists():
             out.append(word)
             continue
-        name = plain_name(match[1])
-        if name not in known and verb in SENTENCES:
+        name = known.renamed.get(plain_name(match[1]), plain_name(match[1]))
+        if name not in known.names and verb in SENTENCES:
             out.append(word)
             continue
-        if name not in known:
-            raise VitrailError(f'unknown option "{match[1]}" of {verb}{suggestion(name, known)}')
-        out += spell(name, match[2])
-    return with_data(with_config(out)) if verb in ("train", "pretrain") else out
+        if name not in known.names:
+            raise known.refuse(name, word=match[1])
+        out += spell(name, match[2], known.switches)
+    return with_data(with_config(out, known), known) if verb in ("train", "pretrain") else out
 
 
-def spell(name: str, value: Any) -> list[str]:
+def present_word(word: str, known: Known) -> str:
+    """An option under its present name; whoever writes an earlier one reads a line about it."""
+    key, equals, value = word.partition("=")
+    name = plain_name(key)
+    if name in known.names or name not in known.renamed:
+        return word
+    present = f"--{known.renamed[name].replace('_', '-')}"
+    warnings.warn(VitrailWarning(f"{key} is now {present}"), stacklevel=2)
+    return f"{present}{equals}{value}"
+
+
+def spell(name: str, value: Any, switches: Collection[str]) -> list[str]:
     """An option and its value as the parser reads it; nothing for a value that means "not given"."""
     flag = f"--{name.replace('_', '-')}"
     if value is None or value == []:
         return []
-    if name in SWITCHES and str(value).lower() in ("true", "false"):
+    if name in switches and str(value).lower() in ("true", "false"):
         if str(value).lower() == "true":
             return [flag]
-        return ["--no-flip"] if name == "flip" else []  # the only switch that can be said to be off
+        return [f"--no-{name.replace('_', '-')}"] if name in ("flip", "negatives", "focal") else []
     if isinstance(value, list):
         return [flag, *map(str, value)]
     return [f"{flag}={value}"]
@@ -104,7 +145,7 @@ def given_options(words: list[str]) -> set[str]:
     return {name.removeprefix("no_") for name in named}
 
 
-def with_config(words: list[str]) -> list[str]:
+def with_config(words: list[str], known: Known) -> list[str]:
     """The words with the options of a YAML file behind `--config` added, where the command line does not say otherwise."""
     at = next((i for i, word in enumerate(words) if word == "--config" or word.startswith("--config=")), None)
     if at is None:
@@ -125,16 +166,17 @@ def with_config(words: list[str]) -> list[str]:
         found.pop("minutes", None)
     if found.get("minutes") is not None:
         found.pop("epochs", None)  # config.yaml of a timed run says both; the time is what was asked for
-    for name, value in found.items():
-        option = str(name).replace("-", "_")
-        if option not in OPTIONS["train"] or option == "config":
-            raise VitrailError(f'--config {path}: unknown key "{name}"{suggestion(option, OPTIONS["train"])}')
-        if option not in given:
-            rest += spell(option, value)
+    assert known.kind is not None
+    found = {str(name).replace("-", "_"): value for name, value in found.items()}
+    for name, value in present_record(known.kind, found, hint=False).items():
+        if name not in known.names or name in BESIDE[known.verb]:
+            raise VitrailError(f"--config {path}: {unknown_option(name, known.names, word=name)}")
+        if name not in given:
+            rest += spell(name, value, known.switches)
     return rest
 
 
-def with_data(words: list[str]) -> list[str]:
+def with_data(words: list[str], known: Known) -> list[str]:
     """`--out DIR --resume` alone is enough: the run knows its data."""
     given = given_options(words)
     if "resume" not in given or "out" not in given or "data" in given:
@@ -142,7 +184,7 @@ def with_data(words: list[str]) -> list[str]:
     at = next(i for i, word in enumerate(words) if word == "--out" or word.startswith("--out="))
     out = words[at].partition("=")[2] or "".join(words[at + 1 : at + 2])
     path = Path(out).expanduser() / "config.yaml"
-    return words + spell("data", read_table(path).get("data")) if path.is_file() else words
+    return words + spell("data", read_table(path).get("data"), known.switches) if path.is_file() else words
 
 
 def one_line(message: str) -> str:

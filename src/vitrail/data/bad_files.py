@@ -100,3 +100,11 @@ def leave_out(data: DataSet, names: Collection[str]) -> DataSet:
         kept = np.array([i for i in range(len(split)) if split.name(i) not in names], dtype=np.int64)
         splits[name] = split if len(kept) == len(split) else Part(split, kept)
     return DataSet(name=data.name, classes=data.classes, splits=splits, notes=data.notes)
+
+
+def describe_bad(bad: BadFiles, *, unit: str = "images") -> str:
+    """One line for people."""
+    count = len(bad.files)
+    what = f"1 {unit.removesuffix('s')} that cannot be read is" if count == 1 else f"{count:,} {unit} that cannot be read are"
+    where = "" if bad.path is None else f": see {bad.path}"
+    return f"{what} left out ({count / bad.pictures:.2%} of {bad.pictures:,}){where}"

@@ -25,7 +25,7 @@ class Score(NamedTuple):
 def score_models(run: str, models: Sequence[Any], options: BenchOptions, bar: ProgressBar) -> list[Score]:
     """Of models that are all made from one trained run. Its own data is divided as it was in training."""
     asked = EvalOptions(data=options.data, split=options.split)
-    opened = partial(open_clean, image_size=models[0].image_size, limit=LIMIT, bar=bar)
+    opened = partial(open_clean, image_size=models[0].image_size, limit=LIMIT, progress=bar)
     data, bad, name = open_scored(opened, run, training_options(run), asked)
     data = match_labels(data, models[0])
     found = []

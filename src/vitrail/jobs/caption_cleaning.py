@@ -15,13 +15,13 @@ def open_clean_captions(
     seed: int,
     image_size: tuple[int, int] | None,
     limit: float,
-    bar: ProgressBar,
+    progress: ProgressBar,
     known: Sequence[BadFile] | None = None,
     divide: bool = True,
 ) -> tuple[CaptionData, BadFiles]:
     """The data without pictures that cannot be read, and those: as `jobs.cleaning.open_clean` does for classes."""
     data = open_captions(source, image_size=image_size, divide=False)
     pictures = DataSet(name=data.name, classes=("picture",), splits=data.splits)
-    bad = try_pictures(pictures, limit=limit, bar=bar, known=known)
+    bad = try_pictures(pictures, limit=limit, progress=progress, known=known)
     data = leave_out(data, bad.names("before"))
     return divide_captions(data, seed=seed) if divide else data, bad

@@ -18,7 +18,6 @@ from vitrail.jobs.classifying import note_bad
 from vitrail.jobs.cleaning import describe_bad
 from vitrail.jobs.evaluate import PREDICTIONS, REPORT, headline
 from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
-from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import whole
 from vitrail.jobs.scored_data import make_folder, open_scored, past_of
@@ -26,6 +25,7 @@ from vitrail.jobs.stored import to_store
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress, Row
 from vitrail.learn.training.world import World
+from vitrail.machine import choose_device
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.tasks.caption import BEAMS, Caption, Captions
@@ -128,7 +128,7 @@ def evaluate_captions(
     """Of a model on a split: its metrics and, with --out, its captions and a report."""
     if model.tokenizer is None:
         raise VitrailError(f"{run}: has no tokenizer: its words cannot be read")
-    opened = partial(open_clean_captions, image_size=model.image_size, limit=options.bad_files, bar=bar)
+    opened = partial(open_clean_captions, image_size=model.image_size, limit=options.bad_files, progress=bar)
     data, bad, name = open_scored(opened, run, trained, options)
     folder = make_folder(options, bad)
     scored = score(

@@ -11,11 +11,11 @@ from vitrail.data.cache import choose_cache
 from vitrail.data.captions import CaptionData
 from vitrail.data.loading import choose_workers
 from vitrail.errors import VitrailError, check_choice
-from vitrail.jobs.machine import check_precision, choose_device, spare_memory
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.recipes import SMALL, Recipe, choose_recipe
 from vitrail.jobs.settling import PARTS, choose_parts, choose_size, sample_pictures
 from vitrail.jobs.text_settling import LARGEST_VOCABULARY, VOCABULARIES
+from vitrail.machine import check_precision, choose_device, spare_memory
 from vitrail.models.catalogue import create_model, model_config
 from vitrail.models.purpose import purpose_of
 

@@ -43,7 +43,7 @@ class Captioning:
         loaded = load_trained(options, purposes=("caption",))
         known = None if begun is None else read_bad_files(begun / BAD_FILES)
         data, bad = open_clean_captions(
-            options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, bar=bar, known=known
+            options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, progress=bar, known=known
         )
         options = settle_captions(options, data, loaded=loaded)
         lines = (text for texts in data["train"].captions for text in texts)

@@ -18,7 +18,6 @@ from vitrail.files import write_table
 from vitrail.jobs.cleaning import describe_bad, open_clean
 from vitrail.jobs.evaluate import PREDICTIONS, REPORT, headline
 from vitrail.jobs.facts import count_splits, end_run, model_fact, training_fact
-from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.reporting import commands_for_run, write_page
 from vitrail.jobs.scored_data import make_folder, open_scored, past_of
@@ -28,9 +27,10 @@ from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.run_folder import CONFIG
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
+from vitrail.machine import choose_device
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
-from vitrail.tasks.classify import Classify, Predictions
+from vitrail.tasks.classify.objective import Classify, Predictions
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def evaluate_classifier(
     run: str, model: Any, trained: TrainOptions | None, options: EvalOptions, bar: ProgressBar
 ) -> dict[str, float]:
     """Of a model on a split: its metrics and, with --out, predictions and a report."""
-    opened = partial(open_clean, image_size=model.image_size, limit=options.bad_files, bar=bar)
+    opened = partial(open_clean, image_size=model.image_size, limit=options.bad_files, progress=bar)
     data, bad, name = open_scored(opened, run, trained, options)
     data = match_labels(data, model)
     split = data[name]

@@ -27,7 +27,7 @@ from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, real, s
 from vitrail.jobs.recipes import RECIPES, recipe_for
 from vitrail.jobs.settling import PARTS, measure_on, settle, size_of
 from vitrail.jobs.teaching import Taught, check_teaching, describe_teacher, distillation_of, find_teacher
-from vitrail.learn.objectives.balance import class_weights
+from vitrail.learn.losses.balance import class_weights
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
@@ -38,7 +38,7 @@ from vitrail.models.catalogue import count_parameters, create_model, model_confi
 from vitrail.models.folder import load
 from vitrail.models.packing import check_norms
 from vitrail.preprocessing import Fit, Preprocessing
-from vitrail.tasks.classify import Classify
+from vitrail.tasks.classify.objective import Classify
 
 OF_RECIPE = ("drop_path", "token_keep")  # options of a recipe that are the model's to follow
 

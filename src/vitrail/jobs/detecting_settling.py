@@ -14,13 +14,13 @@ from vitrail.data.box_data import count_objects
 from vitrail.data.dataset import DataSet
 from vitrail.data.loading import choose_workers
 from vitrail.errors import VitrailError, check_choice
-from vitrail.jobs.machine import check_precision, choose_device, spare_memory
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, set_checkpointing
 from vitrail.jobs.recipes import SMALL, taken_from
 from vitrail.jobs.settling import PARTS, choose_parts, measure_on, sample_pictures, size_of
 from vitrail.jobs.trades import refuse_options
 from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.machine import check_precision, choose_device, spare_memory
 from vitrail.models.adapting import adapt
 from vitrail.models.backbones import backbone_of
 from vitrail.models.catalogue import ARCHITECTURES, create_model, model_config, rebuild

@@ -19,7 +19,6 @@ from vitrail.jobs.classifying import note_bad
 from vitrail.jobs.cleaning import describe_bad, open_clean_boxes
 from vitrail.jobs.evaluate import PREDICTIONS, REPORT, headline
 from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
-from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import whole
 from vitrail.jobs.scored_data import make_folder, open_scored, past_of
@@ -27,6 +26,7 @@ from vitrail.jobs.stored import to_store
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
+from vitrail.machine import choose_device
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.tasks.detect import Detect, Detections, usual_threshold
@@ -104,7 +104,7 @@ def evaluate_detector(
     run: str, model: Any, trained: TrainOptions | None, options: EvalOptions, bar: ProgressBar
 ) -> dict[str, float]:
     """Average precision on a split of the run's own pictures, divided as in training, or of other pictures with the same classes."""
-    opened = partial(open_clean_boxes, image_size=model.image_size, limit=options.bad_files, bar=bar)
+    opened = partial(open_clean_boxes, image_size=model.image_size, limit=options.bad_files, progress=bar)
     data, bad, name = open_scored(opened, run, trained, options)
     folder = make_folder(options, bad)
     workers = choose_workers(data[name]) if options.workers == "auto" else options.workers

@@ -24,7 +24,6 @@ from vitrail.jobs.cleaning import describe_bad, list_bad, open_clean
 from vitrail.jobs.completing import complete_pictures
 from vitrail.jobs.evaluate import REPORT, headline
 from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
-from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.pixel_settling import RECIPES, check_ours, load_trained, prepare_model, settle_pixels
 from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, whole
@@ -35,6 +34,7 @@ from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
+from vitrail.machine import choose_device
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.models.igpt import ImageGPT
@@ -58,7 +58,7 @@ class Pretraining:
         loaded = load_trained(options)
         known = None if begun is None else read_bad_files(begun / BAD_FILES)
         data, bad = open_clean(
-            options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, bar=bar, known=known
+            options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, progress=bar, known=known
         )
         options = settle_pixels(options, data, loaded)
         torch.manual_seed(options.seed)
@@ -170,7 +170,7 @@ class Pretraining:
         """Bits a pixel on a split of the run's own data, divided as it was in training, or of other data."""
         if options.out is not None:
             raise VitrailError("--out: a model of pixels gives no predictions to write; vitrail complete draws pictures")
-        opened = partial(open_clean, image_size=model.image_size, limit=options.bad_files, bar=bar)
+        opened = partial(open_clean, image_size=model.image_size, limit=options.bad_files, progress=bar)
         data, bad, name = open_scored(opened, run, trained, options)
         split = data[name]
         device = choose_device(options.device)

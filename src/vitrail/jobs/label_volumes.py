@@ -8,9 +8,9 @@ from typing import Any
 from vitrail.data.volumes.pairing import volumes_in
 from vitrail.deploy.volume_labels import Answer, VolumeLabels
 from vitrail.errors import VitrailError
-from vitrail.jobs.machine import choose_device
 from vitrail.jobs.restore import free_name
 from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.machine import choose_device
 from vitrail.models.catalogue import ARCHITECTURES
 from vitrail.models.folder import architecture_of, load
 

@@ -12,7 +12,6 @@ from vitrail.data.text.plain import LineData, open_lines
 from vitrail.errors import VitrailError
 from vitrail.jobs.evaluate import REPORT, headline
 from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
-from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import make_plan, real, whole
 from vitrail.jobs.scored_data import choose_source, make_folder
@@ -31,6 +30,7 @@ from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
+from vitrail.machine import choose_device
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.models.purpose import Purpose

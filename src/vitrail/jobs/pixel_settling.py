@@ -10,12 +10,12 @@ import torch
 from vitrail.data.dataset import DataSet
 from vitrail.data.palette import Palette, learn_palette, some_pictures
 from vitrail.errors import VitrailError, check_choice
-from vitrail.jobs.machine import check_precision, choose_device
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, set_checkpointing, whole
 from vitrail.jobs.recipes import Recipe, choose_recipe, taken_from
 from vitrail.jobs.settling import PARTS, choose_feeding, choose_parts, choose_size, sample_pictures
 from vitrail.jobs.trades import refuse_options
+from vitrail.machine import check_precision, choose_device
 from vitrail.models.catalogue import create_model, model_config, rebuild
 from vitrail.models.folder import load
 from vitrail.models.purpose import purpose_of

@@ -13,10 +13,10 @@ from vitrail.errors import VitrailError
 from vitrail.files import write_whole
 from vitrail.jobs.options import TrainOptions
 from vitrail.learn.optim.range_test import run_range_test
+from vitrail.learn.training.objective import Batches, Objective
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.step import Stepper
-from vitrail.learn.training.task import Batches, Task
 from vitrail.learn.training.world import World
 
 
@@ -54,7 +54,7 @@ def find_rate(
     model: Any,
     *,
     begin: float,
-    task: Callable[[Any], Task],
+    task: Callable[[Any], Objective],
     batches: Batches,
     folder: Path,
     bar: ProgressBar,

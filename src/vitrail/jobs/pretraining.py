@@ -17,7 +17,6 @@ from vitrail.jobs.classifying import note_bad
 from vitrail.jobs.cleaning import describe_bad, list_bad
 from vitrail.jobs.evaluate import REPORT, headline
 from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
-from vitrail.jobs.machine import choose_device
 from vitrail.jobs.methods.method import Method, Recounting, Standalone
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, whole
@@ -25,11 +24,12 @@ from vitrail.jobs.pretraining_settling import load_backbone, open_pictures, prep
 from vitrail.jobs.scored_data import open_scored
 from vitrail.jobs.settling import size_of
 from vitrail.jobs.stored import to_store
+from vitrail.learn.training.objective import Batches, Objective, warning_of
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
-from vitrail.learn.training.task import Batches, Task, warning_of
 from vitrail.learn.training.world import World
+from vitrail.machine import choose_device
 from vitrail.models.backbones import backbone_of
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
@@ -62,7 +62,7 @@ class Pretraining:
         loaded = load_backbone(options, cls.method)
         known = None if begun is None else read_bad_files(begun / BAD_FILES)
         data, bad = open_pictures(
-            options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, bar=bar, known=known
+            options.data, seed=options.seed, image_size=size_of(options), limit=options.bad_files, progress=bar, known=known
         )
         options = settle_pretraining(options, data, cls.method, loaded)
         torch.manual_seed(options.seed)
@@ -107,7 +107,7 @@ class Pretraining:
     def make_plan(self, *, device: str) -> Plan:
         return make_plan(self.options, device=device, decay_growth=getattr(self.method, "decay_growth", 1.0))
 
-    def make_task(self, *, device: str, world: World) -> Task:
+    def make_task(self, *, device: str, world: World) -> Objective:
         return self.method.make_task(self.model, self.data, self.options, device=device, world=world)
 
     def make_loaders(self, world: World) -> tuple[Batches, Batches]:
@@ -185,7 +185,7 @@ class Pretraining:
             raise VitrailError(
                 "--out: pretraining gives no predictions to write; --protocol tells what its features are good for"
             )
-        opened = partial(open_pictures, image_size=model.image_size, limit=options.bad_files, bar=bar)
+        opened = partial(open_pictures, image_size=model.image_size, limit=options.bad_files, progress=bar)
         data, bad, name = open_scored(opened, run, trained, options)
         split, device = data["val" if name == "test" and "test" not in data.splits else name], choose_device(options.device)
         settled = trained or TrainOptions(data=options.data or "", task=cls.method.name)  # type: ignore[arg-type]

@@ -12,7 +12,6 @@ from vitrail.data.unlabelled import divide_unlabelled, find_unlabelled
 from vitrail.errors import VitrailError, check_choice
 from vitrail.jobs.classifying import known_options
 from vitrail.jobs.cleaning import clean
-from vitrail.jobs.machine import check_precision, choose_device
 from vitrail.jobs.methods.method import Choosing, Method, Standalone
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import set_checkpointing
@@ -20,6 +19,7 @@ from vitrail.jobs.recipes import SMALL, choose_recipe, taken_from
 from vitrail.jobs.settling import PARTS, choose_feeding, choose_parts, choose_size, measure_on, sample_pictures, small_patch
 from vitrail.jobs.trades import refuse_options
 from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.machine import check_precision, choose_device
 from vitrail.models.backbones import NETWORKS, backbone_of
 from vitrail.models.catalogue import create_model, model_config, rebuild
 from vitrail.models.folder import load
@@ -31,7 +31,7 @@ def open_pictures(
     seed: int,
     image_size: tuple[int, int] | None,
     limit: float,
-    bar: ProgressBar,
+    progress: ProgressBar,
     known: Sequence[BadFile] | None = None,
     divide: bool = True,
 ) -> tuple[DataSet, BadFiles]:
@@ -43,7 +43,7 @@ def open_pictures(
         if not Path(source).expanduser().is_dir():
             raise
         data, divided = find_unlabelled(source), divide_unlabelled
-    data, bad = clean(data, limit=limit, bar=bar, known=known)
+    data, bad = clean(data, limit=limit, progress=progress, known=known)
     return divided(data, seed=seed) if divide else data, bad
 
 

@@ -26,7 +26,6 @@ from vitrail.explain.probe import Labelled, probe_layers
 from vitrail.files import write_table, write_whole
 from vitrail.jobs.evaluate import PREDICTIONS, REPORT, training_options
 from vitrail.jobs.feature_table import Described, FeatureTable, describe_by, pixel_preprocessing
-from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.pretraining_settling import open_pictures
 from vitrail.jobs.recipes import RECIPES, choose_recipe
@@ -35,6 +34,7 @@ from vitrail.jobs.train import run_training
 from vitrail.learn.metrics.bootstrap import bootstrap_interval
 from vitrail.learn.metrics.nearest_neighbors import knn_votes
 from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.machine import choose_device
 from vitrail.models.backbones import backbone_of
 from vitrail.models.catalogue import build_model, count_parameters
 from vitrail.models.folder import WEIGHTS, find, load, save
@@ -100,7 +100,7 @@ def run_protocols(run: str, options: EvalOptions, *, quiet: bool = False) -> lis
     source, own = choose_source(run, trained, options)
     known = read_bad_files(find(run).resolve().parent / BAD_FILES) if own else None
     found, bad = open_pictures(
-        source, seed=0, image_size=backbone.image_size, limit=options.bad_files, bar=bar, known=known, divide=False
+        source, seed=0, image_size=backbone.image_size, limit=options.bad_files, progress=bar, known=known, divide=False
     )
     check_data(found, asked, given=options.data is not None)
     first = trained.seed if trained is not None and own else 0

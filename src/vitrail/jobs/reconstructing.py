@@ -15,7 +15,6 @@ from vitrail.data.mri.slices import Slices, SomeSlices
 from vitrail.files import write_table
 from vitrail.jobs.evaluate import PREDICTIONS, REPORT, headline
 from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
-from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, whole
 from vitrail.jobs.reconstruction_settling import (
@@ -35,6 +34,7 @@ from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress, Row
 from vitrail.learn.training.world import World
+from vitrail.machine import choose_device
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.tasks.reconstruct import COLUMNS, Reconstruct, ReconstructionScores

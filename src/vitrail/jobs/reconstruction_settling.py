@@ -7,11 +7,11 @@ from typing import Any
 
 from vitrail.data.mri.batches import Sampling
 from vitrail.errors import VitrailError, check_choice
-from vitrail.jobs.machine import check_precision, choose_device
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import set_checkpointing
 from vitrail.jobs.recipes import Recipe, taken_from
 from vitrail.jobs.trades import refuse_options
+from vitrail.machine import check_precision, choose_device
 from vitrail.models.catalogue import ARCHITECTURES, create_model, model_config, rebuild
 from vitrail.models.folder import load
 

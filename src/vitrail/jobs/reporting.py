@@ -15,7 +15,7 @@ from vitrail.data.transforms import normalize, read_fitted, to_unit
 from vitrail.errors import VitrailError
 from vitrail.jobs.facts import later_commands
 from vitrail.learn.training.state import Row
-from vitrail.tasks.classify import Predictions
+from vitrail.tasks.classify.objective import Predictions
 
 if TYPE_CHECKING:
     from vitrail.report.interior import Interior

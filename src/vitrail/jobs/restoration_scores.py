@@ -17,7 +17,6 @@ from vitrail.jobs.classifying import note_bad
 from vitrail.jobs.cleaning import describe_bad, open_clean_unlabelled
 from vitrail.jobs.evaluate import PREDICTIONS, REPORT, headline
 from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
-from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import whole
 from vitrail.jobs.scored_data import make_folder, open_scored, past_of
@@ -25,6 +24,7 @@ from vitrail.jobs.stored import to_store
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
+from vitrail.machine import choose_device
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.tasks.restore import COLUMNS, Restorations, Restore
@@ -82,7 +82,7 @@ def evaluate_restorer(
     how = parse_degradation(known)
     if how.scale != model.scale:
         raise VitrailError(f"--degrade {how} makes pictures {how.scale} times smaller; {run} enlarges them {model.scale} times")
-    opened = partial(open_clean_unlabelled, limit=options.bad_files, bar=bar)
+    opened = partial(open_clean_unlabelled, limit=options.bad_files, progress=bar)
     data, bad, name = open_scored(opened, run, trained, options)
     seed = 0 if trained is None else trained.seed
     workers = 0 if options.workers == "auto" else options.workers

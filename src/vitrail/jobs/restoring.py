@@ -55,7 +55,7 @@ class Restoring:
         how = damage_of(options)
         loaded = load_trained(options, how)
         known = None if begun is None else read_bad_files(begun / BAD_FILES)
-        data, bad = open_clean_unlabelled(options.data, seed=options.seed, limit=options.bad_files, bar=bar, known=known)
+        data, bad = open_clean_unlabelled(options.data, seed=options.seed, limit=options.bad_files, progress=bar, known=known)
         options = settle_restoring(options, data, how=how, loaded=loaded)
         torch.manual_seed(options.seed)
         return cls(data, prepare_restorer(options, how, loaded), options, bad)

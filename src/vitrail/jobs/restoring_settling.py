@@ -9,12 +9,12 @@ from vitrail.data.dataset import DataSet
 from vitrail.data.degradation import RULES, Degradation, parse_degradation
 from vitrail.data.loading import choose_workers
 from vitrail.errors import VitrailError, check_choice
-from vitrail.jobs.machine import check_precision, choose_device, spare_memory
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import set_checkpointing
 from vitrail.jobs.recipes import Recipe, taken_from
 from vitrail.jobs.settling import PARTS, choose_parts, sample_pictures
 from vitrail.jobs.trades import refuse_options
+from vitrail.machine import check_precision, choose_device, spare_memory
 from vitrail.models.catalogue import ARCHITECTURES, MODELS, create_model, model_config, rebuild
 from vitrail.models.folder import load
 from vitrail.models.purpose import purpose_of

@@ -19,7 +19,6 @@ from vitrail.jobs.classifying import note_bad
 from vitrail.jobs.cleaning import describe_bad
 from vitrail.jobs.evaluate import PREDICTIONS, REPORT, headline
 from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
-from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import whole
 from vitrail.jobs.scored_data import make_folder, open_scored, past_of
@@ -29,6 +28,7 @@ from vitrail.learn.metrics.confusion import matrix_scores
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress
 from vitrail.learn.training.world import World
+from vitrail.machine import choose_device
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.dense_inference import Inference
 from vitrail.models.folder import load
@@ -83,7 +83,7 @@ def evaluate_segmenter(
     """mIoU and the rest on a split of the run's own pictures, divided as in training, or of other pictures with masks; whole or in
     windows, at several scales and mirrored as the options say."""
     ignore = choose_ignored(model, trained, options)
-    opened = partial(open_masked, image_size=model.image_size, limit=options.bad_files, bar=bar, ignore=ignore)
+    opened = partial(open_masked, image_size=model.image_size, limit=options.bad_files, progress=bar, ignore=ignore)
     data, bad, name = open_scored(opened, run, trained, options)
     check_classes(data, model)
     how = Inference(window=options.window, scales=options.scales or (1.0,), flip=options.flip_test)

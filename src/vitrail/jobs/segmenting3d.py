@@ -20,7 +20,6 @@ from vitrail.errors import VitrailError
 from vitrail.files import write_table
 from vitrail.jobs.evaluate import PREDICTIONS, REPORT, headline
 from vitrail.jobs.facts import count_splits, end_run, later_commands, model_fact, training_fact
-from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import EvalOptions, TrainOptions
 from vitrail.jobs.planning import describe_recipe, find_rate, make_plan, real, whole
 from vitrail.jobs.scored_data import choose_source, make_folder, past_of
@@ -39,6 +38,7 @@ from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.state import Progress, Row
 from vitrail.learn.training.world import World
+from vitrail.machine import choose_device
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load, save
 from vitrail.tasks.segment3d import Segment3d, VolumeScores, mean_of

@@ -10,11 +10,11 @@ from vitrail.data.volumes.crops import Varying
 from vitrail.data.volumes.intensity import check_window
 from vitrail.data.volumes.opening import VolumeData, find_common_window
 from vitrail.errors import VitrailError, check_choice
-from vitrail.jobs.machine import check_precision, choose_device
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, set_checkpointing
 from vitrail.jobs.recipes import Recipe, taken_from
 from vitrail.jobs.trades import refuse_options
+from vitrail.machine import check_precision, choose_device
 from vitrail.models.catalogue import ARCHITECTURES, build_model, create_model, model_config
 from vitrail.models.folder import load
 

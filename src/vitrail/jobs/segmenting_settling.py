@@ -26,14 +26,14 @@ from vitrail.data.loading import choose_workers
 from vitrail.data.masked import annotations_of, check_mask, find_bad_masks, find_masked, find_numbering, ignored_in, to_numbers
 from vitrail.data.opening import divide_data
 from vitrail.errors import VitrailError, check_choice
-from vitrail.jobs.machine import check_precision, choose_device
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import set_checkpointing
 from vitrail.jobs.recipes import Recipe, taken_from
 from vitrail.jobs.settling import LARGEST, PARTS, choose_parts, measure_on, sample_pictures, size_of
 from vitrail.jobs.trades import refuse_options
-from vitrail.learn.objectives.segmentation import balanced_weights
+from vitrail.learn.losses.segmentation import balanced_weights
 from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.machine import check_precision, choose_device
 from vitrail.models.catalogue import ARCHITECTURES, build_model, create_model, model_config
 from vitrail.models.folder import load
 from vitrail.records import from_record, to_record
@@ -66,7 +66,7 @@ def open_masked(
     *,
     seed: int,
     limit: float,
-    bar: ProgressBar,
+    progress: ProgressBar,
     image_size: tuple[int, int] | None = None,
     known: Sequence[BadFile] | None = None,
     divide: bool = True,
@@ -77,10 +77,10 @@ def open_masked(
     data = find_masked(source, image_size=image_size, ignore=ignore)
     bad = BadFiles(pictures=sum(map(len, data.splits.values())), limit=limit)
     if known is None:
-        with bar.counting("reading every picture once") as progress:
-            known = list(find_bad(data, workers=os.cpu_count() or 1, progress=progress))
-        with bar.counting("reading every mask once") as progress:
-            known += find_bad_masks(data, progress=progress)
+        with progress.counting("reading every picture once") as counted:
+            known = list(find_bad(data, workers=os.cpu_count() or 1, progress=counted))
+        with progress.counting("reading every mask once") as counted:
+            known += find_bad_masks(data, progress=counted)
     bad.files |= {file.name: file for file in known}
     bad.check()
     data = leave_out(data, bad.names("before"))

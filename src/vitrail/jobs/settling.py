@@ -17,10 +17,10 @@ from vitrail.data.loading import choose_workers
 from vitrail.data.opening import BUILT_IN
 from vitrail.data.transforms import measure, read_fitted
 from vitrail.errors import VitrailError, check_choice
-from vitrail.jobs.machine import check_precision, choose_device, spare_memory
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.recipes import SMALL, Recipe, choose_recipe, recipe_for, taken_from
 from vitrail.jobs.teaching import check_wishes, settle_distillation
+from vitrail.machine import check_precision, choose_device, spare_memory
 from vitrail.models.catalogue import ARCHITECTURES, model_config
 from vitrail.models.parts import KERNELS, position_name, position_where
 from vitrail.preprocessing import Preprocessing

@@ -7,11 +7,11 @@ from vitrail.data.dataset import DataSet
 from vitrail.errors import VitrailError
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real
-from vitrail.learn.objectives.distillation import PUBLISHED, Distillation
+from vitrail.learn.losses.distillation import PUBLISHED, Distillation
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.classifier import is_distilled
 from vitrail.models.folder import load
-from vitrail.tasks.teacher import Teacher
+from vitrail.tasks.classify.teacher import Teacher
 
 
 class Taught(NamedTuple):

@@ -11,15 +11,15 @@ from vitrail.byte_pairs import BytePairs
 from vitrail.data.examples import spread
 from vitrail.errors import VitrailError, check_choice
 from vitrail.files import write_whole
-from vitrail.jobs.machine import check_precision, choose_device
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import describe_length, find_rate, make_plan, real, set_checkpointing, whole
 from vitrail.jobs.recipes import TEXT_RECIPES, choose_text_recipe, taken_from
 from vitrail.jobs.settling import PARTS, check_shard, choose_parts
 from vitrail.jobs.trades import foreign_options
+from vitrail.learn.training.objective import Batches, Objective
 from vitrail.learn.training.progress_bar import ProgressBar
-from vitrail.learn.training.task import Batches, Task
 from vitrail.learn.training.world import World
+from vitrail.machine import check_precision, choose_device
 from vitrail.models.catalogue import count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import TOKENIZER, load, read_tokenizer
 from vitrail.models.purpose import Purpose, purpose_of
@@ -133,7 +133,7 @@ def prepare_words(options: TrainOptions, tokenizer: BytePairs, loaded: Any, **mo
 
 
 def find_text_rate(
-    options: TrainOptions, model: Any, *, task: Callable[..., Task], batches: Batches, folder: Path, bar: ProgressBar
+    options: TrainOptions, model: Any, *, task: Callable[..., Objective], batches: Batches, folder: Path, bar: ProgressBar
 ) -> float:
     """`planning.find_rate` around the recipe's rate; `task(options, model, device, world)` makes the task of a copy of the model."""
     return find_rate(

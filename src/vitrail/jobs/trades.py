@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from typing import Self
 
     from vitrail.jobs.options import EvalOptions
+    from vitrail.learn.training.objective import Batches, Objective
     from vitrail.learn.training.plan import Plan
     from vitrail.learn.training.progress_bar import ProgressBar
     from vitrail.learn.training.state import Progress
-    from vitrail.learn.training.task import Batches, Task
     from vitrail.learn.training.world import World
 
 Topic = Literal[
@@ -52,7 +52,7 @@ class Trade(Protocol):
 
     def make_plan(self, *, device: str) -> "Plan": ...
 
-    def make_task(self, *, device: str, world: "World") -> "Task": ...
+    def make_task(self, *, device: str, world: "World") -> "Objective": ...
 
     def make_loaders(self, world: "World") -> "tuple[Batches, Batches]":
         """What is learned from, and what chooses the best epoch."""

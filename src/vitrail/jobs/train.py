@@ -8,7 +8,6 @@ from typing import Any
 from vitrail.errors import VitrailError
 from vitrail.extras import need
 from vitrail.jobs.evaluate import read_metrics
-from vitrail.jobs.machine import choose_device
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.settling import check_numbers, spell_out
 from vitrail.jobs.stored import NOT_STORED, read_options, to_store
@@ -20,6 +19,7 @@ from vitrail.learn.training.run_folder import CONFIG, RunFolder, new_run_folder
 from vitrail.learn.training.sharding import shard
 from vitrail.learn.training.state import latest_state, read_progress
 from vitrail.learn.training.world import World
+from vitrail.machine import choose_device
 from vitrail.models.folder import load
 from vitrail.records import from_record
 

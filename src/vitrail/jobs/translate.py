@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from vitrail.deploy.translation import Translated, Translation
 from vitrail.errors import VitrailError
-from vitrail.jobs.machine import choose_device
+from vitrail.machine import choose_device
 from vitrail.models.folder import load
 
 

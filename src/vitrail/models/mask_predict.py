@@ -28,7 +28,7 @@ class MaskPredict(WordModel):
     """[Ghazvininejad+ 2019, section 2]. p(word | source, the words that are not hidden) for every place, and p(length | source).
 
     A target is its words, without BEGIN and END, because the length is known: MASK where one is hidden, PAD behind the last.
-    Written by `decoding.mask_predict`, taught by `learn.objectives.mask_predict_loss`.
+    Written by `decoding.mask_predict`, taught by `learn.losses.mask_predict_loss`.
     """
 
     architecture = "mask_predict"

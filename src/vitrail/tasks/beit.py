@@ -17,7 +17,7 @@ from torch import Tensor
 from vitrail.data.loading import Batch
 from vitrail.data.randomness import uniforms
 from vitrail.data.transforms import denormalize, normalize
-from vitrail.learn.objectives.hidden_codes import hidden_code_losses
+from vitrail.learn.losses.hidden_codes import hidden_code_losses
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.nn.functional.block_masking import BLOCKS, hide_blocks

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from vitrail.byte_pairs import BytePairs
 from vitrail.data.caption_batches import CaptionBatch
+from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 from vitrail.learn.metrics.bleu import Bleu, corpus_bleu
 from vitrail.learn.metrics.bootstrap import bootstrap_interval
-from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.decoding import beam_search, greedy

@@ -15,8 +15,8 @@ from jaxtyping import Float64, Int
 from torch import Tensor
 
 from vitrail.data.box_batches import NOTHING, BoxBatch
+from vitrail.learn.losses.set_prediction import set_loss
 from vitrail.learn.metrics.average_precision import MOST, AveragePrecision, Found, Truth, average_precision
-from vitrail.learn.objectives.set_prediction import set_loss
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.detections import Detected, Targets

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from vitrail.data.loading import Batch
 from vitrail.data.views import ViewBatch
+from vitrail.learn.losses.self_distillation import entropies, move_center, self_distillation_loss, sharpen, warm_temperature
 from vitrail.learn.metrics.collapse import output_entropies
-from vitrail.learn.objectives.self_distillation import entropies, move_center, self_distillation_loss, sharpen, warm_temperature
 from vitrail.models.twins import read_views
 from vitrail.tasks.twins import LearningByTeacher
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from vitrail.learn.objectives.masked_pixels import flat_losses, masked_pixel_losses, normalize_patches, patch_statistics
+from vitrail.learn.losses.masked_pixels import flat_losses, masked_pixel_losses, normalize_patches, patch_statistics
 from vitrail.models.masked_autoencoder import MaskedAutoencoder
 from vitrail.nn.functional.masking import hidden_from
 from vitrail.nn.functional.patches import unpatchify

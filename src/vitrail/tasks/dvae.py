@@ -16,8 +16,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from vitrail.data.loading import Batch
+from vitrail.learn.losses.codes import choice_divergence, usage_divergence
 from vitrail.learn.metrics.code_usage import Usage, measure_usage, warn_of_collapse
-from vitrail.learn.objectives.codes import choice_divergence, usage_divergence
 from vitrail.learn.optim.schedule import cosine_between
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
@@ -136,10 +136,6 @@ class Coding:
         )
         self.told = f"{result.usage.used:,} of {result.vocabulary:,} codes used"
         return result
-
-    def tell(self, score: float) -> str:
-        """The score, and the codes in use when it was measured last."""
-        return f"{score:.2f} dB" + (f", {self.told}" if self.told else "")
 
 
 def decibels(error: Float[Tensor, "b"]) -> Float[Tensor, "b"]:

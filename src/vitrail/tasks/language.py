@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from vitrail.byte_pairs import BytePairs
 from vitrail.data.text.line_batches import LineBatch
 from vitrail.errors import VitrailError
+from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 from vitrail.learn.metrics.perplexity import bits_per_byte, perplexity
-from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.tasks.words import AskedWords, asked_places, refuse_shards

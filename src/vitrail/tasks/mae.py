@@ -16,7 +16,7 @@ from torch import Tensor
 
 from vitrail.data.loading import Batch
 from vitrail.data.randomness import uniforms
-from vitrail.learn.objectives.masked_pixels import flat_losses, masked_pixel_losses, normalize_patches
+from vitrail.learn.losses.masked_pixels import flat_losses, masked_pixel_losses, normalize_patches
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.nn.functional.masking import draw_kept, hidden_from, keep_lowest

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from vitrail.data.loading import Batch
 from vitrail.data.views import ViewBatch
-from vitrail.learn.objectives.contrast import contrast_loss
+from vitrail.learn.losses.contrast import contrast_loss
 from vitrail.models.twins import read_views
 from vitrail.tasks.twins import LearningByTeacher
 

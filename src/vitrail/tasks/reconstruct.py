@@ -15,9 +15,9 @@ from jaxtyping import Bool, Complex, Float, Int
 from torch import Tensor
 
 from vitrail.data.mri.batches import ScanBatch
+from vitrail.learn.losses.equivariant_imaging import draw_rotation, equivariant_imaging
 from vitrail.learn.metrics.psnr import psnr
 from vitrail.learn.metrics.ssim import ssim
-from vitrail.learn.objectives.equivariant_imaging import draw_rotation, equivariant_imaging
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.reconstructor import Reconstructor, scale_of
@@ -94,9 +94,6 @@ class Reconstruct:
     def train_forward(self) -> Callable[..., Tensor]:
         """With several processes, the model whose backward pass averages their gradients."""
         return for_training(self.forward, self.model, self.world)
-
-    def tell(self, score: float) -> str:
-        return f"{score:.2f} dB"
 
     def loss(self, batch: ScanBatch) -> Tensor:
         if self.objective == "supervised":

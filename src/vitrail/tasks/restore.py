@@ -16,9 +16,9 @@ from torch import Tensor
 
 from vitrail.data.degradation import Degradation
 from vitrail.data.patches_of_pictures import Pairs, WholePair
+from vitrail.learn.losses.charbonnier import charbonnier
 from vitrail.learn.metrics.psnr import psnr, to_luma
 from vitrail.learn.metrics.ssim import ssim
-from vitrail.learn.objectives.charbonnier import charbonnier
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.tiling import TILE, WHOLE, restore_tiled
@@ -77,9 +77,6 @@ class Restore:
     def train_forward(self) -> Callable[[Tensor], Tensor]:
         """With several processes, the model whose backward pass averages their gradients."""
         return for_training(self.forward, self.model, self.world)
-
-    def tell(self, score: float) -> str:
-        return f"{score:.2f} dB"
 
     def loss(self, batch: Pairs) -> Tensor:
         return charbonnier(self.train_forward(batch.given), batch.truth)

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from vitrail.data.annotations import IGNORE
 from vitrail.data.dense_batches import DenseBatch, WholePicture
 from vitrail.data.transforms import to_bytes
+from vitrail.learn.losses.segmentation import SegmentationLoss, segmentation_loss
 from vitrail.learn.metrics.segmentation import (
     BoundaryScore,
     intersection_over_union,
@@ -26,7 +27,6 @@ from vitrail.learn.metrics.segmentation import (
     pixel_accuracy,
     pixel_confusion,
 )
-from vitrail.learn.objectives.segmentation import SegmentationLoss, segmentation_loss
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.dense_inference import Inference, infer, name_pixels

@@ -18,9 +18,9 @@ from torch import Tensor
 from vitrail.data.volumes.crops import VolumeBatch
 from vitrail.data.volumes.parts import keep_largest
 from vitrail.data.volumes.resampling import resample
+from vitrail.learn.losses.dice import dice_cross_entropy
 from vitrail.learn.metrics.dice import count_overlap, dice_of
 from vitrail.learn.metrics.surface_distance import surface_distance
-from vitrail.learn.objectives.dice import dice_cross_entropy
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.sliding_volume import stream

@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from vitrail.byte_pairs import BytePairs, normalize
 from vitrail.data.text.batching import PairBatch, PairBatches
+from vitrail.learn.losses.mask_predict_loss import draw_numbers, together
+from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 from vitrail.learn.metrics.bleu import Bleu, LengthGroup, bleu_by_length, corpus_bleu
 from vitrail.learn.metrics.perplexity import perplexity
-from vitrail.learn.objectives.mask_predict_loss import draw_numbers, together
-from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.decoding import beam_search, greedy

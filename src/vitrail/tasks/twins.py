@@ -151,7 +151,3 @@ class LearningByTeacher:
         unit = denormalize(batch.images.cpu(), preprocessing).clamp_(0, 1)
         [view] = make_views(unit, (self.look,), seed=self.seed, epoch=0, indices=batch.indices.cpu().numpy())
         return normalize(view, preprocessing).to(self.device)
-
-    def tell(self, score: float) -> str:
-        """The spread, and the neighbors where they were asked."""
-        return f"{score:.3f}" + (f"  k-NN {100 * self.last['knn']:.2f} %" if "knn" in self.last else "")

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.learn.objectives.mask_predict_loss import FillingLoss, nat_parts
+from vitrail.learn.losses.mask_predict_loss import FillingLoss, nat_parts
 from vitrail.learn.training.sharding import is_sharded
 from vitrail.models.decoding.extension import spelled_tokens
 from vitrail.models.mask_predict import MaskPredict

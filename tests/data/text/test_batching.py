@@ -15,7 +15,7 @@ from vitrail.data.text.masking import mask_words
 from vitrail.data.text.parallel import Pairs
 from vitrail.data.text.toys import WORDS, make_toy
 from vitrail.errors import VitrailError
-from vitrail.learn.training.task import Batches
+from vitrail.learn.training.objective import Batches
 from vitrail.special_tokens import BEGIN, END, MASK, PAD
 
 TOKENIZER = BytePairs.train([" ".join(WORDS)] * 3, 120)

@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
-from vitrail.learn.objectives.masked_pixels import masked_pixel_losses, normalize_patches
+from vitrail.learn.losses.masked_pixels import masked_pixel_losses, normalize_patches
 from vitrail.models.convert.mae import config_to_vitmae, from_vitmae, to_vitmae
 from vitrail.models.masked_autoencoder import MAEConfig, build_mae
 from vitrail.models.vit import ViTConfig

@@ -16,7 +16,7 @@ from vitrail.jobs.planning import real, whole
 from vitrail.jobs.pretraining import NOT_OURS, Pretraining
 from vitrail.jobs.pretraining_settling import choose_backbone, need_patches
 from vitrail.jobs.recipes import Recipe
-from vitrail.learn.training.task import Batches
+from vitrail.learn.training.objective import Batches
 from vitrail.learn.training.world import World
 from vitrail.models.beit import BEiTConfig, assemble_beit
 from vitrail.models.folder import load

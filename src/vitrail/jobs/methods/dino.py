@@ -13,7 +13,7 @@ from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, set_checkpointing, whole
 from vitrail.jobs.pretraining import Pretraining
 from vitrail.jobs.recipes import Recipe
-from vitrail.learn.training.task import Batches
+from vitrail.learn.training.objective import Batches
 from vitrail.learn.training.world import World
 from vitrail.models.backbones import build_backbone
 from vitrail.models.dino import DINOConfig, assemble

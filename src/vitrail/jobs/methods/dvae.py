@@ -13,7 +13,7 @@ from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, whole
 from vitrail.jobs.pretraining import NOT_OURS, Pretraining, plain_loader
 from vitrail.jobs.recipes import SMALL, Recipe
-from vitrail.learn.training.task import Batches
+from vitrail.learn.training.objective import Batches
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import create_model
 from vitrail.report.page import Markup

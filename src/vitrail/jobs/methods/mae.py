@@ -13,7 +13,7 @@ from vitrail.jobs.planning import real, whole
 from vitrail.jobs.pretraining import NOT_OURS, Pretraining
 from vitrail.jobs.pretraining_settling import need_patches
 from vitrail.jobs.recipes import Recipe
-from vitrail.learn.training.task import Batches
+from vitrail.learn.training.objective import Batches
 from vitrail.learn.training.world import World
 from vitrail.models.masked_autoencoder import MAEConfig, assemble
 from vitrail.records import to_record

@@ -7,7 +7,7 @@ from vitrail.data.bad_files import BadFiles
 from vitrail.data.dataset import DataSet
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.recipes import Recipe
-from vitrail.learn.training.task import Batches, Task
+from vitrail.learn.training.objective import Batches, Objective
 from vitrail.learn.training.world import World
 from vitrail.report.page import Markup
 
@@ -28,7 +28,7 @@ class Method(Protocol):
     def build(self, backbone: Any, options: TrainOptions) -> Any:
         """The model to train around a backbone, whose weights stay as they are."""
 
-    def make_task(self, model: Any, data: DataSet, options: TrainOptions, *, device: str, world: World) -> Task: ...
+    def make_task(self, model: Any, data: DataSet, options: TrainOptions, *, device: str, world: World) -> Objective: ...
 
     def make_loaders(
         self, model: Any, data: DataSet, options: TrainOptions, bad: BadFiles, world: World

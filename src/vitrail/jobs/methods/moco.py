@@ -14,7 +14,7 @@ from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, whole
 from vitrail.jobs.pretraining import Pretraining
 from vitrail.jobs.recipes import Recipe
-from vitrail.learn.training.task import Batches
+from vitrail.learn.training.objective import Batches
 from vitrail.learn.training.world import World
 from vitrail.models.moco import MoCoConfig, assemble
 from vitrail.records import to_record

@@ -16,7 +16,7 @@ from vitrail.jobs.classifying import make_caches, note_bad
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, whole
 from vitrail.jobs.pretraining import NOT_OURS
-from vitrail.learn.training.task import Batches
+from vitrail.learn.training.objective import Batches
 from vitrail.learn.training.world import World
 from vitrail.report.page import Markup
 from vitrail.tasks.twins import Neighbors

@@ -5,7 +5,7 @@ import gc
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -17,6 +17,7 @@ from vitrail.errors import VitrailError
 from vitrail.learn.optim.schedule import inverse_square_root, warmup_cosine
 from vitrail.learn.training.checkpoint import Found, find_checkpoint, list_shards
 from vitrail.learn.training.interruption import Interrupted, Interruption
+from vitrail.learn.training.objective import Batches, Objective, Score, warning_of
 from vitrail.learn.training.plan import Plan as Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.resolution import shrink, size_at
@@ -25,7 +26,6 @@ from vitrail.learn.training.sharded_state import load_shards, save_shards
 from vitrail.learn.training.sharding import is_sharded
 from vitrail.learn.training.state import Progress, Row, load_state, save_state
 from vitrail.learn.training.step import Stepper, Taken, autocast
-from vitrail.learn.training.task import Batches, Task, tell_score, warning_of
 from vitrail.learn.training.world import World
 
 SECONDS_BETWEEN_CHECKPOINTS = 120.0
@@ -34,18 +34,20 @@ BAD_STEPS = 3  # in a row, and the run goes back to the last checkpoint, once
 
 
 def fit(
-    task: Task, train: Batches, validation: Batches, plan: Plan, run: RunFolder, bar: ProgressBar, world: World | None = None
-) -> Progress:
+    objective: Objective, train: Batches, validation: Batches, plan: Plan, run: RunFolder, bar: ProgressBar, world: World | None = None, *,
+    metrics: Sequence[Score] = (),
+) -> Progress:  # fmt: skip
     """Train until the plan is fulfilled, from the newest checkpoint of `run` if there is one.
 
     Each epoch ends with a validation, a row in results.csv, last/, a checkpoint and, if the score is the best yet, best/; a
     long epoch has a checkpoint every two minutes. An interruption saves within a step and raises `Interrupted`. A step whose
     loss or gradient is not finite is not taken; after three in a row the run goes back to its last checkpoint with half the
-    rate, and if that does not help it stops. With several processes the first one writes, and all take the same decisions.
+    rate, and if that does not help it stops. With several processes the first one writes, and all take the same decisions. `metrics` say
+    which scores are better and how they are printed; of an unknown one the higher is.
     """
     world = world or World()
     progress, records = Progress(), list[Row]()
-    stepper = Stepper(task, plan, world)
+    stepper = Stepper(objective, plan, world)
     total = plan.epochs * len(train)
 
     def restore() -> bool:
@@ -56,10 +58,10 @@ def fit(
         name = world.share(None if found.checkpoint is None else found.checkpoint.name)  # all read the same one
         if name is not None:
             checkpoint, extra = run.state / name, {} if stepper.average is None else stepper.average.state()
-            if is_sharded(task.model) or list_shards(checkpoint):
-                kept = load_shards(checkpoint, task.model, stepper.optimizer, world, extra=extra)
+            if is_sharded(objective.model) or list_shards(checkpoint):
+                kept = load_shards(checkpoint, objective.model, stepper.optimizer, world, extra=extra)
             else:
-                kept, extra = load_state(checkpoint, task.model, stepper.optimizer)
+                kept, extra = load_state(checkpoint, objective.model, stepper.optimizer)
             for field in fields(Progress):
                 setattr(progress, field.name, getattr(kept, field.name))
             if stepper.average is not None:
@@ -72,10 +74,10 @@ def fit(
         run.record_steps(records)
         records.clear()
         extra = {} if stepper.average is None else stepper.average.state()
-        if is_sharded(task.model):
-            save_shards(run.state, progress, task.model, stepper.optimizer, world, extra=extra)
+        if is_sharded(objective.model):
+            save_shards(run.state, progress, objective.model, stepper.optimizer, world, extra=extra)
         elif world.first:
-            save_state(run.state, progress, task.model, stepper.optimizer, extra=extra)
+            save_state(run.state, progress, objective.model, stepper.optimizer, extra=extra)
         world.wait()
         clock.saved = time.perf_counter()
 
@@ -88,7 +90,7 @@ def fit(
         try:
             while not progress.finished:
                 clock.start_epoch(progress)
-                task.model.train()
+                objective.model.train()
                 for batch in train.batches(progress.epoch, progress.batch):
                     middle = share_done(progress, plan, total) + (0.5 / total if plan.minutes is None else 0.0)
                     progress.rate = progress.factor * plan.lr * rate_factor(plan, middle)
@@ -121,7 +123,7 @@ def fit(
                     continue
                 done = share_done(progress, plan, total)
                 with stepper.averaged():
-                    _end_epoch(task, validation, plan, progress, run, bar, done=done)
+                    _end_epoch(objective, validation, plan, progress, run, bar, done=done, known=metrics)
                 clock.tick(progress)
                 done = share_done(progress, plan, total)
                 progress.finished, progress.planned = done >= 1.0, round(progress.step / done)
@@ -130,7 +132,7 @@ def fit(
         except Interrupted as stop:
             stop.where = run.path
             with stepper.averaged():
-                run.save_model("last", task.model)
+                run.save_model("last", objective.model)
             keep()
             raise
     return progress
@@ -175,36 +177,47 @@ def _seed_of_step(seed: int, step: int, rank: int) -> int:
 
 
 def _end_epoch(
-    task: Task, validation: Batches, plan: Plan, progress: Progress, run: RunFolder, bar: ProgressBar, *, done: float
-) -> None:
+    objective: Objective, validation: Batches, plan: Plan, progress: Progress, run: RunFolder, bar: ProgressBar, *, done: float,
+    known: Sequence[Score],
+) -> None:  # fmt: skip
     """Validate, write the row, keep the best; then the next epoch begins."""
     with autocast(plan):
-        evaluation = task.evaluate(validation.batches())
+        evaluation = objective.evaluate(validation.batches())
     metrics = dict(evaluation.metrics)
     check_finite("validation loss", metrics["loss"], progress, plan)
     row: Row = {"epoch": progress.epoch + 1, "train_loss": progress.loss_sum / max(1, progress.batch)}
     row |= {f"val_{name}": value for name, value in metrics.items()}
     row |= {"lr": progress.rate, "seconds": round(progress.elapsed, 2)}
-    score = task.score
-    if progress.target is None or metrics[score] - evaluation.error > progress.target:
-        progress.target = metrics[score] - evaluation.error
+    score = objective.score
+    metric = next((one for one in known if one.key == score), None)
+    good = metrics[score] if metric is None or metric.higher_is_better else -metrics[score]
+    if progress.target is None or good - evaluation.error > progress.target:
+        progress.target = good - evaluation.error
     # The latest epoch within one standard error of the highest, not the highest: on a small validation set a lucky early epoch
     # beats the later ones, whose rate is lower, by a picture or two (docs/log.md has the trial).
-    better = metrics[score] >= progress.target
+    better = good >= progress.target
     if better:
         progress.best = {**metrics, "epoch": progress.epoch + 1}
-        run.save_model("best", task.model)
+        run.save_model("best", objective.model)
     progress.rows.append(row)
     run.write_results(progress.rows)
-    run.save_model("last", task.model)
+    run.save_model("last", objective.model)
     of = f"/{plan.epochs}" if plan.minutes is None else ""
     bar.say(
         f"epoch {progress.epoch + 1:>3}{of}  train loss {row['train_loss']:.4f}  val loss {metrics['loss']:.4f}  "
-        f"val {score} {tell_score(task, metrics[score])}{'  *' if better else ''}"
+        f"val {describe_scores(score, metrics, known)}{'  *' if better else ''}"
     )
     if (warning := warning_of(evaluation)) and done >= EARLY:
         bar.say(f"  warning: {warning}")
     progress.epoch, progress.batch, progress.loss_sum = progress.epoch + 1, 0, 0.0
+
+
+def describe_scores(score: str, metrics: Mapping[str, float], known: Sequence[Score]) -> str:
+    """The score, and what else is printed after each epoch."""
+    printed = [one for one in known if one.key == score] + [one for one in known if one.each_epoch and one.key != score]
+    if not printed:
+        return f"{score} {100 * metrics[score]:.2f} %"
+    return "  ".join(f"{one.short} {one.format(metrics[one.key])}" for one in printed if one.key in metrics)
 
 
 def rate_factor(plan: Plan, done: float) -> float:

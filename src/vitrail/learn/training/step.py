@@ -13,9 +13,9 @@ from vitrail.learn.optim.groups import layer_groups
 from vitrail.learn.optim.optimizers import make_optimizer, set_decay, set_rate
 from vitrail.learn.optim.sam import Sharpness
 from vitrail.learn.optim.schedule import cosine_between
+from vitrail.learn.training.objective import Following, Objective
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.sharding import gradients_stay, is_sharded, whole
-from vitrail.learn.training.task import Following, Task
 from vitrail.learn.training.world import World
 
 
@@ -33,21 +33,21 @@ class Taken(NamedTuple):
 class Stepper:
     """Optimizer, sharpness-aware minimization and the average of the weights, as the plan has them."""
 
-    def __init__(self, task: Task, plan: Plan, world: World) -> None:
-        self.task, self.plan, self.world, self.device = task, plan, world, torch.device(plan.device)
-        groups = layer_groups(task.model, plan.weight_decay, layer_decay=plan.layer_decay)
+    def __init__(self, objective: Objective, plan: Plan, world: World) -> None:
+        self.objective, self.plan, self.world, self.device = objective, plan, world, torch.device(plan.device)
+        groups = layer_groups(objective.model, plan.weight_decay, layer_decay=plan.layer_decay)
         self.optimizer = make_optimizer(plan.optimizer, groups, lr=plan.lr, device_type=self.device.type)
-        self.parameters = [parameter for parameter in task.model.parameters() if parameter.requires_grad]
-        self.sharpness = Sharpness(self.parameters, plan.sam, buffers=task.model.buffers()) if plan.sam else None
-        self.average = Average(task.model, plan.ema) if plan.ema else None
+        self.parameters = [parameter for parameter in objective.model.parameters() if parameter.requires_grad]
+        self.sharpness = Sharpness(self.parameters, plan.sam, buffers=objective.model.buffers()) if plan.sam else None
+        self.average = Average(objective.model, plan.ema) if plan.ema else None
 
     def take(self, batch: Any, rate: float, done: float = 0.0) -> Taken:
         """One step at a learning rate, at a share `done` of the run. If the loss or its gradient is not finite nothing moves."""
         set_rate(self.optimizer, rate)
         if self.plan.final_weight_decay is not None:
             set_decay(self.optimizer, cosine_between(self.plan.weight_decay, self.plan.final_weight_decay, done))
-        if isinstance(self.task, Following):
-            self.task.before_step(done)
+        if isinstance(self.objective, Following):
+            self.objective.before_step(done)
         before = None if self.sharpness is None else generator_states(self.device)
         taken = self.gradient(batch)
         if self.sharpness is not None and before is not None and taken.finite:
@@ -58,9 +58,9 @@ class Stepper:
             taken = taken if above.finite else above
         if taken.finite:
             self.optimizer.step()
-            if isinstance(self.task, Following):
-                self.task.after_step()
-            self.world.average_buffers(self.task.model)  # few numbers; so all processes stay the same, bit for bit
+            if isinstance(self.objective, Following):
+                self.objective.after_step()
+            self.world.average_buffers(self.objective.model)  # few numbers; so all processes stay the same, bit for bit
             if self.average is not None:
                 self.average.update()
         return taken
@@ -81,9 +81,9 @@ class Stepper:
         total, whole_weight = 0.0, self.mean_weight(batch)
         for number, part in enumerate(parts):
             last = number == len(parts) - 1
-            with contextlib.nullcontext() if last else unsynchronized(self.task):
+            with contextlib.nullcontext() if last else unsynchronized(self.objective):
                 with autocast(self.plan):
-                    loss = self.task.loss(to_device(part, self.device))
+                    loss = self.objective.loss(to_device(part, self.device))
                 share = weight_of(part) / whole_weight
                 (loss if share == 1.0 else loss * share).backward()  # type: ignore[no-untyped-call]
             total += share * loss.item()
@@ -106,7 +106,7 @@ class Stepper:
     def count_parts(self, batch: Any) -> int:
         """As many as the plan says, or as a smaller batch has samples; the same for all where a pass takes all of them."""
         parts = self.plan.accumulate
-        return min(parts, *self.world.gather(len(batch[0]))) if parts > 1 and is_sharded(self.task.model) else parts
+        return min(parts, *self.world.gather(len(batch[0]))) if parts > 1 and is_sharded(self.objective.model) else parts
 
 
 def weight_of(batch: Any) -> float:
@@ -122,11 +122,11 @@ def cut(batch: Any, parts: int) -> list[Any]:
     return [type(batch)(*piece) for piece in pieces]
 
 
-def unsynchronized(task: Task) -> contextlib.AbstractContextManager[Any]:
+def unsynchronized(objective: Objective) -> contextlib.AbstractContextManager[Any]:
     """Within the block gradients stay with their process: they are averaged with the last part of a batch, once."""
-    forward = getattr(task, "train_forward", None)
-    if is_sharded(task.model):
-        return gradients_stay(task.model)
+    forward = getattr(objective, "train_forward", None)
+    if is_sharded(objective.model):
+        return gradients_stay(objective.model)
     return forward.no_sync() if isinstance(forward, DistributedDataParallel) else contextlib.nullcontext()
 
 

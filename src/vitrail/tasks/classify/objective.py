@@ -15,18 +15,18 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from vitrail.data.loading import Batch, PackedBatch
+from vitrail.learn.losses.binary_cross_entropy import binary_cross_entropy
+from vitrail.learn.losses.cross_entropy import cross_entropy
+from vitrail.learn.losses.distillation import Distillation, Reduction
 from vitrail.learn.metrics.accuracy import topk_accuracy, topk_hits
 from vitrail.learn.metrics.bootstrap import bootstrap_interval, bootstrap_statistic
 from vitrail.learn.metrics.calibration import calibration
 from vitrail.learn.metrics.confusion import class_scores
 from vitrail.learn.metrics.multilabel import Ranking, exact_match, label_f1, map_error, mean_of_known
-from vitrail.learn.objectives.binary_cross_entropy import binary_cross_entropy
-from vitrail.learn.objectives.cross_entropy import cross_entropy
-from vitrail.learn.objectives.distillation import Distillation, Reduction
 from vitrail.learn.training.sharding import even_out, for_training, gather_for, is_sharded
 from vitrail.learn.training.world import World
 from vitrail.models.classifier import is_distilled
-from vitrail.tasks.teacher import Teacher
+from vitrail.tasks.classify.teacher import Teacher
 
 RESAMPLES_OF_RANKINGS = 400  # 6 ms each for 10,000 pictures of 100 classes
 
@@ -161,7 +161,7 @@ class Classify:
     ) -> None:
         """`teacher` is listened to as `distillation` says: by the distillation head where a model has one, else by the only head.
 
-        `weights`: of each class's pictures in the loss, as `learn.objectives.balance` computes them. With several processes each
+        `weights`: of each class's pictures in the loss, as `learn.losses.balance` computes them. With several processes each
         evaluates its share, and all get everyone's answers."""
         self.model, self.smoothing, self.device = model, smoothing, torch.device(device)
         self.weights = None if weights is None else weights.to(self.device)

@@ -8,8 +8,8 @@ import torch
 from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
-from vitrail.learn.objectives import set_prediction
-from vitrail.learn.objectives.set_prediction import LossWeights, class_loss, match, set_loss
+from vitrail.learn.losses import set_prediction
+from vitrail.learn.losses.set_prediction import LossWeights, class_loss, match, set_loss
 from vitrail.models.detections import Detected, Noised, Targets
 
 CLASSES, QUERIES, BLOCKS = 5, 11, 3

@@ -11,7 +11,7 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
-from vitrail.learn.objectives.cross_entropy import cross_entropy
+from vitrail.learn.losses.cross_entropy import cross_entropy
 
 Reduction = Literal["mean", "none"]
 

@@ -12,7 +12,7 @@ from jaxtyping import Float, Float32, Int, Integer
 from torch import Tensor
 
 from vitrail.data.annotations import IGNORE
-from vitrail.learn.objectives.dice import dice_loss
+from vitrail.learn.losses.dice import dice_loss
 
 SegmentationLoss = Literal["ce", "dice", "focal", "ce+dice"]
 FOCUS = 2.0  # gamma of the focal loss  [Lin+ 2017, table 1b]

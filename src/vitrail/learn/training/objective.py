@@ -1,6 +1,6 @@
-"""What the training loop asks of a task. Tasks satisfy it by shape; the loop knows nothing else about them."""
+"""What the training loop asks for: an objective, with its model. Objectives satisfy it by shape; the loop knows nothing else about them."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
@@ -20,12 +20,12 @@ class Evaluation(Protocol):
 
 
 @runtime_checkable
-class Task(Protocol):
-    """Model + objective + metrics. One whose score is no share of 1 also has `tell(score) -> str`: see `tell_score`."""
+class Objective(Protocol):
+    """Model + loss + evaluation."""
 
     model: nn.Module
     name: str
-    score: str  # the metric that chooses the best epoch; higher is better
+    score: str  # the key of the metric that chooses the best epoch
 
     def loss(self, batch: Any) -> Tensor:
         """The scalar to minimize for one batch."""
@@ -36,7 +36,7 @@ class Task(Protocol):
 
 @runtime_checkable
 class Following(Protocol):
-    """A task of which something follows the steps: a schedule of its own, or a teacher that is an average of the model."""
+    """An objective of which something follows the steps: a schedule of its own, or a teacher that is an average of the model."""
 
     def before_step(self, done: float) -> None:
         """`done`: the share of the run, in [0, 1]."""
@@ -54,10 +54,24 @@ class Batches(Protocol):
     def batches(self, epoch: int = 0, start: int = 0) -> Iterable[Any]: ...
 
 
-def tell_score(task: Task, value: float) -> str:
-    """The score as people say it: in percent, unless the task tells it itself, such as "33.66 dB"."""
-    tell: Callable[[float], str] | None = getattr(task, "tell", None)
-    return f"{100 * value:.2f} %" if tell is None else tell(value)
+@runtime_checkable
+class Score(Protocol):
+    """How the loop reads and prints a number of an evaluation; `tasks.metric.Metric` is one."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def short(self) -> str: ...
+
+    @property
+    def each_epoch(self) -> bool:
+        """Whether it is printed after each epoch, beside the score."""
+
+    @property
+    def higher_is_better(self) -> bool: ...
+
+    def format(self, value: float) -> str: ...
 
 
 def warning_of(evaluation: Evaluation) -> str:

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from vitrail.data.randomness import uniforms
-from vitrail.learn.objectives.word_cross_entropy import word_cross_entropy
+from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 from vitrail.models.mask_predict import MaskPredict
 from vitrail.special_tokens import END, MASK, PAD
 

@@ -1,0 +1,110 @@
+"""Which task a command line is about, before anything is parsed, and the parser's view of that task's options. No torch here."""
+
+import typing
+from collections.abc import Sequence
+from dataclasses import MISSING, field, fields, make_dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from vitrail.errors import VitrailError
+from vitrail.run_files import read_table
+from vitrail.tasks import registry
+from vitrail.tasks.options import Block, CommonOptions, EvalOptions, ExplainOptions, PredictOptions, Range
+
+USES: dict[str, registry.Use] = {
+    "train": "train",
+    "pretrain": "train",
+    "eval": "eval",
+    "predict": "predict",
+    "explain": "explain",
+}
+SHARED: dict[registry.Use, type[Block]] = {
+    "train": CommonOptions, "eval": EvalOptions, "predict": PredictOptions, "explain": ExplainOptions,
+}  # fmt: skip
+DEFAULT_METHOD = "mae"
+
+
+def value_of(words: Sequence[str], name: str) -> str | None:
+    """Of `--name value`, `--name=value` or `name=value`."""
+    for number, word in enumerate(words):
+        key, equals, value = word.partition("=")
+        if key.removeprefix("--").replace("-", "_") == name and (equals or word.startswith("--")):
+            return value if equals else (words[number + 1] if number + 1 < len(words) else None)
+    return None
+
+
+def find_task(verb: str, words: Sequence[str]) -> str | None:
+    """By --task or --method, by --config, by the run of --resume, or by RUN; None where a command line says nothing of it."""
+    if verb in ("train", "pretrain"):
+        named = value_of(words, "task" if verb == "train" else "method")
+        if named is not None:
+            return named
+        config, out = value_of(words, "config"), value_of(words, "out")
+        path = None if config is None else Path(config).expanduser()
+        if path is None and out is not None and any(word in ("--resume", "resume=true") for word in words):
+            path = Path(out).expanduser() / "config.yaml"
+        return str(read_table(path).get("task", registry.DEFAULT)) if path is not None and path.is_file() else None
+    run = next((word for word in words if not word.startswith("-")), None)
+    return None if run is None else task_of_run(run)
+
+
+def task_of_run(run: str) -> str:
+    """Of a folder by its files; of what has to be downloaded first, by its architecture."""
+    folder = Path(run).expanduser()
+    if folder.is_dir():
+        best = folder / "best"
+        return registry.task_of(best if best.is_dir() and not (folder / "config.yaml").is_file() else folder)
+    if folder.exists() or "/" not in run:
+        return registry.DEFAULT
+    from vitrail.models.folder import architecture_of  # torch, which such a run needs anyway
+
+    try:
+        return registry.task_by_architecture(architecture_of(run) or "")
+    except VitrailError:  # told by the verb itself, in its own words
+        return registry.DEFAULT
+
+
+def options_class(verb: str, task: str | None) -> type[Any]:
+    """Those of the task; without one, what all tasks share."""
+    use = USES[verb]
+    return SHARED[use] if task is None else registry.options_of(registry.check_task(task), use)
+
+
+@cache
+def shown_class(kind: type[Any], without: tuple[str, ...] = ()) -> type[Any]:
+    """The same fields for the parser, whose help says the range of each number."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    shown: list[Any] = []
+    for one in fields(kind):
+        if one.name in without:
+            continue
+        base, *metadata = typing.get_args(hints[one.name])
+        parameters = [rule for rule in metadata if isinstance(rule, Parameter)]
+        ranges = [str(rule) for rule in metadata if isinstance(rule, Range)]
+        (parameter,) = parameters
+        if ranges:
+            parameter = Parameter.combine(
+                parameter, Parameter(help=f"{(parameter.help or '').removesuffix('.')}, {ranges[0]}.")
+            )
+        given: Any = {} if one.default is MISSING else {"default": one.default}
+        shown.append((one.name, Annotated[base, parameter], field(**given)))
+    made = make_dataclass(kind.__name__, shown, frozen=True, kw_only=True)
+    made.__module__ = kind.__module__
+    return typing.cast(type[Any], Parameter(name="*")(made))
+
+
+def from_shown(kind: type[Any], shown: Any, **more: Any) -> Any:
+    """The options that the parser's view stands for."""
+    return kind(**{one.name: getattr(shown, one.name) for one in fields(shown)}, **more)
+
+
+def list_tasks(verb: str) -> str:
+    """A line for each task of `vitrail train`, or for each method of `vitrail pretrain`."""
+    option = "--method" if verb == "pretrain" else "--task"
+    entries = {name: entry for name, entry in registry.TASKS.items() if verb == "train" or entry.verb == verb}
+    lines = "\n".join(f"  {name:<12} {entry.summary}" for name, entry in entries.items())
+    title = "Methods" if verb == "pretrain" else "Tasks"
+    return f"{title}, each with options of its own (vitrail {verb} {option} NAME --help):\n\n{lines}\n"

@@ -1,0 +1,94 @@
+"""Opening data for a run: every image is tried once, and those that cannot be read are left out before it is split."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from vitrail.data.bad_files import BadFile, BadFiles, find_bad, leave_out
+from vitrail.data.box_data import find_boxes, read_marks
+from vitrail.data.dataset import DataSet
+from vitrail.data.images import PictureError
+from vitrail.data.opening import divide_data, find_data
+from vitrail.data.unlabelled import divide_unlabelled, find_unlabelled
+
+
+class Counting(Protocol):
+    """Something that shows how far a long reading is, as `learn.training.progress_bar.ProgressBar` does."""
+
+    def counting(self, what: str) -> AbstractContextManager[Callable[[int, int], None]]: ...
+
+
+def open_clean(
+    source: str,
+    *,
+    seed: int,
+    image_size: tuple[int, int] | None,
+    limit: float,
+    progress: Counting,
+    known: Sequence[BadFile] | None = None,
+    divide: bool = True,
+    val_share: float | None = None,
+) -> tuple[DataSet, BadFiles]:
+    """The data without its bad files, and those. So the splits are those of a set from which someone had removed the files.
+
+    `known` is what an earlier look has found: nothing is tried again, so that a run goes on with the data it began with.
+    """
+    data, bad = clean(find_data(source, image_size=image_size), limit=limit, progress=progress, known=known)
+    return divide_data(data, seed=seed, val_share=val_share) if divide else data, bad
+
+
+def open_clean_unlabelled(
+    source: str, *, seed: int, limit: float, progress: Counting, known: Sequence[BadFile] | None = None, divide: bool = True
+) -> tuple[DataSet, BadFiles]:
+    """The same of pictures without labels."""
+    data, bad = clean(find_unlabelled(source), limit=limit, progress=progress, known=known)
+    return divide_unlabelled(data, seed=seed) if divide else data, bad
+
+
+def open_clean_boxes(
+    source: str,
+    *,
+    seed: int,
+    image_size: tuple[int, int] | None,
+    limit: float,
+    progress: Counting,
+    known: Sequence[BadFile] | None = None,
+    divide: bool = True,
+    val_share: float | None = None,
+) -> tuple[DataSet, BadFiles]:
+    """The same of pictures with boxes; one whose boxes were drawn on a picture of another size is bad too."""
+    data = find_boxes(source, image_size=image_size)
+    bad = try_pictures(data, limit=limit, progress=progress, known=known)
+    if known is None:
+        bad.files |= {file.name: file for file in find_bad_marks(data) if file.name not in bad.files}
+        bad.check()
+    data = leave_out(data, bad.names("before"))
+    return divide_data(data, seed=seed, least=1, val_share=val_share) if divide else data, bad
+
+
+def find_bad_marks(data: DataSet) -> Iterator[BadFile]:
+    """Pictures whose marks are of another picture, by the sizes that both state; those that cannot be opened are left to others."""
+    for name, split in data.splits.items():
+        for index in range(len(split)) if split.encoded else ():
+            try:
+                read_marks(split, index)
+            except PictureError as error:
+                yield BadFile(error.name, name, error.reason)
+
+
+def clean(data: DataSet, *, limit: float, progress: Counting, known: Sequence[BadFile] | None) -> tuple[DataSet, BadFiles]:
+    """The data without its bad files, and those."""
+    bad = try_pictures(data, limit=limit, progress=progress, known=known)
+    return leave_out(data, bad.names("before")), bad
+
+
+def try_pictures(data: DataSet, *, limit: float, progress: Counting, known: Sequence[BadFile] | None) -> BadFiles:
+    """What of it cannot be read, or is `known` to be so; too many of them end the job."""
+    bad = BadFiles(pictures=sum(map(len, data.splits.values())), limit=limit)
+    if known is None:
+        with progress.counting("reading every image once") as counted:
+            known = list(find_bad(data, workers=os.cpu_count() or 1, progress=counted))
+    bad.files |= {file.name: file for file in known}
+    bad.check()
+    return bad

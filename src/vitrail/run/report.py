@@ -1,0 +1,73 @@
+"""report.html: the frame that every task has, around what the task itself shows."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from vitrail.learn.training.progress_bar import clock
+from vitrail.learn.training.state import Progress, Row
+from vitrail.models.catalogue import count_parameters
+from vitrail.run.stored import CONFIG, REPORT
+from vitrail.tasks import registry
+from vitrail.tasks.metric import describe_metrics, headline
+from vitrail.tasks.task import Scored, Setup
+
+
+def write_report(
+    folder: Path,
+    run: str,
+    setup: Setup[Any, Any, Any],
+    scored: Scored[Any],
+    *,
+    title: str,
+    split: str,
+    certainty: str,
+    details: Mapping[str, str],
+    rows: Sequence[Row],
+    configuration: Mapping[str, Any],
+    trained_in: Path | None,
+) -> None:
+    """`run` is what commands name; `trained_in` the folder of the run that a model comes from, None for a model folder by itself."""
+    from vitrail.report.frame import Frame, write_framed  # they import matplotlib
+
+    name, model = setup.options.task, scored.model
+    own, metrics = registry.part(name, "report"), scored.metrics
+    quoted = shlex.quote(run)
+    commands = {} if trained_in is None or own is None else dict(own.commands(quoted, model))
+    commands |= {"Score it again": f"vitrail eval {quoted}"} if trained_in is None or own is None else {}
+    frame = Frame(
+        title=title,
+        headline=headline(registry.metrics_of(name), split, metrics),
+        certainty=certainty,
+        numbers=describe_metrics(registry.metrics_of(name), metrics),
+        details=details,
+        rows=rows,
+        commands={**commands, **({} if trained_in is None else later_commands(trained_in, task=name))},
+        configuration=configuration,
+    )
+    if own is None:
+        write_framed(folder / REPORT, frame)
+    else:
+        own.write(folder / REPORT, scored, setup, frame)
+
+
+def later_commands(folder: Path, *, task: str) -> dict[str, str]:
+    """What to do with a run at any time: what it does -> a line for the shell."""
+    verb, quoted = registry.TASKS[task].verb, shlex.quote(str(folder))
+    return {
+        "Continue it, if it was interrupted": f"vitrail {verb} --out {quoted} --resume",
+        "Repeat it": f"vitrail {verb} --config {shlex.quote(str(folder / CONFIG))}",
+    }
+
+
+def describe_trained(options: Any, model: Any) -> str:
+    return f"{options.model if options.weights is None else options.weights}, {count_parameters(model):,} parameters"
+
+
+def describe_training(options: Any, progress: Progress) -> str:
+    """Nothing where no epoch has ended."""
+    if not progress.best:
+        return ""
+    best = f"best: epoch {progress.best['epoch']:.0f}"
+    return f"{progress.epoch} epochs in {clock(progress.elapsed)} on {options.device}; {best}"

@@ -1,0 +1,233 @@
+"""The runner: data in; a trained, evaluated, saved model and its report out. One sequence for every task (tasks/task.py)."""
+
+import json
+from collections.abc import Set
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from vitrail.data.bad_files import BAD_FILES, BadFiles, describe_bad
+from vitrail.errors import VitrailError
+from vitrail.extras import need
+from vitrail.files import write_whole
+from vitrail.learn.training.event_log import EventLog
+from vitrail.learn.training.loop import fit
+from vitrail.learn.training.objective import warning_of
+from vitrail.learn.training.progress_bar import ProgressBar, clock
+from vitrail.learn.training.run_folder import RunFolder, new_run_folder
+from vitrail.learn.training.sharding import shard
+from vitrail.learn.training.state import Progress, latest_state, read_progress
+from vitrail.learn.training.world import World
+from vitrail.machine import choose_device
+from vitrail.models.card import write_card
+from vitrail.models.folder import load, save
+from vitrail.run.plan import find_rate, make_plan
+from vitrail.run.prepare import prepare
+from vitrail.run.report import describe_trained, describe_training, write_report
+from vitrail.run.stored import CONFIG, METRICS, REPORT, read_metrics, read_options
+from vitrail.tasks import registry
+from vitrail.tasks.options import NOT_STORED, check, renamed_of, spell, to_store
+from vitrail.tasks.task import Setup
+
+
+@dataclass(frozen=True)
+class Run:
+    """What training leaves behind."""
+
+    path: Path
+    model: Any
+    metrics: dict[str, float]
+    first: bool = True  # of the processes that trained together: the one that prints
+
+
+def train(*, quiet: bool = False, **options: Any) -> Run:
+    """`vitrail train` in Python: the same options by the same names, such as train(data="digits", epochs=5)."""
+    from vitrail.run.arguments import read_arguments
+
+    task = str(options.get("task", registry.DEFAULT))
+    if "task" not in options and options.get("resume") and options.get("out"):
+        config = Path(str(options["out"])).expanduser() / CONFIG
+        task = read_options(config).task if config.is_file() else task
+    kind = registry.options_of(registry.check_task(task))
+    found = read_arguments(kind, {**options, "task": task}, what="train")
+    renamed = renamed_of(kind)
+    return run_training(found, given={renamed.get(name, name) for name in options}, quiet=quiet)
+
+
+def run_training(options: Any, *, given: Set[str], quiet: bool = False) -> Run:
+    """`given` names the options that the user wrote, which a resumed run checks against the stored ones.
+
+    Under torchrun the first process resolves and writes everything; the others then do as a resumed run does.
+    """
+    check(options)
+    options = options.normalize()
+    if options.resume and options.out is None:
+        raise VitrailError("--resume needs --out: the folder of the run to continue")
+    if options.tensorboard:
+        need("tensorboardX", "logs")  # now, not when the first numbers are to be written
+    world = World.join(choose_device(options.device))
+    bar = ProgressBar(quiet=quiet or not world.first)
+    try:
+        return _train(options, given, world, bar)
+    finally:
+        world.leave()
+
+
+def _train(options: Any, given: Set[str], world: World, bar: ProgressBar) -> Run:
+    folder = None if options.out is None else Path(options.out).expanduser()
+    if world.first and folder is not None:
+        options = check_folder(folder, options, given=given)
+    finished = world.share(world.first and folder is not None and is_finished(folder))
+    if folder is not None and finished and (metrics := read_metrics(folder)):
+        bar.say(f"{folder} is finished")
+        return Run(path=folder, model=load(folder), metrics=metrics, first=world.first)
+
+    if world.first:
+        resumed = folder if folder is not None and (folder / CONFIG).is_file() else None
+        if (
+            getattr(options, "shard", False) and world.size == 1 and resumed is None
+        ):  # one process may continue what several began
+            raise VitrailError(
+                "--shard divides the model among several processes: start them with torchrun (see docs/scale.md)"
+            )
+        setup = prepare(options, bar, resumed=resumed)
+        if folder is None:
+            folder = new_run_folder(Path("runs") / options.task, setup.name)
+        folder.mkdir(parents=True, exist_ok=True)
+        setup, run = start(setup, folder, bar)
+    where = world.share(str(folder))
+    if not world.first:
+        folder = Path(where)
+        options = replace(read_options(folder / CONFIG), out=options.out, resume=options.resume)
+        setup = prepare(options, bar, resumed=folder)
+        run = RunFolder(folder, writes=False)
+    assert folder is not None
+    task = registry.find(setup.options.task)
+    plan = make_plan(task, setup, device=world.device if world.size > 1 else setup.options.device)
+    if getattr(setup.options, "shard", False) and world.size > 1:
+        shard(setup.model, world)
+    else:
+        setup.model.to(plan.device)
+    bar.unit = task.unit
+    objective = task.objective(setup, device=plan.device, world=world)
+    training, validation = task.loaders(setup, world)
+    metrics_known = registry.metrics_of(setup.options.task)
+    progress = fit(objective, training, validation, plan, run, bar, world, metrics=metrics_known)
+    bar.say(f"trained in {clock(progress.elapsed)}; the best epoch was {progress.best['epoch']:.0f}" if progress.best else "")
+    world.wait()  # best/ is whole
+    return finish(setup, folder, progress, bar, world)
+
+
+def start(setup: Setup[Any, Any, Any], folder: Path, bar: ProgressBar) -> tuple[Setup[Any, Any, Any], RunFolder]:
+    """Say what will be done, and write what a resumed run must find again; config.yaml says that the rest is there."""
+    task = registry.find(setup.options.task)
+    if setup.options.lr == "auto":
+        setup = replace(setup, options=replace(setup.options, lr=find_rate(task, setup, folder, bar)))
+    for line in (*task.describe(setup), f"writing to {folder}"):
+        bar.say(line)
+    if setup.bad is not None:
+        list_bad(setup.bad, folder, bar, unit=task.unit)
+    task.store(setup, folder)
+    run = RunFolder(folder, events=open_events(folder, setup.options))
+    run.write_config(to_store(setup.options))
+    run.write_machine()
+    return setup, run
+
+
+def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: ProgressBar, world: World) -> Run:
+    """Read test once, with the best model; write predictions, report, card and metrics, in this order: metrics.json ends a run."""
+    task, options = registry.find(setup.options.task), setup.options
+    device = world.device if world.size > 1 else options.device
+    setup = replace(setup, model=load(folder / "best"))
+    if task.calibrate(setup, device=device, world=world) and world.first:
+        save(setup.model, folder / "best")
+    split = "test" if "test" in setup.data.splits else "val"
+    scored = task.score(setup, split, device=device, world=world)
+    if not world.first:
+        return Run(path=folder, model=setup.model, metrics=scored.metrics, first=False)
+    scored = task.after_training(setup, scored, folder)
+    metrics, summary, warning = scored.metrics, task.summarize(setup, scored), warning_of(scored.evaluation)
+    task.write_predictions(scored, folder)
+    details = {
+        "Model": describe_trained(options, setup.model), **summary.details, "Training": describe_training(options, progress),
+        **({"Warning": warning} if warning else {}),
+    }  # fmt: skip
+    write_report(
+        folder,
+        str(folder),
+        setup,
+        scored,
+        title=setup.name,
+        split=split,
+        certainty=summary.certainty,
+        details=details,
+        rows=progress.rows,
+        configuration=to_store(options),
+        trained_in=folder,
+    )
+    interval: dict[str, Any] = {} if summary.interval is None else {"interval": summary.interval}
+    counts = {} if "sentences" in summary.card else {"pictures": {name: len(part) for name, part in setup.data.splits.items()}}
+    facts = {
+        "data": setup.name,
+        "split": split,
+        "metrics": metrics,
+        "recipe": options.recipe,
+        **interval,
+        **counts,
+        **summary.card,
+    }
+    write_card(folder / "best", setup.model, facts)
+    record = {"split": split, **interval, **metrics, **summary.record}
+    write_whole(folder / METRICS, json.dumps(record, indent=2) + "\n")
+    bad = describe_bad(setup.bad, unit=task.unit) if setup.bad is not None and setup.bad.files else ""
+    for line in (warning and f"warning: {warning}", *summary.lines, bad, f"report: {folder / REPORT}"):
+        if line:
+            bar.say(line)
+    return Run(path=folder, model=setup.model, metrics=metrics, first=True)
+
+
+def list_bad(bad: BadFiles, folder: Path, bar: ProgressBar, *, unit: str) -> None:
+    """From now on they stand in a file, and a person reads how many there are."""
+    bad.path = folder / BAD_FILES
+    bad.write()
+    if bad.files:
+        bar.say(f"  {describe_bad(bad, unit=unit)}")
+
+
+def open_events(folder: Path, options: Any) -> EventLog:
+    """Event files beside the run's other files, if they are asked for; of a resumed run, from where it continues."""
+    checkpoint = latest_state(folder / "state")
+    return EventLog(
+        folder / "events" if options.tensorboard else None, step=read_progress(checkpoint).step if checkpoint else 0
+    )
+
+
+def check_folder(folder: Path, options: Any, *, given: Set[str]) -> Any:
+    """The options of the run to continue, or those given for a new one, whose folder must be empty."""
+    if options.resume and (folder / CONFIG).is_file():
+        return stored_options(folder, options, given=given)
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())) and not (options.resume and folder.is_dir()):
+        raise VitrailError(f"{folder}: exists and is not empty; a run is never overwritten (--resume continues it)")
+    return options
+
+
+def is_finished(folder: Path) -> bool:
+    if not (folder / CONFIG).is_file():
+        return False
+    checkpoint = latest_state(folder / "state")
+    return checkpoint is not None and read_progress(checkpoint).finished and read_metrics(folder) is not None
+
+
+def stored_options(folder: Path, options: Any, *, given: Set[str]) -> Any:
+    """The options of the run in `folder`; those given again must say the same."""
+    stored = read_options(folder / CONFIG)
+    for field in fields(options):
+        name, asked = field.name, getattr(options, field.name)
+        if name not in given or name in NOT_STORED:
+            continue
+        known = getattr(stored, name, None)
+        if asked not in ("auto", known):
+            raise VitrailError(
+                f"{spell(name)} {asked} differs from the run's own ({known}); --weights starts a new run from its weights"
+            )
+    return replace(stored, out=options.out, resume=True)

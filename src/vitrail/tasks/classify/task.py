@@ -1,0 +1,288 @@
+"""Image classification: one label per image, or any number of labels."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vitrail.data.bad_files import BadFile
+from vitrail.data.clean import open_clean
+from vitrail.data.dataset import DataSet
+from vitrail.data.images import PictureError
+from vitrail.data.label_share import keep_share
+from vitrail.data.loading import Loader, choose_workers
+from vitrail.errors import VitrailError
+from vitrail.files import write_table
+from vitrail.learn.training.world import World
+from vitrail.models.catalogue import ARCHITECTURES, create_model, model_config, rebuild, rebuild_merging
+from vitrail.models.packing import check_norms
+from vitrail.preprocessing import Fit
+from vitrail.tasks.classify.data import (
+    balancing_weights,
+    class_loaders,
+    leave_out_names,
+    loader_for,
+    match_labels,
+)
+from vitrail.tasks.classify.distillation import (
+    Taught,
+    check_teaching,
+    describe_taught,
+    describe_teacher,
+    distillation_of,
+    find_teacher,
+    resolve_distillation,
+)
+from vitrail.tasks.classify.objective import Classify, Predictions
+from vitrail.tasks.classify.options import RECIPES, Options, recipe_for
+from vitrail.tasks.image_task import (
+    PARTS,
+    SMALL,
+    SMALL_DATA,
+    ImageTask,
+    choose_channels,
+    choose_feeding,
+    choose_parts,
+    choose_recipe,
+    choose_size,
+    clean_arguments,
+    describe_data,
+    describe_model,
+    known_options,
+    load_encoder,
+    measure_on,
+    sample_images,
+    small_patch,
+)
+from vitrail.tasks.options import check_shard, from_recipe
+from vitrail.tasks.task import (
+    Log,
+    Opened,
+    Opening,
+    Resolved,
+    Scored,
+    Setup,
+    Summary,
+    count_splits,
+    describe_recipe,
+    with_split,
+)
+
+OF_RECIPE = ("drop_path", "token_keep")  # options of a recipe that are the model's to follow
+State = Setup[Options, DataSet, Taught | None]
+
+
+class Classification(ImageTask[Options, DataSet, Taught | None]):
+    recipes = RECIPES
+
+    def open(self, options: Options, opening: Opening) -> Opened[DataSet]:
+        data, bad = open_clean(opening.source, val_share=options.val_split, **clean_arguments(options, opening))
+        return Opened(data=data, bad=bad)
+
+    def load(self, options: Options, log: Log) -> Any:
+        return load_encoder(options, log)
+
+    def resolve(
+        self, options: Options, opened: Opened[DataSet], loaded: Any, resumed: Path | None
+    ) -> Resolved[Options, DataSet, Taught | None]:
+        data = keep_share(opened.data, options.labels, seed=options.seed)
+        teacher = find_teacher(options, data, resumed=resumed is not None)
+        choices: dict[str, Any] = {**resolve_distillation(options)}
+        if loaded is None:
+            choices |= choose_new_model(options, data)
+            size, channels = choices["image_size"], choices["in_channels"]
+        else:
+            size, channels = loaded.image_size, loaded.config.in_channels
+        name = options.recipe
+        if name == "auto":
+            name = choices["recipe"] = choose_recipe(len(data["train"]), pretrained=loaded is not None)
+        recipe = recipe_for(name, size=size, channels=channels)
+        choices |= from_recipe(recipe, options)
+        if options.pack:  # a recipe's wishes give way
+            choices |= {"mixup": 0.0, "cutmix": 0.0, "progressive": 1.0}
+        if options.shard and choices.get("optimizer") == "muon":  # which needs whole matrices; its learning rates are AdamW's
+            choices["optimizer"] = "adamw"
+        choices |= choose_feeding(options, data, recipe, (*size, channels), plain=name == "plain")
+        options = replace(options, **choices)
+        check_shard(options)  # a recipe has wishes too
+        return Resolved(options=options, data=data, extras=teacher, bad=opened.bad)
+
+    def build(self, resolved: Resolved[Options, DataSet, Taught | None], loaded: Any) -> Any:
+        """A new model with preprocessing measured on the training images, or the loaded one with a head that fits."""
+        options, data = resolved.options, resolved.data
+        if loaded is not None:
+            model = rebuild_merging(rebuild(loaded, **own_options(options, loaded.config, OF_RECIPE)), options.merge)
+            model.labels = loaded.labels
+            if model.labels != data.classes:
+                model.reset_classifier(len(data.classes), labels=data.classes)
+            model.multi_label = data.multi_label
+            model.preprocessing = replace(model.preprocessing, fit=choose_fit(options, model))
+            if options.freeze == "encoder":
+                model.freeze_encoder()
+        else:
+            merging: dict[str, Any] = {} if options.merge is None else {"merge": options.merge}
+            model = create_model(
+                options.model,
+                num_classes=len(data.classes),
+                image_size=options.image_size,
+                in_channels=options.in_channels,
+                **merging,
+                **own_options(options, model_config(options.model)[1], (*PARTS, *OF_RECIPE)),
+            )
+            model.labels, model.multi_label = data.classes, data.multi_label
+            fit = choose_fit(options, model)
+            model.preprocessing = replace(measure_on(data["train"], model.preprocessing), fit=fit)
+        check_teaching(options, model)
+        return model
+
+    def describe(self, setup: State) -> Iterable[str]:
+        options, data, model = setup.options, setup.data, setup.model
+        yield from describe_data(data, what=f"{len(data.classes)} classes, {count_splits(data.splits)}")
+        learning = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+        frozen = f", of which {learning:,} learn" if options.freeze != "none" else ""
+        yield describe_model(setup, more=frozen) + (", or as many pixels in their own aspect" if options.pack else "")
+        if setup.extras is not None:
+            yield describe_teacher(options, setup.extras)
+        yield describe_recipe(options)
+
+    def plan(self, setup: State) -> Mapping[str, Any]:
+        return {"progressive": setup.options.progressive, "multiple": setup.model.size_multiple}
+
+    def objective(self, setup: State, *, device: str, world: World) -> Classify:
+        options, taught = setup.options, setup.extras
+        assert options.label_smoothing != "auto"
+        return Classify(
+            setup.model,
+            smoothing=options.label_smoothing,
+            weights=balancing_weights(setup.data) if options.balance == "weights" else None,
+            multi_label=setup.data.multi_label,
+            device=device,
+            compiled=options.compile,
+            world=world,
+            teacher=None if taught is None else taught.make(setup.model, device=device),
+            distillation=None if taught is None else distillation_of(options),
+        )
+
+    def loaders(self, setup: State, world: World) -> tuple[Loader, Loader]:
+        assert setup.bad is not None
+        return class_loaders(setup.options, setup.data, setup.model, setup.bad, world)
+
+    def score(self, setup: State, split: str, *, device: str, world: World) -> Scored[DataSet]:
+        """The predictions, beside those of a teacher, who sees the same images, each prepared as it needs them."""
+        merge = getattr(setup.evaluation, "merge", None)
+        model = setup.model if merge is None else rebuild_merging(setup.model, merge)
+        predictions, data = predict_split(replace(setup, model=model), split, device=device, world=world)
+        if (taught := setup.extras) is not None:
+            of_teacher, seen = predict_split(replace(setup, model=taught.model), split, device=device, world=world)
+            if len(seen.splits[split]) == len(data.splits[split]):  # else an image has become unreadable between the two
+                predictions = replace(predictions, teacher=of_teacher.logits[:, list(taught.columns)])
+        return Scored(evaluation=predictions, split=split, data=data, model=model)
+
+    def write_predictions(self, scored: Scored[DataSet], folder: Path) -> None:
+        """A line per image: its label, the prediction and its probability; with several labels, the probability of each."""
+        found, split, labels = predictions_of(scored), scored.data.splits[scored.split], scored.data.classes  # type: ignore[index]
+        names = np.array(labels, dtype=object)
+        probabilities = found.probabilities
+        if found.multi_label:
+            rows: list[list[object]] = [["picture", "truth", "predicted", *labels]]
+            for index, (truth, decided) in enumerate(zip(found.truth, found.decisions, strict=True)):
+                words = ("|".join(names[truth]), "|".join(names[decided]))
+                rows.append([split.name(index), *words, *(f"{share:.6f}" for share in probabilities[index])])
+        else:
+            rows = [["picture", "truth", "predicted", "confidence"]]
+            for index, (label, best) in enumerate(zip(found.truth, probabilities.argmax(axis=1), strict=True)):
+                rows.append([split.name(index), names[label], names[best], f"{probabilities[index, best]:.6f}"])
+        write_table(folder / "predictions.csv", rows)
+
+    def summarize(self, setup: State, scored: Scored[DataSet]) -> Summary:
+        options, found, taught = setup.options, predictions_of(scored), setup.extras
+        height, width = scored.model.image_size
+        count = len(found.truth)
+        low, high = interval = found.interval if count else (float("nan"), float("nan"))
+        certainty = f"95 % interval {100 * low:.2f} to {100 * high:.2f} %, by bootstrap over {count:,} images" if count else ""
+        details = {"Images": f"{height}x{width}, {count_splits(scored.data.splits)}"}
+        if setup.evaluation is None and options.labels != 1:
+            details["Labels"] = f"{100 * options.labels:g} % of every class of the training images"
+        if taught is not None:
+            details["Teacher"] = describe_taught(options, taught, scored.metrics)
+        return Summary(
+            details=details,
+            interval=interval if count else None,
+            certainty=certainty,
+            lines=[certainty, *([] if taught is None else [f"teacher: {details['Teacher']}"])],
+            card={} if taught is None else {"teacher": details["Teacher"]},
+        )
+
+    def match(self, data: DataSet, model: Any, options: Options) -> DataSet:
+        return match_labels(data, model)
+
+    def stored(self, model: Any) -> Options:
+        return Options(data="", image_size=model.image_size, in_channels=model.config.in_channels)
+
+
+def choose_new_model(options: Options, data: DataSet) -> dict[str, Any]:
+    """Size, channels, name and parts of a model for images without weights."""
+    first = sample_images(data["train"])
+    size, channels = choose_size(options.image_size, first, pack=options.pack), choose_channels(options.in_channels, first)
+    name = choose_model(size, len(data["train"]), pack=options.pack) if options.model == "auto" else options.model
+    architecture, config = model_config(name)
+    if ARCHITECTURES[architecture].takes != "pictures":
+        raise VitrailError(f"--model {name} is no classifier of images, which --task {options.task} needs")
+    return {"image_size": size, "in_channels": channels, "model": name, **choose_parts(options, name, config)}
+
+
+def choose_model(size: tuple[int, int], images: int, *, pack: bool = False) -> str:
+    if max(size) > SMALL:
+        return "vit_tiny_patch16_224"
+    if pack:  # no convolutions, whose batch norm needs images of one size
+        return f"vit_nano_patch{small_patch(size)}_32"
+    if images <= SMALL_DATA:
+        return "vit_nano_conv"
+    return "vit_micro_hybrid" if min(size) >= 24 else "vit_micro_conv"
+
+
+def choose_fit(options: Options, model: Any) -> Fit:
+    """With --pack images keep their aspect; the model must be one that takes them so."""
+    fit: Fit = model.preprocessing.fit
+    if not options.pack:
+        return "squash" if fit == "aspect" else fit
+    if not hasattr(model, "forward_packed"):
+        raise VitrailError(f"--pack: a model of the kind {model.architecture} cannot pack images of different sizes; a vit can")
+    check_norms(model)
+    return "aspect"
+
+
+def own_options(options: Options, config: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Of the options, those that this kind of model has."""
+    rows = (RECIPES[options.recipe], recipe_for(options.recipe, size=config.image_size, channels=config.in_channels))
+    return known_options(options, config, names, recipes=rows, optional=OF_RECIPE)
+
+
+def predict_split(setup: State, name: str, *, device: str, world: World) -> tuple[Predictions, DataSet]:
+    """Of a model; images that have become unreadable since they were tried are left out of the data."""
+    options, model, met = setup.options, setup.model, set[str]()
+    split = setup.data.splits[name]  # type: ignore[index]
+
+    def note(error: PictureError) -> None:
+        met.add(error.name)
+        if setup.bad is not None:
+            setup.bad.add(BadFile(error.name, name, error.reason, "during"))
+
+    workers = choose_workers(split) if options.workers == "auto" else options.workers
+    batches = loader_for(model)(
+        split, model.preprocessing, batch=options.batch_size, workers=workers, on_bad=note, rank=world.rank, world=world.size
+    )
+    objective = Classify(model.to(device), multi_label=split.labels.ndim == 2, device=device, world=world)
+    predictions = objective.evaluate(batches.batches())
+    gone = {one for names in world.gather(sorted(met)) for one in names}
+    return predictions, with_split(setup.data, name, leave_out_names(split, gone))
+
+
+def predictions_of(scored: Scored[Any]) -> Predictions:
+    assert isinstance(scored.evaluation, Predictions)
+    return scored.evaluation
+
+
+TASK = Classification()

@@ -1,0 +1,243 @@
+"""What tasks on images share: sizes, parts and models by name, how images reach the model, and what is said of them."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from vitrail.data.augmentation import Augmentation
+from vitrail.data.bad_files import BadFile, BadFiles
+from vitrail.data.cache import Cache, choose_cache
+from vitrail.data.dataset import DataSet, Split, SplitName
+from vitrail.data.examples import spread
+from vitrail.data.images import PictureError
+from vitrail.data.loading import Loader, choose_workers
+from vitrail.data.transforms import measure, read_fitted
+from vitrail.errors import VitrailError
+from vitrail.learn.training.world import World
+from vitrail.machine import spare_memory
+from vitrail.models.adapting import adapt
+from vitrail.models.backbones import backbone_of
+from vitrail.models.catalogue import count_parameters
+from vitrail.models.folder import load
+from vitrail.models.parts import position_name, position_where
+from vitrail.preprocessing import Preprocessing
+from vitrail.tasks.options import as_size, spell
+from vitrail.tasks.task import D, Log, O, Opening, Setup, Task, X
+
+LARGEST = 224  # the side that is chosen for large images
+SMALL = 64  # pixels a side, at most, of small images
+SMALL_DATA = 5_000  # images, at most, for which the smallest models are chosen
+PARTS = ("position", "position_where", "attention")  # of a model, chosen by name
+SIZES = {"tiny": 10_000, "small": 100_000, "medium": 2_000_000}  # images, at most
+
+
+class ImageTask(Task[O, D, X]):
+    """A base for what all tasks on images do alike."""
+
+    unit = "images"
+
+
+def choose_recipe(images: int, *, pretrained: bool = False) -> str:
+    """The name of a recipe, by the number of training images; `pretrained`: the weights have learned before."""
+    if pretrained:
+        return "finetune"
+    return next((name for name, most in SIZES.items() if images <= most), "large")
+
+
+def load_encoder(options: Any, log: Log) -> Any:
+    """The classifier of --weights, for images of the size and the channels that are asked for, if any are."""
+    what = f"--weights {options.weights}"
+    channels = None if options.in_channels == "auto" else options.in_channels
+    loaded = backbone_of(load(str(options.weights)), what=what)
+    found, notes = adapt(loaded, image_size=as_size(options.image_size), in_channels=channels, what=what)
+    for note in notes:
+        log(f"{what}: {note}")
+    return found
+
+
+def clean_arguments(options: Any, opening: Opening) -> dict[str, Any]:
+    """What functions of `data.clean` are given beside the source."""
+    return {
+        "seed": opening.seed, "image_size": opening.image_size, "limit": options.bad_files, "progress": opening.progress,
+        "known": opening.known_bad, "divide": opening.split,
+    }  # fmt: skip
+
+
+def sample_images(split: Split, wanted: int = 32) -> list[Image.Image]:
+    """At most `wanted` of its images; decoded at no more than twice the side of the largest size that is chosen by itself."""
+    return [split.read(index, target=(LARGEST, LARGEST)) for index in spread(len(split), wanted)]
+
+
+def choose_channels(asked: Any, images: Sequence[Image.Image]) -> int:
+    """The user's, or 1 where all images are gray."""
+    return (3 if any(image.mode != "L" for image in images) else 1) if asked == "auto" else int(asked)
+
+
+def choose_size(asked: Sequence[int] | None, images: Sequence[Image.Image], *, pack: bool = False) -> tuple[int, int]:
+    """The user's, or the images' own if they are small and alike; else the common shorter side, in steps of 16, 224 at most."""
+    if (size := as_size(asked)) is not None:
+        return size
+    if pack:  # the area is what counts; no image of the usual one is to be shrunk, whatever the patch
+        side = float(np.median([math.sqrt(image.height * image.width) for image in images]))
+        step = 16 if side > SMALL else 8
+        return (min(LARGEST, math.ceil(side / step) * step),) * 2
+    sizes = {(image.height, image.width) for image in images}
+    if len(sizes) == 1 and max(height_width := sizes.pop()) <= SMALL:
+        return height_width
+    shorter = int(np.median([min(image.size) for image in images]))
+    if shorter <= SMALL:
+        return (shorter, shorter)
+    return (min(LARGEST, shorter // 16 * 16),) * 2
+
+
+def small_patch(size: tuple[int, int]) -> int:
+    """Side of the patches of small images."""
+    return 2 if min(size) <= 16 else 4 if min(size) <= 32 else 8
+
+
+def choose_parts(options: Any, model: str, config: Any) -> dict[str, Any]:
+    """The parts of a new model that can be chosen by name: the user's, or those of the config of this name."""
+    choices: dict[str, Any] = {}
+    for name in PARTS:
+        asked = getattr(options, name) not in (None, "auto")
+        choices[name] = getattr(options, name) if asked else getattr(config, name, getattr(options, name))
+        if asked and not hasattr(config, name):
+            raise VitrailError(f"{spell(name)} {getattr(options, name)}: {model} has no {name} to choose")
+    if choices["position"]:
+        choices["position"] = position_name(choices["position"])
+        if hasattr(config, "position_where"):  # else a run that is resumed would ask for what it cannot have
+            choices["position_where"] = position_where(choices["position"], choices["position_where"])
+    return choices
+
+
+def choose_feeding(
+    options: Any, data: Any, recipe: Mapping[str, Any], shape: tuple[int, int, int], *, plain: bool, least: int = 1
+) -> dict[str, Any]:
+    """How images of a shape (h, w, channels) reach the model: what is `auto` of learning rate, batch (of `least` images), mirror, workers
+    and cache."""
+    train, choices = data["train"], dict[str, Any]()
+    if options.lr is None:
+        choices["lr"] = recipe["lr"]
+    if options.batch_size == "auto":  # at least eight steps per epoch, where there are images enough
+        choices["batch_size"] = max(least, min(recipe["batch_size"], len(train) // 8))
+    if options.flip is None:
+        choices["flip"] = shape[2] == 3 and not plain  # a digit or a letter is another one in the mirror
+    if options.workers == "auto":
+        choices["workers"] = choose_workers(train)
+    return choices | choose_caching(options, data, shape)
+
+
+def choose_caching(options: Any, data: Any, shape: tuple[int, int, int]) -> dict[str, Any]:
+    """What is `auto` of the cache for decoded images of a shape."""
+    room = round(spare_memory() / 4 / 2**30, 3) if options.cache_gb == "auto" else options.cache_gb
+    choices: dict[str, Any] = {"cache_gb": room}
+    if options.cache == "auto":  # both are read every epoch; test is read once
+        choices["cache"] = choose_cache([data["train"], data["val"]], shape, budget=int(room * 2**30))
+    return choices
+
+
+def measure_on(split: Split, preprocessing: Preprocessing) -> Preprocessing:
+    """With mean and deviation of the colors of its images, a thousand of them."""
+    some = [read_fitted(split, index, preprocessing) for index in spread(len(split), 1000)]
+    mean, std = measure(np.stack(some))
+    return replace(preprocessing, mean=mean, std=std)
+
+
+def known_options(
+    options: Any, config: Any, names: Sequence[str], *, recipes: Iterable[Mapping[str, Any]], optional: Sequence[str]
+) -> dict[str, Any]:
+    """Of the options, those that this kind of model has: a convolutional net has no tokens to leave out. One of `optional` that it lacks
+    is refused, unless a recipe asked for it."""
+    found = {name: getattr(options, name) for name in names if hasattr(config, name)}
+    rows = list(recipes)
+    for name in set(optional) - found.keys():
+        if getattr(options, name) not in [row.get(name) for row in rows]:
+            raise VitrailError(f"{spell(name)} {getattr(options, name)}: this model has no such option")
+    return found
+
+
+def image_loaders(
+    options: Any,
+    data: Any,
+    preprocessing: Preprocessing,
+    bad: BadFiles,
+    world: World,
+    *,
+    make: Callable[..., Loader] | None = None,
+    **of_training: Any,
+) -> tuple[Loader, Loader]:
+    """Training images, shuffled and augmented, and validation images as they are; decoded ones are cached.
+    `make` makes a loader, `of_training` is what else that of the former is given."""
+    numbers = {field.name: getattr(options, field.name) for field in fields(Augmentation) if hasattr(options, field.name)}
+    found: list[Loader] = []
+    for name, cache in make_caches(options, data, preprocessing).items():
+        split, training = data[name], name == "train"
+        found.append(
+            (make or Loader)(
+                split,
+                preprocessing,
+                batch=options.batch_size,
+                shuffle=training,
+                how=Augmentation(**numbers) if training else None,
+                seed=options.seed,
+                workers=options.workers,
+                cache=cache,
+                on_bad=partial(note_bad, bad, name),
+                rank=world.rank,
+                world=world.size,
+                **(of_training if training else {}),
+            )
+        )
+    return found[0], found[1]
+
+
+def make_caches(options: Any, data: Any, preprocessing: Preprocessing) -> dict[SplitName, Cache | None]:
+    """What stores the decoded images that are read every epoch, within the room there is; training images first."""
+    shape, budget = (*preprocessing.size, preprocessing.channels), int(options.cache_gb * 2**30)
+    found: dict[SplitName, Cache | None] = {"train": None, "val": None}
+    if options.cache in ("memory", "disk"):
+        for name in found:
+            cache = found[name] = Cache(len(data[name]), shape, kind=options.cache, budget=budget)
+            budget -= cache.size
+    return found
+
+
+def plain_loader(
+    setup: Setup[Any, Any, Any], split: str, world: World, *, on_bad: Callable[[PictureError], None] | None = None
+) -> Loader:
+    """The images of a split as they are, once."""
+    options: Any = setup.options
+    images = setup.data[split]
+    workers = choose_workers(images) if options.workers == "auto" else options.workers
+    return Loader(
+        images, setup.model.preprocessing, batch=options.batch_size, workers=workers,
+        on_bad=on_bad or partial(note_bad, setup.bad, split), rank=world.rank, world=world.size,
+    )  # fmt: skip
+
+
+def note_bad(bad: BadFiles, split: str, error: PictureError) -> None:
+    """An image that could be read when the run began, and cannot any more."""
+    bad.add(BadFile(error.name, split, error.reason, "during"))
+
+
+def model_name(options: Any) -> str:
+    """What a model is called before training."""
+    return options.model if options.weights is None else f"weights of {options.weights}"
+
+
+def describe_model(setup: Setup[Any, Any, Any], *, more: str = "") -> str:
+    """The model and its input, in a line."""
+    height, width = setup.model.image_size
+    shape = f"{height}x{width}x{setup.model.config.in_channels}"
+    return f"{model_name(setup.options)}: {count_parameters(setup.model):,} parameters{more}, images {shape}"
+
+
+def describe_data(data: DataSet, *, what: str) -> Iterable[str]:
+    """The data in a line, and what was decided while it was opened."""
+    yield f"{data.name}: {what}"
+    yield from (f"  {note}" for note in data.notes)

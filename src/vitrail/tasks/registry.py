@@ -1,0 +1,118 @@
+"""Which tasks there are: a line for each. The parts of a task are modules of its folder, imported when they are used. No torch here."""
+
+import importlib
+import importlib.util
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+from vitrail.errors import VitrailError, suggestion
+from vitrail.run_files import read_table
+from vitrail.tasks.metric import Metric
+
+Part = Literal["task", "options", "metrics", "report", "predict", "explain", "studio", "check", "card"]
+Verb = Literal["train", "pretrain"]
+Use = Literal["train", "eval", "predict", "explain"]
+CLASS_OF: Mapping[Use, str] = {
+    "train": "Options",
+    "eval": "EvalOptions",
+    "predict": "PredictOptions",
+    "explain": "ExplainOptions",
+}
+DEFAULT = "classify"  # the task without --task, and of the evaluation protocols
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A task: what it does, the verb that trains it, the architectures whose bare model folders it scores, its name as a verb."""
+
+    summary: str
+    verb: Verb = "train"
+    architectures: tuple[str, ...] = ()
+    alias: str | None = None
+    home: str = ""  # the package of its modules; by default vitrail.tasks.<name>
+
+
+TASKS: dict[str, Entry] = {
+    "classify": Entry("say which class, or classes, an image is of", architectures=("vit", "resnet", "swin", "gsa", "gcnn")),
+}
+
+
+def check_task(task: str) -> str:
+    """The name itself, if there is such a task."""
+    if task not in TASKS:
+        raise VitrailError(f'unknown task "{task}": choose from {", ".join(TASKS)}{suggestion(task, TASKS)}')
+    return task
+
+
+def module_name(task: str, name: Part) -> str:
+    return f"{TASKS[check_task(task)].home or f'vitrail.tasks.{task}'}.{name}"
+
+
+def part(task: str, name: Part) -> ModuleType | None:
+    """The module tasks/<task>/<name>.py, or None where a task has no such part."""
+    where = module_name(task, name)
+    return importlib.import_module(where) if importlib.util.find_spec(where) is not None else None
+
+
+def need_part(task: str, name: Part) -> ModuleType:
+    found = part(task, name)
+    if found is None:
+        raise VitrailError(f"--task {task} has no {name}")
+    return found
+
+
+def find(task: str) -> Any:
+    """The task's `TASK`, a `tasks.task.Task`."""
+    return need_part(task, "task").TASK
+
+
+def options_of(task: str, use: Use = "train") -> type[Any]:
+    """The options class of a task for a verb; a task without one of its own has the class that all share."""
+    from vitrail.tasks import options
+
+    default = {"eval": options.EvalOptions, "predict": options.PredictOptions, "explain": options.ExplainOptions}
+    name = CLASS_OF[use]
+    found: type[Any] = getattr(need_part(task, "options"), name, None) or default[use]
+    return found
+
+
+def metrics_of(task: str) -> Sequence[Metric]:
+    """What the task measures; the first that was measured is the headline."""
+    found: Sequence[Metric] = need_part(task, "metrics").METRICS
+    return found
+
+
+def owners_of(option: str, use: Use = "train") -> list[str]:
+    """The tasks that have an option of this name, an earlier one too."""
+    from vitrail.tasks.options import renamed_of
+
+    found = []
+    for name in TASKS:
+        kind = options_of(name, use)
+        if option in {field.name for field in fields(kind)} | renamed_of(kind).keys():
+            found.append(name)
+    return found
+
+
+def task_by_architecture(architecture: str) -> str:
+    """The task that scores a bare model folder of this architecture."""
+    for name, entry in TASKS.items():
+        if architecture in entry.architectures:
+            return name
+    return DEFAULT
+
+
+def task_of(folder: Path) -> str:
+    """The task of a run folder, by config.yaml, or of a model folder, by config.json."""
+    for here in (folder, folder.parent):
+        if (here / "config.yaml").is_file():
+            return check_task(str(read_table(here / "config.yaml").get("task", DEFAULT)))
+    try:
+        record = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return task_by_architecture(str(record["architecture"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return DEFAULT
