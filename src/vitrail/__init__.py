@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from vitrail.deploy.cascade_making import cascade as cascade
     from vitrail.deploy.pipeline import pipeline as pipeline
     from vitrail.errors import VitrailError as VitrailError
-    from vitrail.run.evaluate import evaluate as evaluate
-    from vitrail.run.train import train as train
     from vitrail.models.catalogue import create_model as create_model
     from vitrail.models.catalogue import list_models as list_models
     from vitrail.models.folder import load as load
     from vitrail.models.folder import save as save
+    from vitrail.run.evaluate import evaluate as evaluate
+    from vitrail.run.train import train as train
     from vitrail.tokens import Tokens as Tokens
 
 _HOMES = {
@@ -27,13 +27,13 @@ _HOMES = {
     "VitrailError": "vitrail.errors",
     "cascade": "vitrail.deploy.cascade_making",
     "create_model": "vitrail.models.catalogue",
-    "evaluate": "vitrail.jobs.evaluate",
+    "evaluate": "vitrail.run.evaluate",
     "list_models": "vitrail.models.catalogue",
     "load": "vitrail.models.folder",
     "open_data": "vitrail.data.opening",
     "pipeline": "vitrail.deploy.pipeline",
     "save": "vitrail.models.folder",
-    "train": "vitrail.jobs.train",
+    "train": "vitrail.run.train",
 }
 __all__ = ["__version__", "explain", *_HOMES]
 

@@ -1,9 +1,9 @@
 """Explaining what a model makes of pictures: `vitrail explain`."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,10 +12,11 @@ from vitrail.data.examples import spread
 from vitrail.data.images import PictureError, read_picture
 from vitrail.data.transforms import prepare
 from vitrail.deploy.pipeline import ImageClassification
-from vitrail.errors import VitrailError, check_choice, suggestion
+from vitrail.errors import VitrailError, check_choice
 from vitrail.explain.cells import cell_tokens
 from vitrail.explain.colors import token_colors
 from vitrail.explain.figures.overlay import scale_end
+from vitrail.explain.files import Done, Progress, check_out, check_target, each_file, unread_error
 from vitrail.explain.look import look
 from vitrail.explain.methods import METHODS, default_method, lack, methods_for
 from vitrail.explain.positions import position_similarity
@@ -32,20 +33,7 @@ from vitrail.report.placing import seen_box
 
 TOGETHER = 24  # pictures whose tokens are colored together: what is kept of them until then is bounded
 MEASURED = 8  # pictures that the numbers of heads are a mean over
-Progress = Callable[[int, int], None]
-T = TypeVar("T")  # what is made of a file
-
-
-@dataclass(frozen=True, kw_only=True)
-class Done:
-    """What was written."""
-
-    page: Path
-    pictures: int
-    found: int
-    method: str
-    errors: tuple[str, ...]  # pictures that could not be read, a line each
-    what: str = "pictures"
+__all__ = ["Done", "Progress", "check_out", "check_target", "each_file", "explain_files", "refuse_options", "unread_error"]
 
 
 @dataclass(kw_only=True)
@@ -100,42 +88,6 @@ def refuse_options(options: ExplainOptions, nothing: Mapping[str, Any], kind: st
             raise VitrailError(f"--{name} says nothing of {kind}: {instead}")
     if options.limit < 1:
         raise VitrailError(f"--limit must be at least 1, got {options.limit}")
-
-
-def check_target(target: str | None, labels: Sequence[str]) -> int | None:
-    """The number of the class that is asked for."""
-    if target is not None and target not in labels:
-        known = ", ".join(labels[:8]) + (" …" if labels[8:] else "")
-        raise VitrailError(f'--target "{target}" is no class of this model: it knows {known}{suggestion(target, labels)}')
-    return None if target is None else labels.index(target)
-
-
-def each_file(
-    paths: list[Path], explain: Callable[[Path], T], errors: list[str], progress: Progress, *, what: str = "picture"
-) -> list[T]:
-    """What is made of each file that can be read; of the others their errors, and where none can be, one for all."""
-    unreadable = PictureError if what == "picture" else VitrailError
-    shown = []
-    for number, path in enumerate(paths):
-        try:
-            shown.append(explain(path))
-        except unreadable as error:
-            errors.append(str(error))
-        progress(number + 1, len(paths))
-    if not shown:
-        raise unread_error(errors, what)
-    return shown
-
-
-def unread_error(errors: Sequence[str], what: str = "picture") -> VitrailError:
-    return VitrailError(f"no {what} could be read; {errors[0]}" + (f" and {len(errors) - 1} more" if errors[1:] else ""))
-
-
-def check_out(word: str) -> Path:
-    folder = Path(word).expanduser()
-    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise VitrailError(f"--out {folder}: exists and is not an empty folder; explanations are never overwritten")
-    return folder
 
 
 def choose_what(model: Any, options: ExplainOptions) -> Choice:

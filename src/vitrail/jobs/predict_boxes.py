@@ -9,8 +9,8 @@ from PIL import Image
 from vitrail.data.images import PictureError, read_picture
 from vitrail.deploy.detection import ObjectDetection
 from vitrail.deploy.pipeline import Answer
+from vitrail.deploy.predicted_files import free_stem, open_folder, refuse_merging
 from vitrail.errors import VitrailError
-from vitrail.jobs.predicted_files import free_stem, open_folder, refuse_merging
 from vitrail.models.folder import load
 
 BOXES = "_boxes.png"

@@ -6,9 +6,9 @@ from typing import Any
 
 from vitrail.data.images import PictureError
 from vitrail.deploy.pipeline import Answer
+from vitrail.deploy.predicted_files import free_stem, open_folder, refuse_merging
 from vitrail.deploy.segmentation import ImageSegmentation, Segmented
 from vitrail.errors import VitrailError
-from vitrail.jobs.predicted_files import free_stem, open_folder, refuse_merging
 from vitrail.models.folder import load
 
 MASK, OVERLAY = "_mask.png", "_overlay.png"

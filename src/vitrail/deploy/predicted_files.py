@@ -1,8 +1,22 @@
-"""What `vitrail predict` shares where a model's answers are files too: its refusals, the folder, and names in it."""
+"""What `vitrail predict` shares, whatever the task: what is said of an input, the folder for files, and names in it."""
 
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from vitrail.errors import VitrailError
+
+
+class Predicted(NamedTuple):
+    """What is said of one input. A task's predict.py has `predict(run, inputs, options) -> Iterable[Predicted]`."""
+
+    result: Any  # JSON values, in Hugging Face's shapes; None where it failed
+    line: str  # printed without --json; where it failed, the error
+    failed: bool = False
+
+
+def failure(error: VitrailError) -> Predicted:
+    """An input that cannot be read; the others go on."""
+    return Predicted(None, str(error), failed=True)
 
 
 def refuse_merging(run: str, *, kind: str, merge: int | None) -> None:
