@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from vitrail.jobs.options import several, whole
+from vitrail.tasks.options import several, whole
 
 EXAMPLES = """Examples:
 
@@ -56,10 +56,10 @@ def check(
     sizes and labels are reported, then how to train on it and how long that takes here. Of a folder of NIfTI files: pairs, sizes,
     spacings, labels, and what cannot be used.
     """
-    from vitrail.jobs.check import check
-    from vitrail.jobs.check_text import describe
     from vitrail.jobs.check_volumes import has_volumes
     from vitrail.learn.training.progress_bar import ProgressBar
+    from vitrail.run.check import check
+    from vitrail.run.check_text import describe
 
     if has_volumes(data):
         return print_volumes(data, fix=fix, out=out, json=json, seed=seed)

@@ -70,8 +70,8 @@ def evaluate(run: str, options: Any, *, task: str) -> int:
 
 
 def evaluate_protocols(run: str, options: Any) -> int:
-    from vitrail.jobs.protocols import describe_cells, run_protocols
     from vitrail.learn.training.interruption import Interrupted
+    from vitrail.run.protocols import describe_cells, run_protocols
     from vitrail.tasks.options import check
 
     check(options)

@@ -35,7 +35,6 @@ def explain(
     every layer, the answer layer by layer, and how the model's heads, positions and filters are made. Of sentences: which words each word attends to, and the alignment of
     a translation with its source.
     """
-    from vitrail.jobs.explain import Done, explain_files
     from vitrail.jobs.explain_boxes import explain_boxes
     from vitrail.jobs.explain_pixels import explain_pixels
     from vitrail.jobs.explain_sentences import explain_sentences, reads_text
@@ -43,6 +42,7 @@ def explain(
     from vitrail.jobs.label_volumes import labels_volumes
     from vitrail.learn.training.progress_bar import ProgressBar
     from vitrail.models.folder import architecture_of
+    from vitrail.tasks.classify.explain import Done, explain_files
 
     explained: Callable[..., Done]
     what = "pictures"

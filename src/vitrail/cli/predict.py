@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from vitrail.jobs.options import whole
+from vitrail.tasks.options import whole
 
 EXAMPLES = """Examples:
 
@@ -58,10 +58,10 @@ def predict(
     from vitrail.deploy.pipeline import Answer
     from vitrail.errors import VitrailError
     from vitrail.jobs.label_volumes import labels_volumes
-    from vitrail.jobs.predict import expand, predict
     from vitrail.jobs.predict_boxes import count_labels, predict_boxes
     from vitrail.jobs.predict_masks import predict_masks
     from vitrail.models.folder import architecture_of
+    from vitrail.tasks.classify.predict import expand, predict
 
     if labels_volumes(run):
         return predict_volumes(run, files, out=out, json=json)

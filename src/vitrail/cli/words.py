@@ -11,11 +11,11 @@ from typing import Any
 
 from vitrail.cli.chosen import USES, find_task, options_class
 from vitrail.errors import VitrailError, VitrailWarning, suggestion
-from vitrail.jobs.bench_options import BenchOptions
-from vitrail.jobs.cascade_options import CascadeOptions
 from vitrail.jobs.options import CompleteOptions, EvalOptions, ExplainOptions, RestoreOptions, TrainOptions
+from vitrail.run.bench_options import BenchOptions
 from vitrail.run_files import read_table
 from vitrail.tasks import registry
+from vitrail.tasks.classify.cascade_options import CascadeOptions
 from vitrail.tasks.options import present_record, renamed_of, unknown_option
 
 OPTIONS: dict[str, tuple[str, ...]] = {

@@ -18,13 +18,13 @@ from vitrail.data.palette import Palette
 from vitrail.data.transforms import fit_picture
 from vitrail.deploy.text_generation import TextGeneration
 from vitrail.errors import VitrailError
-from vitrail.jobs.explain import check_out
 from vitrail.jobs.options import CompleteOptions
-from vitrail.jobs.predict import expand
 from vitrail.machine import choose_device
 from vitrail.models.completion import complete
 from vitrail.models.folder import load
 from vitrail.models.purpose import purpose_of
+from vitrail.tasks.classify.explain import check_out
+from vitrail.tasks.classify.predict import expand
 
 if TYPE_CHECKING:
     from vitrail.report.completions import Completion

@@ -178,7 +178,7 @@ def test_a_listed_picture_without_a_mask_is_named(voc_masks, put, command, monke
     def no_forecast(*words, **options):
         raise VitrailError("not here")
 
-    monkeypatch.setattr("vitrail.jobs.check.suggest", no_forecast)
+    monkeypatch.setattr("vitrail.run.check.suggest", no_forecast)
     put("ImageSets/Segmentation/train.txt", "a\nc\nd\nz\n")
     answer = command("check", voc_masks, "--task", "segment", "--workers", 0)
     assert answer.code == 1

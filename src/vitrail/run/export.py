@@ -20,13 +20,13 @@ from vitrail.deploy.export.pt2_file import write_pt2
 from vitrail.deploy.export.safetensors_file import export_safetensors
 from vitrail.deploy.pipeline import open_picture
 from vitrail.errors import VitrailError, check_choice
-from vitrail.jobs.evaluate import training_options
-from vitrail.jobs.predict import expand
 from vitrail.jobs.volume_trials import find_crops
 from vitrail.models.folder import find, load
 from vitrail.models.purpose import purpose_of
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
+from vitrail.run.stored import training_options
+from vitrail.tasks.classify.predict import expand
 
 PROGRAMS: Mapping[str, Callable[..., Exported]] = {"onnx": write_onnx, "openvino": write_openvino, "pt2": write_pt2}
 STYLES = ("timm", "transformers")  # weights by another library's names, in a folder

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from vitrail.jobs.options import whole
+from vitrail.tasks.options import whole
 
 
 @Parameter(name="*")

@@ -20,18 +20,20 @@ from vitrail.deploy.cascade_making import choose, make_stages, open_division, pi
 from vitrail.deploy.measuring import interleaved
 from vitrail.errors import VitrailError
 from vitrail.files import write_table, write_whole
-from vitrail.jobs.cascade_options import CascadeOptions
-from vitrail.jobs.classification_scores import match_labels
-from vitrail.jobs.evaluate import METRICS, PREDICTIONS, REPORT
 from vitrail.learn.metrics.bootstrap import bootstrap_interval
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.rendering import to_png
 from vitrail.report.cascade import CascadePage, Point, StageRow, draw_cascade, stage_table, write_cascade_report
-from vitrail.run_files import score_words
+from vitrail.tasks.classify.cascade_options import CascadeOptions
+from vitrail.tasks.classify.data import match_labels
+from vitrail.tasks.classify.metrics import METRICS as METRICS_OF
+from vitrail.tasks.metric import headline
 
 FIGURE = "cascade.png"
 TIMED = 2048  # test pictures that cascade and last model are timed on, evenly chosen, at most
 LEVELS = 40  # points of the curve
+
+METRICS, PREDICTIONS, REPORT = "metrics.json", "predictions.csv", "report.html"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +176,7 @@ def describe_result(result: CascadeResult) -> list[str]:
         f"answers of test as by {result.stages[-1].name}: {100 * result.test.agreement:.2f} %",
         describe_speed(result),
         f"95 % interval {100 * low:.2f} to {100 * high:.2f} %",
-        score_words("test", "accuracy", result.test.accuracy),
+        headline(METRICS_OF, "test", {"accuracy": result.test.accuracy}),
     ]
 
 
@@ -193,7 +195,7 @@ def write_results(
     sure = "" if options.sure is None else f", {100 * options.sure:g} % sure of it"
     page = CascadePage(
         title=f"A cascade of {len(result.stages)} stages",
-        headline=score_words("test", "accuracy", result.test.accuracy),
+        headline=headline(METRICS_OF, "test", {"accuracy": result.test.accuracy}),
         against=f"{result.stages[-1].name} alone: {100 * result.stages[-1].alone:.2f} %",
         unit=result.unit,
         stages=result.stages,

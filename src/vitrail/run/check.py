@@ -23,9 +23,13 @@ from vitrail.data.scanning import Scan, concatenate, scan_splits
 from vitrail.errors import VitrailError, check_choice
 from vitrail.files import write_whole
 from vitrail.jobs.box_findings import find_box_faults
-from vitrail.jobs.cleaned_list import Cleaned, check_fixable, write_cleaned
 from vitrail.jobs.cleaning import find_bad_marks
-from vitrail.jobs.findings import (
+from vitrail.jobs.mask_findings import find_mask_faults
+from vitrail.jobs.options import TrainOptions
+from vitrail.records import from_record
+from vitrail.report.contact_sheet import ACROSS, Row, Twins, draw_contact_sheet, encode_sheet
+from vitrail.run.cleaned_list import Cleaned, check_fixable, write_cleaned
+from vitrail.run.findings import (
     Finding,
     Twice,
     count_classes,
@@ -40,11 +44,7 @@ from vitrail.jobs.findings import (
     name_pairs,
     plural,
 )
-from vitrail.jobs.forecast import Suggestion, suggest
-from vitrail.jobs.mask_findings import find_mask_faults
-from vitrail.jobs.options import TrainOptions
-from vitrail.records import from_record
-from vitrail.report.contact_sheet import ACROSS, Row, Twins, draw_contact_sheet, encode_sheet
+from vitrail.run.forecast import Suggestion, suggest
 
 SIDE = 64  # of the thumbnails by which duplicates are found
 ROWS, TWINS = 12, 12  # classes and pairs on the contact sheet

@@ -16,10 +16,10 @@ from torch import Tensor
 from vitrail.data.bad_files import BadFiles
 from vitrail.data.dataset import Part, Split
 from vitrail.data.loading import Loader, choose_workers
-from vitrail.jobs.classifying import note_bad
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models.backbones import mean_features
 from vitrail.preprocessing import Preprocessing
+from vitrail.tasks.image_task import note_bad
 
 LARGEST = 32  # pixels a side that neighbors of plain pictures are sought by
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
-from vitrail.jobs.options import whole
+from vitrail.tasks.options import whole
 
 
 @Parameter(name="*")

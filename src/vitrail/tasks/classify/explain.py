@@ -22,7 +22,6 @@ from vitrail.explain.methods import METHODS, default_method, lack, methods_for
 from vitrail.explain.positions import position_similarity
 from vitrail.explain.record import attention_layers, choose
 from vitrail.jobs.options import ExplainOptions
-from vitrail.jobs.predict import expand, open_or_error
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.report.explained import Choice, Explained, explain_picture
@@ -30,6 +29,7 @@ from vitrail.report.explanation import Explanation, write_explanation
 from vitrail.report.interior import Interior, find_filters, mean_heads
 from vitrail.report.picture_card import Card, Scales
 from vitrail.report.placing import seen_box
+from vitrail.tasks.classify.predict import expand, open_or_error
 
 TOGETHER = 24  # pictures whose tokens are colored together: what is kept of them until then is bounded
 MEASURED = 8  # pictures that the numbers of heads are a mean over

@@ -13,15 +13,15 @@ from vitrail.deploy.bench.peers import PEERS, check_installed
 from vitrail.deploy.engines import ENGINES, missing
 from vitrail.errors import VitrailError, check_choice
 from vitrail.files import write_whole
-from vitrail.jobs.bench_accuracy import score_models
-from vitrail.jobs.bench_measuring import Measured, add_memory, build_contenders, measure, with_ratios
-from vitrail.jobs.bench_options import BenchOptions, check_options, read_numbers
-from vitrail.jobs.bench_subjects import Candidate, describe, find_pictures, open_candidates
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.run_folder import new_run_folder
 from vitrail.rendering import to_png
 from vitrail.report.bench import Benchmark, write_rows
 from vitrail.report.bench_figures import draw_benchmark
+from vitrail.run.bench_accuracy import score_models
+from vitrail.run.bench_measuring import Measured, add_memory, build_contenders, measure, with_ratios
+from vitrail.run.bench_options import BenchOptions, check_options, read_numbers
+from vitrail.run.bench_subjects import Candidate, describe, find_pictures, open_candidates
 
 SLOW = ("compile",)  # engines that take a minute to build: only where they are asked for
 JSON, TABLE, PICTURE = "bench.json", "bench.csv", "bench.png"

@@ -15,10 +15,10 @@ from vitrail.deploy.bench.memory import peak_memory
 from vitrail.deploy.bench.runners import Runner, make_runner
 from vitrail.deploy.measuring import Timing, interleaved, peak_runner
 from vitrail.errors import VitrailError
-from vitrail.jobs.bench_subjects import Candidate, make_batch
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models.folder import save
 from vitrail.report.bench import Row, Subject
+from vitrail.run.bench_subjects import Candidate, make_batch
 
 ROUNDS = 3  # at least, however long a call takes
 FAR = 1e-3  # answers that differ by more, or by that share of the largest, are told

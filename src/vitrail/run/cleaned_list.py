@@ -16,7 +16,7 @@ from vitrail.data.duplicates import Pair, group
 from vitrail.data.formats.lists import ListRow, write_list
 from vitrail.data.scanning import Scan
 from vitrail.errors import VitrailError
-from vitrail.jobs.findings import locate
+from vitrail.run.findings import locate
 
 RANK: dict[SplitName, int] = {"test": 0, "val": 1, "train": 2}  # who keeps a picture that several have
 

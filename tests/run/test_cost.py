@@ -12,7 +12,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from vitrail.errors import VitrailError
-from vitrail.jobs.cost import (
+from vitrail.models.vit import ViTConfig, build_vit
+from vitrail.models.vit_presets import PRESETS, SIZES
+from vitrail.run.cost import (
     Machine,
     activation_bytes,
     all_reduce_seconds,
@@ -22,8 +24,6 @@ from vitrail.jobs.cost import (
     state_bytes,
     training_flops,
 )
-from vitrail.models.vit import ViTConfig, build_vit
-from vitrail.models.vit_presets import PRESETS, SIZES
 
 ROOT = Path(__file__).parents[2]
 PLAIN = ViTConfig(width=96, depth=2, heads=3, image_size=(64, 32), num_classes=5)

@@ -7,10 +7,10 @@ import pytest
 from PIL import Image
 
 import vitrail as vt
-from vitrail.jobs.explain import choose_what, explain_files, look_at
 from vitrail.jobs.options import ExplainOptions
 from vitrail.report import explanation as page_of
 from vitrail.report.picture_card import Card
+from vitrail.tasks.classify.explain import choose_what, explain_files, look_at
 
 
 def save_pictures(folder, count, *, size=(30, 40), channels=3):

@@ -12,8 +12,8 @@ from PIL import Image
 import vitrail as vt
 from vitrail.deploy.cascade_calibration import Table
 from vitrail.deploy.cascade_making import open_division
-from vitrail.jobs.cascade_options import CascadeOptions
-from vitrail.jobs.cascading import describe_result, draw_points, run_cascade
+from vitrail.tasks.classify.cascade import describe_result, draw_points, run_cascade
+from vitrail.tasks.classify.cascade_options import CascadeOptions
 
 
 @pytest.fixture(scope="module")

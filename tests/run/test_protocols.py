@@ -15,12 +15,12 @@ from vitrail.data.label_share import keep_share
 from vitrail.data.opening import find_data, open_data
 from vitrail.jobs import protocols
 from vitrail.jobs.classifying import Classifying
-from vitrail.jobs.feature_table import FeatureTable, find_root
 from vitrail.jobs.options import TrainOptions
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models.folder import save
 from vitrail.preprocessing import Preprocessing
 from vitrail.report.protocols import Cell, mean_table
+from vitrail.run.feature_table import FeatureTable, find_root
 
 CLASSES, SIDE = 5, 4
 pytestmark = pytest.mark.usefixtures("quick_report")

@@ -18,19 +18,13 @@ import numpy as np
 import torch
 
 from vitrail.data.bad_files import BAD_FILES, BadFiles, read_bad_files
+from vitrail.data.clean import open_clean_any
 from vitrail.data.dataset import DataSet
 from vitrail.data.label_share import keep_share
 from vitrail.data.opening import divide_data
 from vitrail.errors import VitrailError, check_choice
 from vitrail.explain.probe import Labelled, probe_layers
 from vitrail.files import write_table, write_whole
-from vitrail.jobs.evaluate import PREDICTIONS, REPORT, training_options
-from vitrail.jobs.feature_table import Described, FeatureTable, describe_by, pixel_preprocessing
-from vitrail.jobs.options import EvalOptions, TrainOptions
-from vitrail.jobs.pretraining_settling import open_pictures
-from vitrail.jobs.recipes import RECIPES, choose_recipe
-from vitrail.jobs.scored_data import choose_source
-from vitrail.jobs.train import run_training
 from vitrail.learn.metrics.bootstrap import bootstrap_interval
 from vitrail.learn.metrics.nearest_neighbors import knn_votes
 from vitrail.learn.training.progress_bar import ProgressBar
@@ -38,11 +32,17 @@ from vitrail.machine import choose_device
 from vitrail.models.backbones import backbone_of
 from vitrail.models.catalogue import build_model, count_parameters
 from vitrail.models.folder import WEIGHTS, find, load, save
-from vitrail.models.purpose import purpose_of
 from vitrail.preprocessing import Preprocessing
 from vitrail.rendering import to_png
 from vitrail.report.protocols import LINES, Cell, ProtocolReport, draw_protocols, mean_table, percent_of, write_protocol_report
+from vitrail.run.evaluate import choose_source
+from vitrail.run.feature_table import Described, FeatureTable, describe_by, pixel_preprocessing
+from vitrail.run.stored import REPORT, training_options
+from vitrail.run.train import run_training
+from vitrail.tasks import registry
+from vitrail.tasks.image_task import choose_recipe
 
+PREDICTIONS = "predictions.csv"
 PROTOCOLS = ("knn", "linear", "finetune", "scratch")
 BASELINES = ("scratch", "pixels")  # what owes nothing to the run
 LABELS = "0.1,1"  # shares, unless others are asked for
@@ -60,7 +60,7 @@ class Asked:
     epochs: int | None
 
     @classmethod
-    def of(cls, options: EvalOptions) -> "Asked":
+    def of(cls, options: Any) -> "Asked":
         assert options.protocol is not None
         words = [word.strip() for word in options.protocol.split(",") if word.strip()]
         if not words:
@@ -90,16 +90,14 @@ def parse_shares(words: str) -> tuple[float, ...]:
     return tuple(sorted(found))
 
 
-def run_protocols(run: str, options: EvalOptions, *, quiet: bool = False) -> list[Cell]:
+def run_protocols(run: str, options: Any, *, quiet: bool = False) -> list[Cell]:
     """All cells that were asked for, and files of them: see `Evaluation`."""
     asked, bar = Asked.of(options), ProgressBar(quiet=quiet)
     model, trained = load(run), training_options(run)
-    if purpose_of(model) == "igpt":
-        raise VitrailError(f"--protocol: {run} is a model of pixels, whose report has a linear probe of every layer already")
     backbone = backbone_of(model, what=run)
     source, own = choose_source(run, trained, options)
     known = read_bad_files(find(run).resolve().parent / BAD_FILES) if own else None
-    found, bad = open_pictures(
+    found, bad = open_clean_any(
         source, seed=0, image_size=backbone.image_size, limit=options.bad_files, progress=bar, known=known, divide=False
     )
     check_data(found, asked, given=options.data is not None)
@@ -129,7 +127,7 @@ def check_data(data: DataSet, asked: Asked, *, given: bool) -> None:
         raise VitrailError(f"{data.name}: has no training pictures, whose labels a protocol learns from")
 
 
-def choose_folder(run: str, trained: TrainOptions | None, options: EvalOptions) -> Path:
+def choose_folder(run: str, trained: Any, options: Any) -> Path:
     """--out, or protocol/ in the run."""
     if options.out is not None:
         return Path(options.out).expanduser()
@@ -148,7 +146,7 @@ class Evaluation:
     bad: BadFiles
     backbone: Any
     asked: Asked
-    options: EvalOptions
+    options: Any
     first: int  # seed
     folder: Path
     bar: ProgressBar
@@ -168,7 +166,7 @@ class Evaluation:
     def table(self, describe: Any, preprocessing: Preprocessing, *, what: str) -> FeatureTable:
         options = self.options
         return FeatureTable(
-            describe, preprocessing, what=what, batch=options.batch, workers=options.workers, bad=self.bad, bar=self.bar
+            describe, preprocessing, what=what, batch=options.batch_size, workers=options.workers, bad=self.bad, bar=self.bar
         )
 
     def run(self) -> list[Cell]:
@@ -230,16 +228,17 @@ class Evaluation:
     def train(self, protocol: str, data: DataSet, share: float, seed: int) -> Cell:
         """`vitrail train` from the run's weights or from new ones, in a folder of its own; one that is begun goes on."""
         recipe = choose_recipe(len(data["train"]))
-        epochs = self.asked.epochs or RECIPES[recipe].epochs  # as many passes for both
+        task = registry.find(registry.DEFAULT)
+        epochs = self.asked.epochs or task.recipes[recipe]["epochs"]  # as many passes for both
         weights = str(find(self.name).resolve()) if protocol == "finetune" else self.new_weights(seed)
         folder = self.folder / f"{protocol}-{share:g}-seed{seed}"
-        options = TrainOptions(
+        options = registry.options_of(registry.DEFAULT)(
             data=self.source,
             weights=weights,
             labels=share,
             seed=seed,
             epochs=epochs,
-            recipe="finetune" if protocol == "finetune" else recipe,  # type: ignore[arg-type]
+            recipe="finetune" if protocol == "finetune" else recipe,
             workers=self.options.workers,
             bad_files=self.options.bad_files,
             device=self.options.device,

@@ -11,7 +11,7 @@ import yaml
 
 from vitrail.cli.runs import runs as command
 from vitrail.errors import VitrailError
-from vitrail.jobs.runs import (
+from vitrail.run.runs import (
     align,
     differing_options,
     list_runs,
@@ -207,5 +207,5 @@ def test_a_number_that_is_none_is_no_score(tmp_path):
 
 
 def test_listing_runs_needs_no_torch():
-    code = "import sys, vitrail.cli.runs, vitrail.jobs.runs; sys.exit('torch' in sys.modules)"
+    code = "import sys, vitrail.cli.runs, vitrail.run.runs; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from vitrail.jobs.check import Check
-from vitrail.jobs.findings import Finding, plural
-from vitrail.jobs.forecast import Suggestion
 from vitrail.learn.training.progress_bar import clock
 from vitrail.rendering import count_columns, shorten
+from vitrail.run.check import Check
+from vitrail.run.findings import Finding, plural
+from vitrail.run.forecast import Suggestion
 
 Line = tuple[str, str]  # style, text
 FIXABLE = ("leak", "unreadable", "label conflict")
