@@ -433,6 +433,10 @@ def note_exit(found: Found, label: str, code: int, err: str) -> None:
     found[f"{label}: exit code"] = {"code": str(code), "text": f"exit code {code}\n" + (err[-1500:] if code else "")}
 
 
+def failures(found: Found) -> list[str]:
+    return [name for name, entry in found.items() if entry.get("code", "0") != "0"]
+
+
 def list_tensors(content: bytes) -> str:
     """Name, kind, shape and the beginning of the hash of each."""
     start = 8 + int.from_bytes(content[:8], "little")
@@ -473,7 +477,7 @@ def compute_all(runs: Sequence[Run], tree: Path, label: str, *, jobs: int, keep:
         start = time.monotonic()
         found = compute(run, tree)
         done.append(run.name)
-        failed = [name for name, entry in found.items() if entry.get("code", "0") != "0"]
+        failed = failures(found)
         print(f"{label}  {len(done):>2}/{len(runs)}  {run.name:<22} {time.monotonic() - start:5.1f} s"
               + (f"  FAILED: {', '.join(failed)}" if failed else ""), flush=True)  # fmt: skip
         return found
@@ -500,6 +504,11 @@ def git(*words: str) -> str:
     return done.stdout.strip()
 
 
+def clean_commit() -> str | None:
+    """The commit that the working tree is; None if anything is changed."""
+    return None if git("status", "--porcelain") else git("rev-parse", "HEAD")
+
+
 @contextlib.contextmanager
 def checked_out(sha: str) -> Iterator[Path]:
     tree = BUILD / sha / "tree"
@@ -519,19 +528,30 @@ def remove_tree(tree: Path) -> None:
 
 
 def results_of(
-    sha: str | None, runs: Sequence[Run], key: str, work: Callable[[Sequence[Run]], dict[str, Found]], *, cache: bool
+    sha: str | None,
+    runs: Sequence[Run],
+    key: str,
+    work: Callable[[Sequence[Run]], dict[str, Found]],
+    *,
+    cache: bool,
+    still: Callable[[], bool] = lambda: True,
 ) -> dict[str, Found]:
-    """Those of a commit from its file, and what is missing in it computed; without a commit (a dirty tree) all computed."""
+    """Those of a commit from its file, and what is missing in it computed; without a commit (a dirty tree) all computed.
+
+    `still`: whether the tree has stayed that commit while it was computing; otherwise nothing is kept.
+    """
     path = BUILD / f"{sha}.json"
     known: dict[str, Found] = {}
     if cache and sha is not None and path.is_file():
         stored = json.loads(path.read_text())
         known = stored["runs"] if stored["key"] == key else {}
-    missing = [run for run in with_needs(runs) if run.name not in known]
-    if missing := with_needs([run for run in missing if run in runs]):
+    if missing := with_needs([run for run in runs if run.name not in known]):
         known = {**known, **work(missing)}
-        if cache and sha is not None:
-            path.write_text(json.dumps({"key": key, "runs": known}))
+        if cache and sha is not None and still():
+            good = {
+                name: found for name, found in known.items() if not failures(found)
+            }  # what failed may have been the machine
+            path.write_text(json.dumps({"key": key, "runs": good}))
     return {run.name: known[run.name] for run in runs}
 
 
@@ -637,8 +657,15 @@ def compare_trees(runs: Sequence[Run], sha: str, options: argparse.Namespace) ->
             return compute_all(missing, tree, sha[:9], **how)
 
     before = results_of(sha, runs, key, compute_commit, cache=not options.no_cache)
-    clean = None if git("status", "--porcelain") else git("rev-parse", "HEAD")
-    now = results_of(clean, runs, key, lambda missing: compute_all(missing, ROOT, "tree", **how), cache=not options.no_cache)
+    clean = clean_commit()
+    now = results_of(
+        clean,
+        runs,
+        key,
+        lambda missing: compute_all(missing, ROOT, "tree", **how),
+        cache=not options.no_cache,
+        still=lambda: clean_commit() == clean,
+    )
     print()
     bad = compare(runs, before, now, [name for name in options.ignore.split(",") if name])
     print(f"\nregress: {f'{bad} DIFFERENT' if bad else 'all equal'}; the whole table is in build/regress/table.txt")
