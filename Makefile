@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/ready
 SHAPES := --jaxtyping-packages=vitrail,beartype.beartype
 
-.PHONY: demo test lint test-slow bench docs wheel browser clean
+.PHONY: demo test lint test-slow regress bench docs wheel browser clean
 
 demo: $(READY)
 	$(BIN)/vitrail train --data digits
@@ -24,6 +24,11 @@ lint: $(READY)
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow --durations=15
+
+# Does the working tree compute, bit for bit, what a commit computed? make regress REF=COMMIT [ARGS="--only mri,detect"]
+regress: $(READY)
+	@test -n "$(REF)" || { echo "make regress needs a commit to compare with: make regress REF=COMMIT" >&2; exit 2; }
+	$(BIN)/python tests/net/regress.py $(REF) $(ARGS)
 
 bench: $(READY)
 	$(or $(PEERS),$(BIN)/python) benchmarks/speed.py --site .venv/lib
