@@ -1,18 +1,12 @@
-"""Explaining what a model makes of sentences: `vitrail explain` on a run that reads text."""
+"""`vitrail explain` with options that all tasks share: until the verb asks a task for its own (tasks/<name>/explain.py)."""
 
-from pathlib import Path
-from typing import Any
-
-from vitrail.data.examples import spread
 from vitrail.errors import VitrailError
-from vitrail.explain.figures.words import check_query
-from vitrail.explain.words import NAMES, WordLook, to_words, word_look
+from vitrail.explain.files import Done, Progress
 from vitrail.jobs.options import ExplainOptions
-from vitrail.models.catalogue import ARCHITECTURES, count_parameters
-from vitrail.models.folder import CONFIG, find, load, read_config
-from vitrail.report.explained_sentences import Choice, ExplainedSentence, explain_sentence, write_figures, write_sentences
-from vitrail.special_tokens import END, SPECIAL_TOKENS
-from vitrail.tasks.classify.explain import Done, Progress, check_out
+from vitrail.models.catalogue import ARCHITECTURES
+from vitrail.models.folder import CONFIG, find, read_config
+from vitrail.tasks import registry
+from vitrail.tasks.options import SentenceExplainOptions, check
 
 ABOUT_PICTURES = ("method", "query", "target", "box")
 
@@ -25,91 +19,15 @@ def reads_text(run: str) -> bool:
 def explain_sentences(
     run: str, sentences: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None
 ) -> Done:
-    """index.html and its figures in a new folder. A sentence that the model cannot read is named, and the others are shown."""
-    choice = check_options(options)
-    out = check_out(options.out)
-    model = load(run).eval()
-    chosen = [sentences[number] for number in spread(len(sentences), options.limit)]
-    looks: list[tuple[str, WordLook]] = []
-    errors: list[str] = []
-    for number, sentence in enumerate(chosen):
-        try:
-            look = to_words(word_look(model, sentence))
-            check_choice_fits(look, choice)
-            looks.append((sentence, look))
-        except VitrailError as error:
-            errors.append(f'"{sentence[:40]}": {error}')
-        progress(number + 1, 2 * len(chosen))
-    if not looks:
-        raise VitrailError(
-            f"no sentence could be explained; {errors[0]}" + (f" and {len(errors) - 1} more" if errors[1:] else "")
-        )
-    out.mkdir(parents=True, exist_ok=True)
-    shown = []
-    for number, (sentence, look) in enumerate(looks):
-        figures, files = write_figures(explain_sentence(look, choice), out, number)
-        shown.append(ExplainedSentence(text=sentence, written=written_text(look), figures=figures, files=files))
-        progress(len(chosen) + number + 1, 2 * len(chosen))
-    page = write_sentences(
-        f"{Path(run).name or run}: what it makes of sentences",
-        describe_model(model, looks[0][1]),
-        shown,
-        unread=errors,
-        note=describe(len(looks), len(chosen), len(sentences)),
-        out=out,
-    )
-    return Done(
-        page=page, pictures=len(looks), found=len(sentences), method="attention", errors=tuple(errors), what="sentences"
-    )
-
-
-def check_options(options: ExplainOptions) -> Choice:
-    """Those of text; those of pictures are refused."""
     defaults = ExplainOptions(out="")
     for name in ABOUT_PICTURES:
         if getattr(options, name) != getattr(defaults, name):
             raise VitrailError(f"--{name} is about pictures, and this run reads text: it has --layer, --head and --word")
     if options.head in ("max", "min"):
         raise VitrailError(f"--head {options.head} is about pictures: of words it is a number or mean, whose rows sum to 1")
-    if options.limit < 1:
-        raise VitrailError(f"--limit must be at least 1, got {options.limit}")
-    return Choice(options.layer, options.head if isinstance(options.head, int) else None, options.word)
-
-
-def check_choice_fits(look: WordLook, choice: Choice) -> None:
-    """Layer, head and word exist in every attention that is drawn."""
-    for kind in look.weights:
-        look.of(kind, -1 if choice.layer is None else choice.layer, choice.head)
-    if choice.word is not None:
-        check_query(choice.word, (look.source if "encoder" in look.weights else look.read).words)
-
-
-def written_text(look: WordLook) -> str | None:
-    """What the model added: the translation, or how the text goes on; nothing where it only reads."""
-    if look.written.words:
-        return " ".join(word for word in look.written.words if word != SPECIAL_TOKENS[END])
-    return " ".join(look.read.words[look.given :]) or None if look.read.words else None
-
-
-def describe_model(model: Any, look: WordLook) -> dict[str, str]:
-    facts = {
-        "Model": f"{model.architecture}, {count_parameters(model):,} parameters",
-        "Vocabulary": f"{model.vocabulary:,} pieces of words",
-    }
-    for kind, weights in look.weights.items():
-        layers, heads = weights.shape[:2]
-        facts[NAMES[kind].capitalize()] = f"{layers} layer{'s' * (layers != 1)} of {heads} head{'s' * (heads != 1)}"
-    return facts
-
-
-def describe(shown: int, chosen: int, found: int) -> str:
-    some = "" if chosen == found else f"{chosen} of {found} sentences, evenly chosen; --limit shows more. "
-    failed = (
-        ""
-        if shown == chosen
-        else f"{chosen - shown} could not be explained and {'is' if chosen - shown == 1 else 'are'} listed below. "
+    own = SentenceExplainOptions(
+        out=options.out, limit=options.limit, layer=options.layer, head=options.head, word=options.word
     )
-    return (
-        f"{some}{failed}Pieces of a word are joined: what they look at is averaged, what looks at them is added up. Layers and heads "
-        "count from 0; each figure has its own scale, from 0 to the largest share in it."
-    )
+    check(own)
+    found: Done = registry.need_part(registry.task_of(find(run)), "explain").explain(run, sentences, own, progress=progress)
+    return found

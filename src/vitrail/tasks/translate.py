@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from vitrail.byte_pairs import BytePairs, normalize
 from vitrail.data.text.batching import PairBatch, PairBatches
+from vitrail.learn.losses.asked_tokens import AskedTokens, MaskedTokens, asked_places, refuse_shards
 from vitrail.learn.losses.mask_predict_loss import draw_numbers, together
 from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 from vitrail.learn.metrics.bleu import Bleu, LengthGroup, bleu_by_length, corpus_bleu
@@ -21,11 +22,10 @@ from vitrail.learn.metrics.perplexity import perplexity
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.decoding import beam_search, greedy
+from vitrail.models.decoding.limited import Limited
 from vitrail.models.decoding.mask_predict import mask_predict
 from vitrail.models.mask_predict import MaskPredict
 from vitrail.special_tokens import PAD
-from vitrail.tasks.limited import Limited
-from vitrail.tasks.words import AskedWords, HiddenWords, asked_places, refuse_shards
 
 VALIDATED = 500  # sentences that a validation translates, so that it stays short beside an epoch
 BEAMS = 5
@@ -107,7 +107,7 @@ class Translate:
         self.model, self.tokenizer, self.smoothing = model, tokenizer, smoothing
         self.device, self.world, self.validated = torch.device(device), world or World(), validated
         self.at_once = isinstance(model, MaskPredict)
-        asked = HiddenWords(model) if isinstance(model, MaskPredict) else AskedWords(model)
+        asked = MaskedTokens(model) if isinstance(model, MaskPredict) else AskedTokens(model)
         self.forward: Callable[..., Any] = torch.compile(asked, dynamic=True) if compiled else asked
 
     @cached_property
