@@ -74,6 +74,7 @@ WRONG = {
     f"{TRAIN} --task clasify": ["clasify", '"classify"'],
     f"{TRAIN} --precision bf61": ["bf61", '"bf16"'],
     f"{TRAIN} --device gpu": ["gpu", "cpu", "cuda"],
+    f"{TRAIN} --device meta": ["no device", "meta"],
     "eval run --splt test": ["--splt", "--split"],
     "eval run splt=test": ["splt", '"split"'],
     "eval run --split tst": ["tst", '"test"'],
