@@ -144,6 +144,9 @@ WRONG = {
     "predict run text.png": ["text.png", "not a picture"],
     "predict nowhere pets": ["nowhere", "no such"],
     f"{TRAIN} --resume": ["--resume", "--out"],
+    "train --data no/such/place --resume": ["--resume", "--out"],  # said before the data is looked for
+    "train --data no/such/place --out run": ["run", "never overwritten"],
+    "train --data no/such/place --epochs 0": ["--epochs", "at least 1", "got 0"],
     f"{TRAIN} --out run": ["run", "never overwritten"],
     f"{TRAIN} --out file": ["file", "exists"],
     f"{TRAIN} --out file/inside": ["file/inside", "Not a directory"],
