@@ -38,6 +38,7 @@ class Entry:
 
 TASKS: dict[str, Entry] = {
     "classify": Entry("say which class, or classes, an image is of", architectures=("vit", "resnet", "swin", "gsa", "gcnn")),
+    "translate": Entry("translate sentences", architectures=("transformer", "seq2seq", "mask_predict")),
     "language": Entry("predict text: continue it, or fill in what is masked", architectures=("language",)),
 }
 
