@@ -104,51 +104,6 @@ def choose_recipe(pictures: int, *, trained: bool = False) -> str:
     return next((name for name, most in SIZES.items() if pictures <= most), "large")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class TextRecipe:
-    """The same for sentences."""
-
-    epochs: int = 30
-    batch_tokens: int = 4096
-    lr: float
-    weight_decay: float = 0.01
-    warmup: float = 0.1
-    schedule: str = "cosine"
-    smoothing: float = 0.1
-    clip: float = 1.0
-    dropout: float = 0.3
-    merge_dropout: float = 0.0
-    optimizer: str = "adamw"
-    layer_decay: float = 1.0
-    ema: float = 0.999
-    sam: float = 0.0
-
-
-TEXT_RECIPES: Mapping[str, TextRecipe] = MappingProxyType(
-    {
-        # Up to a hundred thousand sentences: few passes with Muon (docs/sequences.md has what they give).
-        "tiny": TextRecipe(lr=4e-3, epochs=12, dropout=0.15, optimizer="muon", ema=0.995),
-        "small": TextRecipe(lr=1e-3, epochs=20, dropout=0.1),
-        # Millions, as the Transformer was published [Vaswani+ 2017, section 5].
-        "medium": TextRecipe(
-            lr=7e-4, epochs=10, batch_tokens=25_000, warmup=0.04, schedule="inverse_sqrt", dropout=0.1, weight_decay=0.0
-        ),
-        "finetune": TextRecipe(lr=3e-4, epochs=10),
-        # No smoothing, dropout or average: the baseline to compare with.
-        "plain": TextRecipe(lr=1e-3, smoothing=0.0, dropout=0.0, ema=0.0),
-    }
-)
-
-TEXT_SIZES = {"tiny": 100_000, "small": 1_000_000}  # sentences, at most
-
-
-def choose_text_recipe(sentences: int, *, trained: bool = False) -> str:
-    """By the number of training sentences, or pairs of them."""
-    if trained:
-        return "finetune"
-    return next((name for name, most in TEXT_SIZES.items() if sentences <= most), "medium")
-
-
 def taken_from(recipe: Any, options: Any, *, but: Collection[str] = ("lr",)) -> dict[str, Any]:
     """What a recipe says of the options that are `auto`; those of `but` are settled elsewhere."""
     names = [field.name for field in fields(recipe) if field.name not in but]

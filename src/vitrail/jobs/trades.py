@@ -77,7 +77,6 @@ class Entry(NamedTuple):
 TRADES: Mapping[str, Entry] = MappingProxyType(
     {
         "classify": Entry("vitrail.jobs.classifying:Classifying", ("pictures", "classifying")),
-        "caption": Entry("vitrail.jobs.captioning:Captioning", ("pictures", "text", "captions")),
         "igpt": Entry("vitrail.jobs.igpt:Pretraining", ("pictures", "pixels")),
         "mae": Entry("vitrail.jobs.methods.mae:TRADE", ("pictures", "hidden patches", "a decoder")),
         "dino": Entry("vitrail.jobs.methods.dino:TRADE", ("pictures", "views", "prototypes")),

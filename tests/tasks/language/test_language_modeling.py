@@ -155,6 +155,24 @@ def test_complete_writes_on(run, command):
     assert "leaves no room to go on: the model reads 16" in command("complete", run, " ".join(["ab"] * 40)).err
 
 
+def test_predict_continues_or_fills_in(run, command):
+    if yaml.safe_load((run / "config.yaml").read_text())["masked"]:
+        answer = command("predict", run, "ab <mask> ef", "ab ef", "--json", "--top-k", 2)
+        assert answer.code == 2
+        assert "nothing is hidden" in answer.err
+        assert json.loads(answer.out)[0] == vt.pipeline("fill-mask", run)("ab <mask> ef", top_k=2)
+        assert len(command("predict", run, "ab <mask> <mask>").out.splitlines()) == 2
+        return
+    words = (run, "ab cd", "ef", "--samples", 3)
+    answer = command("predict", *words, "--max-length", 4)
+    assert answer.code == 0, answer.err
+    assert answer.out == command("complete", *words, "--longest", 4).out
+    answer = command("predict", run, "ab", " ".join(["ab"] * 40), "--json", "--max-length", 4)
+    assert answer.code == 2
+    assert "leaves no room to go on: the model reads 16" in answer.err
+    assert json.loads(answer.out)[0] == vt.pipeline("text-generation", run)("ab", samples=4, longest=4)
+
+
 def test_a_model_of_the_other_kind_is_refused(text, command):
     answer = command("train", "--task", "language", "--data", text, "--model", "bert_tiny")
     assert answer.err == "vitrail: --model bert_tiny does not fit --task language; gpt_tiny does\n"

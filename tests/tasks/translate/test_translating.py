@@ -261,6 +261,16 @@ def test_translate_names_what_it_could_not_read(run, command, monkeypatch):
     assert "--beams and --batch must be at least 1" in command("translate", run, "ab", "--beams", 0).err
 
 
+def test_predict_is_translate_with_the_options_of_the_task(run, command):
+    words = (run, "ab cd", "ab Ω", " ".join(["ab"] * 50))
+    answer = command("predict", *words, "--num-beams", 2)
+    assert answer.code == 0
+    assert answer.out == command("translate", *words, "--beams", 2).out
+    assert "input 2: 1 of " in answer.err
+    assert "input 3: cut: " in answer.err
+    assert json.loads(command("predict", run, "ab cd", "--json").out) == vt.pipeline("translation", run)("ab cd")
+
+
 def test_translate_on_a_device(run, command):
     assert command("translate", run, "ab", "--device", "cpu").out == command("translate", run, "ab").out
     answer = command("translate", run, "ab", "--device", "abacus")
