@@ -18,6 +18,7 @@ from vitrail.tasks.classify.objective import Predictions
 from vitrail.tasks.classify.options import Options
 from vitrail.tasks.classify.report import attention_lines, commands
 from vitrail.tasks.classify.report import write as write_page
+from vitrail.tasks.classify.task import TASK
 from vitrail.tasks.task import Scored, Setup
 
 
@@ -61,6 +62,20 @@ def test_every_part_comes_from_the_model_and_the_data(tmp_path, small, several):
         assert words in text
     assert ("mean average precision" in text) is several
     assert ('id="confusions"' in text) is not several
+
+
+def test_an_interval_without_width_is_not_claimed(small):
+    labels = np.arange(60) % 4
+    split = ArraySplit(np.zeros((60, 16, 24, 3), np.uint8), labels)
+    data = DataSet(name="even", classes=("a", "b", "c", "d"), splits={"test": split})
+    setup = Setup(options=Options(data="x"), data=data, extras=None, model=small)
+    for logits, words in (
+        (np.eye(4, dtype=np.float32)[labels], "no interval by bootstrap: all 60 images came out alike"),
+        (np.eye(4, dtype=np.float32)[labels * (np.arange(60) > 5)], "95 % interval "),
+    ):
+        found = Predictions(logits=logits, truth=labels)
+        summary = TASK.summarize(setup, Scored(evaluation=found, split="test", data=data, model=small))
+        assert summary.certainty.startswith(words)
 
 
 def test_no_pictures_at_all(tmp_path, small):
