@@ -56,10 +56,10 @@ def check(
     sizes and labels are reported, then how to train on it and how long that takes here. Of a folder of NIfTI files: pairs, sizes,
     spacings, labels, and what cannot be used.
     """
-    from vitrail.jobs.check_volumes import has_volumes
     from vitrail.learn.training.progress_bar import ProgressBar
     from vitrail.run.check import check
     from vitrail.run.check_text import describe
+    from vitrail.tasks.segment3d.check import has_volumes
 
     if has_volumes(data):
         return print_volumes(data, fix=fix, out=out, json=json, seed=seed)
@@ -80,13 +80,15 @@ def check(
 
 def print_volumes(data: str, *, fix: str | None, out: str | None, json: bool, seed: int) -> int:
     from vitrail.errors import VitrailError
-    from vitrail.jobs.check_volumes import check_volumes, describe_check
+    from vitrail.run.check_text import describe_suggestion
+    from vitrail.run.forecast import suggest_for_volumes
+    from vitrail.tasks.segment3d.check import check_volumes, describe_check
 
     if fix is not None or out is not None:
-        raise VitrailError("--fix and --out are for pictures: of volumes what cannot be used is told here")
-    found = check_volumes(data, seed=seed)
+        raise VitrailError("--fix and --out are for images: of volumes what cannot be used is printed")
+    found = check_volumes(data, suggest=lambda split: suggest_for_volumes(split, data, seed=seed), seed=seed)
     if json:
         print(json_format.dumps(found.to_json()))
     else:
-        print(*describe_check(found), sep="\n")
+        print(*describe_check(found), *(line for _, line in describe_suggestion(found.suggestion, sample="crop")), sep="\n")
     return 1 if found.bad else 0

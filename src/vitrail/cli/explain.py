@@ -2,11 +2,16 @@
 
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from vitrail.errors import VitrailError
 from vitrail.jobs.options import ExplainOptions
+from vitrail.tasks import registry
+
+if TYPE_CHECKING:
+    from vitrail.explain.files import Done, Progress
 
 EXAMPLES = """Examples:
 
@@ -38,17 +43,15 @@ def explain(
     from vitrail.jobs.explain_boxes import explain_boxes
     from vitrail.jobs.explain_pixels import explain_pixels
     from vitrail.jobs.explain_sentences import explain_sentences, reads_text
-    from vitrail.jobs.explain_voxels import explain_voxels
-    from vitrail.jobs.label_volumes import labels_volumes
     from vitrail.learn.training.progress_bar import ProgressBar
     from vitrail.models.folder import architecture_of
-    from vitrail.tasks.classify.explain import Done, explain_files
+    from vitrail.tasks.classify.explain import explain_files
 
     explained: Callable[..., Done]
     what = "pictures"
     if reads_text(run):
         explained, what = explain_sentences, "sentences"
-    elif labels_volumes(run):
+    elif registry.task_by_architecture(architecture_of(run) or "") == "segment3d":
         explained, what = explain_voxels, "volumes"
     else:
         explained = {"detr": explain_boxes, "segmenter": explain_pixels}.get(architecture_of(run) or "", explain_files)
@@ -59,3 +62,21 @@ def explain(
     print(f"{done.pictures} of {done.found} {done.what}, explained by {done.method}")
     print(f"page: {done.page}")
     return 2 if done.errors else 0
+
+
+def explain_voxels(run: str, volumes: list[str], options: ExplainOptions, *, progress: "Progress") -> "Done":
+    """With the options of volumes, until the parser knows those of each task."""
+    from dataclasses import fields
+
+    from vitrail.tasks import options as shared
+    from vitrail.tasks.classify.explain import refuse_options
+    from vitrail.tasks.segment3d import options as own
+    from vitrail.tasks.segment3d.explain import explain
+
+    nothing = {"method": "auto", "query": None, "word": None, "box": None}
+    refuse_options(options, nothing, "volumes", "their labels are explained by attention; --voxel and --target choose a place")
+    if isinstance(options.head, str):
+        raise VitrailError(f"--head {options.head}: of a voxel each head is shown, and their mean; give a number")
+    found = own.ExplainOptions(**{field.name: getattr(options, field.name) for field in fields(own.ExplainOptions)})
+    shared.check(found)
+    return explain(run, volumes, found, progress=progress)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from vitrail.tasks import registry
 from vitrail.tasks.options import whole
 
 EXAMPLES = """Examples:
@@ -57,13 +58,12 @@ def predict(
     """
     from vitrail.deploy.pipeline import Answer
     from vitrail.errors import VitrailError
-    from vitrail.jobs.label_volumes import labels_volumes
     from vitrail.jobs.predict_boxes import count_labels, predict_boxes
     from vitrail.jobs.predict_masks import predict_masks
     from vitrail.models.folder import architecture_of
     from vitrail.tasks.classify.predict import expand, predict
 
-    if labels_volumes(run):
+    if registry.task_by_architecture(architecture_of(run) or "") == "segment3d":
         return predict_volumes(run, files, out=out, json=json)
     if top_k < 1:
         raise VitrailError(f"--top-k must be at least 1, got {top_k}")
@@ -99,18 +99,16 @@ def predict(
 
 
 def predict_volumes(run: str, files: list[str], *, out: str | None, json: bool) -> int:
-    from vitrail.errors import VitrailError
-    from vitrail.jobs.label_volumes import describe_labels, label_files
+    from vitrail.tasks.segment3d.options import PredictOptions
+    from vitrail.tasks.segment3d.predict import predict
 
-    answers: list[list[dict[str, object]] | None] = []
-    for path, found in label_files(run, files, out=out, quiet=json):
-        if isinstance(found, VitrailError):
-            print(f"vitrail: {found}", file=sys.stderr)
-            answers.append(None)
-            continue
-        answers.append(found)
-        if not json:
-            print(f"{path} -> {describe_labels(found)}")
+    results = []
+    for found in predict(run, files, PredictOptions(out=out, json=json)):
+        results.append(found.result)
+        if found.failed:
+            print(f"vitrail: {found.line}", file=sys.stderr)
+        elif not json:
+            print(found.line)
     if json:
-        print(json_format.dumps(answers[0] if len(answers) == 1 else answers))
-    return 2 if None in answers else 0
+        print(json_format.dumps(results[0] if len(results) == 1 else results))
+    return 2 if None in results else 0

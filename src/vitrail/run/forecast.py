@@ -22,16 +22,17 @@ from vitrail.jobs.detecting_settling import prepare_detector, settle_detecting
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, whole
 from vitrail.jobs.segmenting import Segmenting
-from vitrail.jobs.segmenting3d import COARSE, Segmenting3d
-from vitrail.jobs.segmenting3d_settling import prepare_model as prepare_volume_segmenter
-from vitrail.jobs.segmenting3d_settling import settle_volumes
 from vitrail.jobs.segmenting_settling import counts_of, prepare_segmenter, settle_segmenting
 from vitrail.jobs.settling import settle
 from vitrail.jobs.trades import Trade
 from vitrail.learn.training.step import Stepper
 from vitrail.learn.training.world import World
+from vitrail.machine import choose_device
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.sliding import cut_windows
+from vitrail.run.plan import make_plan
+from vitrail.tasks import registry
+from vitrail.tasks.task import Opened, Setup
 
 STEPS, SECONDS = 12, 4.0  # training steps to time, and when to stop short of them
 VALIDATION = 1 / 3  # of a training step's time: forward only
@@ -92,17 +93,42 @@ def suggest(data: DataSet, asked: TrainOptions, *, balance: str | None = None) -
     return forecast(trade, asked, size=options.image_size or (), validated=len(data["val"]), kept=kept, words=words)
 
 
-def suggest_for_volumes(data: VolumeData, asked: TrainOptions) -> Suggestion:
+class Rehearsal:
+    """A ported task as `forecast` asks for it, until it asks for tasks alone."""
+
+    def __init__(self, setup: Setup[Any, Any, Any]) -> None:
+        self.setup, self.task, self.name, self.model = setup, registry.find(setup.options.task), setup.name, setup.model
+        own = setup.options
+        self.options = TrainOptions(
+            data=own.data, task=own.task, model=own.model, batch=own.batch_size, epochs=own.epochs, lr=own.lr,
+            recipe=own.recipe, device=own.device, seed=own.seed,
+        )  # fmt: skip
+
+    def make_plan(self, *, device: str) -> Any:
+        return make_plan(self.task, self.setup, device=device)
+
+    def make_task(self, *, device: str, world: World) -> Any:
+        return self.task.objective(self.setup, device=device, world=world)
+
+    def make_loaders(self, world: World) -> Any:
+        options = replace(self.setup.options, batch_size=self.options.batch)
+        return self.task.loaders(replace(self.setup, options=options), world)
+
+
+def suggest_for_volumes(data: VolumeData, source: str, *, seed: int = 0) -> Suggestion:
     """The same of volumes, of which crops are learned from and whole ones validate, window by window."""
-    options = settle_volumes(asked, data, None)
-    trade = Segmenting3d(data, prepare_volume_segmenter(options, data, None), options)
-    assert options.crop is not None
-    windows = 0
+    asked = TrainOptions(data=source, task="segment3d", seed=seed)
+    task, kind = registry.find("segment3d"), registry.options_of("segment3d")
+    resolved = task.resolve(kind(data=source, seed=seed, device=choose_device("auto")), Opened(data=data), None, None)
+    options = resolved.options
+    setup = Setup(options=options, data=data, extras=None, model=task.build(resolved, None).to(options.device))
+    trade: Any = Rehearsal(setup)
+    coarse, windows = registry.need_part("segment3d", "task").COARSE, 0
     for case in data.splits["val"]:
         size = list(open_volume(case.image).size)
         if case.region is not None:
             size[case.region.axis] = case.region.end - case.region.begin
-        windows += len(cut_windows(size, options.crop, overlap=min(options.overlap, COARSE)))
+        windows += len(cut_windows(size, options.crop, overlap=min(options.overlap, coarse)))
     return forecast(trade, asked, size=options.crop, validated=windows, kept=False, words={})
 
 

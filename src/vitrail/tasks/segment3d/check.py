@@ -1,7 +1,7 @@
 """`vitrail check` of volumes: what pairs there are, how large, of which labels, and what cannot be used."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -9,12 +9,9 @@ from typing import Any
 import numpy as np
 
 from vitrail.data.bad_files import BadFile
-from vitrail.data.volumes.opening import open_volumes
+from vitrail.data.volumes.opening import VolumeData, open_volumes
 from vitrail.data.volumes.reading import ENDINGS, open_volume
 from vitrail.extras import need
-from vitrail.jobs.options import TrainOptions
-from vitrail.run.check_text import describe_suggestion
-from vitrail.run.forecast import Suggestion, suggest_for_volumes
 
 LAYOUTS = ("*", "*/*", "*/*/*")  # how deep a folder of volumes may be
 
@@ -32,7 +29,7 @@ class VolumeCheck:
     classes: dict[str, dict[str, float | int]]
     notes: tuple[str, ...]
     bad: tuple[BadFile, ...]
-    suggestion: Suggestion
+    suggestion: Any  # how to train on it: what `suggest` made of the split data
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -44,7 +41,7 @@ def has_volumes(source: str) -> bool:
     return folder.is_dir() and any(path.name.endswith(ENDINGS) for layout in LAYOUTS for path in folder.glob(layout))
 
 
-def check_volumes(source: str, *, seed: int = 0) -> VolumeCheck:
+def check_volumes(source: str, *, suggest: Callable[[VolumeData], Any], seed: int = 0) -> VolumeCheck:
     """Every file is read, as training would."""
     codes = need("nibabel", "medical").aff2axcodes
     whole = open_volumes(source, divide=False)
@@ -71,11 +68,12 @@ def check_volumes(source: str, *, seed: int = 0) -> VolumeCheck:
         },
         notes=divided.notes,
         bad=whole.bad,
-        suggestion=suggest_for_volumes(divided, TrainOptions(data=source, task="segment3d", seed=seed)),
+        suggestion=suggest(divided),
     )
 
 
 def describe_check(found: VolumeCheck) -> Iterator[str]:
+    """All but the suggestion."""
     total = sum(found.splits.values())
     yield f"{found.name}: {', '.join(f'{count} {name}' for name, count in found.splits.items())} volumes"
     yield from found.notes
@@ -88,4 +86,3 @@ def describe_check(found: VolumeCheck) -> Iterator[str]:
     for one in found.bad:
         yield f"left out: {one.name}: {one.reason}"
     yield f"{len(found.bad)} of {total + len(found.bad)} cannot be used" if found.bad else "nothing is wrong with them"
-    yield from (line for _, line in describe_suggestion(found.suggestion, sample="crop"))

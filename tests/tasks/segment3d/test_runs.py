@@ -10,13 +10,13 @@ import pytest
 import torch
 import yaml
 from torch.testing import assert_close
+from vitrail.jobs.segmenting3d import Segmenting3d
 
 import vitrail as vt
 from vitrail.data.volumes.crops import VolumeBatches
 from vitrail.errors import VitrailError
 from vitrail.jobs import segmenting3d_settling
 from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.segmenting3d import Segmenting3d
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
 
