@@ -1,7 +1,7 @@
 """`vitrail check` of volumes: what pairs there are, how large, of which labels, and what cannot be used."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,14 @@ from vitrail.data.bad_files import BadFile
 from vitrail.data.volumes.opening import VolumeData, open_volumes
 from vitrail.data.volumes.reading import ENDINGS, open_volume
 from vitrail.extras import need
+from vitrail.models.sliding import cut_windows
+from vitrail.tasks.segment3d.options import Options
+from vitrail.tasks.segment3d.task import COARSE
+from vitrail.tasks.task import Setup
 
+SAMPLE = "crop"  # what a step sees several of
+READ_ONCE = False  # crops are cut anew each time
+IN_COMMAND: tuple[str, ...] = ()  # options of the task that the suggested command names
 LAYOUTS = ("*", "*/*", "*/*/*")  # how deep a folder of volumes may be
 
 
@@ -29,20 +36,20 @@ class VolumeCheck:
     classes: dict[str, dict[str, float | int]]
     notes: tuple[str, ...]
     bad: tuple[BadFile, ...]
-    suggestion: Any  # how to train on it: what `suggest` made of the split data
+    suggestion: Any = None  # how to train on it, which `run.check` adds
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def has_volumes(source: str) -> bool:
-    """Whether a user's words stand for a folder of NIfTI files."""
+def recognizes(source: str) -> bool:
+    """Whether this is a folder of NIfTI files."""
     folder = Path(source).expanduser()
     return folder.is_dir() and any(path.name.endswith(ENDINGS) for layout in LAYOUTS for path in folder.glob(layout))
 
 
-def check_volumes(source: str, *, suggest: Callable[[VolumeData], Any], seed: int = 0) -> VolumeCheck:
-    """Every file is read, as training would."""
+def check(source: str, *, seed: int = 0) -> tuple[VolumeCheck, VolumeData]:
+    """Every file is read, as training would; with the data as training would split it."""
     codes = need("nibabel", "medical").aff2axcodes
     whole = open_volumes(source, divide=False)
     cases = [case for part in whole.splits.values() for case in part]
@@ -52,7 +59,7 @@ def check_volumes(source: str, *, suggest: Callable[[VolumeData], Any], seed: in
         row += np.bincount(case.read_labels().ravel(), minlength=2**16)
     ordered = sorted((file.size for file in files), key=np.prod)
     divided = open_volumes(source, seed=seed)
-    return VolumeCheck(
+    found = VolumeCheck(
         name=whole.name,
         splits={name: len(part) for name, part in divided.splits.items()},
         sizes={"smallest": ordered[0], "largest": ordered[-1]},
@@ -68,8 +75,20 @@ def check_volumes(source: str, *, suggest: Callable[[VolumeData], Any], seed: in
         },
         notes=divided.notes,
         bad=whole.bad,
-        suggestion=suggest(divided),
     )
+    return found, divided
+
+
+def count_validated(setup: Setup[Options, VolumeData, None]) -> int:
+    """Windows of all validation volumes."""
+    options, windows = setup.options, 0
+    assert options.crop is not None
+    for case in setup.data.splits["val"]:
+        size = list(open_volume(case.image).size)
+        if case.region is not None:
+            size[case.region.axis] = case.region.end - case.region.begin
+        windows += len(cut_windows(size, options.crop, overlap=min(options.overlap, COARSE)))
+    return windows
 
 
 def describe_check(found: VolumeCheck) -> Iterator[str]:
