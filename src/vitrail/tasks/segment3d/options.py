@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
@@ -102,7 +102,7 @@ class Options(RotateZoomOptions, AveragingOptions, SmoothingOptions, OptimizerOp
         if self.recipe != "auto":
             check_choice("recipe for volumes", self.recipe, RECIPES)
 
-    def normalize(self) -> Self:
+    def normalize(self) -> Any:
         found = super().normalize()
         return replace(found, crop=three(found.crop), spacing=three(found.spacing))
 
