@@ -1,4 +1,4 @@
-"""Volumes as a job: from NIfTI files to a report, again from its files, on to other classes, and labels for other scans."""
+"""Runs on volumes: from NIfTI files to a report, again from its files, on to other classes, and labels for other scans."""
 
 import csv
 import json
@@ -286,7 +286,7 @@ def test_a_classifier_writes_no_files(tmp_path, command):
     vt.save(vt.create_model("vit_nano_conv", num_classes=3), tmp_path / "model")
     answer = command("predict", tmp_path / "model", "x.png", "--out", "y")
     assert answer.code == 2
-    assert "--out y: masks, boxes and labels of volumes are written to files" in answer.err
+    assert "--out is an option of --task segment3d" in answer.err
 
 
 MEMORY = """
