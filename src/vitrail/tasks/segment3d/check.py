@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 
 from vitrail.data.bad_files import BadFile
-from vitrail.data.volumes.opening import open_volumes
+from vitrail.data.volumes.opening import VolumeData, open_volumes
 from vitrail.data.volumes.reading import ENDINGS, open_volume
 from vitrail.extras import need
-from vitrail.jobs.options import TrainOptions
-from vitrail.run.check_text import describe_suggestion
-from vitrail.run.forecast import Suggestion, suggest_for_volumes
+from vitrail.models.sliding import cut_windows
+from vitrail.tasks.segment3d.options import Options
+from vitrail.tasks.segment3d.task import COARSE
+from vitrail.tasks.task import Setup
 
+SAMPLE = "crop"  # what a step sees several of
+READ_ONCE = False  # crops are cut anew each time
+IN_COMMAND: tuple[str, ...] = ()  # options of the task that the suggested command names
 LAYOUTS = ("*", "*/*", "*/*/*")  # how deep a folder of volumes may be
 
 
@@ -32,20 +36,20 @@ class VolumeCheck:
     classes: dict[str, dict[str, float | int]]
     notes: tuple[str, ...]
     bad: tuple[BadFile, ...]
-    suggestion: Suggestion
+    suggestion: Any = None  # how to train on it, which `run.check` adds
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def has_volumes(source: str) -> bool:
-    """Whether a user's words stand for a folder of NIfTI files."""
+def recognizes(source: str) -> bool:
+    """Whether this is a folder of NIfTI files."""
     folder = Path(source).expanduser()
     return folder.is_dir() and any(path.name.endswith(ENDINGS) for layout in LAYOUTS for path in folder.glob(layout))
 
 
-def check_volumes(source: str, *, seed: int = 0) -> VolumeCheck:
-    """Every file is read, as training would."""
+def check(source: str, *, seed: int = 0) -> tuple[VolumeCheck, VolumeData]:
+    """Every file is read, as training would; with the data as training would split it."""
     codes = need("nibabel", "medical").aff2axcodes
     whole = open_volumes(source, divide=False)
     cases = [case for part in whole.splits.values() for case in part]
@@ -55,7 +59,7 @@ def check_volumes(source: str, *, seed: int = 0) -> VolumeCheck:
         row += np.bincount(case.read_labels().ravel(), minlength=2**16)
     ordered = sorted((file.size for file in files), key=np.prod)
     divided = open_volumes(source, seed=seed)
-    return VolumeCheck(
+    found = VolumeCheck(
         name=whole.name,
         splits={name: len(part) for name, part in divided.splits.items()},
         sizes={"smallest": ordered[0], "largest": ordered[-1]},
@@ -71,11 +75,24 @@ def check_volumes(source: str, *, seed: int = 0) -> VolumeCheck:
         },
         notes=divided.notes,
         bad=whole.bad,
-        suggestion=suggest_for_volumes(divided, TrainOptions(data=source, task="segment3d", seed=seed)),
     )
+    return found, divided
+
+
+def count_validated(setup: Setup[Options, VolumeData, None]) -> int:
+    """Windows of all validation volumes."""
+    options, windows = setup.options, 0
+    assert options.crop is not None
+    for case in setup.data.splits["val"]:
+        size = list(open_volume(case.image).size)
+        if case.region is not None:
+            size[case.region.axis] = case.region.end - case.region.begin
+        windows += len(cut_windows(size, options.crop, overlap=min(options.overlap, COARSE)))
+    return windows
 
 
 def describe_check(found: VolumeCheck) -> Iterator[str]:
+    """All but the suggestion."""
     total = sum(found.splits.values())
     yield f"{found.name}: {', '.join(f'{count} {name}' for name, count in found.splits.items())} volumes"
     yield from found.notes
@@ -88,4 +105,3 @@ def describe_check(found: VolumeCheck) -> Iterator[str]:
     for one in found.bad:
         yield f"left out: {one.name}: {one.reason}"
     yield f"{len(found.bad)} of {total + len(found.bad)} cannot be used" if found.bad else "nothing is wrong with them"
-    yield from (line for _, line in describe_suggestion(found.suggestion, sample="crop"))

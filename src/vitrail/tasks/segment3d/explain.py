@@ -8,27 +8,23 @@ from vitrail.data.examples import spread
 from vitrail.data.volumes.cases import prepare_scan
 from vitrail.data.volumes.reading import open_volume
 from vitrail.errors import VitrailError
+from vitrail.explain.files import Done, Progress, check_out, check_target, each_file
 from vitrail.explain.record import attention_layers, choose
 from vitrail.explain.voxels import Voxel, label_volume, look_at_voxel, middle_of_largest
-from vitrail.jobs.label_volumes import expand_volumes
-from vitrail.jobs.options import ExplainOptions
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
-from vitrail.report.explained_voxels import ExplainedVolume, VoxelPage, write_voxels
-from vitrail.tasks.classify.explain import Done, Progress, check_out, check_target, each_file, refuse_options
+from vitrail.tasks.segment3d.data import classes_of, expand_volumes
+from vitrail.tasks.segment3d.options import ExplainOptions
+from vitrail.tasks.segment3d.voxel_page import ExplainedVolume, VoxelPage, write_voxels
 
-NOT_HERE = {"method": "auto", "query": None, "word": None, "box": None}
 
-
-def explain_voxels(
-    run: str, words: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None
-) -> Done:
+def explain(run: str, inputs: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None) -> Done:
     """index.html and its figures in a new folder: the labels of each scan, and what a place of it reads."""
-    refuse_options(options, NOT_HERE, "volumes", "their labels are explained by attention; --voxel and --target choose a place")
-    out, paths, model = check_out(options.out), expand_volumes(words), load(run).eval()
-    labels = model.labels or tuple(map(str, model.config.values or range(model.num_classes)))
+    out, paths, model = check_out(options.out), expand_volumes(inputs), load(run).eval()
+    labels = classes_of(model)
     target = check_target(options.target, labels)
-    layer, head = choose_layer(model, options)
+    layer = None if options.layer is None else choose([options.layer], model.config.depth, "layer", "the encoder")[0]
+    head = None if options.head is None else choose([options.head], model.config.heads, "head", "the encoder")[0]
     chosen = [paths[number] for number in spread(len(paths), options.limit)]
     errors: list[str] = []
     shown = each_file(
@@ -50,15 +46,6 @@ def explain_voxels(
     )
     page = write_voxels(shown, about, out)
     return Done(page=page, pictures=len(shown), found=len(paths), method="attention", errors=tuple(errors), what="volumes")
-
-
-def choose_layer(model: Any, options: ExplainOptions) -> tuple[int | None, int | None]:
-    """Both counted from 0, and there."""
-    layer = None if options.layer is None else choose([options.layer], model.config.depth, "layer", "the encoder")[0]
-    if options.head is not None and not isinstance(options.head, int):
-        raise VitrailError(f"--head {options.head}: of a voxel each head is shown, and their mean; give a number")
-    head = None if options.head is None else choose([options.head], model.config.heads, "head", "the encoder")[0]
-    return layer, head
 
 
 def explain_scan(model: Any, path: Path, voxel: Voxel | None, *, target: int | None) -> ExplainedVolume:

@@ -15,20 +15,19 @@ from vitrail.data.volumes.cases import prepare_scan
 from vitrail.data.volumes.pairing import find_pairs
 from vitrail.data.volumes.reading import open_volume
 from vitrail.errors import VitrailError
-from vitrail.jobs.evaluate import training_options
-from vitrail.jobs.label_volumes import expand_volumes
 from vitrail.models.sliding import cut_windows, spans
+from vitrail.tasks.segment3d.data import expand_volumes
 
 SCANS = 2  # that pieces are cut from, at most
 
 
 def find_crops(
-    run: str, data: str | None, model: Any, size: tuple[int, int, int], count: int
+    data: str | None, trained_on: str | None, model: Any, size: tuple[int, int, int], count: int
 ) -> tuple[Float[Tensor, "b ch x y z"], str]:
-    """So many pieces of the scans that `data` names, else of those that the run learned from, and where they are from; else noise."""
+    """So many pieces of the scans that `data` names, else of those that the model was `trained_on`, and where they are from; else noise."""
     if model.config.in_channels == 1:
         try:
-            source, paths = name_scans(run, data)
+            source, paths = name_scans(data, trained_on)
             return cut_crops(paths[:SCANS], model.config, size, count), source
         except (VitrailError, OSError):  # moved since then: any volumes will do
             if data is not None:
@@ -37,14 +36,13 @@ def find_crops(
     return torch.rand(shape, generator=torch.Generator().manual_seed(0)), "noise: no scans are at hand"
 
 
-def name_scans(run: str, data: str | None) -> tuple[str, list[Path]]:
+def name_scans(data: str | None, trained_on: str | None) -> tuple[str, list[Path]]:
     if data is not None:
         return data, expand_volumes([data])
-    trained = training_options(run)
-    if trained is None:
-        raise VitrailError(f"{run}: not known what it learned from")
-    found = find_pairs(Path(trained.data).expanduser()).pairs
-    return trained.data, [pair.image for split in ("val", "train", "test") for pair in found.get(split, ())]
+    if trained_on is None:
+        raise VitrailError("not known what the model was trained on")
+    found = find_pairs(Path(trained_on).expanduser()).pairs
+    return trained_on, [pair.image for split in ("val", "train", "test") for pair in found.get(split, ())]
 
 
 def cut_crops(paths: list[Path], config: Any, size: tuple[int, int, int], count: int) -> Float[Tensor, "b ch x y z"]:

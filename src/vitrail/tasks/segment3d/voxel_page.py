@@ -17,11 +17,11 @@ from vitrail.data.mask_painting import paint_over
 from vitrail.explain.figures.overlay import overlay, scale_end
 from vitrail.explain.voxels import VoxelLook
 from vitrail.files import write_whole
+from vitrail.report.class_legend import show_class
 from vitrail.report.map_files import show_figures
 from vitrail.report.page import Markup, contents, element, label, page, section
 from vitrail.report.run_parts import show_header
-from vitrail.report.segmentation import show_class
-from vitrail.report.volumes import PLANES, edges_of, finish
+from vitrail.report.volume_planes import PLANES, edges_of, finish
 
 PAGE = "index.html"
 GAP = 8  # pixels between planes

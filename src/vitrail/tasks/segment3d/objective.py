@@ -75,7 +75,7 @@ def mean_of(values: Float[np.ndarray, "n k"], otherwise: float) -> float:
 
 
 class Segment3d:
-    """Satisfies the training loop's Task protocol."""
+    """Satisfies `learn.training.objective.Objective`."""
 
     name = "segment3d"
     score = "dice"

@@ -1,65 +1,44 @@
-"""report.html of a run on volumes: planes with the outlines of truth and answer, a projection, every volume's scores.
+"""The report of a run on volumes: planes with the outlines of labels and predictions, a projection, every volume's scores.
 
-x y z sides of a volume, h w picture
+x y z sides of a volume, u v of a plane, h w image
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float32, Integer, Shaped, UInt8
-from PIL import Image
+from jaxtyping import Float32, Integer, UInt8
 
-from vitrail.files import write_whole
-from vitrail.report.page import Cell, Markup, contents, element, label, page, photograph, section, sortable_table
+from vitrail.data.volumes.opening import VolumeData
+from vitrail.report.frame import Frame, write_framed
+from vitrail.report.page import Cell, Markup, element, label, photograph, section, sortable_table
 from vitrail.report.pictures import encode_picture
-from vitrail.report.run_parts import show_commands, show_curves, show_header, show_options
-from vitrail.tasks.segment3d import SegmentedVolume, VolumeScores
+from vitrail.report.volume_planes import PLANES, SIDE, edges_of, finish
+from vitrail.tasks.segment3d.objective import SegmentedVolume, VolumeScores
+from vitrail.tasks.task import Scored, Setup
 
-SIDE = 320  # pixels of the longer side of a plane
 MANY = 12  # rows above which a table can be searched
 TRUTH, FOUND, BOTH = (58, 116, 189), (204, 103, 29), (90, 160, 90)  # blue: missed, orange: too much, green: right
-PLANES = ("sagittal", "coronal", "axial")  # across x, y, z
 
 
-@dataclass(frozen=True, kw_only=True)
-class VolumeReport:
-    """What the report shows of a run. `names` are the volumes', by number."""
-
-    title: str
-    headline: str
-    found: VolumeScores
-    names: Sequence[str]
-    classes: Sequence[str]
-    facts: Mapping[str, str] = field(default_factory=dict)
-    history: Sequence[Mapping[str, float | int]] = ()
-    commands: Mapping[str, str] = field(default_factory=dict)
-    configuration: Mapping[str, object] = field(default_factory=dict)
+def write(path: Path, scored: Scored[VolumeData], setup: Setup[Any, VolumeData, Any], frame: Frame) -> None:
+    """report.html: some volumes, then the scores of all."""
+    found = scored.evaluation
+    assert isinstance(found, VolumeScores)
+    names = [case.name for case in scored.data.splits[scored.split]]  # type: ignore[index]
+    shown = [show_volumes(found.examples, names)] if found.examples else []
+    shown += [show_scores(found, names, scored.data.classes)] if len(found.dice) else []
+    write_framed(path, frame, first=shown)
 
 
-def write_volume_report(report: VolumeReport, path: Path) -> None:
-    """Write the page. Whoever reads `path` meanwhile sees the old page or the new one, never a part."""
-    metrics = report.found.metrics
-    numbers = {"Dice": f"{100 * metrics['dice']:.2f} %"}
-    if "surface_mm" in metrics:
-        numbers |= {"surfaces apart": f"{metrics['surface_mm']:.2f} mm", "95 % within": f"{metrics['hausdorff95_mm']:.2f} mm"}
-    header = show_header(report.title, report.headline, interval="", numbers=numbers, facts=report.facts)
-    sections = list(_sections(report))
-    write_whole(path, page(report.title, header, contents(sections), *sections))
-
-
-def _sections(report: VolumeReport) -> Iterator[Markup]:
-    if report.found.examples:
-        yield show_volumes(report.found.examples, report.names)
-    if len(report.found.dice):
-        yield show_scores(report)
-    if report.history:
-        yield show_curves(report.history)
-    if report.commands:
-        yield show_commands(report.commands)
-    if report.configuration:
-        yield show_options(report.configuration)
+def commands(run: str, model: Any) -> Mapping[str, str]:
+    """What to do with a run: what it does -> a line for the shell. `run` is quoted."""
+    return {
+        "Label another scan": f"vitrail predict {run} scan.nii.gz --out labels/",
+        "Score it on other volumes": f"vitrail eval {run} --data FOLDER --out scores/",
+        "Start another run from it": f"vitrail train --task segment3d --data DATA --weights {run}",
+    }
 
 
 def show_volumes(some: Sequence[SegmentedVolume], names: Sequence[str]) -> Markup:
@@ -120,40 +99,18 @@ def paint(
     return picture.round().astype(np.uint8)
 
 
-def edges_of(mask: Bool[np.ndarray, "u v"]) -> Bool[np.ndarray, "u v"]:
-    """Cells with a neighbor beside, above or below that is not of the mask."""
-    padded = np.pad(mask, 1)
-    inner = padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:]
-    return mask & ~inner
-
-
-def finish(picture: Shaped[np.ndarray, "u v 3"], spacing: tuple[float, float, float], axis: int) -> UInt8[np.ndarray, "h w 3"]:
-    """Turned as radiologists look at it, and with square pixels."""
-    across = [spacing[other] for other in range(3) if other != axis]
-    upright = np.ascontiguousarray(to_upright(picture))
-    lengths = upright.shape[1] * across[0], upright.shape[0] * across[1]
-    scale = SIDE / max(lengths)
-    size = max(1, round(lengths[0] * scale)), max(1, round(lengths[1] * scale))
-    return np.asarray(Image.fromarray(upright).resize(size, Image.Resampling.BILINEAR))
-
-
-def to_upright(plane: Shaped[np.ndarray, "u v *more"]) -> Shaped[np.ndarray, "v u *more"]:
-    """A plane of a volume as radiologists look at it: up is up, the patient's right, or front, is on the left."""
-    return plane[::-1, ::-1].swapaxes(0, 1)
-
-
-def show_scores(report: VolumeReport) -> Markup:
-    """Each class of each volume, the worst first; what is in neither truth nor answer is left out."""
-    found, rows = report.found, []
+def show_scores(found: VolumeScores, names: Sequence[str], classes: Sequence[str]) -> Markup:
+    """Each class of each volume, the worst first; what is neither labelled nor predicted is left out."""
+    rows = []
     for row, index in enumerate(found.indices.tolist()):
-        for number, name in enumerate(report.classes):
+        for number, name in enumerate(classes):
             if not number or np.isnan(found.dice[row, number]):
                 continue
             values = (100 * found.dice[row, number], found.mean_distance[row, number], found.most_distance[row, number])
             shown = [*values, found.found_ml[row, number], found.truth_ml[row, number]]
             words = ("{:.2f} %", "{:.2f} mm", "{:.2f} mm", "{:.1f} ml", "{:.1f} ml")
             cells = (Cell("–" if np.isnan(v) else how.format(v), float(v)) for how, v in zip(words, shown, strict=True))
-            rows.append((Cell(label(report.names[index]), report.names[index]), Cell(label(name), name), *cells))
+            rows.append((Cell(label(names[index]), names[index]), Cell(label(name), name), *cells))
     rows.sort(key=lambda cells: cells[2].value)
     head = ("volume", "class", "Dice", "surfaces apart", "95 % within", "found", "true")
     return section(

@@ -10,7 +10,7 @@ from vitrail.data.volumes.cases import Loaded
 from vitrail.data.volumes.crops import VolumeBatches
 from vitrail.models.convolution_free import ConvolutionFreeConfig, build_convolution_free
 from vitrail.models.unetr import UNETRConfig, build_unetr
-from vitrail.tasks.segment3d import Segment3d, VolumeScores, score_volume
+from vitrail.tasks.segment3d.objective import Segment3d, VolumeScores, score_volume
 
 pytest.importorskip("scipy")
 SIZE = (16, 16, 8)

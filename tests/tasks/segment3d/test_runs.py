@@ -1,4 +1,4 @@
-"""Volumes as a job: from NIfTI files to a report, again from its files, on to other classes, and labels for other scans."""
+"""Runs on volumes: from NIfTI files to a report, again from its files, on to other classes, and labels for other scans."""
 
 import csv
 import json
@@ -14,11 +14,12 @@ from torch.testing import assert_close
 import vitrail as vt
 from vitrail.data.volumes.crops import VolumeBatches
 from vitrail.errors import VitrailError
-from vitrail.jobs import segmenting3d_settling
-from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.segmenting3d import Segmenting3d
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
+from vitrail.run.prepare import prepare
+from vitrail.tasks.segment3d import data as batches
+from vitrail.tasks.segment3d.options import Options
+from vitrail.tasks.segment3d.task import TASK, VolumeSegmentation, choose_largest
 
 nibabel = pytest.importorskip("nibabel")
 ndimage = pytest.importorskip("scipy.ndimage")
@@ -31,7 +32,7 @@ AFFINE = np.array([[0, -1.5, 0, 40], [0, 0, 2.0, -7], [1, 0, 0, 3], [0, 0, 0, 1.
 def few_steps():
     """An epoch of a real run has more."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(segmenting3d_settling, "STEPS", 3)
+        patch.setattr(batches, "STEPS", 3)
         yield
 
 
@@ -103,7 +104,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(run, balls, tmp_path, monkeypatch):
                 yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.jobs.segmenting3d.VolumeBatches", Stopping)
+        patch.setattr("vitrail.tasks.segment3d.data.VolumeBatches", Stopping)
         with pytest.raises(BaseException, match="SIGINT"):
             vt.train(data=balls, out=tmp_path / "run", **OPTIONS)
     vt.train(data=balls, out=tmp_path / "run", resume=True, quiet=True)
@@ -177,13 +178,15 @@ def test_validation_chooses_whether_the_largest_part_alone_is_kept(speck, run, t
     for number in range(4):
         ball(tmp_path / "data", f"case{number}", seed=number, speck=speck)
     options = {name: value for name, value in OPTIONS.items() if name != "quiet"}
-    given = TrainOptions(data=str(tmp_path / "data"), window_level=(0.0, 200.0), **options)
-    bar = ProgressBar(quiet=False)
-    job = Segmenting3d.prepare(given, bar, begun=None)
-    assert job.choose_largest(Bright(run.model.config), bar, device="cpu", world=World()) == ((1,) if speck else ())
+    given = Options(data=str(tmp_path / "data"), window_level=(0.0, 200.0), **options)
+    config = replace(run.model.config, window=(0.0, 200.0), values=(0, 1))
+    setup = replace(prepare(given, ProgressBar(quiet=False), resumed=None), model=Bright(config))
+    assert choose_largest(setup, device="cpu", world=World()) == ((1,) if speck else ())
     assert ("only the largest part is kept" in "".join(capsys.readouterr())) == speck
-    job.options = replace(job.options, keep_largest="none")
-    assert job.choose_largest(Bright(run.model.config), bar, device="cpu", world=World()) == ()
+    assert TASK.calibrate(setup, device="cpu", world=World()) == speck, "then best/ is saved again"
+    assert setup.model.config.largest == ((1,) if speck else ())
+    unasked = replace(setup, options=replace(setup.options, keep_largest="none"))
+    assert choose_largest(unasked, device="cpu", world=World()) == ()
 
 
 def test_the_largest_part_goes_with_the_model(balls, tmp_path, command):
@@ -215,15 +218,15 @@ def test_bad_files_are_listed_and_left_out(tmp_path):
 def test_a_volume_that_rots_while_a_run_learns_from_it_is_left_out(tmp_path, monkeypatch):
     for number in range(5):
         ball(tmp_path / "data", f"case{number}", seed=number)
-    plain = Segmenting3d.make_loaders
+    plain = VolumeSegmentation.loaders
 
-    def make_loaders(self, world):
-        self.data.splits["train"][1].image.unlink()
-        labels = self.data.splits["train"][2].labels
+    def loaders(self, setup, world):
+        setup.data.splits["train"][1].image.unlink()
+        labels = setup.data.splits["train"][2].labels
         labels.write_bytes(labels.read_bytes()[:200])
-        return plain(self, world)
+        return plain(self, setup, world)
 
-    monkeypatch.setattr(Segmenting3d, "make_loaders", make_loaders)
+    monkeypatch.setattr(VolumeSegmentation, "loaders", loaders)
     run = vt.train(data=tmp_path / "data", out=tmp_path / "run", **OPTIONS | {"epochs": 1})
     rows = list(csv.DictReader((run.path / "bad_files.csv").read_text().splitlines()))
     assert [(row["split"], row["met"]) for row in rows] == [("train", "during")] * 2
@@ -240,7 +243,7 @@ def test_check_tells_of_volumes_and_of_what_cannot_be_used(tmp_path, command, mo
         assert words in answer.out
     assert "suggested: unetr_micro" in answer.out
     command_line = f"vitrail train --task segment3d --data {tmp_path / 'data'} --model unetr_micro --crop 64 64 32"
-    assert answer.out.splitlines()[-1] == f"{command_line} --batch 2 --recipe tiny --epochs 20"
+    assert answer.out.splitlines()[-1] == f"{command_line} --batch-size 2 --recipe tiny --epochs 20"
     monkeypatch.setattr("vitrail.run.forecast.time_steps", lambda *batches, rate: 0.5)
     (tmp_path / "data" / "labels" / "case3.nii.gz").unlink()
     answer = command("check", tmp_path / "data", "--json")
@@ -266,11 +269,11 @@ def test_explain_writes_a_page(run, balls, tmp_path, command):
         ({"crop": (16, 16)}, "--crop takes X Y Z"),
         ({"spacing": (0.0, 1.0, 1.0)}, "--spacing takes X Y Z"),
         ({"window_level": (5.0, 5.0)}, "--window-level takes LOW HIGH"),
-        ({"foreground": 1.5}, "--foreground must be a share"),
-        ({"overlap": 1.0}, "--overlap must be a share"),
+        ({"foreground": 1.5}, "--foreground must be at most 1, got 1.5"),
+        ({"overlap": 1.0}, r"--overlap must be in \[0, 1\), got 1.0"),
         ({"recipe": "large"}, 'unknown recipe for volumes "large"'),
-        ({"acceleration": 8.0}, "--acceleration is about k-space"),
-        ({"attention": "softmax"}, "has no such option"),
+        ({"acceleration": 8.0}, "acceleration"),
+        ({"attention": "softmax"}, "attention is an option of --task classify"),
     ],
 )
 def test_refusals(options, words, balls, tmp_path):
@@ -283,7 +286,7 @@ def test_a_classifier_writes_no_files(tmp_path, command):
     vt.save(vt.create_model("vit_nano_conv", num_classes=3), tmp_path / "model")
     answer = command("predict", tmp_path / "model", "x.png", "--out", "y")
     assert answer.code == 2
-    assert "--out y: masks, boxes and labels of volumes are written to files" in answer.err
+    assert "--out is an option of --task segment3d" in answer.err
 
 
 MEMORY = """
