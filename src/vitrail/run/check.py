@@ -13,24 +13,23 @@ import numpy as np
 
 from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, leave_out
 from vitrail.data.box_data import find_boxes
+from vitrail.data.clean import find_bad_marks
 from vitrail.data.dataset import SPLITS, DataSet, Split, SplitName
 from vitrail.data.duplicates import CROPS_UP_TO, Pair, find_duplicates
 from vitrail.data.examples import spread
+from vitrail.data.finding import Finding, plural
 from vitrail.data.loading import choose_workers
 from vitrail.data.masked import find_bad_masks, find_masked, is_mask_folder
 from vitrail.data.opening import divide_data, open_data
 from vitrail.data.scanning import Scan, concatenate, scan_splits
 from vitrail.errors import VitrailError, check_choice
 from vitrail.files import write_whole
-from vitrail.jobs.box_findings import find_box_faults
-from vitrail.jobs.cleaning import find_bad_marks
 from vitrail.jobs.mask_findings import find_mask_faults
 from vitrail.jobs.options import TrainOptions
 from vitrail.records import from_record
 from vitrail.report.contact_sheet import ACROSS, Row, Twins, draw_contact_sheet, encode_sheet
 from vitrail.run.cleaned_list import Cleaned, check_fixable, write_cleaned
 from vitrail.run.findings import (
-    Finding,
     Twice,
     count_classes,
     find_class_faults,
@@ -42,9 +41,9 @@ from vitrail.run.findings import (
     find_unreadable,
     locate,
     name_pairs,
-    plural,
 )
 from vitrail.run.forecast import Suggestion, suggest
+from vitrail.tasks.detect.check import find_faults as find_box_faults
 
 SIDE = 64  # of the thumbnails by which duplicates are found
 ROWS, TWINS = 12, 12  # classes and pairs on the contact sheet

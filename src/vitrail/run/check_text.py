@@ -6,7 +6,7 @@ from pathlib import Path
 from vitrail.learn.training.progress_bar import clock
 from vitrail.rendering import count_columns, shorten
 from vitrail.run.check import Check
-from vitrail.run.findings import Finding, plural
+from vitrail.data.finding import Finding, plural
 from vitrail.run.forecast import Suggestion
 
 Line = tuple[str, str]  # style, text

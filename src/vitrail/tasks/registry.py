@@ -38,6 +38,7 @@ class Entry:
 
 TASKS: dict[str, Entry] = {
     "classify": Entry("say which class, or classes, an image is of", architectures=("vit", "resnet", "swin", "gsa", "gcnn")),
+    "detect": Entry("find objects and put a box around each", architectures=("detr",)),
 }
 
 

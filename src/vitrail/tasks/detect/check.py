@@ -1,16 +1,16 @@
-"""What is wrong with data with boxes beside what is wrong with any pictures: pure functions from data to findings."""
+"""What is wrong with a dataset with boxes, beside what is wrong with any images: `vitrail check --task detect`."""
 
 from pathlib import Path
 
 from vitrail.data.box_data import count_objects
+from vitrail.data.clean import find_bad_marks
 from vitrail.data.dataset import DataSet, FileSplit, whole_of
+from vitrail.data.finding import Finding, plural
 from vitrail.data.folder import find_pictures
-from vitrail.jobs.cleaning import find_bad_marks
-from vitrail.run.findings import Finding, plural
 
 
-def find_box_faults(data: DataSet, unreadable: set[str]) -> list[Finding]:
-    """Boxes of another picture, pictures without a box, and pictures that nothing is said of."""
+def find_faults(data: DataSet, unreadable: set[str]) -> list[Finding]:
+    """Boxes of another image, images without a box, and images without annotations. `unreadable`: names of files that cannot be read."""
     return [*find_foreign_marks(data, unreadable), *find_empty(data), *find_unpaired(data)]
 
 
@@ -24,7 +24,7 @@ def find_foreign_marks(data: DataSet, unreadable: set[str]) -> list[Finding]:
 
 
 def find_empty(data: DataSet) -> list[Finding]:
-    """Nothing to find is something to learn, so this is worth a word and no more; pictures that are drawn always have something."""
+    """An image without objects is something to learn from, so this is a warning only; images that are drawn always have objects."""
     names = []
     for split in data.splits.values():
         if isinstance(whole_of(split), FileSplit):
@@ -37,7 +37,7 @@ def find_empty(data: DataSet) -> list[Finding]:
 
 
 def find_unpaired(data: DataSet) -> list[Finding]:
-    """Pictures that lie among those of the data and belong to no split."""
+    """Images in the folders of the data that belong to no split."""
     used = {path.resolve() for split in data.splits.values() for path in getattr(whole_of(split), "paths", ())}
     folders = {path.parent for path in used if path.parent.is_dir()}
     left: list[Path] = sorted({path.resolve() for folder in folders for path in find_pictures(folder)} - used)
