@@ -20,7 +20,7 @@ import vitrail
 from vitrail.cli.app import run
 
 SOURCE = Path(vitrail.__file__).parents[1]
-NANO = ("--model", "vit_nano_conv", "--epochs", "1", "--batch", "256")
+NANO = ("--model", "vit_nano_conv", "--epochs", "1", "--batch-size", "256")
 
 
 class Answer(NamedTuple):

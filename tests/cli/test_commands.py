@@ -17,7 +17,7 @@ from vitrail.cli.words import spell_words
 from vitrail.data.digits import open_digits
 
 pytestmark = pytest.mark.usefixtures("digits_run", "quick_report")  # in this order: one whole report is enough
-TINY = ("--model", "vit_nano_conv", "--epochs", "1", "--batch", "48")
+TINY = ("--model", "vit_nano_conv", "--epochs", "1", "--batch-size", "48")
 WEIGHTS = ("best/model.safetensors", "last/model.safetensors")
 
 
@@ -166,7 +166,7 @@ def test_runs_are_numbered_and_never_overwritten(command, arrays, tmp_path, monk
 
 def test_weights_start_a_new_run(command, arrays, digits_run, tmp_path):
     """Body and preprocessing are the old model's, the head is new, and the recipe is this run's."""
-    words = ("--epochs", 1, "--batch", 48, "lr=1e-12", "--drop-path", 0.3)  # a rate that leaves the weights as they were
+    words = ("--epochs", 1, "--batch-size", 48, "lr=1e-12", "--drop-path", 0.3)  # a rate that leaves the weights as they were
     assert command("train", "--data", arrays, "--weights", digits_run[0], *words, "--out", tmp_path / "run").code == 0
     old, new = vt.load(digits_run[0]), vt.load(tmp_path / "run")
     assert new.labels == ("0", "1", "2")
@@ -201,7 +201,7 @@ def test_eval_repeats_the_score(command, digits_run):
         answer = command("eval", place)
         assert (answer.code, answer.err) == (0, "")
         assert answer.out.splitlines()[-1] == trained.out.splitlines()[-1]
-    found = json.loads(command("eval", run, "--json", "--batch", 17).out)
+    found = json.loads(command("eval", run, "--json", "--batch-size", 17).out)
     assert found.pop("split") == "test"
     assert found == pytest.approx(vt.evaluate(run), rel=1e-5)
 

@@ -84,7 +84,7 @@ def test_checkpointing_changes_nothing(arrays, tmp_path):
 def test_a_rate_is_found_and_drawn(command, arrays, tmp_path):
     run = tmp_path / "run"
     answer = command(
-        "train", "--data", arrays, "--model", "vit_nano_conv", "--epochs", 1, "--batch", 16, "--lr", "auto", "--out", run
+        "train", "--data", arrays, "--model", "vit_nano_conv", "--epochs", 1, "--batch-size", 16, "--lr", "auto", "--out", run
     )
     assert answer.code == 0, answer.err
     assert (run / "lr_range.png").read_bytes()[:4] == b"\x89PNG"

@@ -363,7 +363,7 @@ def test_the_average_is_what_is_validated_saved_and_resumed(tmp_path):
 def test_a_rate_that_is_far_too_high_gives_one_line(command, arrays, quick_report, tmp_path):
     run = tmp_path / "run"
     answer = command(
-        "train", "--data", arrays, "--model", "vit_nano_conv", "--epochs", 3, "--batch", 16, "lr=1e30", "--out", run
+        "train", "--data", arrays, "--model", "vit_nano_conv", "--epochs", 3, "--batch-size", 16, "lr=1e30", "--out", run
     )
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert "lower --lr (it is 1e+30)" in answer.err
@@ -416,7 +416,7 @@ def test_test_pictures_choose_nothing_and_are_read_once(command, arrays, quick_r
     with np.load(arrays) as file:
         parts = dict(file)
     np.savez(other, **(parts | {"x_test": 255 - parts["x_test"], "y_test": parts["y_test"][::-1]}))
-    words = ("--model", "vit_nano_conv", "--epochs", 2, "--batch", 32)
+    words = ("--model", "vit_nano_conv", "--epochs", 2, "--batch-size", 32)
     for data, name in ((arrays, "one"), (other, "two")):
         passes.clear()
         assert command("train", "--data", data, *words, "--out", tmp_path / name).code == 0

@@ -22,7 +22,7 @@ from vitrail.learn.training.state import NUMBERS, TENSORS, Progress, latest_stat
 
 pytestmark = pytest.mark.usefixtures("quick_report")
 # 96 pictures: 6 steps an epoch. The recipe moves pictures about; stochastic depth draws from torch's own generator.
-OPTIONS = ("--model", "vit_nano_conv", "--batch", "16", "--recipe", "tiny", "--drop-path", "0.4", "--seed", "7")
+OPTIONS = ("--model", "vit_nano_conv", "--batch-size", "16", "--recipe", "tiny", "--drop-path", "0.4", "--seed", "7")
 SAME = ("best/model.safetensors", "last/model.safetensors", "metrics.jsonl", "predictions.csv", "metrics.json")
 
 

@@ -691,14 +691,16 @@ def read_record(kind: type[T], record: Mapping[str, Any], *, what: str, use: str
 
 
 def unknown_option(name: str, known: Sequence[str], *, use: str = "train", word: str | None = None) -> str:
-    """Why an option is refused: it is another task's, or nobody's."""
+    """Why an option, or the key `word` of a table, is refused: it is another task's, or nobody's."""
     from vitrail.tasks.registry import owners_of
 
-    word = spell(name) if word is None else f'key "{word}"'
     owners = owners_of(name, use)  # type: ignore[arg-type]
     if owners:
-        return f"{word} is an option of {' and '.join(('--task ' + ', '.join(owners)).rsplit(', ', 1))} only"
-    return f"unknown {word}{suggestion(name, known)}"
+        tasks = " and ".join(", ".join(owners).rsplit(", ", 1))
+        return f"{spell(name) if word is None else word} is an option of --task {tasks} only"
+    if word is None:
+        return f'unknown option "{spell(name)}"{suggestion(spell(name), map(spell, known))}'
+    return f'unknown key "{word}"{suggestion(name, known)}'
 
 
 def to_store(options: Any) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def test_it_learns_and_is_scored_packed(run, folder, command):
     model = vt.load(run.path)
     assert model.preprocessing.fit == "aspect"
     assert run.metrics["accuracy"] > 0.8
-    answer = command("eval", run.path, "--json", "--batch", "7", "--workers", "0")  # of other batches, the same scores
+    answer = command("eval", run.path, "--json", "--batch-size", "7", "--workers", "0")  # of other batches, the same scores
     again = json.loads(answer.out)
     assert again["accuracy"] == run.metrics["accuracy"]
     assert again["loss"] == pytest.approx(run.metrics["loss"], abs=1e-5)

@@ -10,7 +10,7 @@ from PIL import Image
 import vitrail as vt
 
 pytestmark = pytest.mark.usefixtures("quick_report")
-NANO = ("--model", "vit_nano_conv", "--image-size", 8, "--batch", 16)
+NANO = ("--model", "vit_nano_conv", "--image-size", 8, "--batch-size", 16)
 CORNERS = ("north", "south", "east")
 
 

@@ -13,7 +13,7 @@ from PIL import Image
 import vitrail as vt
 
 pytestmark = pytest.mark.usefixtures("quick_report")
-NANO = ("--model", "vit_nano_conv", "--epochs", 2, "--batch", 32, "--image-size", 16)
+NANO = ("--model", "vit_nano_conv", "--epochs", 2, "--batch-size", 32, "--image-size", 16)
 
 
 def write_pictures(root, count=240):

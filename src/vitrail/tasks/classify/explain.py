@@ -1,6 +1,6 @@
 """Explaining what a model makes of pictures: `vitrail explain`."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,18 +10,18 @@ import torch
 
 from vitrail.data.examples import spread
 from vitrail.data.images import PictureError, read_picture
+from vitrail.data.inputs import expand, open_or_error
 from vitrail.data.transforms import prepare
 from vitrail.deploy.pipeline import ImageClassification
 from vitrail.errors import VitrailError, check_choice
 from vitrail.explain.cells import cell_tokens
 from vitrail.explain.colors import token_colors
 from vitrail.explain.figures.overlay import scale_end
-from vitrail.explain.files import Done, Progress, check_out, check_target, each_file, unread_error
+from vitrail.explain.files import Done, Progress, check_out, check_target, unread_error
 from vitrail.explain.look import look
 from vitrail.explain.methods import METHODS, default_method, lack, methods_for
 from vitrail.explain.positions import position_similarity
 from vitrail.explain.record import attention_layers, choose
-from vitrail.jobs.options import ExplainOptions
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.report.explained import Choice, Explained, explain_picture
@@ -29,11 +29,10 @@ from vitrail.report.explanation import Explanation, write_explanation
 from vitrail.report.interior import Interior, find_filters, mean_heads
 from vitrail.report.picture_card import Card, Scales
 from vitrail.report.placing import seen_box
-from vitrail.tasks.classify.predict import expand, open_or_error
+from vitrail.tasks.classify.options import ExplainOptions
 
 TOGETHER = 24  # pictures whose tokens are colored together: what is kept of them until then is bounded
 MEASURED = 8  # pictures that the numbers of heads are a mean over
-__all__ = ["Done", "Progress", "check_out", "check_target", "each_file", "explain_files", "refuse_options", "unread_error"]
 
 
 @dataclass(kw_only=True)
@@ -46,23 +45,13 @@ class Kept:
     colors: np.ndarray | None = None
 
 
-def explain_files(
-    run: str, words: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None
-) -> Done:
+def explain(run: str, inputs: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None) -> Done:
     """index.html and its figures in a new folder, which is made when all that was asked for is known to be possible.
 
     Every picture is looked at first, and little is kept of each: all maps are drawn on one scale.
     """
     out = check_out(options.out)
-    if options.limit < 1:
-        raise VitrailError(f"--limit must be at least 1, got {options.limit}")
-    if options.word is not None:
-        raise VitrailError("--word is about text, and this run reads pictures: it has --query")
-    if options.voxel is not None:
-        raise VitrailError(f"--voxel is about volumes, and {run} reads pictures; it has --query")
-    if options.box is not None:
-        raise VitrailError(f"--box {options.box}: {run} is no detector; it has --query")
-    paths = expand(words)
+    paths = expand(inputs)
     model = load(run).eval()
     if not hasattr(model, "num_classes") or not hasattr(model, "forward_features"):
         raise VitrailError(
@@ -79,15 +68,6 @@ def explain_files(
     cards = draw(model, choice, kept, explanation.scales, errors)
     page = write_explanation(explanation, count(cards, len(kept), progress), out)
     return Done(page=page, pictures=len(chosen) - len(errors), found=len(paths), method=choice.method, errors=tuple(errors))
-
-
-def refuse_options(options: ExplainOptions, nothing: Mapping[str, Any], kind: str, instead: str) -> None:
-    """Options that say nothing of such a model, by what asks for nothing; and a limit of none."""
-    for name, value in nothing.items():
-        if getattr(options, name) != value:
-            raise VitrailError(f"--{name} says nothing of {kind}: {instead}")
-    if options.limit < 1:
-        raise VitrailError(f"--limit must be at least 1, got {options.limit}")
 
 
 def choose_what(model: Any, options: ExplainOptions) -> Choice:
