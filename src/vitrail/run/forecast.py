@@ -17,8 +17,6 @@ from vitrail.data.examples import spread
 from vitrail.data.volumes.opening import VolumeData
 from vitrail.data.volumes.reading import open_volume
 from vitrail.jobs.classifying import Classifying, prepare_model
-from vitrail.jobs.detecting import Detecting
-from vitrail.jobs.detecting_settling import prepare_detector, settle_detecting
 from vitrail.jobs.options import TrainOptions
 from vitrail.jobs.planning import real, whole
 from vitrail.jobs.segmenting import Segmenting
@@ -30,8 +28,12 @@ from vitrail.jobs.settling import settle
 from vitrail.jobs.trades import Trade
 from vitrail.learn.training.step import Stepper
 from vitrail.learn.training.world import World
+from vitrail.machine import choose_device
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.sliding import cut_windows
+from vitrail.run.plan import make_plan
+from vitrail.tasks import registry
+from vitrail.tasks.task import Opened, Setup
 
 STEPS, SECONDS = 12, 4.0  # training steps to time, and when to stop short of them
 VALIDATION = 1 / 3  # of a training step's time: forward only
@@ -61,9 +63,43 @@ def rehearse_classifying(options: TrainOptions, data: DataSet) -> Any:
     return Classifying(data, prepare_model(options, with_few(data), None), options, no_limit())
 
 
-def rehearse_detecting(options: TrainOptions, data: DataSet) -> Any:
-    options = settle_detecting(options, data)
-    return Detecting(data, prepare_detector(options, with_few(data), None), options, no_limit())
+@dataclass
+class Rehearsed:
+    """Until every task is ported: a task of the registry as a `Trade`."""
+
+    task: Any
+    setup: Any
+
+    @property
+    def options(self) -> Any:
+        return self.setup.options
+
+    @options.setter
+    def options(self, options: Any) -> None:
+        self.setup = replace(self.setup, options=options)
+
+    @property
+    def model(self) -> Any:
+        return self.setup.model
+
+    def make_loaders(self, world: World) -> Any:
+        return self.task.loaders(self.setup, world)
+
+    def make_task(self, *, device: str, world: World) -> Any:
+        return self.task.objective(self.setup, device=device, world=world)
+
+    def make_plan(self, *, device: str) -> Any:
+        return make_plan(self.task, self.setup, device=device)
+
+
+def rehearse(asked: TrainOptions, data: DataSet) -> Any:
+    """Of a task of the registry."""
+    task, kind = registry.find(asked.task), registry.options_of(asked.task)
+    own = {} if asked.ignore_index is None else {"ignore_index": asked.ignore_index}
+    options = kind(data=asked.data, seed=asked.seed, device=choose_device(asked.device), **own)
+    resolved = task.resolve(options, Opened(data=data, bad=no_limit()), None, None)
+    model = task.build(replace(resolved, data=with_few(data)), None).to(resolved.options.device)
+    return Rehearsed(task, Setup(options=resolved.options, data=data, extras=resolved.extras, bad=resolved.bad, model=model))
 
 
 def rehearse_segmenting(options: TrainOptions, data: DataSet) -> Any:
@@ -74,10 +110,10 @@ def rehearse_segmenting(options: TrainOptions, data: DataSet) -> Any:
 
 # Of each task what satisfies `jobs.trades.Trade`, without a pass over all of the data.
 REHEARSALS: Mapping[str, Callable[[TrainOptions, DataSet], Any]] = MappingProxyType(
-    {"classify": rehearse_classifying, "detect": rehearse_detecting, "segment": rehearse_segmenting}
+    {"classify": rehearse_classifying, "detect": rehearse, "segment": rehearse_segmenting}
 )
 # What a command says of a task's own options, beside what all say.
-OWN: Mapping[str, tuple[str, ...]] = MappingProxyType({"detect": ("queries",)})
+OWN: Mapping[str, tuple[str, ...]] = MappingProxyType({"detect": ("num_queries",)})
 
 
 def suggest(data: DataSet, asked: TrainOptions, *, balance: str | None = None) -> Suggestion:
@@ -113,7 +149,7 @@ def forecast(
     epoch; `kept`: whether they are read in the first epoch only; `words`: options that the command says more than `asked`."""
     options, alone = trade.options, World()
     trial = copy(trade)
-    trial.options = replace(options, workers=0, cache="off")
+    trial.options = change(options, workers=0, cache="off")
     loader = trial.make_loaders(alone)[0]
     few = next(iter(smaller(trial).make_loaders(alone)[0].batches()))
     begin = time.perf_counter()
@@ -121,13 +157,13 @@ def forecast(
     read_seconds = (time.perf_counter() - begin) / len(full.images)
     stepper = Stepper(trial.make_task(device=options.device, world=alone), trial.make_plan(device=options.device), alone)
     step_seconds = time_steps(stepper, few, full, rate=real(options.lr))
-    batch, epochs = whole(options.batch), whole(options.epochs)
+    batch, epochs = batch_of(options), whole(options.epochs)
     compute = step_seconds * (len(loader) + VALIDATION * validated / batch)
     reading = read_seconds * (len(loader) * batch + validated) / (os.cpu_count() or 1)
     total = epochs * compute + (1 if kept else epochs) * reading
     sides = size[:1] if len(set(size)) == 1 else size
     said = {
-        "model": options.model, "crop" if len(size) == 3 else "image_size": sides, "batch": batch, "recipe": options.recipe,
+        "model": options.model, "crop" if len(size) == 3 else "image_size": sides, batch_name(options): batch, "recipe": options.recipe,
         "epochs": epochs, **words,
     }  # fmt: skip
     task = "" if options.task == "classify" else f" --task {options.task}"
@@ -156,9 +192,22 @@ def spell(option: tuple[str, Any]) -> str:
 def smaller(trade: Trade) -> Trade:
     """The same with batches of two, or of one."""
     found = copy(trade)
-    batch = min(2, whole(trade.options.batch))
-    found.options = replace(trade.options, batch=batch, repeats=1)
+    found.options = change(trade.options, **{batch_name(trade.options): min(2, batch_of(trade.options))}, repeats=1)
     return found
+
+
+def change(options: Any, **values: Any) -> Any:
+    """With other values of those options that there are."""
+    return replace(options, **{name: value for name, value in values.items() if hasattr(options, name)})
+
+
+def batch_name(options: Any) -> str:
+    """Until every task is ported."""
+    return "batch_size" if hasattr(options, "batch_size") else "batch"
+
+
+def batch_of(options: Any) -> int:
+    return whole(getattr(options, batch_name(options)))
 
 
 def with_few(data: DataSet) -> DataSet:

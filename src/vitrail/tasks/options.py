@@ -620,7 +620,7 @@ class EnginePredictOptions(PredictOptions):
 
     engine: Annotated[
         Literal["auto", "torch", "compile", "onnxruntime", "openvino"],
-        Parameter(help="What computes the outputs; auto: the fastest of those installed, measured once and remembered."),
+        Parameter(help="What computes the predictions; auto: the fastest of those installed, measured once and remembered."),
     ] = "torch"
 
 

@@ -28,7 +28,7 @@ from vitrail.tasks.options import (
     integer,
     switch,
 )
-from vitrail.tasks.options import ExplainOptions as CommonExplainOptions
+from vitrail.tasks.options import ExplainOptions as SharedExplainOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,7 @@ class PredictOptions(EnginePredictOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExplainOptions(CommonExplainOptions):
+class ExplainOptions(SharedExplainOptions):
     """What `vitrail explain` takes beside a detector and images: its boxes are explained by attention."""
 
     box: Annotated[

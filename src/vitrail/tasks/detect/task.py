@@ -139,6 +139,7 @@ class Detection(ImageTask[Options, DataSet, None]):
         yield from describe_data(data, what=f"{len(data.classes)} classes, {images}")
         if problems := list_problems(data):
             yield f"  {len(problems):,} boxes were corrected or left out: vitrail check names them; the first: {problems[0]}"
+        assert options.num_queries != "auto"
         if fuller := int((counts > options.num_queries).sum()):
             yield f"  note: {fuller:,} training images have more objects than the model has queries ({options.num_queries})"
         yield f"{describe_model(setup)}, {setup.model.config.queries} queries"
