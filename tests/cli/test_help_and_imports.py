@@ -1,5 +1,6 @@
 """Help is quick, has examples that are real commands, and does not import torch."""
 
+import json
 import resource
 import shlex
 import subprocess
@@ -33,6 +34,26 @@ def test_help_does_not_import_torch(words, environment, tmp_path):
     assert out.endswith("False\n")
 
 
+LIGHT = ("vitrail", "cyclopts", "rich", "attr", "attrs", "docstring_parser", "yaml")
+MODULES = """
+import json, sys
+from vitrail.cli.app import run
+assert run({words}) == 0
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize("words", [["--help"], ["train", "--help"]], ids=" ".join)
+def test_help_imports_little(words, environment, tmp_path):
+    """Imports are what help takes its time for."""
+    modules = json.loads(python("-c", MODULES.format(words=words), environment=environment, cwd=tmp_path).splitlines()[-1])
+    found = {name.split(".")[0] for name in modules} - sys.stdlib_module_names
+    assert found - {"__main__", "_distutils_hack"} <= {*LIGHT, *(name for name in found if "cython" in name)}  # yaml's own
+    assert len(modules) < 350
+    assert len([name for name in modules if name.startswith("vitrail")]) < 80
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["--help"], ["train", "--help"]], ids=" ".join)
 def test_help_takes_under_six_tenths_of_a_second(words, environment, tmp_path):
     def seconds() -> float:

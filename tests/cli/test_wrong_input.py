@@ -74,6 +74,7 @@ WRONG = {
     f"{TRAIN} --task clasify": ["clasify", '"classify"'],
     f"{TRAIN} --precision bf61": ["bf61", '"bf16"'],
     f"{TRAIN} --device gpu": ["gpu", "cpu", "cuda"],
+    f"{TRAIN} --device meta": ["no device", "meta"],
     "eval run --splt test": ["--splt", "--split"],
     "eval run splt=test": ["splt", '"split"'],
     "eval run --split tst": ["tst", '"test"'],
@@ -143,6 +144,9 @@ WRONG = {
     "predict run text.png": ["text.png", "not a picture"],
     "predict nowhere pets": ["nowhere", "no such"],
     f"{TRAIN} --resume": ["--resume", "--out"],
+    "train --data no/such/place --resume": ["--resume", "--out"],  # said before the data is looked for
+    "train --data no/such/place --out run": ["run", "never overwritten"],
+    "train --data no/such/place --epochs 0": ["--epochs", "at least 1", "got 0"],
     f"{TRAIN} --out run": ["run", "never overwritten"],
     f"{TRAIN} --out file": ["file", "exists"],
     f"{TRAIN} --out file/inside": ["file/inside", "Not a directory"],

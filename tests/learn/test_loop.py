@@ -114,6 +114,29 @@ def test_the_rate_rises_and_falls_over_the_run(tmp_path):
     assert 0 < rates[-1] < 0.001
 
 
+def test_the_train_loss_of_an_epoch_is_the_mean_of_its_steps(tmp_path):
+    progress, _ = drive(Line(), tmp_path, epochs=3)
+    records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    for number, row in enumerate(progress.rows):
+        losses = [record["loss"] for record in records if record["epoch"] == number]
+        assert len(losses) == 5
+        assert row["train_loss"] == pytest.approx(sum(losses) / 5)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.6, 1.5])
+def test_a_gradient_is_no_longer_than_the_plan_allows(share):
+    def gradient(clip):
+        task = Line()
+        taken = Stepper(task, plan(clip=clip), World()).gradient(next(Pieces(1).batches()))
+        return taken.norm, torch.cat([parameter.grad.flatten() for parameter in task.model.parameters()])
+
+    norm, whole = gradient(1e9)
+    assert whole.norm().item() == pytest.approx(norm)
+    told, clipped = gradient(share * norm)
+    assert told == pytest.approx(norm)  # as it was
+    assert torch.allclose(clipped, min(1.0, share) * whole, rtol=1e-4)
+
+
 # ------------------------------------------------------------------------------------------------------------ the budget
 
 

@@ -13,11 +13,11 @@ from PIL import Image
 
 from vitrail.cli.check import check as command
 from vitrail.data.dataset import SPLITS
+from vitrail.data.findings import Twice, find_leaks
 from vitrail.data.opening import open_data
 from vitrail.errors import VitrailError
 from vitrail.run.check import check
 from vitrail.run.check_text import describe
-from vitrail.run.findings import Twice, find_leaks
 
 SIZE = 48
 

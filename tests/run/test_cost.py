@@ -146,7 +146,7 @@ def test_launching_bounds_small_batches():
     assert forecast.limit == "launching"
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 9))
 def test_twice_the_processes_are_less_than_twice_as_fast(doublings):
     machine = replace(ROUND, between=ROUND.inside)

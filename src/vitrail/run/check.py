@@ -1,4 +1,4 @@
-"""`vitrail check`: a look at a data set before anything is trained on it."""
+"""`vitrail check`: a look at a dataset before anything is trained on it. A task's check.py says what is particular about its data."""
 
 import json
 import os
@@ -12,24 +12,11 @@ from typing import Any
 import numpy as np
 
 from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, leave_out
-from vitrail.data.box_data import find_boxes
-from vitrail.data.clean import find_bad_marks
 from vitrail.data.dataset import SPLITS, DataSet, Split, SplitName
 from vitrail.data.duplicates import CROPS_UP_TO, Pair, find_duplicates
 from vitrail.data.examples import spread
-from vitrail.data.finding import Finding, plural
-from vitrail.data.loading import choose_workers
-from vitrail.data.masked import find_bad_masks, find_masked, is_mask_folder
-from vitrail.data.opening import divide_data, open_data
-from vitrail.data.scanning import Scan, concatenate, scan_splits
-from vitrail.errors import VitrailError, check_choice
-from vitrail.files import write_whole
-from vitrail.jobs.mask_findings import find_mask_faults
-from vitrail.jobs.options import TrainOptions
-from vitrail.records import from_record
-from vitrail.report.contact_sheet import ACROSS, Row, Twins, draw_contact_sheet, encode_sheet
-from vitrail.run.cleaned_list import Cleaned, check_fixable, write_cleaned
-from vitrail.run.findings import (
+from vitrail.data.findings import (
+    Finding,
     Twice,
     count_classes,
     find_class_faults,
@@ -41,9 +28,17 @@ from vitrail.run.findings import (
     find_unreadable,
     locate,
     name_pairs,
+    plural,
 )
+from vitrail.data.loading import choose_workers
+from vitrail.data.opening import divide_data
+from vitrail.data.scanning import Scan, concatenate, scan_splits
+from vitrail.errors import VitrailError, check_choice
+from vitrail.files import write_whole
+from vitrail.report.contact_sheet import ACROSS, Row, Twins, draw_contact_sheet, encode_sheet
+from vitrail.run.cleaned_list import Cleaned, check_fixable, write_cleaned
 from vitrail.run.forecast import Suggestion, suggest
-from vitrail.tasks.detect.check import find_faults as find_box_faults
+from vitrail.tasks import registry
 
 SIDE = 64  # of the thumbnails by which duplicates are found
 ROWS, TWINS = 12, 12  # classes and pairs on the contact sheet
@@ -88,30 +83,26 @@ class Check:
 
 def check(
     data: str | Path, *, fix: str | Path | None = None, out: str | Path | None = None, workers: int | None = None, seed: int = 0,
-    progress: Progress | None = None, task: str = "classify", ignore_index: int | Sequence[int] | None = None,
+    progress: Progress | None = None, task: str = registry.DEFAULT, ignore_index: int | Sequence[int] | None = None,
 ) -> Check:  # fmt: skip
     """Read every picture of a data set once and say what is wrong with it; `vitrail check` in Python.
 
-    `task`: what it is for, "classify", "segment" (every mask is read too) or "detect"; `ignore_index`: numbers in masks that are no class. `fix` is where to write a cleaned list, `out` a folder for the
-    contact sheet, check.json and bad_files.csv.
+    `task`: what it is for; `ignore_index`: numbers in masks that are no class. `fix` is where to write a cleaned list, `out` a folder for
+    the contact sheet, check.json and bad_files.csv.
     """
     source = str(data)
     if workers is not None and workers < 0:
         raise VitrailError(f"--workers must be at least 0, got {workers}")
     if seed < 0:
         raise VitrailError(f"--seed must be at least 0, got {seed}")
-    check_choice("task to check data for", task, ("classify", "segment", "detect"))
-    masked, boxes = task == "segment", task == "detect"
-    ignore = (ignore_index,) if isinstance(ignore_index, int) else None if ignore_index is None else tuple(ignore_index)
-    if ignore is not None and not masked:
+    own = find_check(task)
+    named = {} if ignore_index is None else {"ignore_index": as_numbers(ignore_index)}
+    if named and not hasattr(own, "IGNORES"):
         raise VitrailError(f"--ignore-index is about masks: --task {task} has none")
-    found = in_order(
-        find_masked(source, ignore=ignore) if masked else find_boxes(source) if boxes else open_data(source, divide=False)
-    )
-    if (boxes or masked) and fix is not None:
-        what = "boxes" if boxes else "masks"
+    found = in_order(own.find(source, **named))
+    if own.MARKS and fix is not None:
         raise VitrailError(
-            f"--fix {fix} writes a list of pictures with classes, which has no {what}: mend the files that are named"
+            f"--fix {fix} writes a list of images with classes, which has no {own.MARKS}: repair the files that are named"
         )
     if fix is not None:
         check_fixable(Path(fix).expanduser(), found)
@@ -125,24 +116,21 @@ def check(
     counts = count_classes(found)
     bad = tuple(BadFile(found[name].name(index), name, reason) for name, part in scans.items() for index, reason in part.bad)
     twice = name_pairs(found, pairs)
-    findings = judge(found, source, counts, bad, twice, scans, boxes=boxes, masked=masked)
-    findings = [*find_mask_faults(found), *findings] if masked else findings
+    findings = judge(found, source, counts, bad, twice, scans)
+    findings = own.find_faults(found, findings, {file.name for file in bad})
     cleaned = None if fix is None else write_cleaned(Path(fix).expanduser(), found, whole, pairs)
     suggestion, reason = None, None
     try:
         if any(finding.level == "serious" and finding.kind == "layout" for finding in findings):
             raise VitrailError("first give the folder that holds the classes")
-        marks = find_bad_marks(found) if boxes else find_bad_masks(found) if masked else ()
-        unusable = {file.name for file in (*bad, *marks)}
-        rest = divide_data(leave_out(found, unusable if all_encoded(found) else ()), seed=seed, least=1 if boxes else 2)
+        unusable = {file.name for file in (*bad, *own.find_unusable(found))}
+        rest = divide_data(leave_out(found, unusable if all_encoded(found) else ()), seed=seed, least=own.LEAST)
         unequal = next((f.text for f in findings if f.kind == "imbalance"), "")
         balance = "sampling" if "--balance sampling" in unequal else "weights" if unequal else None
-        asked = from_record(
-            TrainOptions,
-            {"data": source if cleaned is None else str(cleaned.path), "task": task, "seed": seed, "ignore_index": ignore},
-            what="check",
-        )
-        suggestion = suggest(rest, asked, balance=None if boxes or masked else balance)
+        more = {"balance": balance} if own.BALANCES and balance is not None else {}
+        place = source if cleaned is None else str(cleaned.path)
+        asked = registry.options_of(task)(data=place, seed=seed, **named)
+        suggestion = suggest(rest, asked, words={**named, **more})
     except VitrailError as error:
         reason = str(error)
     good = whole.good
@@ -174,6 +162,31 @@ def check(
     return result if out is None else write_out(result, Path(out).expanduser(), found, whole, pairs, seed=seed)
 
 
+def find_check(task: str) -> Any:
+    """The part of a task that looks at its data."""
+    tasks = [name for name in registry.TASKS if hasattr(registry.part(name, "check"), "find")]
+    return registry.need_part(check_choice("task to check data for", task, tasks), "check")
+
+
+def find_other(source: str) -> str | None:
+    """The task whose data is looked at in its own way, if this is its: a folder of volumes, say."""
+    for name in registry.TASKS:
+        recognizes = getattr(registry.part(name, "check"), "recognizes", None)
+        if recognizes is not None and recognizes(source):
+            return name
+    return None
+
+
+def check_other(task: str, source: str, *, seed: int = 0) -> Any:
+    """What such a task finds, with a suggestion."""
+    found, data = registry.need_part(task, "check").check(source, seed=seed)
+    return replace(found, suggestion=suggest(data, registry.options_of(task)(data=source, seed=seed)))
+
+
+def as_numbers(numbers: int | Sequence[int]) -> tuple[int, ...]:
+    return (numbers,) if isinstance(numbers, int) else tuple(numbers)
+
+
 def notes_on_search(pictures: int) -> tuple[str, ...]:
     """What the search for duplicates leaves out."""
     if pictures <= CROPS_UP_TO:
@@ -197,7 +210,7 @@ def _all_cores(split: Split) -> int:
 
 def judge(
     data: DataSet, source: str, counts: dict[SplitName, np.ndarray], bad: tuple[BadFile, ...], twice: list[Twice],
-    scans: dict[SplitName, Scan], *, boxes: bool = False, masked: bool = False,
+    scans: dict[SplitName, Scan],
 ) -> list[Finding]:  # fmt: skip
     """Every finding, the serious ones first, leaks before all."""
     path = Path(source).expanduser()
@@ -207,9 +220,8 @@ def judge(
         *find_layout_faults(data, path if path.is_dir() else None),
         *find_unreadable([(file.name, file.reason) for file in bad]),
         *find_repeats(twice),
-        *(() if is_mask_folder(data) and masked else find_corrupt_labels(data)),  # those are told as faults of masks
-        *(fault for fault in find_class_faults(data, counts) if not (boxes and fault.kind in ("classes", "imbalance"))),
-        *(find_box_faults(data, {file.name for file in bad}) if boxes else ()),
+        *find_corrupt_labels(data),
+        *find_class_faults(data, counts),
     ]
     if lies:
         text = f"{len(lies):,} {plural(len(lies), 'file is', 'files are')} not what the extension says; read by content all the same"

@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+from vitrail.data.findings import Finding, plural
 from vitrail.learn.training.progress_bar import clock
 from vitrail.rendering import count_columns, shorten
 from vitrail.run.check import Check
-from vitrail.data.finding import Finding, plural
 from vitrail.run.forecast import Suggestion
+from vitrail.tasks import registry
 
 Line = tuple[str, str]  # style, text
 FIXABLE = ("leak", "unreadable", "label conflict")
@@ -126,3 +128,10 @@ def describe_suggestion(plan: Suggestion, *, sample: str) -> Iterator[Line]:
         f"(measured: {1000 * plan.step_seconds:.0f} ms a step, {1000 * plan.read_seconds:.1f} ms to read a {sample})",
     )
     yield "bold", plan.command
+
+
+def describe_other(task: str, found: Any) -> Iterator[str]:
+    """What a task's own check found, and how to train on it."""
+    own = registry.need_part(task, "check")
+    yield from own.describe_check(found)
+    yield from (line for _, line in describe_suggestion(found.suggestion, sample=own.SAMPLE))

@@ -13,10 +13,10 @@ import numpy as np
 
 from vitrail.data.dataset import DataSet, SplitName
 from vitrail.data.duplicates import Pair, group
+from vitrail.data.findings import locate
 from vitrail.data.formats.lists import ListRow, write_list
 from vitrail.data.scanning import Scan
 from vitrail.errors import VitrailError
-from vitrail.run.findings import locate
 
 RANK: dict[SplitName, int] = {"test": 0, "val": 1, "train": 2}  # who keeps a picture that several have
 

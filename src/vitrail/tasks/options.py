@@ -35,12 +35,12 @@ AUGMENTATION = Group("Augmentation", help="Each is the recipe's unless given.", 
 class Range:
     """The numbers that an option takes."""
 
-    ge: float = -math.inf
-    gt: float = -math.inf
-    le: float = math.inf
-    lt: float = math.inf
+    ge: float | int = -math.inf
+    gt: float | int = -math.inf
+    le: float | int = math.inf
+    lt: float | int = math.inf
 
-    def check(self, option: str, number: float) -> None:
+    def check(self, option: str, number: float | int) -> None:
         if (self.ge, self.lt) == (0, 1):
             if not 0 <= number < 1:
                 raise VitrailError(f"{option} must be in [0, 1), got {number}")
@@ -73,7 +73,7 @@ class Choices:
 
     words: Mapping[int, str]  # number -> what it means
 
-    def check(self, option: str, number: float) -> None:
+    def check(self, option: str, number: float | int) -> None:
         if number not in self.words:
             choices = " or ".join(f"{number} ({word})" for number, word in self.words.items())
             raise VitrailError(f"{option} must be {choices}, got {number}")

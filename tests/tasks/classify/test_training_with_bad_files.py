@@ -5,6 +5,7 @@ import io
 import json
 import shutil
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -133,14 +134,27 @@ def test_a_file_that_breaks_while_training_runs_is_left_out_and_listed(folders, 
         broken.write_bytes(b"")
         return loaders
 
-    from vitrail.jobs import classifying
+    from vitrail.tasks.classify import task
 
-    make = classifying.make_loaders
-    monkeypatch.setattr(classifying, "make_loaders", break_one)
+    make = task.class_loaders
+    monkeypatch.setattr(task, "class_loaders", break_one)
     run = tmp_path / "run"
     answer = command("train", "--data", tmp_path / "data", *NANO, "--cache", "off", "--workers", 1, "--out", run)
     assert answer.code == 0, answer.err
     rows = read_list(run / "bad_files.csv")
     assert [(row["picture"], row["reason"], row["met"]) for row in rows] == [(str(broken), "an empty file", "during")]
-    assert "1 picture that cannot be read is left out" in answer.out
+    assert "1 image that cannot be read is left out" in answer.out
     assert command("eval", run).code == 0, "the splits are still those of the run"
+
+
+def test_a_run_that_goes_on_does_not_look_for_bad_files_again(folders, tmp_path, command):
+    """Without a file that broke meanwhile the others would be divided in another way, and learned from would be scored as test."""
+    shutil.copytree(folders[0], tmp_path / "data")
+    run = tmp_path / "run"
+    assert command("train", "--data", tmp_path / "data", *NANO, "--workers", 0, "--out", run).code == 0
+    scored = [row["picture"] for row in read_list(run / "predictions.csv")]
+    Path(vt.open_data(str(tmp_path / "data"), seed=0)["val"].name(0)).write_bytes(b"")
+    (run / "metrics.json").unlink()
+    answer = command("train", "--out", run, "--resume")
+    assert answer.code == 0, answer.err
+    assert [row["picture"] for row in read_list(run / "predictions.csv")] == scored

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Int
@@ -11,16 +12,26 @@ from jaxtyping import Int
 from vitrail.data.box_data import list_problems
 from vitrail.data.dataset import SYNONYMS, DataSet, Split, SplitName, count_labels
 from vitrail.data.duplicates import Pair
-from vitrail.data.finding import Finding, plural
 from vitrail.data.folder import find_pictures
 from vitrail.data.scanning import Scan
 
+Level = Literal["serious", "warning"]
 FORMAT_OF = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".bmp": "BMP", ".gif": "GIF", ".webp": "WEBP", ".tif": "TIFF",
              ".tiff": "TIFF", ".ppm": "PPM", ".pgm": "PPM", ".avif": "AVIF", ".jp2": "JPEG2000"}  # fmt: skip
 PARTS = frozenset({"images", "image", "imgs", "img", "pictures", "photos", "jpegimages", "masks", "mask", "trimaps", "annotations",
                    "annotation", "labels", "annot", "segmentationclass", "xmls"})  # fmt: skip
 UNEQUAL = 3.0  # times as many pictures in the largest class as in the smallest: worth a word
 MAY_BE_JPEG = ("JPEG", "MPO")  # what some cameras write into .jpg: a JPEG with a second picture behind it
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One thing that is wrong: a line for people, and the pictures concerned."""
+
+    level: Level
+    kind: str
+    text: str
+    pictures: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -216,3 +227,7 @@ def find_corrupt_labels(data: DataSet) -> list[Finding]:
         return []
     text = f"{len(problems):,} corrupt {plural(len(problems), 'label')}"
     return [Finding(level="serious", kind="corrupt label", text=text, pictures=tuple(problems))]
+
+
+def plural(count: int, one: str, many: str | None = None) -> str:
+    return one if count == 1 else many or one + "s"
