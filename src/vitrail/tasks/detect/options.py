@@ -10,6 +10,8 @@ from cyclopts import Parameter
 from vitrail.errors import VitrailError, check_choice
 from vitrail.tasks.options import (
     AUGMENTATION,
+    COUNT,
+    IMAGES,
     TASK,
     Auto,
     AveragingOptions,
@@ -26,6 +28,7 @@ from vitrail.tasks.options import (
     Range,
     ValSplitOptions,
     integer,
+    several,
     switch,
 )
 from vitrail.tasks.options import ExplainOptions as SharedExplainOptions
@@ -91,16 +94,21 @@ class Options(
             help="A sigmoid for each class and the focal loss, not one softmax with a class for nothing; by default as the model has it.",
         ),
     ] = None
+    image_size: Annotated[
+        tuple[int, ...] | None,
+        COUNT,
+        several("N, or H W, in pixels; by default about 320x240 of them in the images' aspect, or their own size.", group=IMAGES),
+    ] = None
+    flip: Annotated[
+        bool | None, Parameter(group=AUGMENTATION, help="Mirror left and right; on by default.", negative="--no-flip")
+    ] = None
     min_crop: Annotated[
         float | Auto,
         Range(gt=0, le=1),
-        Parameter(
-            group=AUGMENTATION, help="Crop half of the images to at least this share of each side; 1: never."
-        ),
+        Parameter(group=AUGMENTATION, help="Crop half of the images to at least this share of each side; 1: never."),
     ] = "auto"
     dihedral: Annotated[
-        bool,
-        switch("Rotate by quarters, and mirror top and bottom: for images without an up.", group=AUGMENTATION),
+        bool, switch("Rotate by quarters, and mirror top and bottom: for images without an up.", group=AUGMENTATION)
     ] = False
 
     def check(self) -> None:
