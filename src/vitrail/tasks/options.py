@@ -245,8 +245,10 @@ def attention_choices(model: str) -> Sequence[str]:
     from vitrail.models.catalogue import model_config
     from vitrail.models.parts import KERNELS
 
-    kinds = {} if model == "auto" else {field.name: field.type for field in fields(model_config(model)[1])}
-    return typing.get_args(kinds.get("attention")) or tuple(KERNELS)
+    kinds: dict[str, Any] = {} if model == "auto" else {field.name: field.type for field in fields(model_config(model)[1])}
+    hint = kinds.get("attention")
+    literals = [kind for kind in (hint, *typing.get_args(hint)) if typing.get_origin(kind) is Literal]
+    return tuple(choice for kind in literals for choice in typing.get_args(kind)) or tuple(KERNELS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -561,6 +563,9 @@ PROTOCOL = Group(
 )
 
 
+NOT_OF_PROTOCOL = ("split", "merge", "window", "flip_test", "scales", "ignore_index")  # of eval, that say nothing beside it
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProtocolEvalOptions(ReadingEvalOptions):
     """The same for models whose features can be read: with --protocol, how well labels are predicted from them."""
@@ -585,7 +590,7 @@ class ProtocolEvalOptions(ReadingEvalOptions):
 
     def check(self) -> None:
         super().check()
-        others = ("labels", "seeds", "epochs") if self.protocol is None else ("split", "merge")
+        others = ("labels", "seeds", "epochs") if self.protocol is None else NOT_OF_PROTOCOL
         for name in others:
             default = next((field.default for field in fields(self) if field.name == name), None)
             if getattr(self, name, default) != default:
@@ -607,6 +612,16 @@ class PredictOptions(Block):
     """What `vitrail predict` takes beside RUN and files, of every task."""
 
     json: Annotated[bool, switch("Print the results as JSON.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnginePredictOptions(PredictOptions):
+    """The same for models that other engines than torch can run."""
+
+    engine: Annotated[
+        Literal["auto", "torch", "compile", "onnxruntime", "openvino"],
+        Parameter(help="What computes the predictions; auto: the fastest of those installed, measured once and remembered."),
+    ] = "torch"
 
 
 @dataclass(frozen=True, kw_only=True)

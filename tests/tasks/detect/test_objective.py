@@ -14,9 +14,10 @@ from vitrail.learn.training.step import Stepper, cut
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import create_model
 from vitrail.models.detections import Detected
+from vitrail.models.detr import usual_threshold
 from vitrail.models.detr_presets import PRESETS
 from vitrail.preprocessing import neutral
-from vitrail.tasks.detect import Detect, usual_threshold
+from vitrail.tasks.detect.objective import Detect
 
 
 class Oracle(torch.nn.Module):

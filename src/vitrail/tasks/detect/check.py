@@ -1,17 +1,39 @@
-"""What is wrong with data with boxes beside what is wrong with any pictures: pure functions from data to findings."""
+"""What `vitrail check` looks at where objects have boxes."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
-from vitrail.data.box_data import count_objects
+from vitrail.data.bad_files import BadFile
+from vitrail.data.box_data import count_objects, find_boxes
+from vitrail.data.clean import find_bad_marks
 from vitrail.data.dataset import DataSet, FileSplit, whole_of
 from vitrail.data.findings import Finding, plural
 from vitrail.data.folder import find_pictures
-from vitrail.jobs.cleaning import find_bad_marks
+
+MARKS = "boxes"  # what an image has beside its class, which a cleaned list of --fix could not hold
+LEAST = 1  # classes
+READ_ONCE = False  # images are cropped anew each time
+IN_COMMAND: tuple[str, ...] = ("num_queries",)  # options of the task that the suggested command names
+BALANCES = False  # whether --balance is an option
+OF_CLASSES = ("classes", "imbalance")  # kinds of findings that say nothing here
 
 
-def find_box_faults(data: DataSet, unreadable: set[str]) -> list[Finding]:
-    """Boxes of another picture, pictures without a box, and pictures that nothing is said of."""
-    return [*find_foreign_marks(data, unreadable), *find_empty(data), *find_unpaired(data)]
+def find(source: str) -> DataSet:
+    """The data as it lies there, not split yet."""
+    return find_boxes(source)
+
+
+def find_unusable(data: DataSet) -> Iterable[BadFile]:
+    """Images that cannot be learned from, though they can be read."""
+    return find_bad_marks(data)
+
+
+def find_faults(data: DataSet, findings: list[Finding], unreadable: set[str]) -> list[Finding]:
+    """Beside what is wrong with any images: boxes of another image, images without a box, and images without annotations.
+    `unreadable`: names of files that cannot be read."""
+    own = [*find_foreign_marks(data, unreadable), *find_empty(data), *find_unpaired(data)]
+    kept = [finding for finding in findings if finding.kind not in OF_CLASSES]
+    return sorted([*kept, *own], key=lambda finding: finding.level != "serious")
 
 
 def find_foreign_marks(data: DataSet, unreadable: set[str]) -> list[Finding]:
@@ -24,7 +46,7 @@ def find_foreign_marks(data: DataSet, unreadable: set[str]) -> list[Finding]:
 
 
 def find_empty(data: DataSet) -> list[Finding]:
-    """Nothing to find is something to learn, so this is worth a word and no more; pictures that are drawn always have something."""
+    """An image without objects is something to learn from, so this is a warning only; images that are drawn always have objects."""
     names = []
     for split in data.splits.values():
         if isinstance(whole_of(split), FileSplit):
@@ -37,7 +59,7 @@ def find_empty(data: DataSet) -> list[Finding]:
 
 
 def find_unpaired(data: DataSet) -> list[Finding]:
-    """Pictures that lie among those of the data and belong to no split."""
+    """Images in the folders of the data that belong to no split."""
     used = {path.resolve() for split in data.splits.values() for path in getattr(whole_of(split), "paths", ())}
     folders = {path.parent for path in used if path.parent.is_dir()}
     left: list[Path] = sorted({path.resolve() for folder in folders for path in find_pictures(folder)} - used)

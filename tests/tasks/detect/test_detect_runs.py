@@ -1,4 +1,4 @@
-"""Finding objects as a job: a run from its boxes to its report, again from its files, and pictures searched by its model."""
+"""Detection from end to end: a run from its boxes to its report, again from its files, and images searched by its model."""
 
 import csv
 import json
@@ -11,13 +11,14 @@ import yaml
 from PIL import Image
 
 import vitrail as vt
-from vitrail.jobs.detecting import Detecting
-from vitrail.jobs.detecting_settling import choose_box_size, choose_queries
-from vitrail.jobs.detection_scores import renumber
-from vitrail.jobs.train import train
+from vitrail import train
 from vitrail.learn.training.interruption import Interrupted
+from vitrail.tasks.detect.data import renumber
+from vitrail.tasks.detect.options import Options
+from vitrail.tasks.detect.task import TASK, Detection, choose_box_size, choose_queries
+from vitrail.tasks.task import Opened
 
-SHORT = {"epochs": 2, "batch": 4, "queries": 5, "image_size": (16, 24), "device": "cpu", "workers": 0, "quiet": True}
+SHORT = {"epochs": 2, "batch_size": 4, "num_queries": 5, "image_size": (16, 24), "device": "cpu", "workers": 0, "quiet": True}
 OBJECT = "<object><name>{}</name><difficult>{}</difficult><bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox></object>"
 
 
@@ -56,7 +57,7 @@ def folder(tmp_path_factory):
 def _no_report():
     """A report of its headline alone; the page has tests of its own."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vitrail.report.detection.write_detection_report", lambda report, path: path.write_text(report.headline))
+        patch.setattr("vitrail.tasks.detect.report.write", lambda path, scored, setup, frame: path.write_text(frame.headline))
         yield
 
 
@@ -69,7 +70,7 @@ def run(folder, tmp_path_factory):
 def test_a_run_from_boxes_to_report(run, folder):
     options = yaml.safe_load((run.path / "config.yaml").read_text())
     assert (options["model"], options["in_channels"], options["recipe"]) == ("detr_micro", 1, "tiny")
-    assert (options["flip"], options["turns"], options["least_window"], options["rotate"]) == (True, False, 0.5, 0.0)
+    assert (options["flip"], options["dihedral"], options["min_crop"], options["rotate"]) == (True, False, 0.5, 0.0)
     assert not {"mixup", "vocabulary", "degrade", "pack"} & options.keys()
     assert run.model.labels == ("cell", "dust")
     assert (run.model.config.queries, run.model.image_size, run.model.preprocessing.fit) == (5, (16, 24), "squash")
@@ -96,11 +97,11 @@ def test_a_run_from_boxes_to_report(run, folder):
 
 
 def test_interrupted_and_resumed_it_is_the_same_run(run, folder, tmp_path, monkeypatch):
-    plain, steps = Detecting.make_task, []
+    plain, steps = Detection.objective, []
 
-    def make_task(self, **how):
-        task = plain(self, **how)
-        loss = task.loss
+    def make_objective(self, setup, **how):
+        objective = plain(self, setup, **how)
+        loss = objective.loss
 
         def counted(batch):
             steps.append(1)
@@ -108,14 +109,14 @@ def test_interrupted_and_resumed_it_is_the_same_run(run, folder, tmp_path, monke
                 signal.raise_signal(signal.SIGINT)
             return loss(batch)
 
-        task.loss = counted
-        return task
+        objective.loss = counted
+        return objective
 
-    monkeypatch.setattr(Detecting, "make_task", make_task)
+    monkeypatch.setattr(Detection, "objective", make_objective)
     options = {"data": folder, "task": "detect", "bad_files": 0.2, "out": tmp_path / "run", **SHORT}
     with pytest.raises(Interrupted):
         train(**options)
-    monkeypatch.setattr(Detecting, "make_task", plain)
+    monkeypatch.setattr(Detection, "objective", plain)
     again = train(**options, resume=True)
     assert (again.path / "last" / "model.safetensors").read_bytes() == (run.path / "last" / "model.safetensors").read_bytes()
     assert again.metrics == run.metrics
@@ -159,8 +160,9 @@ def test_pictures_are_searched_and_drawn(run, folder, tmp_path, command):
         told == pytest.approx(found, rel=1e-5) if not found else [row["box"] for row in told] == [row["box"] for row in found]
     )
     for words, message in (
-        (("--threshold", 2), "--threshold must be from 0 to 1, got 2"),
-        (("--merge", 2), "--merge 2 is for classifiers"),
+        (("--threshold", 2), "--threshold must be at most 1, got 2"),
+        (("--threshold", -1), "--threshold must be at least 0, got -1"),
+        (("--merge", 2), "--merge is an option of --task classify only"),
     ):
         assert message in command("predict", run.path, picture, *words).err
 
@@ -173,7 +175,7 @@ def test_weights_of_detectors_classifiers_and_others(run, folder, tmp_path):
     classifier = vt.create_model("vit_nano_patch4_32", num_classes=7, image_size=(16, 24), in_channels=1)
     vt.save(classifier, tmp_path / "classifier")
     kept = classifier.encoder.blocks[0].mlp.state_dict()
-    trade_options = {
+    from_classifier = {
         "data": folder,
         "task": "detect",
         "bad_files": 0.2,
@@ -181,7 +183,7 @@ def test_weights_of_detectors_classifiers_and_others(run, folder, tmp_path):
         "lr": 1e-9,
         "ema": 0.0,
     }
-    on_it = train(**trade_options, out=tmp_path / "on", **{**SHORT, "epochs": 1})
+    on_it = train(**from_classifier, out=tmp_path / "on", **{**SHORT, "epochs": 1})
     found = on_it.model.backbone.encoder.blocks[0].mlp.state_dict()
     assert all(torch.allclose(found[name], kept[name], atol=1e-5) for name in kept)
     assert yaml.safe_load((on_it.path / "config.yaml").read_text())["recipe"] == "finetune"
@@ -196,11 +198,12 @@ def test_weights_of_detectors_classifiers_and_others(run, folder, tmp_path):
     [
         ({"data": "digits"}, "no boxes are marked in its pictures"),
         ({"model": "unet_nano"}, "unet_nano finds no objects"),
-        ({"mixup": 0.2}, "--mixup is about pictures: --task detect has none"),
-        ({"smoothing": 0.1}, "finding objects has no such option"),
+        ({"mixup": 0.2}, "mixup is an option of --task classify"),
+        ({"smoothing": 0.1}, "smoothing is an option of --task classify"),
+        ({"shard": True}, "shard is an option of --task classify"),
         ({"cache": "disk"}, "--cache disk"),
-        ({"queries": 0}, "--queries must be at least 1"),
-        ({"least_window": 0.0}, "--least-window must be above 0"),
+        ({"num_queries": 0}, "--num-queries must be at least 1"),
+        ({"min_crop": 0.0}, "--min-crop must be above 0"),
         ({"recipe": "large"}, "recipe for finding objects"),
         ({"position": "rotary", "model": "detr_micro"}, "has no position to choose"),
         ({"bad_files": 0.01}, "1 of 21 pictures"),
@@ -213,8 +216,8 @@ def test_what_cannot_be_is_refused(folder, tmp_path, changes, message):
 
 
 def test_other_tasks_have_no_boxes(tmp_path, command):
-    answer = command("train", "--data", "digits", "--queries", 7, "--out", tmp_path / "run")
-    assert "--queries is about boxes: --task classify has none" in answer.err
+    answer = command("train", "--data", "digits", "--num-queries", 7, "--out", tmp_path / "run")
+    assert "--num-queries is an option of --task detect only" in answer.err
 
 
 def test_sizes_and_queries_are_chosen_by_the_data():
@@ -243,19 +246,15 @@ def test_check_names_what_is_wrong_with_boxes(folder, command):
 
 
 def test_queries_that_have_no_place_are_refused_before_a_run_begins(tmp_path, command):
-    answer = command("train", "--task", "detect", "--data", "shapes", "--queries", 500, "--out", tmp_path / "run")
+    answer = command("train", "--task", "detect", "--data", "shapes", "--num-queries", 500, "--out", tmp_path / "run")
     assert answer.code == 2
-    assert "--queries 500: a picture of 64x64 has 64 places to begin at" in answer.err
+    assert "--num-queries 500: an image of 64x64 has 64 places to begin at" in answer.err
     assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(("kind", "denoising"), [("learned", 0), ("anchor", 40)])
 def test_a_kind_of_query_needs_no_other_word(kind, denoising):
-    from vitrail.data.opening import open_data
-    from vitrail.jobs.detecting_settling import prepare_detector, settle_detecting
-    from vitrail.jobs.options import TrainOptions
-
-    data = open_data("shapes")
-    options = settle_detecting(TrainOptions(data="shapes", task="detect", query_kind=kind), data)
-    config = prepare_detector(options, data, None).config
+    data = vt.open_data("shapes")
+    resolved = TASK.resolve(Options(data="shapes", query_kind=kind), Opened(data=data), None, None)
+    config = TASK.build(resolved, None).config
     assert (config.query_kind, config.denoising, config.guesses) == (kind, denoising, 1)

@@ -1,4 +1,4 @@
-"""Detection: model + set loss, scored by average precision.
+"""The objective of detection: model + set loss, scored by average precision.
 
 b batch, n boxes, m objects
 """
@@ -26,8 +26,8 @@ from vitrail.nn.functional.boxes import to_corners
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Detections:
-    """What a detector finds in a split. A row is a box: number of its picture, class, score, x0 y0 x1 y1 in pixels; a row of the truth has
-    whether it is a crowd, and whether difficult, in the place of the score."""
+    """What a detector finds in a split. A row is a box: number of its image, class, score, x0 y0 x1 y1 in pixels; a row of `truth` has
+    whether the object is a crowd, and whether difficult, in the place of the score."""
 
     found: Float64[np.ndarray, "n 7"]
     truth: Float64[np.ndarray, "m 8"]
@@ -57,13 +57,8 @@ class Detections:
         return math.sqrt(share * (1 - share) / max(1, len(self.truth)))
 
 
-def usual_threshold(config: Any) -> float:
-    """The score from which on a box is shown. Of classes that each have a sigmoid few scores are high: most queries shall say no."""
-    return 0.3 if config.focal else 0.5
-
-
 class Detect:
-    """Satisfies the training loop's Task protocol. `by_size`: score small, medium and large objects by themselves too."""
+    """Satisfies the training loop's Objective protocol. `by_size`: score small, medium and large objects by themselves too."""
 
     name = "detect"
     score = "ap50"
@@ -116,13 +111,13 @@ class Detect:
         )
 
     def gather(self, rows: list[Tensor], columns: int) -> Float64[np.ndarray, "n c"]:
-        """Rows of all processes, by picture."""
+        """Rows of all processes, by image."""
         table = torch.cat([torch.zeros(0, columns, dtype=torch.float64), *rows])
         return self.world.gather_rows(table, table[:, 0].long())[0].numpy()
 
 
 def box_rows(index: Tensor, scores: Tensor, classes: Tensor, boxes: Tensor) -> Float64[Tensor, "n 7"]:
-    """The boxes of one picture, best first, and no more than count."""
+    """The boxes of one image, best first, and no more than are counted."""
     order = scores.argsort(descending=True, stable=True)[:MOST]
     numbers = index.expand(len(order)).to(scores.device)
     rows = torch.cat(
@@ -132,7 +127,7 @@ def box_rows(index: Tensor, scores: Tensor, classes: Tensor, boxes: Tensor) -> F
 
 
 def truth_rows(batch: BoxBatch, row: int) -> Float64[Tensor, "m 8"]:
-    """The objects of one picture of a batch, crowds too, in pixels of the picture itself."""
+    """The objects of one image of a batch, crowds too, in pixels of the image itself."""
     kept = batch.classes[row] != NOTHING
     height, width = batch.sizes[row].tolist()
     corners = to_corners(batch.boxes[row][kept].double()) * torch.tensor([width, height, width, height], dtype=torch.float64)

@@ -1,6 +1,6 @@
 """index.html of `vitrail explain` for a detector: box by box where it looked for it.
 
-h w picture, gh gw grid
+h w image, gh gw grid
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,11 +27,11 @@ LARGEST = 480  # pixels of the longer side of a map
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExplainedPicture:
-    """A picture with the looks at its boxes."""
+class ExplainedImage:
+    """An image with the looks at its boxes."""
 
     name: str
-    picture: UInt8[np.ndarray, "h w 3"]
+    image: UInt8[np.ndarray, "h w 3"]
     looks: Sequence[BoxLook]
 
 
@@ -53,7 +53,7 @@ def name_maps(look: BoxLook, *, layer: int | None, head: int | None) -> Iterator
 
 
 def show_look(
-    shown: ExplainedPicture,
+    shown: ExplainedImage,
     look: BoxLook,
     labels: Sequence[str],
     out: Path,
@@ -62,16 +62,16 @@ def show_look(
     layer: int | None,
     head: int | None,
 ) -> Markup:
-    """The box on its picture, and its maps, all on one scale; each is a file too."""
-    height, width = shown.picture.shape[:2]
+    """The box on its image, and its maps, all on one scale; each is a file too."""
+    height, width = shown.image.shape[:2]
     corners = (to_corners(torch.tensor(look.box)).clamp(0, 1) * torch.tensor([width, height, width, height])).tolist()
     frame = Drawn(corners, class_color(look.label), f"{labels[look.label]} {look.score:.2f}")
-    files = {"box": ("The box", np.asarray(draw_boxes(Image.fromarray(shown.picture), [frame])))}
+    files = {"box": ("The box", np.asarray(draw_boxes(Image.fromarray(shown.image), [frame])))}
     maps = list(name_maps(look, layer=layer, head=head))
     cells = maps[0][2].numel()
     highest = scale_end(np.concatenate([cells * one.numpy().ravel() for _, _, one in maps]))
     for name, words, one in maps:
-        laid = overlay(shown.picture, cells * one.numpy(), highest, largest=LARGEST)
+        laid = overlay(shown.image, cells * one.numpy(), highest, largest=LARGEST)
         scale = len(laid) / height
         drawn = draw_boxes(Image.fromarray(laid), [Drawn([scale * side for side in corners], class_color(look.label))], least=1)
         files[name] = (words, np.asarray(drawn))
@@ -83,8 +83,8 @@ def show_look(
 
 def write_looks(
     title: str,
-    facts: Mapping[str, str],
-    pictures: Sequence[ExplainedPicture],
+    details: Mapping[str, str],
+    images: Sequence[ExplainedImage],
     labels: Sequence[str],
     *,
     unread: Sequence[str],
@@ -92,21 +92,21 @@ def write_looks(
     layer: int | None = None,
     head: int | None = None,
 ) -> Path:
-    """The page, and a folder of maps for each picture."""
-    boxes = sum(len(one.looks) for one in pictures)
+    """The page, and a folder of maps for each image."""
+    boxes = sum(len(one.looks) for one in images)
     header = show_header(
         title,
-        f"{boxes} box{'es' * (boxes != 1)} in {len(pictures)} picture{'s' * (len(pictures) != 1)}, explained by attention",
+        f"{boxes} box{'es' * (boxes != 1)} in {len(images)} image{'s' * (len(images) != 1)}, explained by attention",
         interval="",
         numbers={},
-        facts=facts,
+        facts=details,
     )
     sections = [section("Not read", element("ul", *(element("li", line) for line in unread)))] if unread else []
-    for number, one in enumerate(pictures):
+    for number, one in enumerate(images):
         folder = f"picture_{number}"
         (out / folder).mkdir()
         cards = [show_look(one, look, labels, out, folder, layer=layer, head=head) for look in one.looks]
         none = [] if cards else [element("p", "No box has the score that is asked for.", class_="note")]
-        sections.append(section(f"Picture {number}", element("p", label(one.name)), *none, *cards))
+        sections.append(section(f"Image {number}", element("p", label(one.name)), *none, *cards))
     write_whole(out / PAGE, page(title, header, contents(sections), *sections))
     return out / PAGE

@@ -7,8 +7,9 @@ from PIL import Image
 from vitrail.data.dataset import ArraySplit
 from vitrail.learn.metrics.box_matches import match_boxes
 from vitrail.report.boxes import Drawn, class_color, draw_boxes
-from vitrail.report.detection import MISSED, WRONG, DetectionReport, choose_examples, draw_precision, write_detection_report
-from vitrail.tasks.detect import Detections
+from vitrail.report.frame import Frame, write_framed
+from vitrail.tasks.detect.objective import Detections
+from vitrail.tasks.detect.report import MISSED, WRONG, choose_examples, draw_precision, show_detections
 
 BOX = [10.0, 10, 30, 40]
 
@@ -42,11 +43,11 @@ def test_the_page(found, pictures, tmp_path):
     examples = choose_examples(found, pictures, threshold=0.5)
     assert [example.name for example in examples] == ["0", "1", "2"]
     assert [len(example.found) for example in examples] == [2, 0, 0]
-    report = DetectionReport(
-        title="cells", headline="test AP50 12.34 %", facts={"Model": "detr"}, history=[], precision=found.precision,
-        counts=[1, 2, 0], labels=["<red>", "white", "never"], examples=examples, commands={"Look": "vitrail predict"},
-    )  # fmt: skip
-    write_detection_report(report, tmp_path / "report.html")
+    frame = Frame(
+        title="cells", headline="test AP50 12.34 %", details={"Model": "detr"}, commands={"Look": "vitrail predict"}
+    )
+    sections = show_detections(found, examples, ["<red>", "white", "never"], threshold=0.5)
+    write_framed(tmp_path / "report.html", frame, first=sections)
     text = (tmp_path / "report.html").read_text()
     assert "test AP50 12.34 %" in text
     assert "<red>" not in text
