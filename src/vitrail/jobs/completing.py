@@ -16,7 +16,6 @@ from PIL import Image
 from vitrail.data.images import read_picture
 from vitrail.data.palette import Palette
 from vitrail.data.transforms import fit_picture
-from vitrail.deploy.text_generation import TextGeneration
 from vitrail.errors import VitrailError
 from vitrail.jobs.options import CompleteOptions
 from vitrail.machine import choose_device
@@ -60,9 +59,10 @@ def write_on(model: Any, texts: list[str], options: CompleteOptions) -> list[lis
             raise VitrailError(f"--{name} is about pictures: this is a model of text")
     if options.longest is not None and options.longest < 1:
         raise VitrailError(f"--longest must be at least 1, got {options.longest}")
+    from vitrail.tasks.language.predict import continue_texts
+
     how = {name: getattr(options, name) for name in ("samples", "temperature", "top_k", "top_p", "seed")}
-    answers = TextGeneration(model)(texts, longest=options.longest, **how)
-    return [[row["generated_text"] for row in rows] for rows in answers]
+    return continue_texts(model, texts, longest=options.longest, **how)
 
 
 def complete_files(model: Any, words: list[str], options: CompleteOptions) -> Completed:

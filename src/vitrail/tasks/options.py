@@ -503,6 +503,10 @@ class TextOptions(DropoutOptions):
 
     renamed: ClassVar[Mapping[str, str]] = {"longest": "max_length"}
 
+    recipe: Annotated[
+        Literal["auto", "tiny", "small", "medium", "finetune", "plain"],
+        Parameter(help="How to learn; auto: by the amount of text, finetune with --weights."),
+    ] = "auto"
     vocabulary: Annotated[int | Auto, Range(ge=16), integer("Subwords; auto: by the size of the data.", group=TEXT)] = "auto"
     lower: Annotated[bool, switch("Write everything in lower case.", group=TEXT)] = False
     bytes: Annotated[bool, switch("Write letters that train does not have as bytes, 256 of the vocabulary.", group=TEXT)] = (
@@ -630,6 +634,20 @@ class ExplainOptions(Block):
 
     out: Annotated[str, Parameter(help="A new or empty folder for index.html and the figures.")]
     limit: Annotated[int, COUNT, integer("Of more images, or sentences, than this, so many are shown, evenly chosen.")] = 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceExplainOptions(ExplainOptions):
+    """The same for models that read text."""
+
+    layer: Annotated[
+        int | None, integer("Show this layer, from 0, or from -1 backwards; by default the one that tells most.")
+    ] = None
+    head: Annotated[
+        int | Literal["mean"] | None,
+        integer("One head, or the mean of all, the default beside --layer; else the one that tells most."),
+    ] = None
+    word: Annotated[int | None, integer("The number of a word, from 0; by default a pronoun, or the longest word.")] = None
 
 
 # -------------------------------------------------------------------------------------------------------------- one check for all

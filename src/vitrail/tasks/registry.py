@@ -40,6 +40,8 @@ TASKS: dict[str, Entry] = {
     "classify": Entry("say which class, or classes, an image is of", architectures=("vit", "resnet", "swin", "gsa", "gcnn")),
     "segment3d": Entry("label every voxel of a volume", architectures=("unetr", "convolution_free")),
     "detect": Entry("find objects and put a box around each", architectures=("detr",)),
+    "translate": Entry("translate sentences", architectures=("transformer", "seq2seq", "mask_predict")),
+    "language": Entry("predict text: continue it, or fill in what is masked", architectures=("language",)),
 }
 
 

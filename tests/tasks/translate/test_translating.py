@@ -1,4 +1,4 @@
-"""Translation as a job: the run's files, exact resumption, eval, `vitrail translate`, and what is refused."""
+"""Translation trained: the run's files, exact resumption, eval, `vitrail translate`, and what is refused."""
 
 import csv
 import io
@@ -8,25 +8,25 @@ import signal
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import get_args, get_type_hints
 
 import pytest
 import torch
 import yaml
 
 import vitrail as vt
-from vitrail.cli.app import app
-from vitrail.cli.words import spell_words
 from vitrail.data.text.batching import PairBatches
-from vitrail.errors import VitrailError
-from vitrail.jobs import planning, translating
-from vitrail.jobs.options import EvalOptions, TrainOptions
-from vitrail.jobs.recipes import RECIPES, TEXT_RECIPES, choose_text_recipe
-from vitrail.jobs.settling import check_numbers, spell_out
-from vitrail.jobs.stored import read_options, to_store
-from vitrail.jobs.trades import ABOUT, TRADES, find_trade, foreign_options
+from vitrail.errors import VitrailError, VitrailWarning
 from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.learn.training.world import World
+from vitrail.run import plan
+from vitrail.run.prepare import prepare
+from vitrail.run.stored import read_options
 from vitrail.special_tokens import PAD
+from vitrail.tasks.classify.options import RECIPES
+from vitrail.tasks.options import check, to_store
+from vitrail.tasks.text_task import TEXT_RECIPES, choose_text_recipe
+from vitrail.tasks.translate.options import Options
+from vitrail.tasks.translate.task import TASK
 
 SMALL = {
     "task": "translate",
@@ -34,8 +34,8 @@ SMALL = {
     "batch_tokens": 48,
     "seed": 5,
     "vocabulary": 40,
-    "longest": 16,
-    "beams": 2,
+    "max_length": 16,
+    "num_beams": 2,
     "ema": 0.9,
 }
 SAME = (
@@ -69,16 +69,6 @@ def run(pairs, tmp_path_factory) -> Path:
     return out
 
 
-def test_every_task_has_a_trade_with_all_it_takes():
-    tasks = get_args(get_type_hints(TrainOptions)["task"])
-    assert set(tasks) == set(TRADES)
-    needed = ("prepare", "find_rate", "describe", "keep", "make_plan", "make_task", "make_loaders", "finish", "evaluate")
-    for task in TRADES:
-        assert all(callable(getattr(find_trade(task), name)) for name in needed)
-    known = TrainOptions.__dataclass_fields__.keys() | EvalOptions.__dataclass_fields__.keys()
-    assert all(names <= known for names in ABOUT.values())
-
-
 def test_the_files_of_a_run(run, pairs):
     metrics = json.loads((run / "metrics.json").read_text())
     assert 0 <= metrics["bleu"] <= 1
@@ -96,7 +86,7 @@ def test_the_files_of_a_run(run, pairs):
     assert metrics["signature"] in card
     config = yaml.safe_load((run / "config.yaml").read_text())
     assert (config["source"], config["target"], config["model"]) == ("lo", "up", "transformer_tiny")
-    assert not config.keys() & foreign_options("translate").keys(), "nothing about pictures"
+    assert not config.keys() & {"image_size", "in_channels", "batch_size", "workers", "rotate", "mixup"}, "nothing about images"
     assert "auto" not in config.values()
     assert to_store(read_options(run / "config.yaml")) == config
 
@@ -110,7 +100,7 @@ def test_the_best_model_reads_text_by_itself(run):
 @pytest.fixture
 def no_page(monkeypatch):
     """A run without report.html, whose figures take longest."""
-    monkeypatch.setattr("vitrail.report.translation.write_translation_report", lambda report, path: None)
+    monkeypatch.setattr("vitrail.tasks.translate.report.write", lambda path, scored, setup, frame: None)
 
 
 @pytest.mark.parametrize("step", [2, 7])
@@ -128,7 +118,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(run, pairs, tmp_path, monkeypatch, st
                 yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr(translating, "PairBatches", Stopping)
+        patch.setattr("vitrail.tasks.translate.data.PairBatches", Stopping)
         with pytest.raises(BaseException, match="SIGINT"):
             vt.train(data=pairs, out=tmp_path / "run", quiet=True, **SMALL)
     assert not (tmp_path / "run" / "metrics.json").exists()
@@ -152,7 +142,7 @@ def test_eval_gives_the_numbers_of_the_run(run, pairs, command, tmp_path):
     assert {name: again[name] for name in ("bleu", "exact_match")} == {name: stored[name] for name in ("bleu", "exact_match")}
     assert again["loss"] == pytest.approx(stored["loss"], abs=1e-5)
     assert again["split"] == "test"
-    answer = command("eval", run / "best", "--data", pairs, "--split", "val", "--beams", 1, "--out", tmp_path / "scores")
+    answer = command("eval", run / "best", "--data", pairs, "--split", "val", "--num-beams", 1, "--out", tmp_path / "scores")
     assert answer.code == 0, answer.err
     assert answer.out.splitlines()[-1].startswith("val BLEU ")
     assert len((tmp_path / "scores" / "hypotheses.txt").read_text().splitlines()) == 5
@@ -161,10 +151,16 @@ def test_eval_gives_the_numbers_of_the_run(run, pairs, command, tmp_path):
     assert command("eval", tmp_path / "alone", "--data", pairs).code == 0, "a model folder knows what it is for"
 
 
-def test_the_options_of_a_run_can_be_read_as_words(run):
-    words = spell_words(["train", "--config", str(run / "config.yaml")])
-    _, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
-    assert bound.args[0] == read_options(run / "config.yaml")
+def test_the_options_of_a_run_can_be_read_as_words(run, tmp_path, command, monkeypatch):
+    seen = []
+    monkeypatch.setattr("vitrail.run.train.run_training", lambda options, **_: seen.append(options) or _stop())
+    answer = command("train", "--config", run / "config.yaml")
+    assert answer.code == 2
+    assert seen == [read_options(run / "config.yaml")]
+
+
+def _stop():
+    raise VitrailError("that was all")
 
 
 @pytest.mark.parametrize(
@@ -175,21 +171,19 @@ def test_a_run_can_be_repeated_from_its_config(run, pairs, tmp_path, wishes):
     asked = {**SMALL, **wishes}
     if "weights" in wishes:
         asked = {"task": "translate", "epochs": 1, "batch_tokens": 48, "weights": str(run)}
-    first = find_trade("translate").prepare(TrainOptions(data=str(pairs), **asked), _bar(), begun=None)
+    first = _prepare(Options(data=str(pairs), **asked))
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(to_store(first.options)))
-    words = spell_words(["train", "--config", str(tmp_path / "config.yaml")])
-    _, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
-    check_numbers(bound.args[0])
-    again = find_trade("translate").prepare(spell_out(bound.args[0]), _bar(), begun=None)
+    options = read_options(tmp_path / "config.yaml")
+    check(options)
+    again = _prepare(options.normalize())
     assert to_store(again.options) == to_store(first.options)
-    for ours, theirs in zip(again.model.parameters(), first.model.parameters(), strict=True):
-        assert torch.equal(ours, theirs)
+    for one, other in zip(again.model.parameters(), first.model.parameters(), strict=True):
+        assert torch.equal(one, other)
 
 
 def test_pairs_that_are_not_learned_from_are_told_once(pairs, capsys):
-    options = TrainOptions(data=str(pairs), **{**SMALL, "longest": 4})
-    trade = find_trade("translate").prepare(options, ProgressBar(), begun=None)
-    training, _ = trade.make_loaders(_world())
+    setup = prepare(Options(data=str(pairs), **{**SMALL, "max_length": 4}), ProgressBar(), resumed=None)
+    training, _ = TASK.loaders(setup, World())
     assert training.skipped.total > 0
     told = capsys.readouterr().out
     assert told.count("left out") == 1
@@ -201,29 +195,32 @@ def test_eval_of_other_text_reads_what_is_there(run, pairs, tmp_path, command):
         shutil.copy(pairs / name, tmp_path / name)
     assert vt.evaluate(run, data=tmp_path) == pytest.approx(vt.evaluate(run), abs=1e-5)
     answer = command("eval", run, "--data", tmp_path, "--split", "val")
-    assert (answer.code, answer.err) == (2, f"vitrail: {tmp_path.name}: has no val split, only test\n")
+    assert (answer.code, answer.err) == (2, f'vitrail: {tmp_path.name} has no split "val": it has test\n')
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--beams", "-1"], "--beams must be at least 1, got -1"),
-        (["--beams", "0"], "--beams must be at least 1, got 0"),
-        (["--workers", "2"], "--workers is about pictures: a model of --task translate has none"),
-        (["--bad-files", "0.5"], "--bad-files is about pictures: a model of --task translate has none"),
+        (["--num-beams", "-1"], "--num-beams must be at least 1, got -1"),
+        (["--num-beams", "0"], "--num-beams must be at least 1, got 0"),
+        (["--workers", "2"], "--workers is an option of "),
+        (["--bad-files", "0.5"], "--bad-files is an option of "),
     ],
 )
 def test_what_eval_cannot_use_is_refused(run, command, words, message):
     answer = command("eval", run, *words)
-    assert (answer.code, answer.err) == (2, f"vitrail: {message}\n")
+    assert (answer.code, answer.err.count("\n")) == (2, 1)
+    assert answer.err.startswith(f"vitrail: {message}")
 
 
-def test_evaluate_takes_beams_and_bad_files(run):
-    assert vt.evaluate(run, beams=2)["bleu"] == json.loads((run / "metrics.json").read_text())["bleu"]
-    with pytest.raises(VitrailError, match="--beams must be at least 1, got 0"):
-        vt.evaluate(run, beams=0)
-    with pytest.raises(VitrailError, match="--bad-files must be a share"):
-        vt.evaluate(run, bad_files=2.0)
+def test_evaluate_takes_beams_and_no_bad_files(run):
+    assert vt.evaluate(run, num_beams=2)["bleu"] == json.loads((run / "metrics.json").read_text())["bleu"]
+    with pytest.warns(VitrailWarning, match="--beams is now --num-beams"):
+        assert vt.evaluate(run, beams=2)["bleu"] == json.loads((run / "metrics.json").read_text())["bleu"]
+    with pytest.raises(VitrailError, match="--num-beams must be at least 1, got 0"):
+        vt.evaluate(run, num_beams=0)
+    with pytest.raises(VitrailError, match="bad_files"):
+        vt.evaluate(run, bad_files=0.5)
 
 
 def test_runs_lists_it(run, command):
@@ -274,14 +271,14 @@ def test_translate_on_a_device(run, command):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--rotate", "5"], "--rotate is about pictures: --task translate has none"),
-        (["--batch", "8"], "--batch is about pictures: --task translate has none"),
-        (["--masked"], "--masked is about language models: --task translate has none"),
+        (["--rotate", "5"], "--rotate is an option of --task "),
+        (["--batch-size", "8"], "--batch-size is an option of --task "),
+        (["--masked"], "--masked is an option of --task language"),
         (["--model", "vit_nano_conv"], "--model vit_nano_conv does not fit --task translate; transformer_tiny does"),
         (["--model", "gpt_tiny"], "--model gpt_tiny does not fit --task translate"),
         (["--source", "xx"], 'unknown source language "xx"'),
-        (["--recipe", "large"], 'unknown recipe for text "large"'),
-        (["--longest", "1"], "--longest must be at least 2"),
+        (["--recipe", "large"], "large"),
+        (["--max-length", "1"], "--max-length must be at least 2"),
         (["--dropout", "1"], "--dropout must be in [0, 1)"),
         (["--shard"], "--shard"),
     ],
@@ -295,16 +292,16 @@ def test_what_does_not_fit_is_refused_in_one_line(pairs, command, tmp_path, word
 
 def test_options_of_text_are_refused_for_pictures(command, arrays):
     answer = command("train", "--data", arrays, "--lower")
-    assert (answer.code, answer.err) == (2, "vitrail: --lower is about text: --task classify has none\n")
+    assert (answer.code, answer.err) == (2, "vitrail: --lower is an option of --task translate, language and caption only\n")
     answer = command("train", "--data", arrays, "--model", "transformer_tiny")
-    assert "is no classifier of pictures" in answer.err
+    assert "is no classifier of images" in answer.err
 
 
 def test_weights_bring_their_tokenizer(run, pairs, tmp_path, command, no_page):
     again = vt.train(task="translate", data=pairs, weights=run, epochs=1, batch_tokens=200, out=tmp_path / "tuned", quiet=True)
     assert again.model.tokenizer.to_json() == vt.load(run).tokenizer.to_json()
     config = yaml.safe_load((tmp_path / "tuned" / "config.yaml").read_text())
-    assert (config["recipe"], config["vocabulary"], config["longest"]) == ("finetune", again.model.vocabulary, 16)
+    assert (config["recipe"], config["vocabulary"], config["max_length"]) == ("finetune", again.model.vocabulary, 16)
     answer = command("train", "--task", "translate", "--data", pairs, "--weights", run, "--vocabulary", 50)
     assert "--weights brings its own model: --vocabulary cannot be given beside it" in answer.err
     with pytest.raises(VitrailError, match="does not translate"):
@@ -313,31 +310,29 @@ def test_weights_bring_their_tokenizer(run, pairs, tmp_path, command, no_page):
 
 def test_a_learning_rate_can_be_found(pairs, tmp_path, monkeypatch):
     """Before the first step, with model and generators as before."""
-    monkeypatch.setattr(planning, "run_range_test", partial(planning.run_range_test, steps=12))
-    trade = find_trade("translate").prepare(TrainOptions(data=str(pairs), **{**SMALL, "lr": "auto"}), _bar(), begun=None)
-    before = [parameter.clone() for parameter in trade.model.parameters()]
-    rate = trade.find_rate(tmp_path, _bar())
+    monkeypatch.setattr(plan, "run_range_test", partial(plan.run_range_test, steps=12))
+    setup = _prepare(Options(data=str(pairs), **{**SMALL, "lr": "auto"}))
+    before = [parameter.clone() for parameter in setup.model.parameters()]
+    rate = plan.find_rate(TASK, setup, tmp_path, _bar())
     assert 0 < rate < 10
-    assert all(a.equal(b) for a, b in zip(before, trade.model.parameters(), strict=True))
+    assert all(a.equal(b) for a, b in zip(before, setup.model.parameters(), strict=True))
 
 
 def _bar():
     return ProgressBar(quiet=True)
 
 
+def _prepare(options):
+    return prepare(options, _bar(), resumed=None)
+
+
 def test_batches_have_the_tokens_of_the_recipe_unless_the_text_is_short(pairs):
-    prepared = find_trade("translate").prepare(TrainOptions(data=str(pairs), task="translate"), _bar(), begun=None)
-    tokens = prepared.options.batch_tokens
-    assert 16 <= tokens < TEXT_RECIPES["tiny"].batch_tokens
-    training, _ = prepared.make_loaders(_world())
+    setup = _prepare(Options(data=str(pairs)))
+    tokens = setup.options.batch_tokens
+    assert 16 <= tokens < TEXT_RECIPES["tiny"]["batch_tokens"]
+    training, _ = TASK.loaders(setup, World())
     assert len(training) >= 6, "about eight steps an epoch"
     assert all((batch.target != PAD).sum() <= tokens + len(batch.target) for batch in training.batches())
-
-
-def _world():
-    from vitrail.learn.training.world import World
-
-    return World()
 
 
 def test_recipes_of_text_are_chosen_by_size():
@@ -348,5 +343,5 @@ def test_recipes_of_text_are_chosen_by_size():
         "small",
         "medium",
     ]
-    assert choose_text_recipe(1, trained=True) == "finetune"
+    assert choose_text_recipe(1, pretrained=True) == "finetune"
     assert set(TEXT_RECIPES) <= set(RECIPES)

@@ -11,7 +11,7 @@ from vitrail.data.text.batching import PairBatches
 from vitrail.data.text.parallel import Pairs
 from vitrail.data.text.toys import make_toy
 from vitrail.special_tokens import PAD
-from vitrail.tasks.translate import Translate
+from vitrail.tasks.translate.objective import Translate
 
 
 @pytest.mark.parametrize("attention", ["none", "global", "local"])

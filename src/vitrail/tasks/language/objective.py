@@ -1,6 +1,6 @@
-"""Language models: the next word, or hidden words, and how surprising they are.
+"""Language models: the next token, or masked tokens, and how surprising they are.
 
-b sequences, n tokens, k words that are asked for
+b sequences, n tokens, k tokens that are asked for
 """
 
 import math
@@ -15,26 +15,26 @@ from torch import Tensor, nn
 from vitrail.byte_pairs import BytePairs
 from vitrail.data.text.line_batches import LineBatch
 from vitrail.errors import VitrailError
+from vitrail.learn.losses.asked_tokens import AskedTokens, asked_places, refuse_shards
 from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 from vitrail.learn.metrics.perplexity import bits_per_byte, perplexity
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
-from vitrail.tasks.words import AskedWords, asked_places, refuse_shards
 
 
 @dataclass(frozen=True, kw_only=True)
 class Surprise:
-    """How a model does on a text: sums over the words that were asked for."""
+    """How a model does on a text: sums over the tokens that were asked for."""
 
     total: float  # loss, in nats
-    squares: float  # of the sequences' own sums about what their words would give on average: for the standard error
+    squares: float  # of the sequences' own sums about what their tokens would give on average: for the standard error
     words: int
-    right: int  # likeliest word = the word
-    bytes: int | None = None  # of the text, if all its words were asked for
+    right: int  # the likeliest token is the token
+    bytes: int | None = None  # of the text, if all its tokens were asked for
 
     @property
     def metrics(self) -> dict[str, float]:
-        """likelihood = exp(-loss) is the geometric mean of the words' probabilities: between 0 and 1, the higher the better."""
+        """likelihood = exp(-loss) is the geometric mean of the tokens' probabilities: between 0 and 1, the higher the better."""
         loss = self.total / max(1, self.words)
         found = {
             "loss": loss,
@@ -51,7 +51,7 @@ class Surprise:
 
 
 class LanguageModeling:
-    """Satisfies the training loop's Task protocol."""
+    """Satisfies the training loop's `Objective`."""
 
     name = "language"
     score = "likelihood"
@@ -73,7 +73,7 @@ class LanguageModeling:
             raise VitrailError(f"this model is {kind}: it cannot learn {task}")
         self.model, self.tokenizer, self.masked, self.smoothing = model, tokenizer, masked, smoothing
         self.device, self.world = torch.device(device), world or World()
-        asked = AskedWords(model)
+        asked = AskedTokens(model)
         self.forward: Callable[..., Tensor] = torch.compile(asked, dynamic=True) if compiled else asked
 
     @cached_property
@@ -82,16 +82,16 @@ class LanguageModeling:
         return for_training(self.forward, self.model, self.world)
 
     def loss(self, batch: LineBatch) -> Float[Tensor, ""]:
-        """Mean over the words that are asked for of -log p(word | what the model sees)."""
+        """Mean over the tokens that are asked for of -log p(token | what the model sees)."""
         places = asked_places(batch.targets)
         logits = self.train_forward(places, batch.inputs)
         return word_cross_entropy(logits, batch.targets.flatten()[places], smoothing=self.smoothing)
 
     def evaluate(self, batches: Iterable[LineBatch], *, bytes: int | None = None) -> Surprise:
-        """`bytes`: of the whole text (`LineBatches.bytes`), for a causal model's bits a byte."""
+        """`bytes`: of the whole text (`LineBatches.bytes`), for a causal model's bits per byte."""
         was_training = self.model.training
         self.model.eval()
-        sums = list[list[float]]()  # of each sequence: loss, words, right ones
+        sums = list[list[float]]()  # of each sequence: loss, tokens, right ones
         with torch.no_grad():
             for batch in batches:
                 targets = batch.targets.to(self.device)

@@ -4,24 +4,24 @@ import pytest
 
 from vitrail.learn.metrics.bleu import LengthGroup
 from vitrail.report.figures import draw_curves
+from vitrail.report.frame import Frame, write_framed
 from vitrail.report.page import section
-from vitrail.report.translation import TranslationReport, draw_lengths, show_sentences, write_translation_report
+from vitrail.tasks.translate.objective import Translations
+from vitrail.tasks.translate.report import draw_lengths, show_lengths, show_sentences
 
 HOSTILE = "<script>alert(1)</script> & مرحبا\u202e \x00"
 
 
 def make(count=30, **changes):
-    texts = [f"source {i}" for i in range(count)]
     values = {
-        "title": "pairs", "headline": "test BLEU 38.12", "facts": {"Model": "tiny"}, "history": [],
-        "sources": texts, "references": [f"reference {i}" for i in range(count)], "hypotheses": [f"model {i}" for i in range(count)],
-        "scores": [i / max(1, count) for i in range(count)],
+        "sources": [f"source {i}" for i in range(count)], "references": [f"reference {i}" for i in range(count)],
+        "hypotheses": [f"model {i}" for i in range(count)], "loss": 1.0,
     }  # fmt: skip
-    return TranslationReport(**(values | changes))
+    return Translations(**(values | changes)), [i / max(1, count) for i in range(count)]
 
 
 def test_the_best_the_worst_and_some_of_the_others_are_shown_once():
-    [shown] = show_sentences(make())
+    shown = show_sentences(*make())
     told = [i for i in range(30) if f">source {i}<" in shown]
     assert len(told) == 20
     assert {*range(7), *range(23, 30)} <= set(told)
@@ -32,17 +32,19 @@ def test_the_best_the_worst_and_some_of_the_others_are_shown_once():
 
 @pytest.mark.parametrize("count", [0, 1, 2, 8, 15])
 def test_few_sentences_are_shown_once_each(count):
-    [shown] = show_sentences(make(count))
+    shown = show_sentences(*make(count))
     assert shown.count("<dt>source</dt>") == count
 
 
 def test_text_of_any_kind_stays_text(tmp_path):
     texts = [HOSTILE] * 3
-    report = make(3, sources=texts, references=texts, hypotheses=["", *texts[:2]], title=HOSTILE,
-                  lengths=[LengthGroup(1, 4, 2, 12.5), LengthGroup(5, 5, 1, 50.0)], more=[section("Alignment", "here")],
+    found, scores = make(3, sources=texts, references=texts, hypotheses=["", *texts[:2]])
+    lengths = [LengthGroup(1, 4, 2, 12.5), LengthGroup(5, 5, 1, 50.0)]
+    frame = Frame(title=HOSTILE, headline="test BLEU 38.12", details={"Model": "tiny"},
                   commands={"Translate": "vitrail translate"}, configuration={"lr": 1e-3, "source": "de"},
-                  history=[{"epoch": 1, "train_loss": 2.0, "val_loss": 1.5, "val_bleu": 0.2, "lr": 1e-3}])  # fmt: skip
-    write_translation_report(report, tmp_path / "report.html")
+                  rows=[{"epoch": 1, "train_loss": 2.0, "val_loss": 1.5, "val_bleu": 0.2, "lr": 1e-3}])  # fmt: skip
+    sections = [*show_lengths(lengths), show_sentences(found, scores), section("Alignment", "here")]
+    write_framed(tmp_path / "report.html", frame, sections)
     page = (tmp_path / "report.html").read_text()
     assert "<script>alert" not in page
     assert "\x00" not in page

@@ -13,7 +13,7 @@ from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 from vitrail.learn.training.objective import Evaluation, Objective
 from vitrail.models.language import LanguageConfig, build_language
 from vitrail.special_tokens import PAD
-from vitrail.tasks.language import LanguageModeling
+from vitrail.tasks.language.objective import LanguageModeling
 
 WORDS = [f"w{letter}" for letter in "abcdefghijkl"]
 LINES = [" ".join(WORDS[(start + step) % 12] for step in range(length)) for start in range(12) for length in range(4, 9)] * 4

@@ -1,6 +1,6 @@
-"""Translation: model + cross-entropy of the next word + BLEU.
+"""Translation: model + cross-entropy of the next token + BLEU.
 
-b pairs, m words of the source, t words of the target, n words written, k real words
+b pairs, m tokens of the source, t tokens of the target, n tokens written, k real tokens
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,18 +14,15 @@ from torch import Tensor, nn
 
 from vitrail.byte_pairs import BytePairs, normalize
 from vitrail.data.text.batching import PairBatch, PairBatches
+from vitrail.learn.losses.asked_tokens import AskedTokens, MaskedTokens, asked_places, refuse_shards
 from vitrail.learn.losses.mask_predict_loss import draw_numbers, together
 from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 from vitrail.learn.metrics.bleu import Bleu, LengthGroup, bleu_by_length, corpus_bleu
 from vitrail.learn.metrics.perplexity import perplexity
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
-from vitrail.models.decoding import beam_search, greedy
-from vitrail.models.decoding.mask_predict import mask_predict
+from vitrail.models.decoding.writing import write_translation
 from vitrail.models.mask_predict import MaskPredict
-from vitrail.special_tokens import PAD
-from vitrail.tasks.limited import Limited
-from vitrail.tasks.words import AskedWords, HiddenWords, asked_places, refuse_shards
 
 VALIDATED = 500  # sentences that a validation translates, so that it stays short beside an epoch
 BEAMS = 5
@@ -39,7 +36,7 @@ class Translations:
     sources: Sequence[str]
     references: Sequence[str]
     hypotheses: Sequence[str]
-    loss: float  # mean over all the split's words, each given those before it; over hidden ones, of a model that fills in
+    loss: float  # mean over all the split's tokens, each given those before it; over masked ones, of a model that fills in
     lower: bool = False
     indices: Sequence[int] = field(default_factory=list)
 
@@ -51,8 +48,10 @@ class Translations:
     def metrics(self) -> dict[str, float]:
         """All between 0 and 1 but the loss and the perplexity: bleu is a hundredth of what sacrebleu prints. A match is exact
         up to what the tokenizer makes no difference of: spaces, forms of a letter and, lower-cased, its case."""
-        ours, theirs = ([normalize(text, lower=self.lower) for text in texts] for texts in (self.hypotheses, self.references))
-        exact = sum(one == other for one, other in zip(ours, theirs, strict=True))
+        written, wanted = (
+            [normalize(text, lower=self.lower) for text in texts] for texts in (self.hypotheses, self.references)
+        )
+        exact = sum(one == other for one, other in zip(written, wanted, strict=True))
         return {
             "loss": self.loss,
             "bleu": self.bleu.score / 100.0,
@@ -82,11 +81,11 @@ class Translations:
 
 
 class Translate:
-    """Satisfies the training loop's Task protocol.
+    """Satisfies the training loop's `Objective`.
 
-    The model is one that gives `model(source, target)`, scores of the word behind each word of the target, and writes by `begin`
-    and `step`; or a `MaskPredict`, which learns and writes in its own way: it is taught hidden words and the length, and scored by the former.
-    With several processes the loss is each one's mean over its own words, which the training step weighs by their number.
+    The model is one that gives `model(source, target)`, logits of the token behind each token of the target, and writes by `begin`
+    and `step`; or a `MaskPredict`, which learns and writes in its own way: it learns masked tokens and the length, and is scored by the former.
+    With several processes the loss is each one's mean over its own tokens, which the training step weighs by their number.
     """
 
     name = "translate"
@@ -107,7 +106,7 @@ class Translate:
         self.model, self.tokenizer, self.smoothing = model, tokenizer, smoothing
         self.device, self.world, self.validated = torch.device(device), world or World(), validated
         self.at_once = isinstance(model, MaskPredict)
-        asked = HiddenWords(model) if isinstance(model, MaskPredict) else AskedWords(model)
+        asked = MaskedTokens(model) if isinstance(model, MaskPredict) else AskedTokens(model)
         self.forward: Callable[..., Any] = torch.compile(asked, dynamic=True) if compiled else asked
 
     @cached_property
@@ -116,9 +115,9 @@ class Translate:
         return for_training(self.forward, self.model, self.world)
 
     def loss(self, batch: PairBatch) -> Float[Tensor, ""]:
-        """Mean over the real words of -log p(word | source, words before it), smoothed."""
+        """Mean over the real tokens of -log p(token | source, tokens before it), smoothed."""
         if self.at_once:
-            # Seeded by torch's generator, whose state is kept: a run that goes on after a stop hides the same words.
+            # Seeded by torch's generator, whose state is stored: a resumed run masks the same tokens.
             numbers = draw_numbers(batch.target, batch.indices, seed=int(torch.randint(2**62, ()).item()))
             return together(*self.train_forward(batch.source, batch.target, numbers, self.smoothing))
         targets = batch.target[:, 1:]
@@ -132,7 +131,7 @@ class Translate:
         return losses.mean() + surrogate_loss(losses.detach())  # each sentence's, so scaled that their mean is the batch's
 
     def evaluate(self, batches: Iterable[PairBatch]) -> Translations:
-        """The loss over all pairs; greedy translations of the first `validated` of them, scored as the tokenizer spells the truth."""
+        """The loss over all pairs; greedy translations of the first `validated` of them, against references as the tokenizer spells them."""
         return self.run(batches, write=lambda source: self.write(source), most=self.validated)
 
     def test(self, loader: PairBatches, *, beams: int = BEAMS, sentences: int = SENTENCES) -> Translations:
@@ -163,13 +162,13 @@ class Translate:
                 for row, ids in zip(chosen.tolist(), written, strict=True):
                     index = int(batch.indices[row])
                     if pairs is None:
-                        truth = (
+                        reference = (
                             self.tokenizer.decode(batch.source[row].tolist()),
                             self.tokenizer.decode(batch.target[row].tolist()),
                         )
                     else:
-                        truth = pairs.sources[index], pairs.targets[index]
-                    rows.append((index, *truth, self.tokenizer.decode(ids)))
+                        reference = pairs.sources[index], pairs.targets[index]
+                    rows.append((index, *reference, self.tokenizer.decode(ids)))
         self.model.train(was_training)
         parts = self.world.gather([total, words, rows])
         rows = sorted(tuple(row) for _, _, part in parts for row in part)
@@ -183,7 +182,7 @@ class Translate:
         )
 
     def surprise(self, source: Int[Tensor, "b m"], target: Int[Tensor, "b t"], indices: Int[Tensor, "b"]) -> tuple[float, int]:
-        """The loss without smoothing, summed over the real words, and their number; over the hidden words alone of a model that
+        """The loss without smoothing, summed over the real tokens, and their number; over the masked tokens alone of a model that
         fills in, the same of a pair every time, whatever the batch it comes in."""
         if self.at_once:
             total, count, _ = self.forward(source, target, draw_numbers(target, indices, seed=0), 0.0)
@@ -194,15 +193,8 @@ class Translate:
         return word_cross_entropy(logits, targets.flatten()[places], reduction="sum").item(), len(places)
 
     def write(self, source: Int[Tensor, "b m"], *, beams: int = 1) -> Int[Tensor, "b n"]:
-        """Translations as numbers, END at the end of each; at most twice as long as their own source and ten words."""
-        model: Any = self.model
-        if self.at_once:
-            return mask_predict(model, source, lengths=beams).ids
-        limits = (2 * (source != PAD).sum(dim=1) + 10).clamp(max=model.config.longest)
-        limited, longest = Limited(model, limits), int(limits.max())
-        if beams == 1:
-            return greedy(limited, source, longest=longest)
-        return beam_search(limited, source, beams=beams, longest=longest).ids
+        """Translations as token ids, END at the end of each."""
+        return write_translation(self.model, source, beams=beams)
 
 
 def in_parts(batch: PairBatch, sentences: int) -> Iterator[PairBatch]:

@@ -25,7 +25,7 @@ from vitrail.models.mask_predict import PRESETS as AT_ONCE
 from vitrail.models.mask_predict import MaskPredictConfig, build_mask_predict
 from vitrail.models.transformer import TransformerConfig, build_transformer
 from vitrail.special_tokens import END, PAD
-from vitrail.tasks.translate import Translate, Translations
+from vitrail.tasks.translate.objective import Translate, Translations
 
 PAIRS = Pairs(*make_toy("reverse", "val", count=37, shortest=2, longest=6))
 TOKENIZER = BytePairs.train(PAIRS.sources, 200)

@@ -1,4 +1,4 @@
-"""Language modeling as a job: files of text in, perplexity out."""
+"""Language models trained: files of text in, perplexity out."""
 
 import json
 import math
@@ -9,18 +9,17 @@ import pytest
 import yaml
 
 import vitrail as vt
-from vitrail.cli.app import app
-from vitrail.cli.words import spell_words
 from vitrail.data.text.line_batches import LineBatches
-from vitrail.jobs import language_modeling
-from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.settling import check_numbers, spell_out
-from vitrail.jobs.stored import to_store
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
-from vitrail.tasks.language import LanguageModeling
+from vitrail.run.prepare import prepare
+from vitrail.run.stored import read_options
+from vitrail.tasks.language.objective import LanguageModeling
+from vitrail.tasks.language.options import Options
+from vitrail.tasks.language.task import TASK
+from vitrail.tasks.options import check, to_store
 
-SMALL = {"task": "language", "epochs": 2, "batch_tokens": 64, "longest": 16, "vocabulary": 40, "seed": 3}
+SMALL = {"task": "language", "epochs": 2, "batch_tokens": 64, "max_length": 16, "vocabulary": 40, "seed": 3}
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +46,9 @@ def test_the_files_of_a_run(run, command):
     assert metrics["perplexity"] == pytest.approx(math.exp(metrics["loss"]))
     config = yaml.safe_load((run / "config.yaml").read_text())
     assert config["model"] == ("bert_tiny" if config["masked"] else "gpt_tiny")
-    assert config["smoothing"] == 0.0
+    assert config["label_smoothing"] == 0.0
     assert "auto" not in config.values()
-    assert not {"rotate", "beams", "source"} & config.keys()
+    assert not {"rotate", "num_beams", "source"} & config.keys()
     model = vt.load(run)
     assert model.config.causal is not config["masked"]
     page = (run / "report.html").read_text()
@@ -71,7 +70,7 @@ def test_eval_gives_the_numbers_of_the_run(run, text, command):
 
 def test_a_stopped_run_goes_on_bit_for_bit(run, text, tmp_path, monkeypatch):
     masked, fetched = yaml.safe_load((run / "config.yaml").read_text())["masked"], 0
-    monkeypatch.setattr("vitrail.report.language.write_language_report", lambda report, path: None)
+    monkeypatch.setattr("vitrail.tasks.language.report.write", lambda path, scored, setup, frame: None)
 
     class Stopping(LineBatches):
         def batches(self, epoch=0, start=0):
@@ -84,7 +83,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(run, text, tmp_path, monkeypatch):
                 yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr(language_modeling, "LineBatches", Stopping)
+        patch.setattr("vitrail.tasks.language.data.LineBatches", Stopping)
         with pytest.raises(BaseException, match="SIGTERM"):
             vt.train(data=text, out=tmp_path / "run", quiet=True, masked=masked, **SMALL)
     vt.train(data=text, out=tmp_path / "run", resume=True, quiet=True)
@@ -100,32 +99,38 @@ def test_eval_of_another_text_reads_all_of_it(run, text, tmp_path, command):
     every = LineBatches(lines, model.tokenizer, masked=masked, tokens=64, longest=16, seed=SMALL["seed"])
     task = LanguageModeling(model, model.tokenizer, masked=masked)
     assert vt.evaluate(run, data=other)["loss"] == pytest.approx(task.evaluate(every.batches()).metrics["loss"], abs=1e-5)
-    answer = command("eval", run, "--beams", 2)
-    assert (answer.code, answer.err) == (2, "vitrail: --beams is about captions: a model of --task language has none\n")
+    answer = command("eval", run, "--num-beams", 2)
+    assert (answer.code, answer.err) == (2, "vitrail: --num-beams is an option of --task translate and caption only\n")
 
 
 @pytest.mark.parametrize(
     ("wishes", "longest", "tokens"),
-    [({"batch_tokens": 20}, 20, 20), ({"longest": 300}, 300, 300), ({"batch_tokens": 300}, 256, 300)],
+    [({"batch_tokens": 20}, 20, 20), ({"max_length": 300}, 300, 300), ({"batch_tokens": 300}, 256, 300)],
     ids=str,
 )
 def test_a_model_reads_what_it_learns_from(text, wishes, longest, tokens):
-    options = TrainOptions(data=str(text), task="language", vocabulary=40, **wishes)
-    trade = language_modeling.ModelingLanguage.prepare(options, ProgressBar(quiet=True), begun=None)
-    assert (trade.options.longest, trade.options.batch_tokens, trade.model.config.longest) == (longest, tokens, longest)
-    assert {batches.longest for batches in trade.make_loaders(World())} == {longest}
+    setup = prepare(Options(data=str(text), vocabulary=40, **wishes), ProgressBar(quiet=True), resumed=None)
+    assert (setup.options.max_length, setup.options.batch_tokens, setup.model.config.longest) == (longest, tokens, longest)
+    assert {batches.longest for batches in TASK.loaders(setup, World())} == {longest}
 
 
 def test_a_block_that_no_batch_can_hold_is_refused(text, command):
-    answer = command("train", "--task", "language", "--data", text, "--longest", 64, "--batch-tokens", 32)
-    assert answer.err == "vitrail: --batch-tokens 32 cannot hold a block of --longest 64 tokens\n"
+    answer = command("train", "--task", "language", "--data", text, "--max-length", 64, "--batch-tokens", 32)
+    assert answer.err == "vitrail: --batch-tokens 32 cannot hold a block of --max-length 64 tokens\n"
 
 
-def test_a_run_can_be_repeated_from_its_config(run):
-    words = spell_words(["train", "--config", str(run / "config.yaml")])
-    _, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
-    check_numbers(bound.args[0])
-    again = language_modeling.ModelingLanguage.prepare(spell_out(bound.args[0]), ProgressBar(quiet=True), begun=None)
+def test_a_run_can_be_repeated_from_its_config(run, tmp_path, command, monkeypatch):
+    monkeypatch.setattr("vitrail.tasks.language.report.write", lambda path, scored, setup, frame: None)
+    answer = command("train", "--config", run / "config.yaml", "--out", tmp_path / "again")
+    assert answer.code == 0, answer.err
+    for name in ("config.yaml", "last/model.safetensors"):
+        assert (tmp_path / "again" / name).read_bytes() == (run / name).read_bytes(), name
+
+
+def test_what_a_config_says_needs_no_choice(run):
+    options = read_options(run / "config.yaml")
+    check(options)
+    again = prepare(options.normalize(), ProgressBar(quiet=True), resumed=None)
     assert to_store(again.options) == yaml.safe_load((run / "config.yaml").read_text())
 
 
@@ -154,4 +159,4 @@ def test_a_model_of_the_other_kind_is_refused(text, command):
     answer = command("train", "--task", "language", "--data", text, "--model", "bert_tiny")
     assert answer.err == "vitrail: --model bert_tiny does not fit --task language; gpt_tiny does\n"
     answer = command("train", "--task", "language", "--data", text, "--source", "de")
-    assert answer.err == "vitrail: --source is about translation: --task language has none\n"
+    assert answer.err == "vitrail: --source is an option of --task translate only\n"

@@ -1,4 +1,4 @@
-"""Explaining what a model makes of sentences: `vitrail explain` on a run that reads text."""
+"""`vitrail explain` on a run that reads text, whatever its task: which words each word of a sentence attends to."""
 
 from pathlib import Path
 from typing import Any
@@ -6,30 +6,30 @@ from typing import Any
 from vitrail.data.examples import spread
 from vitrail.errors import VitrailError
 from vitrail.explain.figures.words import check_query
+from vitrail.explain.files import Done, Progress, check_out
 from vitrail.explain.words import NAMES, WordLook, to_words, word_look
-from vitrail.jobs.options import ExplainOptions
-from vitrail.models.catalogue import ARCHITECTURES, count_parameters
-from vitrail.models.folder import CONFIG, find, load, read_config
+from vitrail.models.catalogue import count_parameters
+from vitrail.models.folder import load
 from vitrail.report.explained_sentences import Choice, ExplainedSentence, explain_sentence, write_figures, write_sentences
 from vitrail.special_tokens import END, SPECIAL_TOKENS
-from vitrail.tasks.classify.explain import Done, Progress, check_out
-
-ABOUT_PICTURES = ("method", "query", "target", "box")
-
-
-def reads_text(run: str) -> bool:
-    """Whether a run's model takes sentences, by its config.json."""
-    return ARCHITECTURES[read_config(find(run) / CONFIG)["architecture"]].takes == "text"
 
 
 def explain_sentences(
-    run: str, sentences: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None
+    run: str,
+    sentences: list[str],
+    *,
+    out: str,
+    limit: int,
+    layer: int | None = None,
+    head: int | None = None,
+    word: int | None = None,
+    progress: Progress = lambda done, total: None,
 ) -> Done:
-    """index.html and its figures in a new folder. A sentence that the model cannot read is named, and the others are shown."""
-    choice = check_options(options)
-    out = check_out(options.out)
+    """index.html and its figures in a new folder. A sentence that the model cannot read is named, and the others are shown. Without a
+    layer, head (None beside a layer: their mean) or word, rules choose them."""
+    choice, folder = Choice(layer, head, word), check_out(out)
     model = load(run).eval()
-    chosen = [sentences[number] for number in spread(len(sentences), options.limit)]
+    chosen = [sentences[number] for number in spread(len(sentences), limit)]
     looks: list[tuple[str, WordLook]] = []
     errors: list[str] = []
     for number, sentence in enumerate(chosen):
@@ -44,10 +44,10 @@ def explain_sentences(
         raise VitrailError(
             f"no sentence could be explained; {errors[0]}" + (f" and {len(errors) - 1} more" if errors[1:] else "")
         )
-    out.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     shown = []
     for number, (sentence, look) in enumerate(looks):
-        figures, files = write_figures(explain_sentence(look, choice), out, number)
+        figures, files = write_figures(explain_sentence(look, choice), folder, number)
         shown.append(ExplainedSentence(text=sentence, written=written_text(look), figures=figures, files=files))
         progress(len(chosen) + number + 1, 2 * len(chosen))
     page = write_sentences(
@@ -56,24 +56,11 @@ def explain_sentences(
         shown,
         unread=errors,
         note=describe(len(looks), len(chosen), len(sentences)),
-        out=out,
+        out=folder,
     )
     return Done(
         page=page, pictures=len(looks), found=len(sentences), method="attention", errors=tuple(errors), what="sentences"
     )
-
-
-def check_options(options: ExplainOptions) -> Choice:
-    """Those of text; those of pictures are refused."""
-    defaults = ExplainOptions(out="")
-    for name in ABOUT_PICTURES:
-        if getattr(options, name) != getattr(defaults, name):
-            raise VitrailError(f"--{name} is about pictures, and this run reads text: it has --layer, --head and --word")
-    if options.head in ("max", "min"):
-        raise VitrailError(f"--head {options.head} is about pictures: of words it is a number or mean, whose rows sum to 1")
-    if options.limit < 1:
-        raise VitrailError(f"--limit must be at least 1, got {options.limit}")
-    return Choice(options.layer, options.head if isinstance(options.head, int) else None, options.word)
 
 
 def check_choice_fits(look: WordLook, choice: Choice) -> None:
