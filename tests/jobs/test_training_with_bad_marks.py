@@ -18,8 +18,8 @@ from vitrail.data.picture_store import PictureStore
 from vitrail.errors import VitrailError
 from vitrail.jobs.segmenting import Segmenting
 from vitrail.preprocessing import Preprocessing
-from vitrail.tasks.detect.task import Detection
 from vitrail.run.check import check
+from vitrail.tasks.detect.task import Detection
 
 PREPROCESSING = Preprocessing(size=(16, 16), mean=(0.5,) * 3, std=(0.5,) * 3)
 SIDE, COUNT = 24, 12
