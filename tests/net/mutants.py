@@ -113,7 +113,7 @@ MUTANTS: tuple[Mutant, ...] = (
            f"{COMMANDS}::test_config_says_everything_and_what_auto_chose"),
     mutant("rate_is_twice_the_recipes", SETTLING, 'choices["lr"] = recipe.lr', 'choices["lr"] = 2 * recipe.lr',
            f"{RESUME}::test_an_option_that_differs_is_named"),
-    mutant("recipe_wins_over_options", f"{JOBS}/recipes.py", 'for name in names if getattr(options, name) == "auto"}', "for name in names}",
+    mutant("recipe_wins_over_options", f"{JOBS}/recipes.py", 'for name in names if getattr(options, name) == "auto"}', 'for name in names if name != "epochs" or options.epochs == "auto"}',
            f"{COMMANDS}::test_options_in_every_spelling"),
     mutant("recipe_sizes_off_by_one", f"{JOBS}/recipes.py", "for name, most in SIZES.items() if pictures <= most",
            "for name, most in SIZES.items() if pictures < most", "tests/jobs/test_recipes.py"),

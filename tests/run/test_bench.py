@@ -9,8 +9,9 @@ import torch
 import vitrail as vt
 from vitrail.data.opening import open_data
 from vitrail.deploy.measuring import peak_runner
-from vitrail.jobs import bench_measuring, benchmarking
 from vitrail.models.catalogue import MODELS, count_parameters
+from vitrail.run import bench as benchmarking
+from vitrail.run import bench_measuring
 from vitrail.run.bench_subjects import short_names
 
 TINY = ("deit_nano_patch4_32", "--batches", "2,1", "--seconds", "0.001", "--engines", "torch")

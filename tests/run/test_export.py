@@ -10,10 +10,10 @@ import yaml
 from PIL import Image
 
 import vitrail as vt
-from vitrail.jobs import exporting
-from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.stored import to_store
 from vitrail.preprocessing import Preprocessing
+from vitrail.run import export as exporting
+from vitrail.tasks.classify.options import Options
+from vitrail.tasks.options import to_store
 
 NANO = {"width": 24, "heads": 2, "depth": 1, "image_size": 8, "in_channels": 1, "patch": 2}
 
@@ -24,7 +24,7 @@ def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "digits"
     torch.manual_seed(0)
     vt.save(vt.create_model("vit_nano_patch2_32", **NANO), folder / "best")
-    (folder / "config.yaml").write_text(yaml.safe_dump(to_store(TrainOptions(data="digits", seed=3))))
+    (folder / "config.yaml").write_text(yaml.safe_dump(to_store(Options(data="digits", seed=3))))
     return folder
 
 

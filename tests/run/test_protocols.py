@@ -13,14 +13,14 @@ from vitrail.data.bad_files import BadFiles
 from vitrail.data.dataset import ArraySplit, DataSet, Part
 from vitrail.data.label_share import keep_share
 from vitrail.data.opening import find_data, open_data
-from vitrail.jobs import protocols
-from vitrail.jobs.classifying import Classifying
-from vitrail.jobs.options import TrainOptions
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models.folder import save
 from vitrail.preprocessing import Preprocessing
 from vitrail.report.protocols import Cell, mean_table
+from vitrail.run import protocols
 from vitrail.run.feature_table import FeatureTable, find_root
+from vitrail.run.prepare import prepare
+from vitrail.tasks.classify.options import Options
 
 CLASSES, SIDE = 5, 4
 pytestmark = pytest.mark.usefixtures("quick_report")
@@ -125,10 +125,10 @@ def test_a_picture_that_has_gone_is_left_out(tmp_path):
 
 
 def test_training_and_features_choose_the_same_pictures(arrays):
-    options = TrainOptions(data=str(arrays), model="vit_nano_patch2_32", labels=0.25, seed=5, device="cpu")
-    trade = Classifying.prepare(options, ProgressBar(quiet=True), begun=None)
+    options = Options(data=str(arrays), model="vit_nano_patch2_32", labels=0.25, seed=5, device="cpu")
+    setup = prepare(options, ProgressBar(quiet=True), resumed=None)
     ours = keep_share(open_data(str(arrays), seed=5), 0.25, seed=5)["train"]
-    assert find_root(trade.data["train"])[1].tolist() == find_root(ours)[1].tolist()
+    assert find_root(setup.data["train"])[1].tolist() == find_root(ours)[1].tolist()
     assert len(ours) == 24
 
 

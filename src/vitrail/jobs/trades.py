@@ -86,8 +86,6 @@ TRADES: Mapping[str, Entry] = MappingProxyType(
         "restore": Entry("vitrail.jobs.restoring:Restoring", ("restoration",)),
         "mri": Entry("vitrail.jobs.reconstructing:Reconstructing", ("k-space",)),
         "segment": Entry("vitrail.jobs.segmenting:Segmenting", ("masks",)),
-        "detect": Entry("vitrail.jobs.detecting:Detecting", ("boxes",)),
-        "segment3d": Entry("vitrail.jobs.segmenting3d:Segmenting3d", ("volumes",)),
     }
 )
 

@@ -23,10 +23,13 @@ class Frame:
     configuration: Mapping[str, object] = field(default_factory=dict)
 
 
-def write_framed(path: Path, frame: Frame, sections: Sequence[Markup] = ()) -> None:
-    """Write the page. Whoever reads `path` meanwhile sees the old page or the new one, never a part."""
+def write_framed(
+    path: Path, frame: Frame, sections: Sequence[Markup] = (), *, first: Sequence[Markup] = (), parts: Sequence[str] = ()
+) -> None:
+    """Write the page: `sections` behind the curves of training, those of `first` before them; `parts`: see `page`. Whoever reads `path`
+    meanwhile sees the old page or the new one, never a part."""
     header = show_header(frame.title, frame.headline, interval=frame.certainty, numbers=frame.numbers, facts=frame.details)
-    shown = [*([show_curves(frame.rows)] if frame.rows else []), *sections]
+    shown = [*first, *([show_curves(frame.rows)] if frame.rows else []), *sections]
     shown += [show_commands(frame.commands)] if frame.commands else []
     shown += [show_options(frame.configuration)] if frame.configuration else []
-    write_whole(path, page(frame.title, header, contents(shown), *shown))
+    write_whole(path, page(frame.title, header, contents(shown), *shown, parts=parts))

@@ -14,6 +14,7 @@ from vitrail.data.class_colors import Color, choose_colors
 from vitrail.data.mask_painting import NOTHING, paint_over
 from vitrail.files import write_whole
 from vitrail.learn.metrics.confusion import confusion_shares, frequent_confusions, matrix_scores
+from vitrail.report.class_legend import show_class
 from vitrail.report.figures import draw_confusion, to_svg
 from vitrail.report.matrix import DRAWN_CLASSES
 from vitrail.report.page import (
@@ -93,12 +94,6 @@ def show_legend(report: SegmentationReport) -> Markup:
     if any((example.truth < 0).any() for example in (*report.found.examples, *report.found.worst)):
         entries.append(show_class("no class", NOTHING))
     return element("p", *entries, class_="legend")
-
-
-def show_class(name: str, color: Color) -> Markup:
-    square = f"display:inline-block;width:.9em;height:.9em;border-radius:.2em;margin:0 .35em 0 0;background:rgb{color}"
-    words = element("span", element("span", style=square), label(name, columns=32), style="margin-right:1em;white-space:nowrap")
-    return join(words, " ")
 
 
 def show_rows(report: SegmentationReport, examples: Sequence[SegmentedExample]) -> Markup:

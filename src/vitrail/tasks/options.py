@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from cyclopts import CoercionError, Group, Parameter, Token, convert
 
@@ -35,12 +35,12 @@ AUGMENTATION = Group("Augmentation", help="Each is the recipe's unless given.", 
 class Range:
     """The numbers that an option takes."""
 
-    ge: float = -math.inf
-    gt: float = -math.inf
-    le: float = math.inf
-    lt: float = math.inf
+    ge: float | int = -math.inf
+    gt: float | int = -math.inf
+    le: float | int = math.inf
+    lt: float | int = math.inf
 
-    def check(self, option: str, number: float) -> None:
+    def check(self, option: str, number: float | int) -> None:
         if (self.ge, self.lt) == (0, 1):
             if not 0 <= number < 1:
                 raise VitrailError(f"{option} must be in [0, 1), got {number}")
@@ -73,7 +73,7 @@ class Choices:
 
     words: Mapping[int, str]  # number -> what it means
 
-    def check(self, option: str, number: float) -> None:
+    def check(self, option: str, number: float | int) -> None:
         if number not in self.words:
             choices = " or ".join(f"{number} ({word})" for number, word in self.words.items())
             raise VitrailError(f"{option} must be {choices}, got {number}")
@@ -140,7 +140,7 @@ class Block:
     def check(self) -> None:
         """Rules between fields: a VitrailError for what cannot be."""
 
-    def normalize(self) -> Self:
+    def normalize(self) -> Any:
         """The same wishes in one form each, so that they can be stored, and compared with stored ones."""
         return self
 
@@ -197,7 +197,7 @@ class CommonOptions(Block):
                 if getattr(self, name, None) not in (None, "auto"):
                     raise VitrailError(f"--weights brings its own model: {spell(name)} cannot be given beside it")
 
-    def normalize(self) -> Self:
+    def normalize(self) -> Any:
         found = super().normalize()
         named = {name: getattr(found, name) for kind in type(self).__mro__ for name in vars(kind).get("paths", ())}
         return replace(found, **{name: absolute(value) for name, value in named.items() if value})
@@ -233,7 +233,7 @@ class PartOptions(Block):
         if self.attention is not None:
             check_choice("attention", self.attention, attention_choices(getattr(self, "model", "auto")))
 
-    def normalize(self) -> Self:
+    def normalize(self) -> Any:
         from vitrail.models.parts import position_name
 
         found = super().normalize()
@@ -245,8 +245,10 @@ def attention_choices(model: str) -> Sequence[str]:
     from vitrail.models.catalogue import model_config
     from vitrail.models.parts import KERNELS
 
-    kinds = {} if model == "auto" else {field.name: field.type for field in fields(model_config(model)[1])}
-    return typing.get_args(kinds.get("attention")) or tuple(KERNELS)
+    kinds: dict[str, Any] = {} if model == "auto" else {field.name: field.type for field in fields(model_config(model)[1])}
+    hint = kinds.get("attention")
+    literals = [kind for kind in (hint, *typing.get_args(hint)) if typing.get_origin(kind) is Literal]
+    return tuple(choice for kind in literals for choice in typing.get_args(kind)) or tuple(KERNELS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -399,7 +401,7 @@ class SizeOptions(Block):
         if self.image_size is not None and len(self.image_size) not in (1, 2):
             raise VitrailError(f"--image-size takes N or H W, got {len(self.image_size)} numbers")
 
-    def normalize(self) -> Self:
+    def normalize(self) -> Any:
         found = super().normalize()
         return replace(found, image_size=as_size(found.image_size))
 
@@ -565,6 +567,9 @@ PROTOCOL = Group(
 )
 
 
+NOT_OF_PROTOCOL = ("split", "merge", "window", "flip_test", "scales", "ignore_index")  # of eval, that say nothing beside it
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProtocolEvalOptions(ReadingEvalOptions):
     """The same for models whose features can be read: with --protocol, how well labels are predicted from them."""
@@ -589,7 +594,7 @@ class ProtocolEvalOptions(ReadingEvalOptions):
 
     def check(self) -> None:
         super().check()
-        others = ("labels", "seeds", "epochs") if self.protocol is None else ("split", "merge")
+        others = ("labels", "seeds", "epochs") if self.protocol is None else NOT_OF_PROTOCOL
         for name in others:
             default = next((field.default for field in fields(self) if field.name == name), None)
             if getattr(self, name, default) != default:
@@ -611,6 +616,16 @@ class PredictOptions(Block):
     """What `vitrail predict` takes beside RUN and files, of every task."""
 
     json: Annotated[bool, switch("Print the results as JSON.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnginePredictOptions(PredictOptions):
+    """The same for models that other engines than torch can run."""
+
+    engine: Annotated[
+        Literal["auto", "torch", "compile", "onnxruntime", "openvino"],
+        Parameter(help="What computes the predictions; auto: the fastest of those installed, measured once and remembered."),
+    ] = "torch"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,7 +44,7 @@ class Opening:
     progress: ProgressBar
     known_bad: Sequence[BadFile] | None = None
     split: bool = True
-    image_size: tuple[int, int] | None = None
+    image_size: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,15 +1,23 @@
 """`vitrail train --weights` at another size and with other channels than the weights learned with."""
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 from torch.testing import assert_close
 
 import vitrail as vt
 from vitrail.errors import VitrailError
-from vitrail.jobs.classifying import Classifying, load_adapted
-from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.settling import check_numbers
 from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.run.prepare import prepare
+from vitrail.tasks.classify.options import Options
+from vitrail.tasks.image_task import load_encoder
+from vitrail.tasks.options import CommonOptions, ImageOptions, PartOptions, check
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherOptions(PartOptions, ImageOptions, CommonOptions):
+    """Of a task that does not adapt what --weights brings."""
 
 
 @pytest.fixture
@@ -21,9 +29,9 @@ def weights(tmp_path):
 
 
 def test_the_model_is_the_same_at_the_new_size(weights, capsys):
-    options = TrainOptions(data="digits", weights=weights, image_size=(16, 8), in_channels=1)
-    check_numbers(options)
-    found = load_adapted(options, ProgressBar())
+    options = Options(data="digits", weights=weights, image_size=(16, 8), in_channels=1)
+    check(options)
+    found = load_encoder(options, ProgressBar().say)
     said = capsys.readouterr().out + capsys.readouterr().err
     assert found.image_size == (16, 8)
     images, before = torch.randn(2, 1, 16, 8), vt.load(weights)
@@ -32,13 +40,13 @@ def test_the_model_is_the_same_at_the_new_size(weights, capsys):
 
 
 def test_a_run_begins_with_it(weights):
-    options = TrainOptions(data="digits", weights=weights, image_size=(8, 8), in_channels=1)
-    trade = Classifying.prepare(options, ProgressBar(quiet=True), begun=None)
-    assert trade.model.preprocessing.size == (8, 8)
-    assert trade.model.config.in_channels == 1
-    assert trade.model.num_classes == 10
+    options = Options(data="digits", weights=weights, image_size=(8, 8), in_channels=1)
+    setup = prepare(options, ProgressBar(quiet=True), resumed=None)
+    assert setup.model.preprocessing.size == (8, 8)
+    assert setup.model.config.in_channels == 1
+    assert setup.model.num_classes == 10
 
 
 def test_other_tasks_keep_their_size(weights):
     with pytest.raises(VitrailError, match="--image-size cannot be given beside it"):
-        check_numbers(TrainOptions(data="digits", task="restore", weights=weights, image_size=(8,)))
+        check(OtherOptions(data="digits", weights=weights, image_size=(8,)))

@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 import vitrail as vt
-from vitrail.jobs.train import train
 from vitrail.learn.training.interruption import Interrupted
 from vitrail.models.masked_autoencoder import MAEConfig, build_mae
+from vitrail.run.train import train
 
 STUDENT = {"model": "deit_nano_distilled_patch4_32", "batch": 32, "epochs": 2, "quiet": True}
 MAE = MAEConfig(
@@ -29,9 +29,7 @@ def teacher(arrays, tmp_path_factory):
     """A convolutional net of color pictures of another size, trained for a second."""
     folder = tmp_path_factory.mktemp("teacher") / "conv"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "vitrail.jobs.classification_scores.write_page", lambda path, *_, headline, **__: path.write_text(headline)
-        )
+        patch.setattr("vitrail.tasks.classify.report.write", lambda path, scored, setup, frame: path.write_text(frame.headline))
         run = train(data=arrays, model="resnet8_32", image_size=10, in_channels=3, epochs=6, batch=16, out=folder, quiet=True)
     assert run.metrics["accuracy"] > 0.5
     return folder
@@ -41,9 +39,7 @@ def teacher(arrays, tmp_path_factory):
 def student(arrays, teacher, tmp_path_factory):
     folder = tmp_path_factory.mktemp("student") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "vitrail.jobs.classification_scores.write_page", lambda path, *_, headline, **__: path.write_text(headline)
-        )
+        patch.setattr("vitrail.tasks.classify.report.write", lambda path, scored, setup, frame: path.write_text(frame.headline))
         train(data=arrays, teacher=teacher, out=folder, **STUDENT)
     return folder
 
@@ -82,7 +78,7 @@ def test_resumed_bit_for_bit(arrays, teacher, student, tmp_path, monkeypatch):
         train(data=arrays, teacher=teacher, out=folder, **STUDENT)
     monkeypatch.undo()
     monkeypatch.setattr(
-        "vitrail.jobs.classification_scores.write_page", lambda path, *_, headline, **__: path.write_text(headline)
+        "vitrail.tasks.classify.report.write", lambda path, scored, setup, frame: path.write_text(frame.headline)
     )
     train(data=arrays, out=folder, resume=True, quiet=True)
     assert weights_of(folder) == weights_of(student)
@@ -171,13 +167,13 @@ def test_refusals_are_one_line(words, expected, arrays, teacher, tmp_path, comma
 def test_several_labels_a_picture_have_no_teacher(teacher, arrays):
     from vitrail.data.opening import open_data
     from vitrail.errors import VitrailError
-    from vitrail.jobs.options import TrainOptions
-    from vitrail.jobs.teaching import find_teacher
+    from vitrail.tasks.classify.distillation import find_teacher
+    from vitrail.tasks.classify.options import Options
 
     data = open_data(str(arrays), seed=0)
-    assert find_teacher(TrainOptions(data=str(arrays), teacher=str(teacher)), data).columns == (0, 1, 2)
+    assert find_teacher(Options(data=str(arrays), teacher=str(teacher)), data).columns == (0, 1, 2)
     model = vt.load(teacher)
     assert np.isfinite(model.preprocessing.mean).all()
     object.__setattr__(data["train"], "labels", np.ones((96, 3), dtype=bool))
     with pytest.raises(VitrailError, match="one label a picture"):
-        find_teacher(TrainOptions(data=str(arrays), teacher=str(teacher)), data)
+        find_teacher(Options(data=str(arrays), teacher=str(teacher)), data)

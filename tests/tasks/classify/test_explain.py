@@ -1,4 +1,4 @@
-"""`explain_files` on models of every kind, on many pictures, and what is kept of each."""
+"""`explain` on models of every kind, on many pictures, and what is kept of each."""
 
 import weakref
 
@@ -7,10 +7,10 @@ import pytest
 from PIL import Image
 
 import vitrail as vt
-from vitrail.jobs.options import ExplainOptions
 from vitrail.report import explanation as page_of
 from vitrail.report.picture_card import Card
-from vitrail.tasks.classify.explain import choose_what, explain_files, look_at
+from vitrail.tasks.classify.explain import choose_what, explain, look_at
+from vitrail.tasks.classify.options import ExplainOptions
 
 
 def save_pictures(folder, count, *, size=(30, 40), channels=3):
@@ -39,7 +39,7 @@ def save_model(folder, name, **options):
 )
 def test_every_kind_of_model_gets_what_can_be_had_and_a_line_on_the_rest(name, method, tmp_path):
     pictures, run = save_pictures(tmp_path / "pictures", 1), save_model(tmp_path / "model", name)
-    done = explain_files(run, [str(pictures)], ExplainOptions(out=str(tmp_path / "out")))
+    done = explain(run, [str(pictures)], ExplainOptions(out=str(tmp_path / "out")))
     assert done.method == method
     page, files = done.page.read_text(), {path.name for path in (tmp_path / "out").rglob("*.*")}
     assert "overlay.jpg" in files
@@ -98,7 +98,7 @@ def test_of_many_pictures_some_are_shown_evenly_chosen_and_none_is_kept(tmp_path
     pictures = save_pictures(tmp_path / "pictures", 50, size=(9, 8), channels=1)
     run = save_model(tmp_path / "model", "vit_nano_conv", image_size=8, in_channels=1)
     counted = []
-    done = explain_files(
+    done = explain(
         run, [str(pictures)], ExplainOptions(out=str(tmp_path / "out")), progress=lambda *numbers: counted.append(numbers)
     )
     assert (done.pictures, done.found, len(quick)) == (24, 50, 24)
@@ -137,7 +137,7 @@ def test_a_picture_that_goes_away_while_the_page_is_made_is_named(tmp_path, monk
         (pictures / "01.png").unlink(missing_ok=True)
 
     monkeypatch.setattr(Card, "__init__", remove)
-    done = explain_files(run, [str(pictures)], ExplainOptions(out=str(tmp_path / "out")))
+    done = explain(run, [str(pictures)], ExplainOptions(out=str(tmp_path / "out")))
     assert done.pictures == 2
     assert [error.rpartition("/")[2] for error in done.errors] == ["01.png: no such file"]
     assert "01.png: no such file" in done.page.read_text()

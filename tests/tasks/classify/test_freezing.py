@@ -8,10 +8,10 @@ import torch
 from safetensors import safe_open
 
 import vitrail as vt
-from vitrail.jobs.train import train
 from vitrail.learn.training import loop
 from vitrail.learn.training.interruption import Interrupted
 from vitrail.models.classifier import HEADS
+from vitrail.run.train import train
 
 pytestmark = pytest.mark.usefixtures("quick_report")
 MODELS = {

@@ -11,8 +11,8 @@ from PIL import Image
 import vitrail as vt
 from vitrail.data.packing import PackedLoader
 from vitrail.errors import VitrailError
-from vitrail.jobs import classifying as job
 from vitrail.learn.training.interruption import Interrupted
+from vitrail.tasks.classify import data as job
 
 pytestmark = pytest.mark.usefixtures("quick_report")
 SAME = ("best/model.safetensors", "last/model.safetensors", "metrics.jsonl", "predictions.csv", "metrics.json")
@@ -101,17 +101,15 @@ def test_weights_of_a_packed_run_and_back(run, folder, tmp_path):
 
 
 def test_a_size_is_chosen_by_area():
-    from vitrail.jobs.options import TrainOptions
-    from vitrail.jobs.settling import choose_size
+    from vitrail.tasks.image_task import choose_size
 
-    options = TrainOptions(data="x", pack=True)
     for sizes, side in {((10, 20), (20, 10)): 16, ((28, 28),): 32, ((60, 100),): 80, ((900, 700),): 224}.items():
-        assert choose_size(options, [Image.new("L", size) for size in sizes]) == (side, side)
+        assert choose_size(None, [Image.new("L", size) for size in sizes], pack=True) == (side, side)
 
 
 @pytest.mark.parametrize("size, model", [(16, "vit_nano_patch2_32"), (32, "vit_nano_patch4_32"), (64, "vit_nano_patch8_32")])
 def test_a_model_is_chosen_that_can_be_packed(size, model):
-    from vitrail.jobs.settling import choose_model
+    from vitrail.tasks.classify.task import choose_model
 
     assert choose_model((size, size), 100, pack=True) == model
     assert vt.create_model(model).config.tokenizer == "patch"
@@ -141,10 +139,12 @@ def test_what_does_not_go_with_it_is_one_line(words, line, folder, command, tmp_
 
 def test_mixing_of_a_recipe_gives_way(folder):
     from vitrail.data.opening import open_data
-    from vitrail.jobs.options import TrainOptions
-    from vitrail.jobs.settling import settle
+    from vitrail.tasks.classify.options import Options
+    from vitrail.tasks.classify.task import TASK
+    from vitrail.tasks.task import Opened
 
-    options = settle(TrainOptions(data=str(folder), recipe="medium", pack=True, device="cpu"), open_data(str(folder), seed=0))
+    asked = Options(data=str(folder), recipe="medium", pack=True, device="cpu")
+    options = TASK.resolve(asked, Opened(data=open_data(str(folder), seed=0)), None, None).options
     assert (options.mixup, options.cutmix, options.progressive) == (0.0, 0.0, 1.0)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 import vitrail as vt
-from vitrail.jobs.options import TrainOptions
+from vitrail.tasks.classify.options import Options
 
 
 @pytest.mark.parametrize("position, where", [("rotary", "layers"), ("relative_table", "layers_apart")])
@@ -19,7 +19,7 @@ def test_the_help_names_every_scheme():
 
     from vitrail.models.parts import POSITIONS
 
-    annotation = next(field.type for field in fields(TrainOptions) if field.name == "position")
+    annotation = next(field.type for field in fields(Options) if field.name == "position")
     words = str(annotation)
     for name in POSITIONS:
         assert name.removesuffix("_1d").removesuffix("_concatenated") in words, name

@@ -2,8 +2,9 @@
 
 import pytest
 
-from vitrail.jobs.recipes import PHOTOGRAPHS, RECIPES, choose_recipe, recipe_for
-from vitrail.jobs.settling import choose_model
+from vitrail.tasks.classify.options import PHOTOGRAPHS, RECIPES, recipe_for
+from vitrail.tasks.classify.task import choose_model
+from vitrail.tasks.image_task import choose_recipe
 
 
 @pytest.mark.parametrize(
@@ -12,14 +13,14 @@ from vitrail.jobs.settling import choose_model
 )
 def test_the_number_of_pictures_chooses(pictures, expected):
     assert choose_recipe(pictures) == expected
-    assert choose_recipe(pictures, trained=True) == "finetune"
+    assert choose_recipe(pictures, pretrained=True) == "finetune"
 
 
 def test_small_photographs_have_values_of_their_own():
     for name in ("tiny", "small"):
         changed = recipe_for(name, size=(32, 32), channels=3)
-        assert {key: getattr(changed, key) for key in PHOTOGRAPHS} == dict(PHOTOGRAPHS)
-        assert changed.epochs == RECIPES[name].epochs
+        assert {key: changed[key] for key in PHOTOGRAPHS} == dict(PHOTOGRAPHS)
+        assert changed["epochs"] == RECIPES[name]["epochs"]
         assert recipe_for(name, size=(32, 32), channels=1) == RECIPES[name], "a drawing"
         assert recipe_for(name, size=(224, 224), channels=3) == RECIPES[name], "not small"
     for name in ("medium", "large", "finetune", "plain"):

@@ -12,8 +12,24 @@ from PIL import Image
 
 import vitrail as vt
 from vitrail.data.dataset import ArraySplit, DataSet
-from vitrail.jobs.reporting import attention_lines, commands_for_run, write_page
+from vitrail.report.frame import Frame
+from vitrail.run.report import later_commands
+from vitrail.tasks.classify.metrics import METRICS
 from vitrail.tasks.classify.objective import Predictions
+from vitrail.tasks.classify.options import Options
+from vitrail.tasks.classify.report import attention_lines, commands
+from vitrail.tasks.classify.report import write as write_page
+from vitrail.tasks.classify.task import TASK
+from vitrail.tasks.metric import describe_metrics
+from vitrail.tasks.task import Scored, Setup
+
+
+def report(path, predictions, model, data, *, title):
+    setup = Setup(options=Options(data="x"), data=data, extras=None, model=model)
+    scored = Scored(evaluation=predictions, split="test", data=data, model=model)
+    numbers = describe_metrics(METRICS, predictions.metrics) if len(predictions.truth) else {}
+    frame = Frame(title=title, headline="test", certainty=TASK.summarize(setup, scored).certainty, numbers=numbers)
+    write_page(path, scored, setup, frame)
 
 
 def write(path, model, *, count=30, several=False):
@@ -25,7 +41,7 @@ def write(path, model, *, count=30, several=False):
         name="noise", classes=tuple(f"class {k}" for k in range(classes)), splits={"test": split}, notes=("made up",)
     )
     predictions = Predictions(logits=generator.standard_normal((count, classes)).astype(np.float32), truth=labels)
-    write_page(path, predictions, split, model, labels=data.classes, title="noise", headline="test", facts={}, data=data)
+    report(path, predictions, model, data, title="noise")
     return path.read_text(encoding="utf-8")
 
 
@@ -48,8 +64,22 @@ def test_every_part_comes_from_the_model_and_the_data(tmp_path, small, several):
         'id="data"',
     ):
         assert words in text
-    assert ("mean average precision" in text) is several
+    assert ("Mean average precision" in text) is several
     assert ('id="confusions"' in text) is not several
+
+
+def test_an_interval_without_width_is_not_claimed(small):
+    labels = np.arange(60) % 4
+    split = ArraySplit(np.zeros((60, 16, 24, 3), np.uint8), labels)
+    data = DataSet(name="even", classes=("a", "b", "c", "d"), splits={"test": split})
+    setup = Setup(options=Options(data="x"), data=data, extras=None, model=small)
+    for logits, words in (
+        (np.eye(4, dtype=np.float32)[labels], "no interval by bootstrap: all 60 images came out alike"),
+        (np.eye(4, dtype=np.float32)[labels * (np.arange(60) > 5)], "95 % interval "),
+    ):
+        found = Predictions(logits=logits, truth=labels)
+        summary = TASK.summarize(setup, Scored(evaluation=found, split="test", data=data, model=small))
+        assert summary.certainty.startswith(words)
 
 
 def test_no_pictures_at_all(tmp_path, small):
@@ -66,31 +96,22 @@ def test_a_report_on_digits_is_written_quickly_and_small(tmp_path, monkeypatch):
     drawn, seen, savefig = [], [], Figure.savefig
     monkeypatch.setattr(Figure, "savefig", lambda *words, **options: drawn.append(1) or savefig(*words, **options))
     model.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
-    write_page(
-        tmp_path / "report.html",
-        predictions,
-        split,
-        model,
-        labels=data.classes,
-        title="digits",
-        headline="x",
-        facts={},
-        data=data,
-    )
+    report(tmp_path / "report.html", predictions, model, data, title="digits")
     assert len(drawn) <= 8  # figures
     assert sum(seen) <= 3 * 64  # pictures that the model is asked about, of 360
     assert (tmp_path / "report.html").stat().st_size < 1_500_000
 
 
 def test_paths_with_spaces_stay_one_word(tmp_path, small):
-    commands = commands_for_run(tmp_path / "my run", small, config=tmp_path / "my run" / "config.yaml")
-    for line in (line for what, line in commands.items() if "Python" not in what):
+    run = tmp_path / "my run"
+    shown = {**commands(shlex.quote(str(run)), small), **later_commands(run, task="classify")}
+    for line in (line for what, line in shown.items() if "Python" not in what):
         assert any(str(tmp_path / "my run") in word for word in shlex.split(line))
 
 
 def test_the_lines_of_python_run(tmp_path, small, monkeypatch, capsys):
     vt.save(small, tmp_path / "it's a run")
-    Image.fromarray(np.zeros((8, 8), np.uint8)).save(tmp_path / "PICTURE", format="PNG")
+    Image.fromarray(np.zeros((8, 8), np.uint8)).save(tmp_path / "IMAGE", format="PNG")
     monkeypatch.chdir(tmp_path)
     exec(attention_lines(str(tmp_path / "it's a run"), small), {})
     assert capsys.readouterr().out.startswith("torch.Size([1, ")
@@ -102,9 +123,9 @@ def test_the_lines_of_python_run(tmp_path, small, monkeypatch, capsys):
 
 def test_a_model_without_attention_has_no_lines_for_it(tmp_path):
     plain = vt.create_model("resnet8_32", in_channels=1, image_size=8)
-    assert not any("attention" in what for what in commands_for_run(tmp_path, plain, config=tmp_path))
+    assert not any("attention" in what for what in commands(str(tmp_path), plain))
 
 
 def test_importing_it_does_not_import_matplotlib(environment):
-    code = "import sys, vitrail.jobs.reporting; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, vitrail.run.evaluate, vitrail.tasks.classify.task; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0

@@ -134,16 +134,16 @@ def test_a_file_that_breaks_while_training_runs_is_left_out_and_listed(folders, 
         broken.write_bytes(b"")
         return loaders
 
-    from vitrail.jobs import classifying
+    from vitrail.tasks.classify import task
 
-    make = classifying.make_loaders
-    monkeypatch.setattr(classifying, "make_loaders", break_one)
+    make = task.class_loaders
+    monkeypatch.setattr(task, "class_loaders", break_one)
     run = tmp_path / "run"
     answer = command("train", "--data", tmp_path / "data", *NANO, "--cache", "off", "--workers", 1, "--out", run)
     assert answer.code == 0, answer.err
     rows = read_list(run / "bad_files.csv")
     assert [(row["picture"], row["reason"], row["met"]) for row in rows] == [(str(broken), "an empty file", "during")]
-    assert "1 picture that cannot be read is left out" in answer.out
+    assert "1 image that cannot be read is left out" in answer.out
     assert command("eval", run).code == 0, "the splits are still those of the run"
 
 
