@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Protocol
 
 from vitrail.data.bad_files import BadFile, BadFiles, find_bad, leave_out
@@ -11,6 +12,7 @@ from vitrail.data.dataset import DataSet
 from vitrail.data.images import PictureError
 from vitrail.data.opening import divide_data, find_data
 from vitrail.data.unlabelled import divide_unlabelled, find_unlabelled
+from vitrail.errors import VitrailError
 
 
 class Counting(Protocol):
@@ -44,6 +46,28 @@ def open_clean_unlabelled(
     """The same of pictures without labels."""
     data, bad = clean(find_unlabelled(source), limit=limit, progress=progress, known=known)
     return divide_unlabelled(data, seed=seed) if divide else data, bad
+
+
+def open_clean_images(
+    source: str,
+    *,
+    seed: int,
+    image_size: tuple[int, int] | None,
+    limit: float,
+    progress: Counting,
+    known: Sequence[BadFile] | None = None,
+    divide: bool = True,
+) -> tuple[DataSet, BadFiles]:
+    """Images with their labels where they have any, to see what was learned by; a folder without classes as it is."""
+    divided: Callable[..., DataSet] = divide_data
+    try:
+        data = find_data(source, image_size=image_size)
+    except VitrailError:  # a folder without classes; what else is wrong with it, the other way of reading says too
+        if not Path(source).expanduser().is_dir():
+            raise
+        data, divided = find_unlabelled(source), divide_unlabelled
+    data, bad = clean(data, limit=limit, progress=progress, known=known)
+    return divided(data, seed=seed) if divide else data, bad
 
 
 def open_clean_boxes(

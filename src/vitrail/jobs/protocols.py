@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from vitrail.data.bad_files import BAD_FILES, BadFiles, read_bad_files
+from vitrail.data.clean import open_clean_images
 from vitrail.data.dataset import DataSet
 from vitrail.data.label_share import keep_share
 from vitrail.data.opening import divide_data
@@ -27,7 +28,6 @@ from vitrail.files import write_table, write_whole
 from vitrail.jobs.evaluate import PREDICTIONS, REPORT, training_options
 from vitrail.jobs.feature_table import Described, FeatureTable, describe_by, pixel_preprocessing
 from vitrail.jobs.options import EvalOptions, TrainOptions
-from vitrail.jobs.pretraining_settling import open_pictures
 from vitrail.jobs.recipes import RECIPES, choose_recipe
 from vitrail.jobs.scored_data import choose_source
 from vitrail.jobs.train import run_training
@@ -99,7 +99,7 @@ def run_protocols(run: str, options: EvalOptions, *, quiet: bool = False) -> lis
     backbone = backbone_of(model, what=run)
     source, own = choose_source(run, trained, options)
     known = read_bad_files(find(run).resolve().parent / BAD_FILES) if own else None
-    found, bad = open_pictures(
+    found, bad = open_clean_images(
         source, seed=0, image_size=backbone.image_size, limit=options.bad_files, progress=bar, known=known, divide=False
     )
     check_data(found, asked, given=options.data is not None)

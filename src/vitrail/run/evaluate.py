@@ -46,7 +46,8 @@ def run_evaluation(run: str, options: Any, *, quiet: bool = False) -> dict[str, 
     source = trained.data if own else options.data
     if source is None:
         raise VitrailError(f"{run}: a model folder does not say what it was trained on; give --data")
-    used = lay_over(task.stored(model) if trained is None else trained, options)
+    stored = task.stored(model) if trained is None else trained
+    used = lay_over(stored, options)
     opened = task.open(
         used,
         Opening(
@@ -60,7 +61,9 @@ def run_evaluation(run: str, options: Any, *, quiet: bool = False) -> dict[str, 
     )
     data = task.match(opened.data, model, used)
     split = choose_split(data, options.split, own=own)
-    setup = Setup(options=used, data=data, extras=None, bad=opened.bad, model=model, log=bar.say, evaluation=options)
+    setup = Setup(
+        options=used, data=data, extras=None, bad=opened.bad, model=model, log=bar.say, evaluation=options, stored=stored
+    )
     folder = make_folder(options, opened.bad)
     scored = task.score(setup, split, device=choose_device(options.device), world=World())
     summary, warning = task.summarize(setup, scored), warning_of(scored.evaluation)

@@ -24,7 +24,7 @@ from vitrail.models.decoding import beam_search, greedy
 from vitrail.models.decoding.mask_predict import mask_predict
 from vitrail.models.mask_predict import MaskPredict
 from vitrail.special_tokens import PAD
-from vitrail.tasks.limited import Limited
+from vitrail.models.decoding.limited import Limited
 from vitrail.tasks.words import AskedWords, HiddenWords, asked_places, refuse_shards
 
 VALIDATED = 500  # sentences that a validation translates, so that it stays short beside an epoch
