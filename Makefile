@@ -5,7 +5,7 @@ BIN := .venv/bin
 READY := .venv/ready
 SHAPES := --jaxtyping-packages=vitrail,beartype.beartype
 
-.PHONY: demo test lint test-slow bench docs wheel browser clean
+.PHONY: demo test check lint test-slow regress moved mutants bench docs wheel browser clean
 
 demo: $(READY)
 	$(BIN)/vitrail train --data digits
@@ -16,6 +16,10 @@ test: lint browser
 	$(BIN)/python -m pytest -n 2 -m "compiled and not slow" && \
 	echo "make test: tests took $$(( $$(date +%s) - start )) s"
 
+# While working: what takes less than 90 seconds. `python tests/net/fast.py` chooses the tests anew.
+check: lint
+	$(BIN)/python -m pytest -n 2 --fast
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -24,6 +28,18 @@ lint: $(READY)
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow --durations=15
+
+# Does the working tree compute, bit for bit, what a commit computed? make regress REF=COMMIT [ARGS="--only mri,detect"]
+regress: $(READY)
+	@test -n "$(REF)" || { echo "make regress needs a commit to compare with: make regress REF=COMMIT" >&2; exit 2; }
+	$(BIN)/python tests/net/regress.py $(REF) $(ARGS)
+
+# That no test of the commit before the redesign was lost, and that the tests notice small faults.
+moved: $(READY)
+	$(BIN)/python tests/net/moved.py
+
+mutants: $(READY)
+	$(BIN)/python tests/net/mutants.py --jobs 2
 
 bench: $(READY)
 	$(or $(PEERS),$(BIN)/python) benchmarks/speed.py --site .venv/lib

@@ -38,7 +38,7 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     options = parse()
     from vitrail.deploy.cascade_making import choose, make_stages, open_division, pictures_of, try_stages
-    from vitrail.jobs.cascading import draw_points, time_both
+    from vitrail.tasks.classify.cascade import draw_points, time_both
     from vitrail.jobs.classification_scores import match_labels
     from vitrail.models.catalogue import count_parameters
     from vitrail.rendering import to_png

@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 import torch  # noqa: E402
 
-from vitrail.jobs.cost import (  # noqa: E402
+from vitrail.run.cost import (  # noqa: E402
     Forecast,
     Machine,
     activation_bytes,

@@ -1,11 +1,14 @@
 """What several rooms' tests share: the command line as a function, a small data set, and one trained run."""
 
 import contextlib
+import cProfile
 import io
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +16,7 @@ from typing import NamedTuple
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: models this small only wait for a second thread
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+import hypothesis
 import numpy as np
 import pytest
 
@@ -20,7 +24,29 @@ import vitrail
 from vitrail.cli.app import run
 
 SOURCE = Path(vitrail.__file__).parents[1]
-NANO = ("--model", "vit_nano_conv", "--epochs", "1", "--batch", "256")
+NANO = ("--model", "vit_nano_conv", "--epochs", "1", "--batch-size", "256")
+
+
+# No test depends on how busy the machine is.
+hypothesis.settings.register_profile("vitrail", deadline=None)
+hypothesis.settings.load_profile("vitrail")
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what runs in the background; children would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+NOT_FAST = Path(__file__).parent / "net" / "not_fast.txt"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="without the files of tests/net/not_fast.txt: `make check`")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if not config.getoption("--fast") or collection_path.suffix != ".py":
+        return None
+    lines = NOT_FAST.read_text().splitlines()
+    listed = {line.split()[0] for line in lines if line and not line.startswith("#")}
+    return True if collection_path.relative_to(NOT_FAST.parents[2]).as_posix() in listed else None
 
 
 class Answer(NamedTuple):
@@ -29,6 +55,35 @@ class Answer(NamedTuple):
     code: int
     out: str
     err: str
+
+
+class Effort:
+    """What a block of code took, counted instead of timed: the same on a busy machine."""
+
+    calls = 0  # of functions, Python's and C's, in this thread
+    memory = 0  # bytes: the most that Python and numpy held at once, beyond what there was; counted where it is asked for
+
+
+@pytest.fixture
+def effort() -> Callable[..., contextlib.AbstractContextManager[Effort]]:
+    """with effort(memory=True) as spent: ...; assert spent.calls < 1000"""
+
+    @contextlib.contextmanager
+    def measure(memory: bool = False) -> Iterator[Effort]:
+        spent, profile = Effort(), cProfile.Profile()
+        if memory:
+            tracemalloc.start()
+        profile.enable()
+        try:
+            yield spent
+        finally:
+            profile.disable()
+            spent.calls = sum(entry.callcount for entry in profile.getstats())
+            if memory:
+                spent.memory = tracemalloc.get_traced_memory()[1]
+                tracemalloc.stop()
+
+    return measure
 
 
 @pytest.fixture

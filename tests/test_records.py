@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from typing import Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vitrail.errors import VitrailError
@@ -78,7 +78,6 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 POSITIVE = st.floats(min_value=0, exclude_min=True, allow_nan=False, allow_infinity=False)
 
 
-@settings(deadline=None)
 @given(
     channels=st.sampled_from([1, 3]),
     size=st.tuples(st.integers(1), st.integers(1)),
@@ -94,7 +93,6 @@ def test_every_preprocessing_survives_json(channels, mean, std, **others):
     assert hash(again) == hash(preprocessing)
 
 
-@settings(deadline=None)
 @given(
     st.builds(
         Sample, count=st.integers(0), share=FINITE, word=st.text(), on=st.booleans(), choice=st.sampled_from(["a", "b", 3]),
@@ -113,7 +111,6 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from([field.name for field in fields(Sample)]), JSON))
 def test_any_json_gives_a_sample_of_the_right_types_or_one_line(record):
     try:

@@ -17,7 +17,7 @@ from vitrail.cli.words import spell_words
 from vitrail.data.digits import open_digits
 
 pytestmark = pytest.mark.usefixtures("digits_run", "quick_report")  # in this order: one whole report is enough
-TINY = ("--model", "vit_nano_conv", "--epochs", "1", "--batch", "48")
+TINY = ("--model", "vit_nano_conv", "--epochs", "1", "--batch-size", "48")
 WEIGHTS = ("best/model.safetensors", "last/model.safetensors")
 
 
@@ -157,6 +157,25 @@ def test_config_repeats_a_run_bit_for_bit(command, arrays, tmp_path):
     assert (first / WEIGHTS[0]).read_bytes() != (third / WEIGHTS[0]).read_bytes()
 
 
+def test_the_seed_decides_the_first_weights(arrays, tmp_path):
+    """A rate of almost nothing leaves them as they were made: by the model's own name, after this seed."""
+    options = {
+        "data": arrays,
+        "model": "vit_nano_conv",
+        "recipe": "plain",
+        "epochs": 1,
+        "batch": 48,
+        "workers": 0,
+        "quiet": True,
+    }
+    run = vt.train(**options, lr=1e-30, weight_decay=0.0, seed=11, out=tmp_path / "run")
+    torch.manual_seed(11)
+    expected = vt.create_model("vit_nano_conv", num_classes=3, image_size=8, in_channels=1)
+    found = dict(vt.load(run.path / "last").named_parameters())
+    for name, weight in expected.named_parameters():
+        assert torch.allclose(found[name], weight, rtol=0, atol=1e-12), name
+
+
 def test_runs_are_numbered_and_never_overwritten(command, arrays, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
@@ -166,7 +185,7 @@ def test_runs_are_numbered_and_never_overwritten(command, arrays, tmp_path, monk
 
 def test_weights_start_a_new_run(command, arrays, digits_run, tmp_path):
     """Body and preprocessing are the old model's, the head is new, and the recipe is this run's."""
-    words = ("--epochs", 1, "--batch", 48, "lr=1e-12", "--drop-path", 0.3)  # a rate that leaves the weights as they were
+    words = ("--epochs", 1, "--batch-size", 48, "lr=1e-12", "--drop-path", 0.3)  # a rate that leaves the weights as they were
     assert command("train", "--data", arrays, "--weights", digits_run[0], *words, "--out", tmp_path / "run").code == 0
     old, new = vt.load(digits_run[0]), vt.load(tmp_path / "run")
     assert new.labels == ("0", "1", "2")
@@ -201,7 +220,7 @@ def test_eval_repeats_the_score(command, digits_run):
         answer = command("eval", place)
         assert (answer.code, answer.err) == (0, "")
         assert answer.out.splitlines()[-1] == trained.out.splitlines()[-1]
-    found = json.loads(command("eval", run, "--json", "--batch", 17).out)
+    found = json.loads(command("eval", run, "--json", "--batch-size", 17).out)
     assert found.pop("split") == "test"
     assert found == pytest.approx(vt.evaluate(run), rel=1e-5)
 
@@ -221,6 +240,18 @@ def test_eval_divides_the_same_data_as_training_did(command, tmp_path, digits_ru
     for number, words in enumerate(([], ["--data", tmp_path / "whole.npz"])):
         assert command("eval", run, *words, "--out", tmp_path / f"{number}").code == 0
         assert (tmp_path / f"{number}" / "predictions.csv").read_bytes() == (run / "predictions.csv").read_bytes()
+
+
+def test_validation_is_what_eval_says_of_val(command, arrays, tmp_path):
+    """Every picture of it, as it is, divided by the run's own seed and share: not moved about, and the last batch is not full."""
+    run = tmp_path / "run"
+    words = ("--recipe", "tiny", "--shift", 0.3, "--rotate", 60, "--batch", 16, "--epochs", 1, "--seed", 3, "--val-share", 0.4)
+    assert command("train", "--data", arrays, "--model", "vit_nano_conv", *words, "--out", run).code == 0
+    [row] = csv.DictReader((run / "results.csv").read_text().splitlines())
+    found = json.loads(command("eval", run, "--split", "val", "--json", "--out", tmp_path / "scores").out)
+    assert len((tmp_path / "scores" / "predictions.csv").read_text().splitlines()) == 1 + 3 * 15  # 0.4 of the 37 of each class
+    assert found["loss"] == pytest.approx(float(row["val_loss"]), rel=1e-5)
+    assert found["accuracy"] == pytest.approx(float(row["val_accuracy"]))
 
 
 def test_eval_matches_classes_by_name(command, digits_run, tmp_path):

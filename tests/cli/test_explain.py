@@ -164,7 +164,7 @@ def test_the_page_opens_in_a_browser_and_asks_nothing_of_anybody(look, browser):
     assert {url for url in requests if not url.startswith("data:")} == {address}
 
 
-def test_help_names_every_method(command):
-    answer = command("explain", "--help")
+def test_help_names_every_method(command, digits_run):
+    answer = command("explain", digits_run[0], "--help")
     for name, method in vt.explain.METHODS.items():
         assert method.hidden or name in " ".join(answer.out.split())

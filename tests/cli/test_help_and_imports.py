@@ -1,5 +1,6 @@
 """Help is quick, has examples that are real commands, and does not import torch."""
 
+import json
 import resource
 import shlex
 import subprocess
@@ -7,8 +8,9 @@ import sys
 
 import pytest
 
-from vitrail.cli.app import app
-from vitrail.cli.words import OPTIONS, SWITCHES, spell_words
+from vitrail.cli.app import app, app_for
+from vitrail.cli.words import OPTIONS, PER_TASK, SWITCHES, Known, spell_words
+from vitrail.tasks import registry
 from vitrail.version import __version__
 
 NO_TORCH = (
@@ -32,6 +34,26 @@ def test_help_does_not_import_torch(words, environment, tmp_path):
     assert out.endswith("False\n")
 
 
+LIGHT = ("vitrail", "cyclopts", "rich", "attr", "attrs", "docstring_parser", "yaml")
+MODULES = """
+import json, sys
+from vitrail.cli.app import run
+assert run({words}) == 0
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize("words", [["--help"], ["train", "--help"]], ids=" ".join)
+def test_help_imports_little(words, environment, tmp_path):
+    """Imports are what help takes its time for."""
+    modules = json.loads(python("-c", MODULES.format(words=words), environment=environment, cwd=tmp_path).splitlines()[-1])
+    found = {name.split(".")[0] for name in modules} - sys.stdlib_module_names
+    assert found - {"__main__", "_distutils_hack"} <= {*LIGHT, *(name for name in found if "cython" in name)}  # yaml's own
+    assert len(modules) < 350
+    assert len([name for name in modules if name.startswith("vitrail")]) < 80
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["--help"], ["train", "--help"]], ids=" ".join)
 def test_help_takes_under_six_tenths_of_a_second(words, environment, tmp_path):
     def seconds() -> float:
@@ -49,7 +71,12 @@ def test_version(process):
 
 
 @pytest.mark.parametrize("verb", OPTIONS)
-def test_every_verb_has_help_with_examples_that_parse(verb, command):
+def test_every_verb_has_help_with_examples_that_parse(verb, command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # with runs of every task, which decide the options of some verbs
+    for task in registry.TASKS:
+        for name in ("digits", "photos", "multi30k", "streets", "blood", "heart"):
+            (tmp_path / "runs" / task / name).mkdir(parents=True)
+            (tmp_path / "runs" / task / name / "config.yaml").write_text(f"task: {task}\n")
     answer = command(verb, "--help")
     assert answer.code == 0
     assert "Examples:" in answer.out
@@ -59,15 +86,33 @@ def test_every_verb_has_help_with_examples_that_parse(verb, command):
         words = shlex.split(example)[1:]
         assert words[0] == verb
         if "--config" not in words:  # that file does not exist here
-            app.parse_args(spell_words(words), exit_on_error=False, print_error=False)
+            app_for(words).parse_args(spell_words(words), exit_on_error=False, print_error=False)
+
+
+def named_options(found, verb):
+    return [a for a in found[verb].assemble_argument_collection() if a.parse and a.name.startswith("--")]
+
+
+def plain(argument):
+    return argument.name.removeprefix("--").replace("-", "_")
 
 
 def test_the_parser_of_words_knows_every_verb_option_and_switch():
     """OPTIONS and SWITCHES are written out so that help needs no introspection; here they are checked against it."""
     verbs = [name for name in app if not name.startswith("-")]
-    assert verbs == list(OPTIONS)
+    assert sorted(verbs) == sorted(OPTIONS)
     for verb in verbs:
-        named = [a for a in app[verb].assemble_argument_collection() if a.parse and a.name.startswith("--")]
-        assert {a.name.removeprefix("--").replace("-", "_") for a in named} == set(OPTIONS[verb])
-        switches = {a.name.removeprefix("--").replace("-", "_") for a in named if a.hint in (bool, bool | None)}
-        assert switches == SWITCHES & set(OPTIONS[verb])
+        if verb in PER_TASK:
+            continue
+        named = named_options(app, verb)
+        assert {plain(a) for a in named} == set(OPTIONS[verb])
+        assert {plain(a) for a in named if a.hint in (bool, bool | None)} == SWITCHES & set(OPTIONS[verb])
+
+
+@pytest.mark.parametrize("task", registry.TASKS)
+def test_the_parser_of_words_knows_the_options_of_a_task(task):
+    verb, option = ("train", "--task") if registry.TASKS[task].verb == "train" else ("pretrain", "--method")
+    words = [verb, option, task]
+    known, named = Known(verb, words[1:]), named_options(app_for(words), verb)
+    assert {plain(a) for a in named} == set(known.names) - ({"task"} if verb == "pretrain" else set())
+    assert {plain(a) for a in named if a.hint in (bool, bool | None)} == known.switches

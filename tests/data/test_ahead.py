@@ -24,7 +24,7 @@ def test_the_next_is_made_while_this_one_is_used() -> None:
 
     for x in ahead(make, range(2)):
         if x == 0:
-            assert made.wait(timeout=10.0)  # by another thread: this one waits
+            assert made.wait(timeout=60.0)  # by another thread: this one waits
 
 
 def test_no_more_than_one_ahead() -> None:

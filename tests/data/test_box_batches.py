@@ -139,7 +139,7 @@ def test_a_loader_tells_bad_pictures_and_goes_on(folder):
     assert [error.name.rsplit("/")[-1] for error in bad] == ["10.png"]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     size=st.tuples(st.integers(5, 60), st.integers(5, 60)),
     least=st.floats(0.05, 1),

@@ -154,7 +154,7 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     found=st.dictionaries(st.sampled_from(["images", "annotations", "a.png", "..", ""]), VALUES, max_size=3) | VALUES,
     cut=st.integers(0, 12),

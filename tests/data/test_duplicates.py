@@ -63,7 +63,7 @@ def test_every_change_is_found_and_named_and_nothing_else(landscapes):
     assert all(0.98 < pair.similarity <= 1 for pair in found)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     left=st.floats(0, 1), top=st.floats(0, 1), width=st.floats(0.6, 0.95), height=st.floats(0.6, 0.95), seed=st.integers(0, 99)
 )

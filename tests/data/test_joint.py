@@ -57,7 +57,7 @@ def test_a_picture_that_is_its_mask_stays_equal_to_it(name, kind):
     assert len(np.unique(expected)) > 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(angle=ANGLES, zoom=ZOOMS, right=SHIFTS, down=SHIFTS, size=SIZES, index=st.integers(0, 50))
 def test_so_it_does_under_any_affine_map(angle, zoom, right, down, size, index):
     sample = mask_sample(draw_scene(index, size=size).mask)
@@ -77,7 +77,7 @@ def hull(mask):
     return np.array([columns.min(), rows.min(), columns.max() + 1, rows.max() + 1])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(rectangle=rectangles(), data=st.data())
 def test_a_box_is_the_hull_of_its_rectangle_in_the_mask(rectangle, data):
     size, box = rectangle

@@ -15,7 +15,7 @@ from vitrail.errors import VitrailError
     shares=st.tuples(st.floats(0.001, 1), st.floats(0.001, 1)),
     seed=st.integers(0, 2**63 - 1),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_class_has_its_share_and_shares_are_nested(labels, shares, seed):
     labels = np.array(labels)
     small, large = (choose_labelled(labels, share, seed=seed) for share in sorted(shares))

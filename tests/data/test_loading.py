@@ -1,7 +1,6 @@
 """The order is a function of (seed, epoch), a picture of (seed, epoch, index), and of nothing else."""
 
-import gc
-import time
+import multiprocessing
 from itertools import chain
 
 import numpy as np
@@ -129,20 +128,24 @@ def test_workers_change_nothing(split, options):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_broken_picture_is_one_line_that_names_it(tmp_path, workers):
+def test_a_broken_picture_is_one_line_that_names_it(tmp_path, monkeypatch, workers):
+    """And the pass ends there, its workers with it: told to, not when they look, every five seconds, whether anybody is left."""
+    monkeypatch.setattr(torch.utils.data._utils.worker, "MP_STATUS_CHECK_INTERVAL", 600.0)  # seconds until a worker looks
+    monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 60.0)  # until one that goes on is killed
+    before = set(multiprocessing.active_children())
     for number in range(4):
         Image.new("L", (9, 9)).save(tmp_path / f"{number}.png")
     (tmp_path / "2.png").write_bytes(b"no picture")
     broken = FileSplit(sorted(tmp_path.glob("*.png")), np.zeros(4))
     passes = loader(broken, batch=2, shuffle=False, workers=workers).batches()
     assert next(passes).indices.tolist() == [0, 1]
-    started = time.perf_counter()
+    processes = set(multiprocessing.active_children()) - before
+    assert len(processes) == workers
     message = complaint(passes)
     del passes
-    gc.collect()
     assert message.startswith(f"{tmp_path}/2.png: not a picture of a known format")
     assert "\n" not in message
-    assert time.perf_counter() - started < 4, "workers that are not told to end find out after five seconds"
+    assert [process.exitcode for process in processes] == [0] * workers, "None: it goes on; -15: it was killed"
 
 
 @pytest.mark.parametrize("workers", [0, 2])

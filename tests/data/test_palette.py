@@ -25,7 +25,7 @@ def test_digits_have_17_grays_and_come_back_exactly():
     assert palette.error(pictures) == 0.0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), channels=st.sampled_from([1, 3]), colors=st.integers(2, 40))
 def test_nearest_against_a_loop_over_colors(seed, channels, colors):
     pictures = some_pictures(2, (3, 5), channels, seed)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from torch.testing import assert_close
@@ -77,7 +77,6 @@ def test_center_box():
     assert center_box((10, 10), (20, 10)) == (0, 2.5, 10, 7.5)
 
 
-@settings(deadline=None)
 @given(size=st.tuples(*[st.integers(1, 5000)] * 2), target=st.tuples(*[st.integers(1, 1000)] * 2))
 def test_the_box_lies_inside_and_has_the_ratio(size, target):
     x0, y0, x1, y1 = center_box(size, target)

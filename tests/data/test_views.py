@@ -46,7 +46,7 @@ def test_rows_of_a_reading_sum_to_one_and_a_mirrored_one_is_backwards():
     assert (reading(8, 8, np.zeros(1), np.array([8.0]), np.zeros(1), np.array([False]))[0] == np.eye(8)).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.tuples(st.integers(4, 60), st.integers(4, 60)),
     st.floats(0.05, 1.0),

@@ -77,7 +77,7 @@ def test_what_may_disagree():
 
 
 @given(st.integers(50, 3000), st.floats(0.5, 0.98), st.floats(0.5, 0.99))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_being_sure_takes_a_margin_that_shrinks_with_the_pictures(pictures, agreement, sure):
     try:
         count = allowed_disagreements(pictures, agreement, sure=sure)
@@ -106,7 +106,7 @@ def tables(draw, stages=(2, 3, 4)):
 
 
 @given(tables(), st.floats(0.01, 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_agreement_is_what_was_asked_for_and_costs_no_more_than_the_last_alone(table, agreement):
     found = calibrate(table, allowed_disagreements(table.answers.shape[1], agreement))
     again = outcome(table, found.thresholds)
@@ -119,7 +119,7 @@ def test_agreement_is_what_was_asked_for_and_costs_no_more_than_the_last_alone(t
 
 
 @given(tables(stages=(2,)), st.integers(0, 20))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_two_stages_are_searched_exactly(table, allowed):
     pictures = table.answers.shape[1]
     tried = [outcome(table, (threshold,)) for threshold in [*np.unique(table.confidences[0]).tolist(), NEVER]]
@@ -128,7 +128,7 @@ def test_two_stages_are_searched_exactly(table, allowed):
 
 
 @given(tables(stages=(3,)), st.integers(0, 8))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_three_stages_are_nearly_as_cheap_as_trying_everything(table, allowed):
     pictures = table.answers.shape[1]
     levels = [[*np.unique(row).tolist(), NEVER] for row in table.confidences[:-1]]
@@ -154,7 +154,7 @@ def test_every_division_is_of_all():
 
 @pytest.mark.parametrize("measure", MEASURES)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 7))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_confidence_is_from_zero_to_one(measure, seed, classes):
     logits = np.random.default_rng(seed).normal(0, 30, (20, classes))
     rows = np.exp(logits - logits.max(1, keepdims=True))

@@ -49,7 +49,7 @@ def test_divergence_by_hand():
 
 
 @given(seed=st.integers(0, 1000), keys=st.integers(1, 9))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_bounds(seed, keys):
     weights = torch.randn(2, 3, 4, keys, generator=torch.Generator().manual_seed(seed)).mul(4).softmax(-1)
     assert (entropy(weights) <= math.log2(keys) + 1e-5).all()

@@ -181,7 +181,7 @@ def test_words_are_what_stands_between_spaces_and_marks(tokenizer, text, words):
 
 
 @given(st.text(alphabet="aHund (.)\"'-é", max_size=30))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_piece_is_part_of_one_word_in_order(tokenizer, text):
     ids = [BEGIN, *tokenizer.encode(text), END]
     found = read_sentence(ids, tokenizer)
@@ -191,7 +191,7 @@ def test_every_piece_is_part_of_one_word_in_order(tokenizer, text):
 
 
 @given(st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_rows_still_sum_to_one_when_pieces_are_joined(data):
     def sentence(count):
         steps = [0] + [data.draw(st.integers(0, 1)) for _ in range(count - 1)]

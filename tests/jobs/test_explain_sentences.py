@@ -78,7 +78,7 @@ def test_a_sentence_too_long_is_named_and_a_word_is_for_text(models, tmp_path):
     with pytest.raises(VitrailError, match=r"a sequence of .* tokens is too long: the model's longest is 24"):
         explain_sentences(str(models / "bert_tiny"), ["hund " * 30], ExplainOptions(out=str(tmp_path / "look")))
     assert not reads_text(str(vt.save(vt.create_model("vit_nano_patch4_32"), tmp_path / "vit")))
-    from vitrail.jobs.explain import explain_files
+    from vitrail.tasks.classify.explain import explain_files
 
     with pytest.raises(VitrailError, match="--word is about text"):
         explain_files(str(tmp_path / "vit"), ["x.png"], ExplainOptions(out=str(tmp_path / "look"), word=1))

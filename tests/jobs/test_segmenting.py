@@ -307,7 +307,7 @@ def test_the_size_follows_the_pictures():
 
 
 def test_check_names_every_fault_of_masks_and_suggests_a_training(tmp_path, command, monkeypatch):
-    monkeypatch.setattr("vitrail.jobs.forecast.SECONDS", 1e-9)  # two steps
+    monkeypatch.setattr("vitrail.run.forecast.SECONDS", 1e-9)  # two steps
     folder = write_folder(tmp_path / "marked", count=8)
     Image.new("L", (5, 6)).save(folder / "masks" / "01.png")
     Image.fromarray(np.full((24, 28), 9, dtype=np.uint8)).save(folder / "masks" / "02.png")

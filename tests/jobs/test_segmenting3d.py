@@ -231,7 +231,7 @@ def test_a_volume_that_rots_while_a_run_learns_from_it_is_left_out(tmp_path, mon
 
 
 def test_check_tells_of_volumes_and_of_what_cannot_be_used(tmp_path, command, monkeypatch):
-    monkeypatch.setattr("vitrail.jobs.forecast.SECONDS", 1e-9)  # two steps
+    monkeypatch.setattr("vitrail.run.forecast.SECONDS", 1e-9)  # two steps
     for number in range(4):
         ball(tmp_path / "data", f"case{number}", seed=number, value=1 + number % 2)
     answer = command("check", tmp_path / "data")
@@ -241,7 +241,7 @@ def test_check_tells_of_volumes_and_of_what_cannot_be_used(tmp_path, command, mo
     assert "suggested: unetr_micro" in answer.out
     command_line = f"vitrail train --task segment3d --data {tmp_path / 'data'} --model unetr_micro --crop 64 64 32"
     assert answer.out.splitlines()[-1] == f"{command_line} --batch 2 --recipe tiny --epochs 20"
-    monkeypatch.setattr("vitrail.jobs.forecast.time_steps", lambda *batches, rate: 0.5)
+    monkeypatch.setattr("vitrail.run.forecast.time_steps", lambda *batches, rate: 0.5)
     (tmp_path / "data" / "labels" / "case3.nii.gz").unlink()
     answer = command("check", tmp_path / "data", "--json")
     assert answer.code == 1

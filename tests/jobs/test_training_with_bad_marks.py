@@ -16,10 +16,10 @@ from vitrail.data.joint import Movement
 from vitrail.data.masked import find_masked
 from vitrail.data.picture_store import PictureStore
 from vitrail.errors import VitrailError
-from vitrail.jobs.check import check
 from vitrail.jobs.detecting import Detecting
 from vitrail.jobs.segmenting import Segmenting
 from vitrail.preprocessing import Preprocessing
+from vitrail.run.check import check
 
 PREPROCESSING = Preprocessing(size=(16, 16), mean=(0.5,) * 3, std=(0.5,) * 3)
 SIDE, COUNT = 24, 12
@@ -137,7 +137,7 @@ def test_every_fault_is_named_and_batches_come_all_the_same(tmp_path, monkeypatc
     def no_forecast(*words, **options):
         raise VitrailError("not here")
 
-    monkeypatch.setattr("vitrail.jobs.check.suggest", no_forecast)
+    monkeypatch.setattr("vitrail.run.check.suggest", no_forecast)
     write, harmless = FORMATS[task, kind]
     generator = np.random.default_rng(seed)
     places = generator.permutation(np.arange(1, COUNT))[: len(FAULTS)].tolist()

@@ -11,11 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
+import yaml
 from safetensors.torch import load_file
 
 import vitrail as vt
 from vitrail.data.loading import Loader
 from vitrail.jobs import classifying as job
+from vitrail.learn.training import step
 from vitrail.learn.training.state import latest_state
 
 pytestmark = pytest.mark.usefixtures("quick_report")
@@ -84,13 +86,29 @@ def test_checkpointing_changes_nothing(arrays, tmp_path):
 def test_a_rate_is_found_and_drawn(command, arrays, tmp_path):
     run = tmp_path / "run"
     answer = command(
-        "train", "--data", arrays, "--model", "vit_nano_conv", "--epochs", 1, "--batch", 16, "--lr", "auto", "--out", run
+        "train", "--data", arrays, "--model", "vit_nano_conv", "--epochs", 1, "--batch-size", 16, "--lr", "auto", "--out", run
     )
     assert answer.code == 0, answer.err
     assert (run / "lr_range.png").read_bytes()[:4] == b"\x89PNG"
     found = float(next(line for line in (run / "config.yaml").read_text().splitlines() if line.startswith("lr:")).split()[1])
     assert 1e-5 < found < 1e-1
     assert f"learning rate {found:.2g}" in answer.out
+
+
+def test_a_rate_is_found_and_nothing_else_changes(arrays, tmp_path):
+    """The hundred steps of the trial leave model and generators as they were: the found rate, given, is the same run."""
+    options = {**BASE, "epochs": 1, "recipe": "plain", "drop_path": 0.4, "workers": 0}
+    tried = vt.train(data=arrays, **options, lr="auto", out=tmp_path / "tried")
+    rate = yaml.safe_load((tried.path / "config.yaml").read_text())["lr"]
+    given = vt.train(data=arrays, **options, lr=rate, out=tmp_path / "given")
+    assert weights(tried.path) == weights(given.path)
+
+
+def test_accumulated_parts_reach_the_step(arrays, tmp_path, monkeypatch):
+    asked, cut = [], step.cut
+    monkeypatch.setattr(step, "cut", lambda batch, parts: asked.append(parts) or cut(batch, parts))
+    vt.train(data=arrays, **(BASE | {"epochs": 1}), accumulate=3, workers=0, out=tmp_path / "run")
+    assert asked == [3] * 6
 
 
 # Several processes

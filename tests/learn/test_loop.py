@@ -114,6 +114,29 @@ def test_the_rate_rises_and_falls_over_the_run(tmp_path):
     assert 0 < rates[-1] < 0.001
 
 
+def test_the_train_loss_of_an_epoch_is_the_mean_of_its_steps(tmp_path):
+    progress, _ = drive(Line(), tmp_path, epochs=3)
+    records = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    for number, row in enumerate(progress.rows):
+        losses = [record["loss"] for record in records if record["epoch"] == number]
+        assert len(losses) == 5
+        assert row["train_loss"] == pytest.approx(sum(losses) / 5)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.6, 1.5])
+def test_a_gradient_is_no_longer_than_the_plan_allows(share):
+    def gradient(clip):
+        task = Line()
+        taken = Stepper(task, plan(clip=clip), World()).gradient(next(Pieces(1).batches()))
+        return taken.norm, torch.cat([parameter.grad.flatten() for parameter in task.model.parameters()])
+
+    norm, whole = gradient(1e9)
+    assert whole.norm().item() == pytest.approx(norm)
+    told, clipped = gradient(share * norm)
+    assert told == pytest.approx(norm)  # as it was
+    assert torch.allclose(clipped, min(1.0, share) * whole, rtol=1e-4)
+
+
 # ------------------------------------------------------------------------------------------------------------ the budget
 
 
@@ -363,7 +386,7 @@ def test_the_average_is_what_is_validated_saved_and_resumed(tmp_path):
 def test_a_rate_that_is_far_too_high_gives_one_line(command, arrays, quick_report, tmp_path):
     run = tmp_path / "run"
     answer = command(
-        "train", "--data", arrays, "--model", "vit_nano_conv", "--epochs", 3, "--batch", 16, "lr=1e30", "--out", run
+        "train", "--data", arrays, "--model", "vit_nano_conv", "--epochs", 3, "--batch-size", 16, "lr=1e30", "--out", run
     )
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert "lower --lr (it is 1e+30)" in answer.err
@@ -416,7 +439,7 @@ def test_test_pictures_choose_nothing_and_are_read_once(command, arrays, quick_r
     with np.load(arrays) as file:
         parts = dict(file)
     np.savez(other, **(parts | {"x_test": 255 - parts["x_test"], "y_test": parts["y_test"][::-1]}))
-    words = ("--model", "vit_nano_conv", "--epochs", 2, "--batch", 32)
+    words = ("--model", "vit_nano_conv", "--epochs", 2, "--batch-size", 32)
     for data, name in ((arrays, "one"), (other, "two")):
         passes.clear()
         assert command("train", "--data", data, *words, "--out", tmp_path / name).code == 0

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 import vitrail as vt
 from vitrail.data.loading import Loader
@@ -22,7 +22,7 @@ from vitrail.learn.training.state import NUMBERS, TENSORS, Progress, latest_stat
 
 pytestmark = pytest.mark.usefixtures("quick_report")
 # 96 pictures: 6 steps an epoch. The recipe moves pictures about; stochastic depth draws from torch's own generator.
-OPTIONS = ("--model", "vit_nano_conv", "--batch", "16", "--recipe", "tiny", "--drop-path", "0.4", "--seed", "7")
+OPTIONS = ("--model", "vit_nano_conv", "--batch-size", "16", "--recipe", "tiny", "--drop-path", "0.4", "--seed", "7")
 SAME = ("best/model.safetensors", "last/model.safetensors", "metrics.jsonl", "predictions.csv", "metrics.json")
 
 
@@ -247,6 +247,36 @@ def test_resume_finishes_a_run_that_was_stopped_before_its_score(command, uninte
     shutil.copytree(uninterrupted, run)
     for name in ("metrics.json", "predictions.csv", "report.html"):
         (run / name).unlink()
+    assert command("train", "--out", run, "--resume").code == 0
+    assert (run / "report.html").is_file()
+    assert_same_run(run, uninterrupted)
+
+
+def test_the_best_weights_are_scored_whatever_the_last_are(command, uninterrupted, tmp_path):
+    run = tmp_path / "run"
+    shutil.copytree(uninterrupted, run)
+    (run / "metrics.json").unlink()
+    last = run / "last" / "model.safetensors"
+    save_file({name: torch.zeros_like(weight) for name, weight in load_file(last).items()}, last)
+    assert command("train", "--out", run, "--resume").code == 0
+    for name in ("predictions.csv", "metrics.json"):
+        assert (run / name).read_bytes() == (uninterrupted / name).read_bytes()
+
+
+def test_a_run_whose_report_fails_is_not_finished(command, uninterrupted, tmp_path, monkeypatch):
+    """metrics.json says that a run is at its end: it is written when everything else is there."""
+    run = tmp_path / "run"
+    shutil.copytree(uninterrupted, run)
+    for name in ("metrics.json", "report.html"):
+        (run / name).unlink()
+
+    def fail(path, *_, **__):
+        raise VitrailError(f"{path}: no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("vitrail.jobs.classification_scores.write_page", fail)
+        assert "no space left" in command("train", "--out", run, "--resume").err
+    assert not (run / "metrics.json").exists()
     assert command("train", "--out", run, "--resume").code == 0
     assert (run / "report.html").is_file()
     assert_same_run(run, uninterrupted)

@@ -183,7 +183,7 @@ def test_a_flipped_bit_or_a_lost_end_is_passed_over(file, two):
     newest = two / "step-000000007"
     whole, model_and_optimizer = (newest / file).read_bytes(), learner()
 
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=50)
     @given(place=st.integers(0, len(whole) - 1), bit=st.none() | st.integers(0, 7))
     def check(place: int, bit: int | None) -> None:
         content = whole[:place] if bit is None else whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :]

@@ -19,7 +19,7 @@ from torch import nn
 from vitrail.errors import VitrailError
 from vitrail.learn.training.world import World, read_environment
 
-PATIENCE = 2.0  # seconds until a process gives up on a silent one
+PATIENCE = 4.0  # seconds until a process gives up on a silent one
 EVERYWHERE = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8, torch.bool)
 
@@ -100,8 +100,9 @@ def one_of_two(folder: Path) -> dict[str, Any]:
             found["after"] = time.monotonic() - begin
         (folder / "done").touch()
     else:
-        while not (folder / "done").exists() and time.monotonic() - begin < 30:
+        while not (folder / "done").exists() and time.monotonic() - begin < 200:
             time.sleep(0.05)
+        found["silent"] = (folder / "done").exists()
     return found
 
 
@@ -137,7 +138,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
             subprocess.Popen([sys.executable, __file__, str(folder)], env=os.environ | who, stdout=subprocess.PIPE, text=True)
         )
     try:
-        texts = [process.communicate(timeout=60)[0] for process in processes]
+        texts = [process.communicate(timeout=300)[0] for process in processes]
     finally:
         for process in processes:
             process.kill()
@@ -180,7 +181,10 @@ def test_rows_of_different_shapes_are_refused_by_both(found):
 def test_a_silent_process_is_given_up_in_time(found):
     assert found[0]["lost"].startswith("process 0 of 2 lost the others: ")
     assert "\n" not in found[0]["lost"]
-    assert PATIENCE - 0.5 < found[0]["after"] < PATIENCE + 10  # the machine may be busy
+    assert found[0]["after"] > PATIENCE - 0.5
+    assert found[1][
+        "silent"
+    ]  # it was given up while it was still there: it waits for that, fifty times as long as the other's patience
 
 
 def test_alone_everything_is_trivial(monkeypatch):

@@ -554,20 +554,22 @@ def mutate(content, rng, *, below=None):
 
 
 @pytest.mark.parametrize(("name", "count"), [(CONFIG, 500), (WEIGHTS, 300)])
-def test_broken_files_give_a_model_or_one_line(folder, name, count):
-    rng, loaded, started = random.Random(11), 0, time.perf_counter()
+def test_broken_files_give_a_model_or_one_line(folder, effort, name, count):
+    rng, loaded = random.Random(11), 0
+    load(folder)  # imports
     content = (folder / name).read_bytes()
     header = 8 + struct.unpack("<Q", content[:8])[0]
     for number in range(count):
         below = None if name == CONFIG or number % 4 == 0 else header
         (folder / name).write_bytes(mutate(content, rng, below=below))
         try:
-            model = load(folder)
+            with effort() as spent:
+                model = load(folder)
         except VitrailError as error:
             assert str(folder) in str(error), error  # noqa: PT017
             assert "\n" not in str(error), error  # noqa: PT017
         else:
             assert model.num_classes == 7
             loaded += 1
+        assert spent.calls < 200_000  # 45 000 for a model as it was, with the shape checks
     assert 0 < loaded < count, "a fuzz that breaks nothing, or everything, tests nothing"
-    assert time.perf_counter() - started < 60

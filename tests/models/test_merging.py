@@ -14,11 +14,11 @@ from vitrail.explain.look import look
 from vitrail.explain.maps import attention_map, pooling_map
 from vitrail.explain.methods import explain_map, methods_for
 from vitrail.explain.steps import six_steps
-from vitrail.jobs.cost import forward_macs
 from vitrail.models.backbones import settle_patches
 from vitrail.models.catalogue import rebuild, rebuild_merging
 from vitrail.ragged import Ragged
 from vitrail.records import to_record
+from vitrail.run.cost import forward_macs
 
 TINY = {"width": 24, "depth": 3, "heads": 3, "image_size": 16, "in_channels": 1, "num_classes": 5}
 

@@ -53,7 +53,7 @@ def test_every_position_gives_a_picture_what_it_gives_it_alone(name, where, way)
         assert_close(getattr(net, way)(given_pictures), alone(net, given_pictures), atol=1e-5, rtol=0)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     sizes=st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=1, max_size=7),
     name=st.sampled_from(list(POSITIONS)),

@@ -74,7 +74,7 @@ def test_tiles_that_disagree_pass_into_each_other():
     assert ((tiled > 0) & (tiled < 1)).sum() == 8
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     length=st.integers(1, 200), step=st.sampled_from([1, 2, 5, 8]), cells=st.integers(1, 9), margins=st.integers(0, 4),
     scale=st.integers(1, 4), hard=st.booleans(),

@@ -55,7 +55,7 @@ def test_a_model_without_answers_is_said_in_one_line(make_report):
 
 
 @given(wrong=st.lists(st.booleans(), max_size=60))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_the_chosen_pictures_are_different_ones_and_up_to_half_are_mistakes(wrong):
     wrong = np.array(wrong, dtype=bool)
     chosen = choose_pictures(wrong)

@@ -22,7 +22,7 @@ def brightness(pixels):
 
 
 @given(height=st.integers(1, 300), width=st.integers(1, 300), rows=st.integers(1, 40), columns=st.integers(1, 40))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_what_is_seen_lies_in_the_middle_and_has_the_models_shape(height, width, rows, columns):
     left, top, right, bottom = seen_box((height, width), neutral((rows, columns), 3))
     assert 0 <= left < right <= width

@@ -72,16 +72,15 @@ def add_task_commands(app: App, task: str | None) -> None:
         if verb == "pretrain" and task is None:
             found.__doc__ = pretrain.ABOUT
         app.command(found, name=verb, help_epilogue=train.epilogue(verb, task, examples))
-    app.command(evaluate.command_for(task), name="eval", help_epilogue=evaluate.EXAMPLES)
+    for name, verb_module in (("eval", evaluate), ("predict", predict), ("explain", explain)):
+        app.command(verb_module.command_for(task), name=name, help_epilogue=verb_module.EXAMPLES)
 
 
 add_task_commands(app, None)
-app.command(predict.predict, name="predict", help_epilogue=predict.EXAMPLES)
 app.command(cascade.cascade, name="cascade", help_epilogue=cascade.EXAMPLES)
 app.command(translate.translate, name="translate", help_epilogue=translate.EXAMPLES)
 app.command(caption.caption, name="caption", help_epilogue=caption.EXAMPLES)
 app.command(restore.restore, name="restore", help_epilogue=restore.EXAMPLES)
-app.command(explain.explain, name="explain", help_epilogue=explain.EXAMPLES)
 app.command(export.export, name="export", help_epilogue=export.EXAMPLES)
 app.command(complete.complete, name="complete", help_epilogue=complete.EXAMPLES)
 app.command(check.check, name="check", help_epilogue=check.EXAMPLES)
@@ -117,8 +116,8 @@ def run(words: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except UnknownOptionError as error:
-        name = plain_name(str(error.token.keyword if error.token else ""))
-        print(f"vitrail: {one_line(str(Known(words[0], words[1:]).refuse(name, word=f'--{name}')))}", file=sys.stderr)
+        name = plain_name(str(error.token.keyword or error.token.value))
+        print(f"vitrail: {one_line(str(Known(words[0], words[1:]).refuse(name)))}", file=sys.stderr)
         return 2
     except (CycloptsError, VitrailError, OSError) as error:  # OSError: a folder that cannot be made, a full disk
         if debug:

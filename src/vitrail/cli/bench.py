@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from vitrail.cli.tables import print_table
-from vitrail.jobs.bench_options import BenchOptions
+from vitrail.run.bench_options import BenchOptions
 
 EXAMPLES = """Examples:
 
@@ -30,9 +30,9 @@ def bench(
     Pictures a second, latency, floating-point operations, tokens, share of the machine's matrix-multiply peak and memory; all
     engines run in turns in one loop. bench.json, bench.csv and bench.png are written to --out.
     """
-    from vitrail.jobs.benchmarking import run_bench
     from vitrail.learn.training.progress_bar import ProgressBar
     from vitrail.report.bench import count_threads, row_table, subject_table
+    from vitrail.run.bench import run_bench
 
     options = options or BenchOptions()
     found, folder = run_bench(models, options, bar=ProgressBar(quiet=options.json))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from vitrail.jobs.options import whole
+from vitrail.tasks.options import whole
 
 EXAMPLES = """Examples:
 
@@ -35,8 +35,8 @@ def caption(
     """
     from vitrail.errors import VitrailError
     from vitrail.jobs.caption import caption_files
-    from vitrail.jobs.explain import check_out
-    from vitrail.jobs.predict import expand
+    from vitrail.tasks.classify.explain import check_out
+    from vitrail.tasks.classify.predict import expand
 
     paths = expand(files)
     folder = None if out is None else check_out(out)

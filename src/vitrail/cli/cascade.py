@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from vitrail.jobs.cascade_options import CascadeOptions
+from vitrail.tasks.classify.cascade_options import CascadeOptions
 
 EXAMPLES = """Examples:
 
@@ -25,7 +25,7 @@ def cascade(
     How confident it must be is chosen on validation pictures, so that the cascade answers at least a share --agreement of them as the last model
     does; test is read once, at the end. `vitrail predict` takes the folder of --out as it takes a run.
     """
-    from vitrail.jobs.cascading import describe_result, run_cascade
+    from vitrail.tasks.classify.cascade import describe_result, run_cascade
 
     result = run_cascade(models, options, quiet=options.json)
     if options.json:

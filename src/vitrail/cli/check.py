@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from vitrail.jobs.options import several, whole
+from vitrail.tasks import registry
+from vitrail.tasks.options import several, whole
 
 EXAMPLES = """Examples:
 
@@ -29,9 +30,8 @@ def check(
     /,
     *,
     task: Annotated[
-        Literal["classify", "segment", "detect"],
-        Parameter(help="What it is for; segment, detect: masks or boxes are looked at too."),
-    ] = "classify",
+        str, Parameter(help="What it is for, as with `vitrail train`: masks or boxes are looked at too, where it needs them.")
+    ] = registry.DEFAULT,
     ignore_index: Annotated[
         tuple[int, ...] | None,
         several(
@@ -56,15 +56,15 @@ def check(
     sizes and labels are reported, then how to train on it and how long that takes here. Of a folder of NIfTI files: pairs, sizes,
     spacings, labels, and what cannot be used.
     """
-    from vitrail.jobs.check import check
-    from vitrail.jobs.check_text import describe
-    from vitrail.jobs.check_volumes import has_volumes
     from vitrail.learn.training.progress_bar import ProgressBar
+    from vitrail.run.check import check, find_other
+    from vitrail.run.check_text import describe
 
-    if has_volumes(data):
-        return print_volumes(data, fix=fix, out=out, json=json, seed=seed)
+    other = find_other(data)
+    if other is not None:
+        return print_other(other, data, fix=fix, out=out, json=json, seed=seed)
     bar = ProgressBar(quiet=json)
-    with bar.counting("reading pictures") as progress:
+    with bar.counting("reading images") as progress:
         processes = None if workers == "auto" else workers
         found = check(
             data, fix=fix, out=out, workers=processes, seed=seed, progress=progress, task=task, ignore_index=ignore_index
@@ -78,15 +78,18 @@ def check(
     return 1 if found.serious else 0
 
 
-def print_volumes(data: str, *, fix: str | None, out: str | None, json: bool, seed: int) -> int:
+def print_other(task: str, data: str, *, fix: str | None, out: str | None, json: bool, seed: int) -> int:
+    """Data of a task that is looked at in its own way."""
     from vitrail.errors import VitrailError
-    from vitrail.jobs.check_volumes import check_volumes, describe_check
+    from vitrail.run.check import check_other
+    from vitrail.run.check_text import describe_other
+    from vitrail.tasks import registry
 
     if fix is not None or out is not None:
-        raise VitrailError("--fix and --out are for pictures: of volumes what cannot be used is told here")
-    found = check_volumes(data, seed=seed)
+        raise VitrailError(f"--fix and --out are for images: of {registry.find(task).unit} what cannot be used is named here")
+    found = check_other(task, data, seed=seed)
     if json:
         print(json_format.dumps(found.to_json()))
     else:
-        print(*describe_check(found), sep="\n")
+        print(*describe_other(task, found), sep="\n")
     return 1 if found.bad else 0

@@ -15,7 +15,7 @@ EXAMPLES = """Examples:
 
   vitrail eval runs/classify/digits
   vitrail eval runs/classify/digits --split val --json
-  vitrail eval runs/translate/multi30k --beams 1
+  vitrail eval runs/translate/multi30k --num-beams 1
   vitrail eval runs/restore/photos --data Set5/HR
   vitrail eval some/model/folder --data pictures/ --out scores/
   vitrail eval runs/mae/digits --protocol knn,linear --labels 0.1,1
@@ -70,8 +70,8 @@ def evaluate(run: str, options: Any, *, task: str) -> int:
 
 
 def evaluate_protocols(run: str, options: Any) -> int:
-    from vitrail.jobs.protocols import describe_cells, run_protocols
     from vitrail.learn.training.interruption import Interrupted
+    from vitrail.run.protocols import describe_cells, run_protocols
     from vitrail.tasks.options import check
 
     check(options)

@@ -2,58 +2,53 @@
 
 import sys
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from vitrail.jobs.options import ExplainOptions
+from vitrail.cli.chosen import from_shown, shown_class
+from vitrail.cli.words import kind_of
+from vitrail.tasks import registry
 
 EXAMPLES = """Examples:
 
-  vitrail explain runs/classify/digits picture.png --out look/
-  vitrail explain runs/classify/digits folder/ "more/*.jpg" --out look/ --limit 50
-  vitrail explain runs/classify/digits picture.png --out look/ --method occlusion --target 7
-  vitrail explain runs/classify/digits picture.png --out look/ --layer -1 --query 2 3
-  vitrail explain runs/segment/streets picture.png --out look/ --target road
-  vitrail explain runs/detect/blood picture.png --out look/ --box 0
+  vitrail explain runs/classify/digits a.png --out look/
+  vitrail explain runs/classify/digits photos/ --out look/ --method rollout --layer -1
+  vitrail explain runs/classify/digits a.png --out look/ --query 1 2 --head 0
+  vitrail explain runs/translate/multi30k "Ein Hund rennt." --out look/ --word 1
+  vitrail explain runs/detect/blood a.png --out look/ --box 0
   vitrail explain runs/segment3d/heart scan.nii.gz --out look/
-  vitrail explain runs/translate/multi30k "Ein Hund läuft, weil er will." --out look/ --word 4
 """
+ABOUT = """Show what a model makes of images, of volumes or of sentences, and why.
+
+RUN decides the options: `vitrail explain RUN --help` shows those of its task. Writes one page, index.html, and its figures as files: what
+the prediction rests on, laid over each image, the attention of every layer, the prediction layer by layer, and how the model's heads,
+positions and filters are made. Of sentences: which words each word attends to, and the alignment of a translation with its source.
+"""
+Run = Annotated[str, Parameter(help="A run folder, a model folder or a hub id.")]
+Inputs = Annotated[list[str], Parameter(help="Files, folders of files, or globs; for a model of text, sentences.")]
 
 
-def explain(
-    run: Annotated[str, Parameter(help="A run folder, a model folder or a hub id.")],
-    images: Annotated[
-        list[str], Parameter(help="Pictures, folders of pictures, or globs; volumes; for a model of text, sentences.")
-    ],
-    /,
-    options: ExplainOptions,
-) -> int:
-    """Show what a model makes of pictures, of volumes or of sentences, and why.
+def command_for(task: str | None) -> Callable[..., int]:
+    """`vitrail explain` with the options of a task; without one, with those that all tasks share."""
+    kind = kind_of("explain", task)
 
-    Writes one page, index.html, and its figures as files: what the answer rests on, laid over each picture, the attention of
-    every layer, the answer layer by layer, and how the model's heads, positions and filters are made. Of sentences: which words each word attends to, and the alignment of
-    a translation with its source.
-    """
-    from vitrail.jobs.explain import Done, explain_files
-    from vitrail.jobs.explain_boxes import explain_boxes
-    from vitrail.jobs.explain_pixels import explain_pixels
-    from vitrail.jobs.explain_sentences import explain_sentences, reads_text
-    from vitrail.jobs.explain_voxels import explain_voxels
-    from vitrail.jobs.label_volumes import labels_volumes
+    def command(run: str, inputs: list[str], /, options: Any) -> int:
+        return explain(run, inputs, from_shown(kind, options), task=task or registry.DEFAULT)
+
+    command.__annotations__ = {"run": Run, "inputs": Inputs, "options": shown_class(kind), "return": int}
+    command.__doc__ = ABOUT
+    return command
+
+
+def explain(run: str, inputs: list[str], options: Any, *, task: str) -> int:
     from vitrail.learn.training.progress_bar import ProgressBar
-    from vitrail.models.folder import architecture_of
+    from vitrail.tasks.options import check
 
-    explained: Callable[..., Done]
-    what = "pictures"
-    if reads_text(run):
-        explained, what = explain_sentences, "sentences"
-    elif labels_volumes(run):
-        explained, what = explain_voxels, "volumes"
-    else:
-        explained = {"detr": explain_boxes, "segmenter": explain_pixels}.get(architecture_of(run) or "", explain_files)
-    with ProgressBar().counting(f"explaining {what}") as progress:
-        done = explained(run, images, options, progress=progress)
+    check(options)
+    module = registry.part(task, "explain") or registry.need_part(registry.DEFAULT, "explain")
+    with ProgressBar().counting(f"explaining {registry.find(task).unit}") as progress:
+        done = module.explain(run, inputs, options, progress=progress)
     for error in done.errors:
         print(f"vitrail: {error}", file=sys.stderr)
     print(f"{done.pictures} of {done.found} {done.what}, explained by {done.method}")

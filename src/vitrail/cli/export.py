@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from vitrail.jobs.options import whole
+from vitrail.tasks.options import whole
 
 EXAMPLES = """Examples:
 
@@ -52,7 +52,7 @@ def export(
     onnx, openvino and pt2 are programs with preprocessing and labels in their metadata; safetensors are the weights alone; timm
     and transformers are folders which those libraries load. A program that answers otherwise than the model is not written.
     """
-    from vitrail.jobs.exporting import export_run
+    from vitrail.run.export import export_run
 
     lines = export_run(
         run,

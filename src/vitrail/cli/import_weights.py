@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from vitrail.jobs.options import whole
+from vitrail.tasks.options import whole
 
 EXAMPLES = """Examples:
 
@@ -43,8 +43,8 @@ def import_weights(
 
     Whose they are is seen by their names. What had to be supposed or changed is told line by line, and where they come from is kept.
     """
-    from vitrail.jobs.importing import import_weights
     from vitrail.models.catalogue import count_parameters
+    from vitrail.run.import_weights import import_weights
 
     done = import_weights(
         source,

@@ -7,8 +7,8 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from vitrail.cli.tables import print_table
-from vitrail.jobs.options import whole
-from vitrail.jobs.runs import Sort
+from vitrail.run.runs import Sort
+from vitrail.tasks.options import whole
 
 EXAMPLES = """Examples:
 
@@ -27,7 +27,7 @@ def runs(
     json: Annotated[bool, Parameter(help="Print one JSON object and nothing else.", negative="")] = False,
 ) -> None:
     """List runs and compare them: how they went, and which options differ."""
-    from vitrail.jobs.runs import differing_options, list_runs, options_table, plain, summary_table
+    from vitrail.run.runs import differing_options, list_runs, options_table, plain, summary_table
 
     places = [Path(name).expanduser() for name in folders] or [path for path in [Path("runs")] if path.is_dir()]
     found = list_runs(places, sort=sort, best=best)

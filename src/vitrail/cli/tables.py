@@ -15,7 +15,7 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    from vitrail.jobs.runs import align
+    from vitrail.run.runs import align
 
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -11,23 +11,20 @@ from typing import Any
 
 from vitrail.cli.chosen import USES, find_task, options_class
 from vitrail.errors import VitrailError, VitrailWarning, suggestion
-from vitrail.jobs.bench_options import BenchOptions
-from vitrail.jobs.cascade_options import CascadeOptions
 from vitrail.jobs.options import CompleteOptions, EvalOptions, ExplainOptions, RestoreOptions, TrainOptions
+from vitrail.run.bench_options import BenchOptions
 from vitrail.run_files import read_table
 from vitrail.tasks import registry
+from vitrail.tasks.classify.cascade_options import CascadeOptions
+from vitrail.tasks.options import PredictOptions as SharedPredictOptions
 from vitrail.tasks.options import present_record, renamed_of, unknown_option
 
 OPTIONS: dict[str, tuple[str, ...]] = {
-    "train": (),
-    "pretrain": (),
-    "eval": (),
-    "predict": ("json", "top_k", "engine", "merge", "threshold", "out"),
+    **dict.fromkeys(USES, ()),
     "cascade": tuple(field.name for field in fields(CascadeOptions)),
     "translate": ("beams", "batch", "device", "json"),
     "caption": ("beams", "json", "out"),
     "restore": tuple(field.name for field in fields(RestoreOptions)),
-    "explain": tuple(field.name for field in fields(ExplainOptions)),
     "export": ("format", "out", "image_size", "opset", "dynamic_size", "check", "data"),
     "complete": tuple(field.name for field in fields(CompleteOptions)),
     "check": ("fix", "out", "json", "workers", "seed", "task", "ignore_index"),
@@ -40,7 +37,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 SWITCHES = frozenset({"json", "open"})  # of those verbs: options without a value
 BESIDE = {"train": ("config",), "pretrain": ("config", "method"), "eval": (), "predict": (), "explain": ()}
 SENTENCES = frozenset({"complete", "translate"})  # verbs whose words may be any text, E=mc² too
-PER_TASK = ("train", "pretrain", "eval")
+PER_TASK = tuple(USES)
 ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)
 
 
@@ -64,10 +61,15 @@ class Known:
         return {} if self.kind is None else renamed_of(self.kind)
 
     def refuse(self, name: str, *, word: str | None = None) -> VitrailError:
-        """Why there is no option of this name."""
-        if self.kind is None:
-            return VitrailError(f'unknown option "{word or name}" of {self.verb}{suggestion(name, self.names)}')
-        return VitrailError(unknown_option(name, self.names, use=USES[self.verb]))
+        """Why there is no option of this name; `word`: as it was written, without dashes."""
+        message = unknown_option(name, self.names, use=USES[self.verb]) if self.verb in USES else ""
+        if "is an option of" in message:
+            return VitrailError(message)
+        if word is not None:
+            return VitrailError(f'unknown option "{word}" of {self.verb}{suggestion(name, self.names)}')
+        dashed = [f"--{known.replace('_', '-')}" for known in self.names]
+        option = f"--{name.replace('_', '-')}"
+        return VitrailError(f'unknown option "{option}" of {self.verb}{suggestion(option, dashed)}')
 
 
 def default_task(verb: str) -> str:
@@ -78,7 +80,7 @@ def kind_of(verb: str, task: str | None) -> type[Any]:
     from vitrail.jobs.trades import TRADES
 
     if task is not None and task not in registry.TASKS and task in TRADES:  # until every task is ported
-        return EvalOptions if verb == "eval" else TrainOptions
+        return {"eval": EvalOptions, "predict": SharedPredictOptions, "explain": ExplainOptions}.get(verb, TrainOptions)
     return options_class(verb, task)
 
 

@@ -48,7 +48,7 @@ def open_clean_unlabelled(
     return divide_unlabelled(data, seed=seed) if divide else data, bad
 
 
-def open_clean_images(
+def open_clean_any(
     source: str,
     *,
     seed: int,
@@ -58,7 +58,7 @@ def open_clean_images(
     known: Sequence[BadFile] | None = None,
     divide: bool = True,
 ) -> tuple[DataSet, BadFiles]:
-    """Images with their labels where they have any, to see what was learned by; a folder without classes as it is."""
+    """Images with their labels where they have any; a folder without classes as it lies there."""
     divided: Callable[..., DataSet] = divide_data
     try:
         data = find_data(source, image_size=image_size)

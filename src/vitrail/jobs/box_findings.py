@@ -4,9 +4,9 @@ from pathlib import Path
 
 from vitrail.data.box_data import count_objects
 from vitrail.data.dataset import DataSet, FileSplit, whole_of
+from vitrail.data.findings import Finding, plural
 from vitrail.data.folder import find_pictures
 from vitrail.jobs.cleaning import find_bad_marks
-from vitrail.jobs.findings import Finding, plural
 
 
 def find_box_faults(data: DataSet, unreadable: set[str]) -> list[Finding]:

@@ -10,8 +10,8 @@ from vitrail.data.transforms import fit_picture
 from vitrail.deploy.captions import ImageToText
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
-from vitrail.jobs.predict import open_or_error
 from vitrail.models.folder import load
+from vitrail.tasks.classify.predict import open_or_error
 
 TOGETHER = 32  # pictures at a time
 

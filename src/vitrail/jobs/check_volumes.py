@@ -12,9 +12,9 @@ from vitrail.data.bad_files import BadFile
 from vitrail.data.volumes.opening import open_volumes
 from vitrail.data.volumes.reading import ENDINGS, open_volume
 from vitrail.extras import need
-from vitrail.jobs.check_text import describe_suggestion
-from vitrail.jobs.forecast import Suggestion, suggest_for_volumes
 from vitrail.jobs.options import TrainOptions
+from vitrail.run.check_text import describe_suggestion
+from vitrail.run.forecast import Suggestion, suggest_for_volumes
 
 LAYOUTS = ("*", "*/*", "*/*/*")  # how deep a folder of volumes may be
 

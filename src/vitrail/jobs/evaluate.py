@@ -89,7 +89,7 @@ def join_words(words: float | int | str | Sequence[object] | None) -> str | None
 def run_evaluation(run: str, options: EvalOptions, *, quiet: bool = False) -> dict[str, float]:
     check_options(options)
     if options.protocol is not None:
-        from vitrail.jobs.protocols import run_protocols, summarize  # which train, and so evaluate
+        from vitrail.run.protocols import run_protocols, summarize  # which train, and so evaluate
 
         return summarize(run_protocols(run, options, quiet=quiet))
     model, trained = rebuild_merging(load(run), options.merge), training_options(run)

@@ -12,12 +12,12 @@ from vitrail.errors import VitrailError
 from vitrail.explain.boxes import look_at_boxes
 from vitrail.explain.record import choose
 from vitrail.jobs.detection_scores import labels_of
-from vitrail.jobs.explain import Done, Progress, check_out, check_target, each_file, refuse_options
 from vitrail.jobs.options import ExplainOptions
-from vitrail.jobs.predict import expand
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.report.explained_boxes import ExplainedPicture, write_looks
+from vitrail.tasks.classify.explain import Done, Progress, check_out, check_target, each_file, refuse_options
+from vitrail.tasks.classify.predict import expand
 from vitrail.tasks.detect import usual_threshold
 
 MOST = 5  # boxes of a picture

@@ -23,14 +23,14 @@ from vitrail.explain.pixels import (
     uncertainty,
 )
 from vitrail.explain.record import attention_layers, choose
-from vitrail.jobs.explain import Done, Progress, check_out, check_target, each_file, refuse_options
 from vitrail.jobs.options import ExplainOptions
-from vitrail.jobs.predict import expand
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.dense_inference import name_pixels
 from vitrail.models.folder import load
 from vitrail.models.segmentation_maps import whole_cells
 from vitrail.report.explained_pixels import ExplainedPixels, PixelPage, write_pixels
+from vitrail.tasks.classify.explain import Done, Progress, check_out, check_target, each_file, refuse_options
+from vitrail.tasks.classify.predict import expand
 
 MOST = 3  # classes of a picture
 NOT_HERE = {"word": None, "voxel": None, "box": None}

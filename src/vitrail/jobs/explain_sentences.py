@@ -7,12 +7,12 @@ from vitrail.data.examples import spread
 from vitrail.errors import VitrailError
 from vitrail.explain.figures.words import check_query
 from vitrail.explain.words import NAMES, WordLook, to_words, word_look
-from vitrail.jobs.explain import Done, Progress, check_out
 from vitrail.jobs.options import ExplainOptions
 from vitrail.models.catalogue import ARCHITECTURES, count_parameters
 from vitrail.models.folder import CONFIG, find, load, read_config
 from vitrail.report.explained_sentences import Choice, ExplainedSentence, explain_sentence, write_figures, write_sentences
 from vitrail.special_tokens import END, SPECIAL_TOKENS
+from vitrail.tasks.classify.explain import Done, Progress, check_out
 
 ABOUT_PICTURES = ("method", "query", "target", "box")
 

@@ -10,12 +10,12 @@ from vitrail.data.volumes.reading import open_volume
 from vitrail.errors import VitrailError
 from vitrail.explain.record import attention_layers, choose
 from vitrail.explain.voxels import Voxel, label_volume, look_at_voxel, middle_of_largest
-from vitrail.jobs.explain import Done, Progress, check_out, check_target, each_file, refuse_options
 from vitrail.jobs.label_volumes import expand_volumes
 from vitrail.jobs.options import ExplainOptions
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.report.explained_voxels import ExplainedVolume, VoxelPage, write_voxels
+from vitrail.tasks.classify.explain import Done, Progress, check_out, check_target, each_file, refuse_options
 
 NOT_HERE = {"method": "auto", "query": None, "word": None, "box": None}
 

@@ -5,8 +5,8 @@ from types import MappingProxyType
 
 from vitrail.data.bad_files import BadFile
 from vitrail.data.dataset import DataSet
+from vitrail.data.findings import Finding, plural
 from vitrail.data.masked import find_bad_masks
-from vitrail.jobs.findings import Finding, plural
 
 # What a reason says -> the kind of fault, and how it is told of so many pictures. The last one is for all others.
 FAULTS: Mapping[str, tuple[str, str]] = MappingProxyType(

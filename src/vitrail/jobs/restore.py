@@ -6,10 +6,10 @@ from pathlib import Path
 from vitrail.deploy.image_to_image import ImageToImage, open_layers
 from vitrail.errors import VitrailError
 from vitrail.jobs.options import RestoreOptions
-from vitrail.jobs.predict import expand
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.machine import choose_device
 from vitrail.models.folder import load
+from vitrail.tasks.classify.predict import expand
 
 
 def restore_files(

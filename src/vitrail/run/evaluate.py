@@ -17,7 +17,7 @@ from vitrail.run.report import write_report
 from vitrail.run.stored import REPORT, same_source, training_options
 from vitrail.tasks import registry
 from vitrail.tasks.options import check, lay_over, to_store
-from vitrail.tasks.task import Opening, Setup
+from vitrail.tasks.task import Opening, Setup, Task
 
 JOINED = ("protocol", "labels")  # options that the command line takes as words with commas
 
@@ -40,12 +40,47 @@ def run_evaluation(run: str, options: Any, *, quiet: bool = False) -> dict[str, 
 
         return summarize(run_protocols(run, options, quiet=quiet))
     bar, model, trained = ProgressBar(quiet=quiet), load(run), training_options(run)
+    task, setup, split = open_setup(run, model, trained, options, bar)
+    folder = make_folder(options, setup.bad)
+    scored = task.score(setup, split, device=choose_device(options.device), world=World())
+    summary, warning = task.summarize(setup, scored), warning_of(scored.evaluation)
+    if folder is not None:
+        task.write_predictions(scored, folder)
+        details = {
+            "Model": f"{run}, {count_parameters(model):,} parameters",
+            "Data": options.data or setup.name,
+            "Split": f"{options.split}, {len(scored.data.splits[split]):,} {task.unit}",
+            **summary.details,
+        }
+        where = None if trained is None else find(run).resolve().parent
+        write_report(
+            folder,
+            run,
+            setup,
+            scored,
+            title=f"{setup.name}: {options.split}",
+            split=options.split,
+            certainty=summary.certainty,
+            details=details,
+            rows=[] if where is None else read_results(where),
+            configuration={} if trained is None else to_store(trained),
+            trained_in=where,
+        )
+    bad = describe_bad(setup.bad, unit=task.unit) if setup.bad is not None and setup.bad.files else ""
+    written = "" if folder is None else f"report: {folder / REPORT}"
+    for line in (bad, warning and f"warning: {warning}", *summary.lines, written):
+        if line:
+            bar.say(line)
+    return scored.metrics
+
+
+def open_setup(
+    run: str, model: Any, trained: Any, options: Any, bar: ProgressBar
+) -> tuple[Task[Any, Any, Any], Setup[Any, Any, Any], str]:
+    """The task that scores a model, the data it is scored on, and which split of it."""
     name = registry.task_by_architecture(model.architecture) if trained is None else trained.task
     task = registry.find(name)
-    own = trained is not None and (options.data is None or same_source(options.data, trained.data))
-    source = trained.data if own else options.data
-    if source is None:
-        raise VitrailError(f"{run}: a model folder does not say what it was trained on; give --data")
+    source, own = choose_source(run, trained, options)
     stored = task.stored(model) if trained is None else trained
     used = lay_over(stored, options)
     opened = task.open(
@@ -60,41 +95,20 @@ def run_evaluation(run: str, options: Any, *, quiet: bool = False) -> dict[str, 
         ),
     )
     data = task.match(opened.data, model, used)
-    split = choose_split(data, options.split, own=own)
     setup = Setup(
         options=used, data=data, extras=None, bad=opened.bad, model=model, log=bar.say, evaluation=options, stored=stored
     )
-    folder = make_folder(options, opened.bad)
-    scored = task.score(setup, split, device=choose_device(options.device), world=World())
-    summary, warning = task.summarize(setup, scored), warning_of(scored.evaluation)
-    if folder is not None:
-        task.write_predictions(scored, folder)
-        details = {
-            "Model": f"{run}, {count_parameters(model):,} parameters",
-            "Data": options.data or data.name,
-            "Split": f"{options.split}, {len(scored.data.splits[split]):,} {task.unit}",
-            **summary.details,
-        }
-        where = None if trained is None else find(run).resolve().parent
-        write_report(
-            folder,
-            run,
-            setup,
-            scored,
-            title=f"{data.name}: {options.split}",
-            split=options.split,
-            certainty=summary.certainty,
-            details=details,
-            rows=[] if where is None else read_results(where),
-            configuration={} if trained is None else to_store(trained),
-            trained_in=where,
-        )
-    bad = describe_bad(opened.bad, unit=task.unit) if opened.bad is not None and opened.bad.files else ""
-    written = "" if folder is None else f"report: {folder / REPORT}"
-    for line in (bad, warning and f"warning: {warning}", *summary.lines, written):
-        if line:
-            bar.say(line)
-    return scored.metrics
+    return task, setup, choose_split(data, options.split, own=own)
+
+
+def choose_source(run: str, trained: Any, options: Any) -> tuple[str, bool]:
+    """What to open, and whether it is what the run was trained on: that is split again as it was then, so that nothing that was
+    learned from is scored as test."""
+    if trained is not None and (options.data is None or same_source(options.data, trained.data)):
+        return trained.data, True
+    if options.data is None:
+        raise VitrailError(f"{run}: a model folder does not say what it was trained on; give --data")
+    return options.data, False
 
 
 def choose_split(data: Any, wanted: str, *, own: bool) -> str:

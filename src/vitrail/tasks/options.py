@@ -35,12 +35,12 @@ AUGMENTATION = Group("Augmentation", help="Each is the recipe's unless given.", 
 class Range:
     """The numbers that an option takes."""
 
-    ge: float = -math.inf
-    gt: float = -math.inf
-    le: float = math.inf
-    lt: float = math.inf
+    ge: float | int = -math.inf
+    gt: float | int = -math.inf
+    le: float | int = math.inf
+    lt: float | int = math.inf
 
-    def check(self, option: str, number: float) -> None:
+    def check(self, option: str, number: float | int) -> None:
         if (self.ge, self.lt) == (0, 1):
             if not 0 <= number < 1:
                 raise VitrailError(f"{option} must be in [0, 1), got {number}")
@@ -73,7 +73,7 @@ class Choices:
 
     words: Mapping[int, str]  # number -> what it means
 
-    def check(self, option: str, number: float) -> None:
+    def check(self, option: str, number: float | int) -> None:
         if number not in self.words:
             choices = " or ".join(f"{number} ({word})" for number, word in self.words.items())
             raise VitrailError(f"{option} must be {choices}, got {number}")
@@ -733,14 +733,16 @@ def read_record(kind: type[T], record: Mapping[str, Any], *, what: str, use: str
 
 
 def unknown_option(name: str, known: Sequence[str], *, use: str = "train", word: str | None = None) -> str:
-    """Why an option is refused: it is another task's, or nobody's."""
+    """Why an option, or the key `word` of a table, is refused: it is another task's, or nobody's."""
     from vitrail.tasks.registry import owners_of
 
-    word = spell(name) if word is None else f'key "{word}"'
     owners = owners_of(name, use)  # type: ignore[arg-type]
     if owners:
-        return f"{word} is an option of {' and '.join(('--task ' + ', '.join(owners)).rsplit(', ', 1))} only"
-    return f"unknown {word}{suggestion(name, known)}"
+        tasks = " and ".join(", ".join(owners).rsplit(", ", 1))
+        return f"{spell(name) if word is None else word} is an option of --task {tasks} only"
+    if word is None:
+        return f'unknown option "{spell(name)}"{suggestion(spell(name), map(spell, known))}'
+    return f'unknown key "{word}"{suggestion(name, known)}'
 
 
 def to_store(options: Any) -> dict[str, Any]:

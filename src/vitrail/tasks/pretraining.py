@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from vitrail.data.clean import open_clean_images
+from vitrail.data.clean import open_clean_any
 from vitrail.data.dataset import DataSet, Split
 from vitrail.data.examples import read_some
 from vitrail.data.loading import Batch
@@ -104,7 +104,7 @@ class PretrainingTask(ImageTask[O, DataSet, X]):
     # what all methods do alike
 
     def open(self, options: Any, opening: Opening) -> Opened[DataSet]:
-        data, bad = open_clean_images(opening.source, **clean_arguments(options, opening))
+        data, bad = open_clean_any(opening.source, **clean_arguments(options, opening))
         return Opened(data=data, bad=bad)
 
     def load(self, options: O, log: Log) -> Any:

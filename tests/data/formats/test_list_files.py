@@ -144,7 +144,7 @@ names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="|;/
 ).filter(lambda text: text.strip() and text not in (".", ".."))  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     files=st.lists(names, min_size=1, max_size=5, unique=True),
     labels=st.lists(st.sets(names, max_size=3), min_size=5, max_size=5),

@@ -41,7 +41,7 @@ def test_what_lies_outside_is_cut_off():
 corner = st.tuples(st.integers(-40, 200), st.integers(-40, 200)).map(lambda point: (point[0] / 8, point[1] / 8))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(corner, min_size=3, max_size=3, unique=True))
 def test_triangles_agree_with_the_side_of_each_edge_that_a_center_lies_on(corners):
     """Centers on an edge belong to one of its two sides, whichever; all others are beyond doubt."""

@@ -18,7 +18,7 @@ def test_realized_acceleration(kind, acceleration, width):
     assert width / np.array(counts) == pytest.approx(acceleration, rel=0.1)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.sampled_from(KINDS), st.integers(1, 80), st.data())
 def test_center_is_measured_at_any_size(kind, width, data):
     acceleration = data.draw(st.floats(1, width))

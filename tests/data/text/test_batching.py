@@ -32,7 +32,7 @@ def texts(ids: torch.Tensor) -> list[str]:
     return [TOKENIZER.decode(row) for row in ids.tolist()]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=300), st.integers(60, 400), st.integers(1, 5))
 def test_buckets_hold_everything_once_and_no_batch_is_too_large(lengths, tokens, batches):
     numbers = np.array(lengths)

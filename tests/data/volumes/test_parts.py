@@ -20,7 +20,7 @@ def at_once(labels, value):
     return labels, (sizes if count else np.zeros(0))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32 - 1), share=st.floats(0.05, 0.6), slices=st.integers(1, 9))
 def test_slabs_find_what_the_whole_has(seed, share, slices):
     generator = np.random.default_rng(seed)

@@ -6,8 +6,8 @@ from torch import nn
 
 import vitrail as vt
 from vitrail.deploy.bench.operations import count_flops
-from vitrail.jobs.cost import forward_macs
 from vitrail.models.vit import ViTConfig, build_vit
+from vitrail.run.cost import forward_macs
 
 CONFIG = ViTConfig(width=24, depth=3, heads=2, patch=4, image_size=(20, 12), in_channels=2, num_classes=7)
 

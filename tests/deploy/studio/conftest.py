@@ -231,7 +231,7 @@ def visit(browser, site):
         )
         contexts.append(context)
         tab = context.new_page()
-        tab.set_default_timeout(30_000)
+        tab.set_default_timeout(60_000)
         tab.complaints = complaints
         tab.on("console", lambda message: (forgiven and forgiven in message.text) or complaints.append(message.text))
         tab.on("pageerror", lambda error: complaints.append(str(error)))

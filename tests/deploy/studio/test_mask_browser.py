@@ -40,7 +40,9 @@ def site(serve, tmp_path_factory):
 
 def settle(tab):
     """Until the model has drawn what was wished for last, the page's short rest before it asks included."""
-    tab.wait_for_timeout(60)
+    tab.evaluate(
+        "() => new Promise(done => setTimeout(done, 60))"
+    )  # the page's timers go off in their order, on a busy machine too
     tab.wait_for_selector("#panels:not([hidden]):not([aria-busy])")
 
 

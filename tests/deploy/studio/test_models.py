@@ -28,16 +28,16 @@ def busy():
         def compute():
             with model.lock:
                 held.set()
-                gate.wait(10)
+                gate.wait(60)
 
         threads.append(threading.Thread(target=compute))
         threads[-1].start()
-        assert held.wait(10)
+        assert held.wait(60)
 
     def let_go():
         gate.set()
         for thread in threads:
-            thread.join(10)
+            thread.join(60)
 
     hold.let_go = let_go
     yield hold
@@ -49,7 +49,7 @@ def in_time(make):
     found = []
     thread = threading.Thread(target=lambda: found.append(make()), daemon=True)
     thread.start()
-    thread.join(5)
+    thread.join(60)
     assert found, "it waits for a lock"
     return found[0]
 
@@ -79,7 +79,7 @@ def test_an_unknown_id_that_waits_for_a_model_keeps_nobody_from_the_others(model
     assert unknown.is_alive()  # it reads the facts of all
     assert in_time(lambda: models.get(second.id)) is second
     busy.let_go()
-    unknown.join(10)
+    unknown.join(60)
 
 
 def test_no_more_models_stay_in_memory_than_may(models, busy, monkeypatch):
@@ -126,7 +126,7 @@ def test_samples_are_decoded_two_at_a_time(models):
             thread.join(0.2)
             assert thread.is_alive()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 

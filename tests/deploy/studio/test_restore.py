@@ -67,7 +67,7 @@ def restore(shop, encode, scene):
 
 
 def finish(client, found):
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while found["state"] in ("waiting", "running"):
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -158,7 +158,7 @@ def slow(monkeypatch):
     def wait(model, images, *, on_tile, **options):
         def told(done, of):
             begun.set()
-            assert sign.acquire(timeout=20)
+            assert sign.acquire(timeout=60)
             on_tile(done, of)
 
         return tiled(model, images, on_tile=told, **options)
@@ -171,7 +171,7 @@ def test_it_can_be_stopped_and_a_newer_wish_stops_the_older(shop, restore, slow)
     client, _ = shop
     sign, begun = slow
     older = restore("twice", degrade=True, wait=False)
-    assert begun.wait(20)
+    assert begun.wait(60)
     newer = restore("twice", degrade=True, wait=False)
     assert client.get(f"/api/restorations/{newer['id']}").json()["state"] == "waiting"
     sign.release()

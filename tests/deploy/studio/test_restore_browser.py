@@ -131,7 +131,7 @@ def test_it_is_watched_stopped_and_begun_again(visit, site, monkeypatch):
     def wait(model, images, *, on_tile, **options):
         def told(done, of):
             on_tile(done, of)
-            assert sign.acquire(timeout=20)
+            assert sign.acquire(timeout=60)
 
         return tiled(model, images, on_tile=told, **options)
 

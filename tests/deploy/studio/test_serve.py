@@ -62,12 +62,12 @@ def test_a_real_server_answers_and_ends_cleanly(runs, environment):
         assert server.stdout is not None
         address = server.stdout.readline().split()[2]
         assert address.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(address, timeout=20) as answer:
+        with urllib.request.urlopen(address, timeout=60) as answer:
             assert answer.status == 200
             assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
             assert "uvicorn" not in answer.headers.get("Server", "")
         server.send_signal(signal.SIGINT)
-        out, err = server.communicate(timeout=20)
+        out, err = server.communicate(timeout=60)
     finally:
         server.kill()
     assert (server.returncode, out, err) == (130, "", "stopped\n")

@@ -2,7 +2,7 @@
 
 import io
 import threading
-import time
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 
 import vitrail as vt
+from vitrail.deploy.studio import flights
 from vitrail.deploy.studio import studio as studio_module
 
 
@@ -146,23 +147,31 @@ def test_the_same_look_is_computed_once_however_many_ask(browse, upload, ids, di
     client = browse()
     picture = upload(encode(digit), client=client).json()["id"]
     passes, began, gate, run_pass = [], threading.Event(), threading.Event(), studio_module.run_pass
+    waiting = threading.Semaphore(0)
 
     def slow(*arguments, **options):
         passes.append(1)
         began.set()
-        gate.wait(5)
+        gate.wait(60)
         return run_pass(*arguments, **options)
 
+    class Awaited(Future):
+        def result(self, timeout=None):
+            waiting.release()
+            return super().result(timeout)
+
     monkeypatch.setattr(studio_module, "run_pass", slow)
+    monkeypatch.setattr(flights, "Future", Awaited)
     answers, body = [], {"model": ids["cls"]["id"], "picture": picture, "erased": [3, 3, 1]}
     threads = [threading.Thread(target=lambda: answers.append(client.post("/api/looks", json=body).json())) for _ in range(4)]
     for thread in threads:
         thread.start()
-    began.wait(5)
-    time.sleep(0.2)  # for the others to come in
+    assert began.wait(60)
+    for _ in range(3):  # until the others have come in
+        assert waiting.acquire(timeout=60)
     gate.set()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert len(passes) == 1
     assert len({answer["id"] for answer in answers}) == 1
     again = client.post("/api/looks", json={**body, "erased": [1, 3]}).json()

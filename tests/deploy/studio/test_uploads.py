@@ -100,7 +100,7 @@ def test_a_picture_never_touches_the_disk(upload, encode, monkeypatch):
     assert upload(large).status_code == 200
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_bytes_break_the_reader(data, encode, noise):
     """Random bytes behind every signature, and real files with bytes changed or cut out."""
@@ -122,7 +122,7 @@ def test_no_bytes_break_the_reader(data, encode, noise):
     assert refusal is None or (refusal.status == 422 and str(refusal).endswith("."))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.text(max_size=300))
 def test_names_are_one_short_printable_line(name):
     found = clean_name(name)

@@ -2,13 +2,16 @@
 
 import json
 import time
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import vitrail as vt
 from vitrail.data.transforms import prepare
+from vitrail.deploy.studio import studio as studio_module
 from vitrail.deploy.studio.app import make_app
 from vitrail.deploy.studio.numbers import plain, significant
 from vitrail.deploy.studio.passes import edges, to_cells
@@ -199,8 +202,21 @@ def test_without_attention_the_rest_works(look, ask):
     assert len(ask(found, "map", method="occlusion")["cells"]) == 4
 
 
-def test_a_hover_is_answered_in_time_with_a_real_grid(tmp_path, browse, upload, encode, photo):
-    """ViT-Tiny/16 at 224: 197 tokens, 12 layers, 3 heads. The limit is 150 ms."""
+class Work(TorchDispatchMode):
+    """The numbers that torch's operations make."""
+
+    numbers = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        made = function(*arguments, **(options or {}))
+        if isinstance(made, torch.Tensor) and not function.is_view:
+            self.numbers += made.numel()
+        return made
+
+
+@pytest.fixture
+def hover(tmp_path, browse, upload, encode, photo):
+    """Thirty hovers, each `ask()`ed in turn, over ViT-Tiny/16 at 224: 197 tokens, 12 layers, 3 heads."""
     torch.manual_seed(0)
     vt.save(vt.create_model("vit_tiny_patch16_224", num_classes=7), tmp_path / "tiny")
     client = browse(app=make_app(Studio(Models([str(tmp_path / "tiny")]), budget=64 << 20), port=8471))
@@ -208,14 +224,43 @@ def test_a_hover_is_answered_in_time_with_a_real_grid(tmp_path, browse, upload, 
         picture = upload(encode(photo.resize((640, 480))), client=client).json()["id"]
         model = client.get("/api/models").json()[0]
         found = client.post("/api/looks", json={"model": model["id"], "picture": picture}).json()
-        times = []
-        for number in range(30):
-            start = time.perf_counter()
-            answer = client.get(
-                f"/api/looks/{found['id']}/attention", params={"layer": number % 12, "head": "mean", "query": 6 * number}
+        yield [
+            partial(
+                client.get,
+                f"/api/looks/{found['id']}/attention",
+                params={"layer": number % 12, "head": "mean", "query": 6 * number},
             )
-            times.append(time.perf_counter() - start)
-            assert len(answer.json()["cells"]) == 196
+            for number in range(30)
+        ]
+
+
+def test_a_hover_computes_one_row_of_a_real_grid(hover, monkeypatch):
+    """Neither the model again, nor the rows of the other tokens: that is what makes it quick."""
+    passes, work, row = [], [], studio_module.attention_row
+
+    def counted(*arguments, **options):
+        with Work() as mode:
+            made = row(*arguments, **options)
+        work.append(mode.numbers)
+        return made
+
+    monkeypatch.setattr(studio_module, "run_pass", lambda *_, **__: passes.append(1))
+    monkeypatch.setattr(studio_module, "attention_row", counted)
+    for ask in hover:
+        assert len(ask().json()["cells"]) == 196
+    assert not passes
+    assert len(work) == 30
+    assert max(work) < 20 * 197  # numbers; all rows of a layer are 3 x 197 x 197
+
+
+@pytest.mark.slow
+def test_a_hover_is_answered_in_time_with_a_real_grid(hover):
+    """The limit is 150 ms, on a machine that has nothing else to do."""
+    times = []
+    for ask in hover:
+        start = time.perf_counter()
+        assert len(ask().json()["cells"]) == 196
+        times.append(time.perf_counter() - start)
     assert sorted(times)[15] < 0.15
 
 

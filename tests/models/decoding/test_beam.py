@@ -38,7 +38,7 @@ def test_length_normalization_changes_the_winner(make_chain):
     assert_close(mean.scores, torch.tensor([math.log(0.28) / 3]))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), longest=st.integers(1, 3), penalty=st.sampled_from([0.0, 0.6, 1.0, 2.0]))
 def test_with_room_for_everything_it_is_exhaustive_search(random_chain, seed, longest, penalty):
     chain = random_chain(seed, words=2)
@@ -51,7 +51,7 @@ def test_with_room_for_everything_it_is_exhaustive_search(random_chain, seed, lo
     assert (found.hypotheses[0, count:] == PAD).all()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), longest=st.integers(1, 9), penalty=st.sampled_from([0.0, 1.0, 3.0]))
 def test_a_beam_of_one_is_greedy(random_chain, seed, longest, penalty):
     chain, source = random_chain(seed, sources=5), torch.arange(5)
@@ -59,7 +59,7 @@ def test_a_beam_of_one_is_greedy(random_chain, seed, longest, penalty):
     assert torch.equal(beam_search(chain, source, beams=1, longest=longest, length_penalty=penalty).ids, expected)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), beams=st.integers(1, 6), penalty=st.sampled_from([0.0, 1.0]))
 def test_scores_are_those_of_the_hypotheses_falling_and_of_different_ones(random_chain, seed, beams, penalty):
     chain = random_chain(seed, sources=3)
@@ -91,7 +91,7 @@ def test_alone_together_and_in_any_order_a_sentence_is_the_same(random_chain, ca
         assert_close(alone.scores[0], together.scores[row])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6), beams=st.integers(1, 4))
 def test_without_normalization_stopping_early_loses_nothing(random_chain, seed, beams):
     """The search by hand, without any stopping: every ended continuation among the best is kept, to the last length."""
@@ -136,7 +136,7 @@ def test_impossible_requests_are_refused(make_chain):
             beam_search(chain, ONE, **({"longest": 3} | wrong))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10**6), v=st.sampled_from([3, 64, 200, 640, 1000]), k=st.integers(1, 12))
 def test_largest_is_topk(seed, v, k):
     x = torch.randn(5, v, generator=torch.Generator().manual_seed(seed))
@@ -149,7 +149,7 @@ def test_largest_is_topk(seed, v, k):
     assert torch.equal(x.gather(1, places), values)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 10**6), v=st.sampled_from([3, 127, 128, 200, 640]))
 def test_first_largest_is_argmax_the_first_of_equal_ones(seed, v):
     x = torch.randint(0, 9, (5, v), generator=torch.Generator().manual_seed(seed)).float()

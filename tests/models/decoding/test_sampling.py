@@ -90,7 +90,7 @@ def test_a_draw_is_where_the_cumulative_probability_exceeds_the_number(v):
 LOGITS = st.lists(st.floats(-8, 8, width=32), min_size=1, max_size=12).map(torch.tensor)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(logits=LOGITS, k=st.integers(1, 14))
 def test_top_k_keeps_the_k_largest_and_their_logits(logits, k):
     kept = keep_top_k(logits, k)
@@ -103,7 +103,7 @@ def test_top_k_keeps_the_k_largest_and_their_logits(logits, k):
         assert logits[~inside].max() < logits[inside].min()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(logits=LOGITS, p=st.floats(0.01, 1.0))
 def test_top_p_keeps_the_fewest_that_hold_p(logits, p):
     kept = keep_top_p(logits, p)

@@ -19,7 +19,7 @@ def test_it_is_the_papers_equation():
         np.testing.assert_allclose(out, picture * s[:, None, None], rtol=1e-5, atol=1e-6)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**16), st.sampled_from([0.01, 1.0, 10.0]))
 def test_gates_lie_between_0_and_1(seed, scale):
     torch.manual_seed(seed)

@@ -17,7 +17,7 @@ from vitrail.nn.functional.block_masking import BLOCKS, hide_blocks, inside
     seed=st.integers(0, 2**31),
     blocks=st.integers(0, 40),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_asked_share_is_met_exactly(rows, columns, share, seed, blocks):
     count = round(share * rows * columns)
     numbers = torch.rand(3, blocks, 4, generator=torch.Generator().manual_seed(seed))

@@ -67,7 +67,7 @@ def test_one_wave_is_one_point():
     assert float(kspace.abs().max()) == pytest.approx((h * w) ** 0.5, rel=1e-5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 99))
 def test_there_and_back_with_the_same_energy(h, w, seed):
     x = numbers(2, 3, h, w, seed=seed)
@@ -81,7 +81,7 @@ def test_root_sum_of_squares_by_hand():
     assert_close(root_sum_of_squares(coils), torch.full((3, 5), 5.0))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 4), st.integers(0, 99), st.booleans())
 def test_adjoint(h, w, c, seed, masked):
     """<A x, y> = <x, A^H y> for any maps and any mask, also one of points."""

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from vitrail.nn.functional.masking import draw_kept, hidden_from, keep_lowest
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(batch=st.integers(1, 5), cells=st.integers(2, 67), hide=st.floats(0.01, 0.99))
 def test_the_share_is_reached_exactly(batch, cells, hide):
     kept = draw_kept(batch, cells, hide)

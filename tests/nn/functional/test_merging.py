@@ -25,7 +25,7 @@ def reference(keys: torch.Tensor, count: int, prefix: int) -> list[tuple[int, in
 sizes_and_prefixes = st.tuples(st.integers(1, 23), st.integers(0, 11), st.integers(0, 3), st.integers(0, 10**6))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sizes_and_prefixes)
 def test_matching_and_merging_agree_with_loops(drawn):
     cells, wanted, prefix, seed = drawn

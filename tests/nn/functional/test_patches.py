@@ -11,7 +11,7 @@ from vitrail.nn.functional.patches import patchify, unpatchify
 SIDES = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3)), min_size=1, max_size=4)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SIDES, st.integers(1, 3), st.integers(1, 3))
 def test_unpatchify_undoes_patchify(sides, batch, channels):
     grid, patch = (tuple(part) for part in zip(*sides, strict=True))

@@ -25,7 +25,7 @@ sides = st.integers(1, 13)
 
 
 @given(rows=st.integers(1, 5), columns=st.integers(1, 5), window=st.tuples(st.integers(1, 5), st.integers(1, 5)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_merge_is_the_inverse_of_partition(rows, columns, window):
     x = torch.randn(2, rows * window[0], columns * window[1], 3)
     cut = partition(x, window)
@@ -34,7 +34,7 @@ def test_merge_is_the_inverse_of_partition(rows, columns, window):
 
 
 @given(grid=st.tuples(sides, sides), window=st.tuples(sides, sides), data=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_grid_window_and_shift_come_back(grid, window, data):
     shift = tuple(data.draw(st.integers(0, side - 1)) for side in window)
     windows = fit_windows(grid, window, shift)
@@ -73,7 +73,7 @@ def test_no_seam_without_a_shift():
 
 
 @given(grid=st.tuples(sides, sides), window=st.tuples(st.integers(2, 5), st.integers(2, 5)), data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_cells_see_each_other_if_and_only_if_the_shift_did_not_bring_them_together(grid, window, data):
     """Two cells of one shifted window that the roll brought together are farther apart in the picture than a window."""
     shift = tuple(data.draw(st.integers(1, side - 1)) for side in window)

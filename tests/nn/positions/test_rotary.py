@@ -21,7 +21,7 @@ def turned(position, x, places):
 
 
 @given(shift=st.tuples(st.integers(0, 9), st.integers(0, 9)), axes=st.integers(1, 2))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_products_depend_on_differences_only(shift, axes):
     q, k = torch.randn(2, 1, 1, 1, WIDTH, dtype=torch.float64)
     cells = torch.tensor([[2, 7], [5, 1]])

@@ -33,7 +33,10 @@ from vitrail.tasks.options import (
     integer,
     spell,
     switch,
+    whole,
 )
+from vitrail.tasks.options import ExplainOptions as SharedExplainOptions
+from vitrail.tasks.options import PredictOptions as SharedPredictOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,3 +210,40 @@ def recipe_for(name: str, *, size: tuple[int, int], channels: int) -> Mapping[st
     """The recipe of a name for images of this size; color images are taken for photographs, gray ones for drawings."""
     small = name in ("tiny", "small") and channels == 3 and max(size) <= SMALL
     return {**RECIPES[name], **PHOTOGRAPHS} if small else RECIPES[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictOptions(SharedPredictOptions):
+    """What `vitrail predict` takes beside a classifier."""
+
+    top_k: Annotated[int, COUNT, integer("How many classes to name for each image.")] = 3
+    merge: Annotated[
+        int | None, Range(ge=0), integer("Of a vit: tokens that each block merges into others; by default the run's.")
+    ] = None
+    engine: Annotated[
+        Literal["auto", "torch", "compile", "onnxruntime", "openvino"],
+        Parameter(help="What computes the predictions; auto: the fastest of those installed, measured once and remembered."),
+    ] = "torch"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainOptions(SharedExplainOptions):
+    """What `vitrail explain` takes beside a classifier."""
+
+    method: Annotated[
+        str,
+        Parameter(help="auto, relevance, rollout, attention, pooling, gradient or occlusion; auto: the best the model has."),
+    ] = "auto"
+    layer: Annotated[
+        int | None,
+        integer("Show the heads of this layer, from 0, or from -1 backwards; by default every layer."),
+    ] = None
+    head: Annotated[
+        int | Literal["mean", "max", "min"] | None,
+        integer("One head, or all together; by default their mean, with --layer each of them."),
+    ] = None
+    query: Annotated[
+        tuple[int, int] | None,
+        Parameter(converter=whole, negative="", help="ROW COL of a patch: what it attends to, and how, in six steps."),
+    ] = None
+    target: Annotated[str | None, Parameter(help="The class to explain; by default each image's most likely one.")] = None

@@ -1,5 +1,6 @@
 """The report of a classifier: mistakes, classes, calibration, attention, the data."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,7 +56,7 @@ def write(path: Path, scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], 
 
 def commands(run: str, model: Any) -> Mapping[str, str]:
     """What to do with a run: what it does -> a line for the shell, or lines of Python. `run` is quoted."""
-    lines = attention_lines(run, model)
+    lines = attention_lines(shlex.split(run)[0], model)
     return {
         "Classify images": f"vitrail predict {run} IMAGE...",
         "See why it predicts that": f"vitrail explain {run} IMAGE... --out DIR",
@@ -120,7 +121,7 @@ def attention_lines(run: str, model: Any) -> str | None:
         "import vitrail as vt\n"
         "from vitrail.data.images import read_picture\n"
         "from vitrail.data.transforms import prepare\n\n"
-        f"model = vt.load({run.strip(chr(39))!r})\n"
+        f"model = vt.load({run!r})\n"
         'images = prepare([read_picture(Path("IMAGE"))], model.preprocessing)\n'
         f"{lines}"
     )

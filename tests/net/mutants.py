@@ -1,0 +1,290 @@
+"""Small faults, one at a time, that the tests must notice: `make mutants`.
+
+Each mutant is a change of one place in a copy of src/; the working tree is never touched. It is killed if one of its tests fails. A place
+is found by its text: in the file of the table, or, where code has moved, in the only file of src/ that has it. Tests are named as they were
+called at `moved.REF` and found where they are now: under the same id, by tests/moved.csv, or by a name that only one test has.
+
+    python tests/net/mutants.py [--only NAME ...] [--jobs 2] [--list]
+
+Exit code 1: a mutant survived (SURVIVED), its place or its tests are nowhere (LOST), or its tests fail without it (BROKEN, `--check`).
+Standard library only.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from moved import ROOT, TABLE, read_table, tests_here
+
+PYTHON = ROOT / ".venv" / "bin" / "python"
+PATIENCE = 600  # seconds for the tests of one mutant: a fault may make them wait for ever
+JOBS, TRAINING = "src/vitrail/jobs", "src/vitrail/learn/training"
+TRAIN, SETTLING, CLASSIFYING, SCORES = (
+    f"{JOBS}/{name}.py" for name in ("train", "settling", "classifying", "classification_scores")
+)
+LOOP, STEP, WORLD = (f"{TRAINING}/{name}.py" for name in ("loop", "step", "world"))
+LOADING, CACHE, BAD, OPENING = (f"src/vitrail/data/{name}.py" for name in ("loading", "cache", "bad_files", "opening"))
+RECORDS = "src/vitrail/records.py"
+
+RESUME, COMMANDS, WRONG = "tests/learn/test_resume.py", "tests/cli/test_commands.py", "tests/cli/test_wrong_input.py"
+LEARNING, LOADED, FOLDER = "tests/learn/test_loop.py", "tests/data/test_loading.py", "tests/data/test_folder.py"
+WRONG_LINES = f"{WRONG}::test_wrong_input_gives_one_line_and_code_2"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """`places`: (file, text as it is, text instead), the first that is found. `chosen`: a -k expression within the tests."""
+
+    name: str
+    places: tuple[tuple[str, str, str], ...]
+    tests: tuple[str, ...]
+    chosen: str = ""
+
+
+def mutant(name: str, file: str, old: str, new: str, *tests: str, chosen: str = "", other: tuple[tuple[str, str, str], ...] = ()) -> Mutant:  # fmt: skip
+    return Mutant(name, ((file, old, new), *other), tests, chosen)
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    # The runner: what a run is, and what goes on with it.
+    mutant("resume_compares_nothing", TRAIN, 'asked not in ("auto", kept):', "False:", f"{RESUME}::test_an_option_that_differs_is_named"),
+    mutant("finished_run_trained_again", TRAIN, "read_progress(checkpoint).finished and read_metrics(folder) is not None", "False",
+           f"{RESUME}::test_resume_of_a_finished_run_does_nothing"),
+    mutant("folder_overwritten", TRAIN, "if folder.exists() and not (folder.is_dir()", "if False and not (folder.is_dir()",
+           WRONG_LINES, chosen="such and out"),
+    mutant("resume_without_folder", TRAIN, "if options.resume and options.out is None:", "if False:", WRONG_LINES, chosen="such and resume"),
+    mutant("numbers_unchecked", TRAIN, "    check_numbers(options)\n", "", WRONG_LINES, chosen="such and epochs"),
+    mutant("foreign_options_accepted", TRAIN, "        check_foreign(options)\n", "", "tests/jobs/test_translating.py::test_what_does_not_fit_is_refused_in_one_line"),
+    mutant("out_is_stored", f"{JOBS}/stored.py", 'NOT_STORED = ("out", "resume")', 'NOT_STORED = ("resume",)',
+           f"{COMMANDS}::test_config_says_everything_and_what_auto_chose"),
+    mutant("foreign_options_stored", f"{JOBS}/stored.py", "{*NOT_STORED, *foreign_options(options.task)}", "{*NOT_STORED}",
+           f"{COMMANDS}::test_config_says_everything_and_what_auto_chose"),
+    mutant("relative_data_stored", SETTLING, "data=absolute(options.data),", "data=options.data,",
+           f"{COMMANDS}::test_a_run_knows_its_data_from_any_folder"),
+    mutant("seed_not_set", CLASSIFYING, "torch.manual_seed(options.seed)\n        model = prepare_model", "model = prepare_model",
+           f"{COMMANDS}::test_config_repeats_a_run_bit_for_bit"),
+    mutant("seed_plus_one", CLASSIFYING, "torch.manual_seed(options.seed)\n        model = prepare_model",
+           "torch.manual_seed(options.seed + 1)\n        model = prepare_model", f"{COMMANDS}::test_the_seed_decides_the_first_weights"),
+    mutant("seed_set_after_the_model", CLASSIFYING, "torch.manual_seed(options.seed)\n        model = prepare_model(options, data, loaded)",
+           "model = prepare_model(options, data, loaded)\n        torch.manual_seed(options.seed)",
+           f"{COMMANDS}::test_config_repeats_a_run_bit_for_bit"),
+    mutant("test_is_val", SCORES, 'split=data["test"],', 'split=data["val"],', f"{COMMANDS}::test_predictions_agree_with_the_score",
+           f"{COMMANDS}::test_eval_repeats_the_score"),
+    mutant("last_is_scored", SCORES, 'model = load(folder / "best")', 'model = load(folder / "last")',
+           f"{RESUME}::test_the_best_weights_are_scored_whatever_the_last_are"),
+    mutant("metrics_before_report", SCORES, "    write_scores(\n        folder,\n        scored,\n        model,\n        \"test\",",
+           "    (folder / \"metrics.json\").write_text('{\"accuracy\": 1.0}')\n"
+           "    write_scores(\n        folder,\n        scored,\n        model,\n        \"test\",",
+           f"{RESUME}::test_a_run_whose_report_fails_is_not_finished"),
+    mutant("eval_divides_anew", f"{JOBS}/scored_data.py", "return trained.data, True", "return trained.data, False",
+           f"{COMMANDS}::test_eval_divides_the_same_data_as_training_did"),
+    mutant("eval_forgets_the_seed", f"{JOBS}/scored_data.py", "opened(source, seed=trained.seed,", "opened(source, seed=0,",
+           f"{COMMANDS}::test_eval_divides_the_same_data_as_training_did"),
+    mutant("eval_forgets_val_share", f"{JOBS}/scored_data.py", '{"val_share": trained.val_share}', "{}",
+           f"{COMMANDS}::test_validation_is_what_eval_says_of_val"),
+    mutant("eval_takes_foreign_options", f"{JOBS}/evaluate.py", "    check_ours(options, task)\n", "", "tests/jobs/test_translating.py::test_what_eval_cannot_use_is_refused"),
+    mutant("rate_is_not_planned", f"{JOBS}/planning.py", "accumulate=options.accumulate,", "accumulate=1,",
+           "tests/learn/test_engine.py::test_accumulated_parts_reach_the_step"),
+    mutant("ema_is_not_planned", f"{JOBS}/planning.py", "ema=real(options.ema),", "ema=0.0,",
+           "tests/learn/test_engine.py::test_every_option_changes_what_is_learned", chosen="ema"),
+    mutant("trial_rates_draw", f"{JOBS}/planning.py", "    torch.set_rng_state(state)\n", "",
+           "tests/learn/test_engine.py::test_a_rate_is_found_and_nothing_else_changes"),
+    mutant("bad_files_kept", f"{JOBS}/cleaning.py", 'return leave_out(data, bad.names("before")), bad', "return data, bad",
+           "tests/jobs/test_training_with_bad_files.py::test_everything_is_as_on_the_cleaned_set"),
+    mutant("resume_looks_for_bad_files_again", f"{JOBS}/cleaning.py", "None if begun is None else read_bad_files(begun / BAD_FILES)", "None",
+           "tests/jobs/test_training_with_bad_files.py::test_a_run_that_goes_on_does_not_look_for_bad_files_again"),
+    # Options: ranges, and what `auto` becomes.
+    mutant("above_includes_its_bound", SETTLING, "number <= ABOVE[name]", "number < ABOVE[name]", WRONG_LINES, chosen="minutes"),
+    mutant("least_is_off_by_one", SETTLING, "number < AT_LEAST[name]", "number < AT_LEAST[name] - 1", WRONG_LINES,
+           chosen="epochs or batch or workers"),
+    mutant("shares_may_be_one", SETTLING, "not 0 <= number < 1:", "not 0 <= number <= 1:", WRONG_LINES, chosen="path"),
+    mutant("any_device", f"{JOBS}/machine.py", "if not there.get(device.type, False) or", "if", WRONG_LINES, chosen="device"),
+    mutant("batch_is_half_of_that", SETTLING, "min(recipe.batch, len(train) // 8)", "min(recipe.batch, len(train) // 4)",
+           "tests/jobs/test_check.py::test_the_suggestion_is_what_auto_would_choose"),
+    mutant("gray_is_mirrored", SETTLING, 'choices["flip"] = shape[2] == 3 and not plain', 'choices["flip"] = not plain',
+           f"{COMMANDS}::test_config_says_everything_and_what_auto_chose"),
+    mutant("rate_is_twice_the_recipes", SETTLING, 'choices["lr"] = recipe.lr', 'choices["lr"] = 2 * recipe.lr',
+           f"{RESUME}::test_an_option_that_differs_is_named"),
+    mutant("recipe_wins_over_options", f"{JOBS}/recipes.py", 'for name in names if getattr(options, name) == "auto"}', 'for name in names if name != "epochs" or options.epochs == "auto"}',
+           f"{COMMANDS}::test_options_in_every_spelling"),
+    mutant("recipe_sizes_off_by_one", f"{JOBS}/recipes.py", "for name, most in SIZES.items() if pictures <= most",
+           "for name, most in SIZES.items() if pictures < most", "tests/jobs/test_recipes.py"),
+    mutant("val_share_ignored", OPENING, "share = val_share if val_share is not None and asked else SHARE", "share = SHARE",
+           f"{FOLDER}::test_a_share_of_train_and_val_validates_whatever_their_division"),
+    mutant("division_forgets_the_seed", OPENING, "stratified_split(whole.labels, share, seed=seed)", "stratified_split(whole.labels, share, seed=0)",
+           f"{FOLDER}::test_the_seed_decides_which_are_taken"),
+    mutant("unknown_keys_accepted", RECORDS, "        if name not in known:\n", "        if False:\n", "tests/test_records.py", chosen="unknown"),
+    mutant("true_is_a_number", RECORDS, "if isinstance(value, int) and not isinstance(value, bool):", "if isinstance(value, int):",
+           "tests/test_records.py", chosen="types"),
+    # The loop and its step.
+    mutant("lowest_is_best", LOOP, "better = metrics[score] >= progress.target", "better = metrics[score] <= progress.target", LEARNING,
+           chosen="best or highest"),
+    mutant("no_standard_error", LOOP, "progress.target = metrics[score] - evaluation.error", "progress.target = metrics[score]", LEARNING,
+           chosen="best or highest"),
+    mutant("rate_of_the_steps_beginning", LOOP, "(0.5 / total if plan.minutes is None else 0.0)", "0.0", LEARNING, chosen="rate"),
+    mutant("loss_of_all_epochs", LOOP, "= progress.epoch + 1, 0, 0.0", "= progress.epoch + 1, 0, progress.loss_sum",
+           f"{LEARNING}::test_the_train_loss_of_an_epoch_is_the_mean_of_its_steps"),
+    mutant("average_not_validated", LOOP, "with stepper.averaged():\n                    _end_epoch",
+           "with contextlib.nullcontext():\n                    _end_epoch", LEARNING, chosen="average"),
+    mutant("epoch_begun_again", LOOP, "train.batches(progress.epoch, progress.batch)", "train.batches(progress.epoch)",
+           f"{RESUME}::test_stopped_within_an_epoch"),
+    mutant("rate_not_halved", LOOP, "skipped, elapsed, 0.5 * factor", "skipped, elapsed, factor", LEARNING, chosen="three"),
+    mutant("bad_step_taken", STEP, "        if taken.finite:\n            self.optimizer.step()", "        if True:\n            self.optimizer.step()",
+           LEARNING, chosen="finite or three or wrong"),
+    mutant("parts_not_scaled", STEP, "share = weight_of(part) / whole_weight", "share = 1.0", LEARNING, chosen="parts"),
+    mutant("parts_count_the_same", STEP, "share = weight_of(part) / whole_weight", "share = 1.0 / len(parts)", LEARNING, chosen="parts"),
+    mutant("clipped_at_twice_the_norm", STEP, "if norm > self.plan.clip:", "if norm > 2 * self.plan.clip:",
+           f"{LEARNING}::test_a_gradient_is_no_longer_than_the_plan_allows"),
+    mutant("warmup_is_no_part", "src/vitrail/learn/optim/schedule.py", "done = min(1.0, (progress - warmup) / (1.0 - warmup))",
+           "done = min(1.0, progress)", "tests/learn/test_optim.py", chosen="schedule"),
+    mutant("generator_not_put_back", f"{TRAINING}/state.py", '    torch.set_rng_state(parts["generator"]["cpu"])\n', "",
+           f"{RESUME}::test_state_puts_weights_optimizer_and_generator_back"),
+    mutant("a_step_is_recorded_twice", f"{TRAINING}/run_folder.py", "if _step(line) <= step]", "if _step(line) <= step + 1]",
+           f"{RESUME}::test_crashed_between_two_checkpoints"),
+    mutant("mean_is_a_sum", WORLD, "return (total / self.size).tolist()", "return total.tolist()", "tests/learn/test_world.py", chosen="means"),
+    mutant("rows_as_they_came", WORLD, "order = indices.argsort(stable=True)", "order = torch.arange(len(indices))",
+           "tests/learn/test_world.py", chosen="rows"),
+    # Loaders, cache and bad files.
+    mutant("every_epoch_the_same", LOADING, "PCG64([self.seed, epoch])", "PCG64([self.seed, 0])", LOADED, chosen="order"),
+    mutant("shares_of_another_rank", LOADING, "whole[self.rank :: self.world]", "whole[(self.rank + 1) % self.world :: self.world]", LOADED,
+           chosen="processes"),
+    mutant("last_batch_dropped", LOADING, "else -(-len(self.labels) // self.batch)", "else max(1, len(self.labels) // self.batch)", LOADED,
+           chosen="partial"),
+    mutant("pass_from_its_beginning", LOADING, "self.deal(epoch)[self.start :]", "self.deal(epoch)", LOADED, chosen="middle"),
+    mutant("label_of_a_neighbour", LOADING, "torch.from_numpy(self.split.labels[indices])\n        if self.mixing:",
+           "torch.from_numpy(self.split.labels[np.sort(indices)])\n        if self.mixing:", LOADED, chosen="together"),
+    mutant("validation_is_augmented", CLASSIFYING, "how=Augmentation(**numbers) if training else None,", "how=Augmentation(**numbers),",
+           f"{COMMANDS}::test_validation_is_what_eval_says_of_val"),
+    mutant("validation_is_shuffled", CLASSIFYING, "shuffle=training,", "shuffle=True,", f"{COMMANDS}::test_validation_is_what_eval_says_of_val"),
+    mutant("cache_without_its_flags", CACHE, "budget // (picture + 1)", "budget // picture", "tests/data/test_cache.py", chosen="budget"),
+    mutant("black_is_not_cached", CACHE, "if index < self.places and self.flags[index] else None",
+           "if index < self.places and self.pictures[index].any() else None", "tests/data/test_cache.py", chosen="black"),
+    mutant("bad_file_limit_ignored", BAD, "if count > self.limit * self.pictures:", "if False:", "tests/data/test_bad_files.py",
+           "tests/jobs/test_training_with_bad_files.py::test_too_many_stop_the_run_before_it_begins"),
+    mutant("bad_file_limit_off_by_one", BAD, "if count > self.limit * self.pictures:", "if count >= self.limit * self.pictures:",
+           "tests/data/test_bad_files.py"),
+)  # fmt: skip
+
+
+def find_place(one: Mutant, files: dict[str, str]) -> tuple[str, str] | None:
+    """(file, its text with the fault), or None where no place of the mutant is found."""
+    for file, old, new in one.places:
+        if files.get(file, "").count(old) == 1:
+            return file, files[file].replace(old, new)
+    for _, old, new in one.places:
+        found = [file for file, text in files.items() if old in text]
+        if len(found) == 1 and files[found[0]].count(old) == 1:
+            return found[0], files[found[0]].replace(old, new)
+    return None
+
+
+def find_tests(one: Mutant, here: set[str], rows: dict[str, str]) -> list[str]:
+    """Where its tests are now: ids of functions, or files."""
+    files = {test.partition("::")[0] for test in here}
+    found: list[str] = []
+    for test in one.tests:
+        file, _, inner = test.partition("::")
+        if test in here or test in files:
+            found.append(test)
+        elif test in rows:
+            found += [now for now in rows[test].split(" + ") if now in here or now in files]
+        elif inner and file in rows:
+            found += [f"{now}::{inner}" for now in rows[file].split(" + ") if f"{now}::{inner}" in here]
+        elif inner:
+            same = [now for now in here if now.partition("::")[2] == inner]
+            found += same if len(same) == 1 else []
+    return found
+
+
+def program() -> str:
+    return str(PYTHON) if PYTHON.exists() else sys.executable
+
+
+def run_tests(source: Path, tests: list[str], chosen: str) -> tuple[str, str]:
+    """What became of them, "passed", "failed" or "none", and the last line that pytest said."""
+    words = [
+        program(),
+        "-m",
+        "pytest",
+        "-x",
+        "--tb=line",
+        "-p",
+        "no:cacheprovider",
+        *tests,
+        *(["-k", chosen] if chosen else []),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
+    try:
+        done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    except subprocess.TimeoutExpired:
+        return "failed", f"no end within {PATIENCE} s"
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+    lines = lines or (done.stdout + done.stderr).splitlines()[-1:] or [""]
+    return {0: "passed", 5: "none"}.get(done.returncode, "failed"), re.sub(r"\s+", " ", lines[0])[:150]
+
+
+def try_mutant(one: Mutant, compiled: Path, here: set[str], rows: dict[str, str], *, sound: bool) -> tuple[str, str, float]:
+    """(verdict, why, seconds). `compiled` is src/ with its bytecode; `sound`: its tests are run without the fault, and must pass."""
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
+        source = Path(folder) / "src"
+        shutil.copytree(compiled, source)
+        files = {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in source.rglob("*.py")}
+        place, tests = find_place(one, files), find_tests(one, here, rows)
+        if place is None or not tests:
+            return "LOST", "its text is nowhere in src/" if place is None else "none of its tests is there", 0.0
+        if not sound:
+            (Path(folder) / place[0]).write_text(place[1], encoding="utf-8")
+        result, line = run_tests(source, tests, one.chosen)
+    seconds = time.monotonic() - start
+    if result == "none":
+        return "LOST", f"no test is chosen by -k {one.chosen!r}", seconds
+    if sound:
+        return ("sound" if result == "passed" else "BROKEN"), line, seconds
+    return ("killed" if result == "failed" else "SURVIVED"), line, seconds
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these mutants alone")
+    parser.add_argument("--jobs", type=int, default=2, help="mutants at a time")
+    parser.add_argument(
+        "--check", action="store_true", help="run the tests without the faults: they must pass, or a kill says nothing"
+    )
+    parser.add_argument("--list", action="store_true", help="where each mutant's place and tests are; nothing is run")
+    wish = parser.parse_args()
+    chosen = [one for one in MUTANTS if wish.only is None or one.name in wish.only]
+    here, rows = tests_here(), {row["was"]: row["now"] for row in read_table(ROOT / TABLE) if row["now"]}
+    if wish.list:
+        files = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")}
+        lost = 0
+        for one in chosen:
+            place, tests = find_place(one, files), find_tests(one, here, rows)
+            lost += place is None or not tests
+            print(f"{one.name}: {'LOST' if place is None else place[0]}; {', '.join(tests) or 'LOST'}")
+        return 1 if lost else 0
+    start, verdicts = time.monotonic(), list[str]()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(wish.jobs) as pool:
+        compiled = Path(folder) / "src"
+        shutil.copytree(ROOT / "src", compiled, ignore=shutil.ignore_patterns("__pycache__"))
+        subprocess.run([program(), "-m", "compileall", "-q", str(compiled)], check=True)
+        waiting = {pool.submit(try_mutant, one, compiled, here, rows, sound=wish.check): one for one in chosen}
+        for done in as_completed(waiting):
+            one, (verdict, line, seconds) = waiting[done], done.result()
+            verdicts.append(verdict)
+            print(f"{verdict:8} {one.name:36} {seconds:5.0f} s  {line}", flush=True)
+    counts = ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in dict.fromkeys(verdicts))
+    print(f"{len(chosen)} mutants in {time.monotonic() - start:.0f} s: {counts}")
+    return 1 if {"SURVIVED", "LOST", "BROKEN"} & set(verdicts) or not chosen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""`--freeze encoder`: the head learns, everything else stays bit for bit, statistics of batch norms too."""
+
+import os
+import signal
+
+import pytest
+import torch
+from safetensors import safe_open
+
+import vitrail as vt
+from vitrail.learn.training import loop
+from vitrail.learn.training.interruption import Interrupted
+from vitrail.models.classifier import HEADS
+from vitrail.run.train import train
+
+pytestmark = pytest.mark.usefixtures("quick_report")
+MODELS = {
+    "vit_nano_conv": {"image_size": 8, "drop_path": 0.2},
+    "deit_nano_distilled_patch4_32": {"image_size": 8, "token_keep": 0.5},
+    "swin_micro_patch4_window4_64": {"image_size": 32, "drop_path": 0.2},
+    "resnet8_32": {"image_size": 8},
+}
+
+
+def small(name):
+    torch.manual_seed(0)
+    return vt.create_model(name, num_classes=4, in_channels=1, **MODELS[name])
+
+
+@pytest.mark.parametrize("name", ["vit_nano_conv", "deit_nano_distilled_patch4_32", "resnet8_32"])
+def test_only_the_head_learns(arrays, tmp_path, name):
+    before = small(name)
+    vt.save(before, tmp_path / "begin")
+    how = {"data": arrays, "weights": tmp_path / "begin", "freeze": "encoder", "epochs": 2, "batch": 32, "quiet": True}
+    run = train(**how, out=tmp_path / "run", ema=0.9)
+    after, kept = run.model.state_dict(), before.state_dict()
+    for key, tensor in after.items():
+        if key.split(".")[0] not in HEADS:
+            assert torch.equal(tensor, kept[key]), key
+    for head in HEADS & dict(run.model.named_children()).keys():  # biases begin at 0
+        assert all(parameter.abs().sum() > 0 for parameter in getattr(run.model, head).parameters())
+    state = next((tmp_path / "run" / "state").glob("step-*/state.safetensors"))
+    with safe_open(state, framework="pt") as file:
+        optimized = {key.split("/", 2)[2] for key in file.keys() if key.startswith("optimizer/")}  # noqa: SIM118
+    assert optimized
+    assert all(key.split(".")[0] in HEADS for key in optimized)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_encoder_is_in_evaluation_mode_while_the_head_trains(name):
+    model = small(name)
+    model.freeze_encoder()
+    model.train()
+    images = torch.randn(3, model.config.in_channels, *model.image_size)
+    before = {key: tensor.clone() for key, tensor in model.state_dict().items()}
+    assert torch.equal(model(images), model(images))  # nothing is dropped
+    model(images).sum().backward()
+    assert {key.split(".")[0] for key, p in model.named_parameters() if p.grad is not None} == HEADS & {
+        key for key, part in model.named_children() if list(part.parameters())
+    }
+    assert all(torch.equal(tensor, before[key]) for key, tensor in model.state_dict().items())
+    assert model.head.training
+    assert not model.eval().head.training
+
+
+def test_resumed_bit_for_bit(arrays, tmp_path, monkeypatch):
+    vt.save(small("resnet8_32"), tmp_path / "begin")
+    how = {"data": arrays, "weights": tmp_path / "begin", "freeze": "encoder", "epochs": 2, "batch": 32, "quiet": True}
+    whole = train(**how, out=tmp_path / "whole")
+    taken = []
+
+    def count(*words):
+        taken.append(words)
+        if len(taken) == 4:  # in the middle of the second epoch
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "_show", count)
+        with pytest.raises(Interrupted):
+            train(**how, out=tmp_path / "run")
+    train(data=arrays, out=tmp_path / "run", resume=True, quiet=True)
+    again = (tmp_path / "run" / "last" / "model.safetensors").read_bytes()
+    assert again == (whole.path / "last" / "model.safetensors").read_bytes()

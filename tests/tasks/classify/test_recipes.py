@@ -1,0 +1,42 @@
+"""Which recipe and which model a data set gets."""
+
+import pytest
+
+from vitrail.tasks.classify.options import PHOTOGRAPHS, RECIPES, recipe_for
+from vitrail.tasks.classify.task import choose_model
+from vitrail.tasks.image_task import choose_recipe
+
+
+@pytest.mark.parametrize(
+    "pictures, expected",
+    [(10, "tiny"), (10_000, "tiny"), (10_001, "small"), (100_000, "small"), (10**6, "medium"), (14_197_122, "large")],
+)
+def test_the_number_of_pictures_chooses(pictures, expected):
+    assert choose_recipe(pictures) == expected
+    assert choose_recipe(pictures, pretrained=True) == "finetune"
+
+
+def test_small_photographs_have_values_of_their_own():
+    for name in ("tiny", "small"):
+        changed = recipe_for(name, size=(32, 32), channels=3)
+        assert {key: changed[key] for key in PHOTOGRAPHS} == dict(PHOTOGRAPHS)
+        assert changed["epochs"] == RECIPES[name]["epochs"]
+        assert recipe_for(name, size=(32, 32), channels=1) == RECIPES[name], "a drawing"
+        assert recipe_for(name, size=(224, 224), channels=3) == RECIPES[name], "not small"
+    for name in ("medium", "large", "finetune", "plain"):
+        assert recipe_for(name, size=(32, 32), channels=3) == RECIPES[name]
+
+
+@pytest.mark.parametrize(
+    "size, pictures, expected",
+    [
+        ((8, 8), 1437, "vit_nano_conv"),
+        ((64, 64), 4000, "vit_nano_conv"),
+        ((16, 16), 9000, "vit_micro_conv"),
+        ((28, 28), 60_000, "vit_micro_hybrid"),
+        ((32, 32), 9000, "vit_micro_hybrid"),
+        ((64, 96), 9000, "vit_tiny_patch16_224"),
+    ],
+)
+def test_the_model_is_chosen_by_size_and_number(size, pictures, expected):
+    assert choose_model(size, pictures) == expected
