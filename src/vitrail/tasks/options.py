@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from cyclopts import CoercionError, Group, Parameter, Token, convert
 
@@ -140,7 +140,7 @@ class Block:
     def check(self) -> None:
         """Rules between fields: a VitrailError for what cannot be."""
 
-    def normalize(self) -> Self:
+    def normalize(self) -> Any:
         """The same wishes in one form each, so that they can be stored, and compared with stored ones."""
         return self
 
@@ -197,7 +197,7 @@ class CommonOptions(Block):
                 if getattr(self, name, None) not in (None, "auto"):
                     raise VitrailError(f"--weights brings its own model: {spell(name)} cannot be given beside it")
 
-    def normalize(self) -> Self:
+    def normalize(self) -> Any:
         found = super().normalize()
         named = {name: getattr(found, name) for kind in type(self).__mro__ for name in vars(kind).get("paths", ())}
         return replace(found, **{name: absolute(value) for name, value in named.items() if value})
@@ -233,7 +233,7 @@ class PartOptions(Block):
         if self.attention is not None:
             check_choice("attention", self.attention, attention_choices(getattr(self, "model", "auto")))
 
-    def normalize(self) -> Self:
+    def normalize(self) -> Any:
         from vitrail.models.parts import position_name
 
         found = super().normalize()
@@ -399,7 +399,7 @@ class SizeOptions(Block):
         if self.image_size is not None and len(self.image_size) not in (1, 2):
             raise VitrailError(f"--image-size takes N or H W, got {len(self.image_size)} numbers")
 
-    def normalize(self) -> Self:
+    def normalize(self) -> Any:
         found = super().normalize()
         return replace(found, image_size=as_size(found.image_size))
 

@@ -38,15 +38,15 @@ class Entry:
 
 TASKS: dict[str, Entry] = {
     "classify": Entry("say which class, or classes, an image is of", architectures=("vit", "resnet", "swin", "gsa", "gcnn")),
-    "igpt": Entry(
-        "pretraining: predict pixels, one after the other", verb="pretrain", architectures=("igpt",), alias="complete"
-    ),
     "mae": Entry("pretraining: draw masked patches", verb="pretrain", architectures=("mae",)),
-    "dino": Entry("pretraining: agree with an average of oneself on other crops", verb="pretrain", architectures=("dino",)),
-    "moco": Entry("pretraining: tell an image's crops from others'", verb="pretrain", architectures=("moco",)),
-    "dvae": Entry("pretraining: a vocabulary of visual codes", verb="pretrain", architectures=("dvae",)),
     "beit": Entry(
         "pretraining: name masked patches in the codes of a discrete VAE", verb="pretrain", architectures=("beit",)
+    ),
+    "dvae": Entry("pretraining: a vocabulary of visual codes", verb="pretrain", architectures=("dvae",)),
+    "dino": Entry("pretraining: agree with an average of oneself on other crops", verb="pretrain", architectures=("dino",)),
+    "moco": Entry("pretraining: tell an image's crops from others'", verb="pretrain", architectures=("moco",)),
+    "igpt": Entry(
+        "pretraining: predict pixels, one after the other", verb="pretrain", architectures=("igpt",), alias="complete"
     ),
 }
 

@@ -145,7 +145,7 @@ def test_many_samples_of_a_picture_are_drawn_some_at_a_time(run, monkeypatch):
 def test_what_eval_and_complete_cannot_use_is_refused(run, command, tmp_path):
     answer = command("eval", run.path, "--beams", 2)
     assert answer.code == 2
-    assert re.fullmatch(r"vitrail: (unknown --beams|--beams is an option of --task .* only)\n", answer.err)
+    assert re.fullmatch(r"vitrail: (unknown option \"--beams\" of eval.*|--beams is an option of --task .* only)\n", answer.err)
     assert "--out is missing" in command("complete", run.path, tmp_path).err
     assert "--longest is about text" in command("complete", run.path, tmp_path, "--out", tmp_path, "--longest", 3).err
 
