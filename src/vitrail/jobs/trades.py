@@ -78,12 +78,6 @@ TRADES: Mapping[str, Entry] = MappingProxyType(
     {
         "classify": Entry("vitrail.jobs.classifying:Classifying", ("pictures", "classifying")),
         "caption": Entry("vitrail.jobs.captioning:Captioning", ("pictures", "text", "captions")),
-        "igpt": Entry("vitrail.jobs.igpt:Pretraining", ("pictures", "pixels")),
-        "mae": Entry("vitrail.jobs.methods.mae:TRADE", ("pictures", "hidden patches", "a decoder")),
-        "dino": Entry("vitrail.jobs.methods.dino:TRADE", ("pictures", "views", "prototypes")),
-        "moco": Entry("vitrail.jobs.methods.moco:TRADE", ("pictures", "views")),
-        "dvae": Entry("vitrail.jobs.methods.dvae:TRADE", ("pictures", "their codes")),
-        "beit": Entry("vitrail.jobs.methods.beit:TRADE", ("pictures", "hidden patches", "visual words")),
         "restore": Entry("vitrail.jobs.restoring:Restoring", ("restoration",)),
         "mri": Entry("vitrail.jobs.reconstructing:Reconstructing", ("k-space",)),
         "segment": Entry("vitrail.jobs.segmenting:Segmenting", ("masks",)),

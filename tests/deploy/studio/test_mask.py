@@ -17,7 +17,7 @@ from vitrail.deploy.studio.studio_model import Models
 from vitrail.errors import VitrailError
 from vitrail.models.masked_autoencoder import MAEConfig, build_mae
 from vitrail.preprocessing import Preprocessing
-from vitrail.tasks.drawing_hidden import reconstruct
+from vitrail.explain.masked_patches import reconstruct
 
 HIDDEN = [0, 3, 8, 14]
 
