@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from vitrail.data.bad_files import BadFile, BadFiles, find_bad, leave_out
 from vitrail.data.box_data import find_boxes, read_marks
@@ -15,6 +15,7 @@ from vitrail.data.unlabelled import divide_unlabelled, find_unlabelled
 from vitrail.errors import VitrailError
 
 
+@runtime_checkable
 class Counting(Protocol):
     """Something that shows how far a long reading is, as `learn.training.progress_bar.ProgressBar` does."""
 

@@ -87,7 +87,6 @@ TRADES: Mapping[str, Entry] = MappingProxyType(
         "dvae": Entry("vitrail.jobs.methods.dvae:TRADE", ("pictures", "their codes")),
         "beit": Entry("vitrail.jobs.methods.beit:TRADE", ("pictures", "hidden patches", "visual words")),
         "restore": Entry("vitrail.jobs.restoring:Restoring", ("restoration",)),
-        "mri": Entry("vitrail.jobs.reconstructing:Reconstructing", ("k-space",)),
         "segment": Entry("vitrail.jobs.segmenting:Segmenting", ("masks",)),
         "detect": Entry("vitrail.jobs.detecting:Detecting", ("boxes",)),
     }
