@@ -1,74 +1,54 @@
-"""report.html of an MRI run: zero-filled, reconstructed and true slices with their errors, the masks, every slice's score.
+"""The report of an MRI run: zero-filled, reconstructed and fully measured slices with their errors, the masks, every slice's score.
 
-h w picture, n slices
+h w image, n slices
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, UInt8
 
-from vitrail.files import write_whole
+from vitrail.data.mri.opening import ScanData
 from vitrail.report.compare import PART, Pane, gray_pictures, show_comparison
-from vitrail.report.page import Cell, Markup, contents, element, label, page, photograph, section, sortable_table
+from vitrail.report.frame import Frame, write_framed
+from vitrail.report.page import Cell, Markup, element, label, photograph, section, sortable_table
 from vitrail.report.pictures import encode_exact
-from vitrail.report.run_parts import show_commands, show_curves, show_header, show_options
-from vitrail.tasks.reconstruct import ReconstructedSlice, ReconstructionScores, score
+from vitrail.tasks.mri.data import describe_sampling, sampling_of
+from vitrail.tasks.mri.objective import ReconstructedSlice, ReconstructionScores, score
+from vitrail.tasks.mri.options import Options
+from vitrail.tasks.task import Scored, Setup
 
 BAND = 24  # pixels: how tall a mask that is the same for all rows is drawn
 MANY = 12  # slices, above which a table can be searched
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReconstructionReport:
-    """What the report shows of a run. `names` are the slices', by number; `sampling` says in words which lines were measured."""
-
-    title: str
-    headline: str
-    found: ReconstructionScores
-    names: Sequence[str]
-    sampling: str
-    facts: Mapping[str, str] = field(default_factory=dict)
-    history: Sequence[Mapping[str, float | int]] = ()
-    commands: Mapping[str, str] = field(default_factory=dict)
-    configuration: Mapping[str, object] = field(default_factory=dict)
+def write(path: Path, scored: Scored[ScanData], setup: Setup[Options, ScanData, None], frame: Frame) -> None:
+    """report.html: some slices and their masks, then the scores of all."""
+    found, names = scored.evaluation, scored.extras
+    assert isinstance(found, ReconstructionScores)
+    shown = []
+    if found.examples:
+        sampling = describe_sampling(sampling_of(setup.options))
+        shown += [show_slices(found.examples, names), show_masks(found.examples, names, sampling)]
+    if len(found.rows):
+        shown.append(show_scores(found, names))
+    write_framed(path, frame, shown, parts=(PART,))
 
 
-def write_reconstruction_report(report: ReconstructionReport, path: Path) -> None:
-    """Write the page. Whoever reads `path` meanwhile sees the old page or the new one, never a part."""
-    metrics = report.found.metrics
-    gain = metrics["psnr"] - metrics["psnr_zero_filled"]
-    numbers = {
-        "zero-filled": f"{metrics['psnr_zero_filled']:.2f} dB",
-        "gained": f"{gain:+.2f} dB",
-        "SSIM": f"{metrics['ssim']:.4f}",
-        "SSIM zero-filled": f"{metrics['ssim_zero_filled']:.4f}",
+def commands(run: str, model: Any) -> Mapping[str, str]:
+    """What to do with a run: what it does -> a line for the shell. `run` is quoted."""
+    return {
+        "Score it on another scan": f"vitrail eval {run} --data scan.npz --out scores/",
+        "Start another run from it": f"vitrail train --task mri --data DATA --weights {run}",
     }
-    header = show_header(report.title, report.headline, interval="", numbers=numbers, facts=report.facts)
-    sections = list(_sections(report))
-    write_whole(path, page(report.title, header, contents(sections), *sections, parts=(PART,)))
-
-
-def _sections(report: ReconstructionReport) -> Iterator[Markup]:
-    if report.history:
-        yield show_curves(report.history)
-    if report.found.examples:
-        yield show_slices(report.found.examples, report.names)
-        yield show_masks(report.found.examples, report.names, report.sampling)
-    if len(report.found.rows):
-        yield show_scores(report.found, report.names)
-    if report.commands:
-        yield show_commands(report.commands)
-    if report.configuration:
-        yield show_options(report.configuration)
 
 
 def show_slices(some: Sequence[ReconstructedSlice], names: Sequence[str]) -> Markup:
     note = (
         "Magnitudes, on one scale for each slice: the lines that were not measured left at zero, what the model makes of that, and the "
-        "picture from all lines. Errors are differences of magnitudes, enlarged to their own scale."
+        "image from all lines. Errors are differences of magnitudes, enlarged to their own scale."
     )
     return section("Slices", element("div", *(show_slice(one, names) for one in some), class_="comparisons"), note=note)
 

@@ -67,7 +67,7 @@ class ReconstructionScores:
 
 
 class Reconstruct:
-    """Satisfies the training loop's Task protocol."""
+    """Satisfies `learn.training.objective.Objective`."""
 
     name = "mri"
     model: Any

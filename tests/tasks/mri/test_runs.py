@@ -1,4 +1,4 @@
-"""Accelerated MRI as a job: from a volume, pictures or k-space to a report, again from its files, and on from other weights."""
+"""Runs on accelerated MRI: from a volume, images or k-space to a report, again from its files, and on from other weights."""
 
 import csv
 import signal
@@ -13,10 +13,14 @@ from torch.testing import assert_close
 import vitrail as vt
 from vitrail.data.mri.batches import ScanBatches
 from vitrail.errors import VitrailError
-from vitrail.jobs import reconstruction_settling
+from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.run.stored import read_options
+from vitrail.tasks.mri import data as batches
+from vitrail.tasks.mri.task import TASK
+from vitrail.tasks.task import Opening
 
 nibabel = pytest.importorskip("nibabel")
-OPTIONS = {"task": "mri", "model": "mri_unet_small", "image_size": 24, "batch": 2, "epochs": 2, "seed": 5, "quiet": True}
+OPTIONS = {"task": "mri", "model": "mri_unet_small", "image_size": 24, "batch_size": 2, "epochs": 2, "seed": 5, "quiet": True}
 SAME = ("best/model.safetensors", "last/model.safetensors", "metrics.jsonl", "predictions.csv", "metrics.json")
 
 
@@ -24,7 +28,7 @@ SAME = ("best/model.safetensors", "last/model.safetensors", "metrics.jsonl", "pr
 def few_steps():
     """An epoch of a real run has more."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reconstruction_settling, "STEPS", 4)
+        patch.setattr(batches, "STEPS", 4)
         yield
 
 
@@ -70,10 +74,9 @@ def test_a_run_leaves_scores_a_report_and_a_model(run, volume):
 
 
 def test_learned_slices_are_not_near_tested_ones(run, volume):
-    from vitrail.jobs.reconstructing import open_own
-    from vitrail.jobs.stored import read_options
-
-    data = open_own(read_options(run.path / "config.yaml"))
+    options = read_options(run.path / "config.yaml")
+    opening = Opening(source=options.data, seed=options.seed, progress=ProgressBar(quiet=True))
+    data = TASK.open(options, opening).data
     places = {name: [int(one.name.split(":")[1]) for one in slices] for name, slices in data.splits.items()}
     assert min(abs(a - b) for a in places["train"] for b in places["test"]) > 3
 
@@ -95,7 +98,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(run, volume, tmp_path, monkeypatch):
                 yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.jobs.reconstructing.ScanBatches", Stopping)
+        patch.setattr("vitrail.tasks.mri.data.ScanBatches", Stopping)
         with pytest.raises(BaseException, match="SIGINT"):
             vt.train(data=volume, out=tmp_path / "run", **OPTIONS)
     assert not (tmp_path / "run" / "metrics.json").exists()
@@ -130,8 +133,8 @@ def test_learning_without_truth_chooses_its_epoch_without_it(volume, tmp_path):
     [
         ({"center": 0.3}, "1 / 4 of the lines, got 0.3"),
         ({"acceleration": 0.5}, "--acceleration must be at least 1"),
-        ({"smoothing": 0.1}, "--task mri has no such option"),
-        ({"flip": True}, "--flip is about pictures"),
+        ({"smoothing": 0.1}, "smoothing is an option of --task classify"),
+        ({"flip": True}, "flip is an option of --task classify"),
         ({"model": "vit_nano_conv"}, "does not read k-space"),
         ({"recipe": "large"}, 'unknown recipe for MRI "large"'),
         ({"slices": 0}, "--slices must be at least 1"),

@@ -10,7 +10,9 @@ from vitrail.data.mri.slices import Slice
 from vitrail.learn.training.objective import Evaluation, Objective
 from vitrail.models.reconstructor import ReconstructorConfig, build_reconstructor
 from vitrail.nn.functional.fourier import sense_adjoint, sense_forward
-from vitrail.tasks.reconstruct import Reconstruct, score
+from vitrail.tasks.metric import find_metric
+from vitrail.tasks.mri.metrics import METRICS
+from vitrail.tasks.mri.objective import Reconstruct, score
 
 SIDE = 16
 
@@ -50,7 +52,7 @@ def test_it_is_a_task(objective, batches):
     loss = task.loss(batches[0])
     loss.backward()
     assert all(parameter.grad is not None for parameter in task.model.parameters())
-    assert task.tell(33.659) == "33.66 dB"
+    assert find_metric(METRICS, task.score).format(33.659) == "33.66 dB"
 
 
 def test_the_loss_is_relative_to_the_truth(batches):
