@@ -20,6 +20,7 @@ USES: dict[str, registry.Use] = {
     "eval": "eval",
     "predict": "predict",
     "explain": "explain",
+    "complete": "predict",
 }
 SHARED: dict[registry.Use, type[Block]] = {
     "train": CommonOptions, "eval": EvalOptions, "predict": PredictOptions, "explain": ExplainOptions,

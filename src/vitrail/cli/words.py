@@ -11,7 +11,7 @@ from typing import Any
 
 from vitrail.cli.chosen import DEFAULT_METHOD, USES, find_task, options_class
 from vitrail.errors import VitrailError, VitrailWarning, suggestion
-from vitrail.jobs.options import CompleteOptions, EvalOptions, ExplainOptions, RestoreOptions, TrainOptions
+from vitrail.jobs.options import EvalOptions, ExplainOptions, RestoreOptions, TrainOptions
 from vitrail.run.bench_options import BenchOptions
 from vitrail.run_files import read_table
 from vitrail.tasks import registry
@@ -26,7 +26,6 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "caption": ("beams", "json", "out"),
     "restore": tuple(field.name for field in fields(RestoreOptions)),
     "export": ("format", "out", "image_size", "opset", "dynamic_size", "check", "data"),
-    "complete": tuple(field.name for field in fields(CompleteOptions)),
     "check": ("fix", "out", "json", "workers", "seed", "task", "ignore_index"),
     "bench": tuple(field.name for field in fields(BenchOptions)),
     "runs": ("sort", "best", "json"),
@@ -35,7 +34,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "models": ("json",),
 }  # of verbs whose options are those of every task
 SWITCHES = frozenset({"json", "open"})  # of those verbs: options without a value
-BESIDE = {"train": ("config",), "pretrain": ("config", "method"), "eval": (), "predict": (), "explain": ()}
+BESIDE = {**dict.fromkeys(USES, ()), "train": ("config",), "pretrain": ("config", "method")}
 SENTENCES = frozenset({"complete", "translate"})  # verbs whose words may be any text, E=mc² too
 PER_TASK = tuple(USES)
 ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)

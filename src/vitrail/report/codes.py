@@ -52,9 +52,7 @@ def show_drawn(images: Float[Tensor, "b ch h w"], drawn: Float[Tensor, "b ch h w
     """Validation images, and what is drawn from their likeliest codes."""
     pairs = zip(to_bytes(images, preprocessing), to_bytes(drawn, preprocessing), strict=True)
     figures = (
-        element(
-            "figure", element("div", show(picture, "image"), show(again, "from its codes"), class_="two"), class_="sample"
-        )
+        element("figure", element("div", show(picture, "image"), show(again, "from its codes"), class_="two"), class_="sample")
         for picture, again in pairs
     )
     note = "Left the image, right what is drawn from the likeliest code of each patch."

@@ -100,9 +100,7 @@ def show_neighbors(backbone: Any, data: DataSet) -> Markup:
         near = f"cosines {nearness[place, 0]:.2f} to {nearness[place, -1]:.2f}"
         rows.append(Row(title, note or near, [to_image(one) for one in (picture, *known.pictures[found])]))
     sheet = draw_contact_sheet("A validation image, then its nearest training images", rows)
-    note = (
-        f"By the cosine of their features, among {len(known.indices):,} training images, which are not mirrored or cropped here."
-    )
+    note = f"By the cosine of their features, among {len(known.indices):,} training images, which are not mirrored or cropped here."
     return section(
         "Nearest neighbors", photograph(encode_sheet(sheet), "images and their neighbors", pixelated=False), note=note
     )

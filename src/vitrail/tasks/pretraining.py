@@ -113,9 +113,7 @@ class PretrainingTask(ImageTask[O, DataSet, X]):
         self.check_network(found.architecture, what=what)
         return found
 
-    def resolve(
-        self, options: O, opened: Opened[DataSet], loaded: Any, resumed: Path | None
-    ) -> Resolved[O, DataSet, Any]:
+    def resolve(self, options: O, opened: Opened[DataSet], loaded: Any, resumed: Path | None) -> Resolved[O, DataSet, Any]:
         data, choices = opened.data, dict[str, Any]()
         if loaded is None:
             size, channels = self.choose_size(options, data)

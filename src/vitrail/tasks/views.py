@@ -183,9 +183,7 @@ def view_loaders(
     return train, Loader(data["val"], preprocessing, cache=caches["val"], on_bad=partial(note_bad, bad, "val"), **shared)
 
 
-def find_neighbors(
-    model: Any, data: DataSet, world: World, *, every: int, batch_size: int
-) -> Neighbors | None:
+def find_neighbors(model: Any, data: DataSet, world: World, *, every: int, batch_size: int) -> Neighbors | None:
     """Some training images with their labels, where they have one each; never learned from, but to see what was learned."""
     if not every or len(data.classes) < 2 or data.multi_label:
         return None

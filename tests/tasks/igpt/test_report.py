@@ -36,9 +36,7 @@ def test_a_report_says_what_there_is(tmp_path):
     probe = Probe(test=(0.5, 0.75), validation=(0.4, 0.8), penalties=(1.0, 0.1), chance=0.1, answers=())
     rows = [{"epoch": 1, "train_loss": 2.0, "val_loss": 1.5, "lr": 0.1}]
     sections = tuple(pixel_sections([some_completion(name="<i>")], probe))
-    frame = Frame(
-        title="<b>", headline="test bits per pixel 1.5", rows=rows, commands={"x": "y"}, configuration={"seed": 0}
-    )
+    frame = Frame(title="<b>", headline="test bits per pixel 1.5", rows=rows, commands={"x": "y"}, configuration={"seed": 0})
     write_framed(tmp_path / "a.html", frame, sections)
     page = (tmp_path / "a.html").read_text()
     assert "<b>" not in page

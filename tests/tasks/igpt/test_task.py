@@ -81,7 +81,9 @@ def test_the_model_folder_has_its_palette_and_scores_the_same(run, stripes):
 def test_a_finished_run_is_finished_and_weights_begin_another(run, stripes, tmp_path):
     again = train(data=stripes, out=run.path, resume=True, quiet=True)
     assert again.metrics["bits_per_pixel"] == pytest.approx(run.metrics["bits_per_pixel"])
-    other = train(data=stripes, task="igpt", weights=run.path, epochs=1, batch_size=16, device="cpu", out=tmp_path / "b", quiet=True)
+    other = train(
+        data=stripes, task="igpt", weights=run.path, epochs=1, batch_size=16, device="cpu", out=tmp_path / "b", quiet=True
+    )
     assert other.metrics["bits_per_pixel"] < run.metrics["bits_per_pixel"] + 0.2
     assert torch.equal(other.model.palette, run.model.palette)
 

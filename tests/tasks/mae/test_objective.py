@@ -8,11 +8,11 @@ import torch
 from torch.testing import assert_close
 
 from vitrail.data.loading import Batch
+from vitrail.explain.masked_patches import reconstruct, spread_seen
 from vitrail.learn.losses.masked_pixels import masked_pixel_losses, normalize_patches
 from vitrail.models.masked_autoencoder import MAEConfig, build_mae
 from vitrail.nn.functional.masking import draw_kept, hidden_from
 from vitrail.nn.functional.patches import patchify
-from vitrail.explain.masked_patches import reconstruct, spread_seen
 from vitrail.tasks.mae.objective import DrawnPatches, MaskedAutoencoding
 
 SIZE = (6, 10)  # 3x5 cells

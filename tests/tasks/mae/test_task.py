@@ -76,7 +76,9 @@ def test_it_scores_the_same_again(run, command):
 
 
 def test_on_with_labels(run, arrays, tmp_path, monkeypatch):
-    monkeypatch.setattr("vitrail.tasks.classify.report.write", lambda path, scored, setup, frame: path.write_text(frame.headline))
+    monkeypatch.setattr(
+        "vitrail.tasks.classify.report.write", lambda path, scored, setup, frame: path.write_text(frame.headline)
+    )
     how = {"data": arrays, "weights": run.path, "epochs": 1, "batch_size": 32, "device": "cpu", "workers": 0, "quiet": True}
     found = train(out=tmp_path / "a", lr=1e-8, recipe="finetune", **how)
     inside = vt.load(run.path).backbone

@@ -48,9 +48,7 @@ class MaskedImageModeling(PretrainingTask[Options, None]):
     def objective(self, setup: State, *, device: str, world: World) -> NamingHidden:
         options, model = setup.options, setup.model
         config = model.backbone.config
-        tokenizer = load_tokenizer(
-            options.tokenizer, patch=config.patch, channels=config.in_channels, codes=model.config.codes
-        )
+        tokenizer = load_tokenizer(options.tokenizer, patch=config.patch, channels=config.in_channels, codes=model.config.codes)
         return NamingHidden(model, tokenizer, seed=options.seed, device=device, compiled=options.compile, world=world)
 
 

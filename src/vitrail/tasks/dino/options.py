@@ -29,7 +29,9 @@ class Options(ViewOptions, FlipOptions, LayerDecayOptions, DropPathOptions, Part
 
     task: Annotated[Literal["dino"], Parameter(help="What to learn.")] = "dino"
     views: Annotated[
-        int | Auto, Range(ge=0, le=64), integer("Small crops of an image, beside the two large ones; auto: by its size.", group=TASK)
+        int | Auto,
+        Range(ge=0, le=64),
+        integer("Small crops of an image, beside the two large ones; auto: by its size.", group=TASK),
     ] = "auto"
     prototypes: Annotated[
         int | Auto, Range(ge=2, le=2**20), integer("Outputs that teacher and student must agree on.", group=TASK)

@@ -19,9 +19,14 @@ from vitrail.tasks.views import EVERY, choose_looks, find_neighbors, view_loader
 
 AREA = 0.3  # of an image, that a large crop has at least and a small one at most  [Caron+ 2021: 0.25 to 0.4]
 ALONE = 0.2  # that a large crop has at least where there are no small ones
-SMALL_IMAGES = 64  # pixels a side, at most; small crops of them would be bits of texture, and cost more than they teach (docs/log.md)
+SMALL_IMAGES = (
+    64  # pixels a side, at most; small crops of them would be bits of texture, and cost more than they teach (docs/log.md)
+)
 LEAST = 0.1  # that a small crop has at least; the paper's 0.05 would be 7x7 of 32x32 pixels
-LARGE_DATA = ("medium", "large")  # recipes as published; the others have fewer steps to average over, and fewer prototypes to fill
+LARGE_DATA = (
+    "medium",
+    "large",
+)  # recipes as published; the others have fewer steps to average over, and fewer prototypes to fill
 DECAY_GROWTH = 10.0  # of the weight decay, 0.04 to 0.4  [Caron+ 2021, section 3.2]
 
 State = Setup[Options, DataSet, None]

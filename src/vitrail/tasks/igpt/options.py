@@ -47,9 +47,9 @@ class Options(
     }  # fmt: skip
 
     task: Annotated[Literal["igpt"], Parameter(help="What to learn.")] = "igpt"
-    masked: Annotated[bool, switch("Predict masked pixels from all others, instead of each from those before it.", group=TASK)] = (
-        False
-    )
+    masked: Annotated[
+        bool, switch("Predict masked pixels from all others, instead of each from those before it.", group=TASK)
+    ] = False
     colors: Annotated[
         int | Auto,
         Range(ge=2, le=2**16),

@@ -3,7 +3,7 @@
 b images, h w image, ch channels, s samples
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,11 +17,14 @@ from vitrail.data.images import read_picture
 from vitrail.data.inputs import expand
 from vitrail.data.palette import Palette
 from vitrail.data.transforms import fit_picture
+from vitrail.deploy.predicted_files import Predicted, failure
 from vitrail.errors import VitrailError
 from vitrail.explain.figures.sheet import Sheet
 from vitrail.explain.files import check_out
 from vitrail.files import write_whole
+from vitrail.machine import choose_device
 from vitrail.models import completion
+from vitrail.models.folder import load
 from vitrail.rendering import house_style, to_png
 from vitrail.report.pictures import as_color
 from vitrail.tasks.igpt.options import PredictOptions
@@ -46,6 +49,15 @@ class Completed(NamedTuple):
     sheet: Path | None  # None where no image could be read
     images: int
     errors: tuple[VitrailError, ...]
+
+
+def predict(run: str, inputs: list[str], options: PredictOptions) -> Iterator[Predicted]:
+    """What was written of images; one that cannot be read gives its error instead."""
+    done = complete(load(run).to(choose_device(options.device)), inputs, options)
+    yield from map(failure, done.errors)
+    if done.sheet is not None:
+        written = {"sheet": str(done.sheet), "images": done.images, "samples": options.samples}
+        yield Predicted(written, f"{done.images} images, {options.samples} samples each\nsheet: {done.sheet}")
 
 
 def complete(model: Any, inputs: list[str], options: PredictOptions) -> Completed:
@@ -98,7 +110,9 @@ def complete_images(
     how: dict[str, Any] = {"generator": generator, "temperature": temperature, "top_k": top_k, "top_p": top_p}
     for start in range(0, len(ids), step):
         some = ids[start : start + step]
-        drawn = torch.cat([completion.complete(model, some[:, :given], count=count, **how).cpu() for count in shares(samples)], dim=1)
+        drawn = torch.cat(
+            [completion.complete(model, some[:, :given], count=count, **how).cpu() for count in shares(samples)], dim=1
+        )
         originals = palette.decode(some.cpu().numpy(), (height, width))
         for number, original in enumerate(originals):
             shown = palette.decode(drawn[number].numpy(), (height, width))

@@ -137,7 +137,13 @@ class PixelPrediction(PretrainingTask[Options, LearnedPalette]):
         assert setup.bad is not None
         options = setup.options
         return image_loaders(
-            options, setup.data, setup.model.preprocessing, setup.bad, world, repeats=options.repeats, classes=len(setup.data.classes)
+            options,
+            setup.data,
+            setup.model.preprocessing,
+            setup.bad,
+            world,
+            repeats=options.repeats,
+            classes=len(setup.data.classes),
         )
 
     def score(self, setup: State, split: str, *, device: str, world: World) -> Scored[DataSet]:
