@@ -77,14 +77,7 @@ class Entry(NamedTuple):
 TRADES: Mapping[str, Entry] = MappingProxyType(
     {
         "classify": Entry("vitrail.jobs.classifying:Classifying", ("pictures", "classifying")),
-        "igpt": Entry("vitrail.jobs.igpt:Pretraining", ("pictures", "pixels")),
-        "mae": Entry("vitrail.jobs.methods.mae:TRADE", ("pictures", "hidden patches", "a decoder")),
-        "dino": Entry("vitrail.jobs.methods.dino:TRADE", ("pictures", "views", "prototypes")),
-        "moco": Entry("vitrail.jobs.methods.moco:TRADE", ("pictures", "views")),
-        "dvae": Entry("vitrail.jobs.methods.dvae:TRADE", ("pictures", "their codes")),
-        "beit": Entry("vitrail.jobs.methods.beit:TRADE", ("pictures", "hidden patches", "visual words")),
         "restore": Entry("vitrail.jobs.restoring:Restoring", ("restoration",)),
-        "mri": Entry("vitrail.jobs.reconstructing:Reconstructing", ("k-space",)),
         "segment": Entry("vitrail.jobs.segmenting:Segmenting", ("masks",)),
     }
 )

@@ -498,6 +498,51 @@ class JitterOptions(Block):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PretrainingOptions(OptimizerOptions, CacheOptions, ImageOptions):
+    """Images without labels, of all methods of `vitrail pretrain`."""
+
+    retired: ClassVar[Mapping[str, Any]] = {
+        "balance": "none", "smoothing": 0.0, "mixup": 0.0, "cutmix": 0.0, "token_keep": 1.0, "progressive": 1.0, "repeats": 1,
+        "shard": False,
+    }  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskOptions(Block):
+    """Patches that the model does not see."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"hide": "mask_ratio"}
+
+    mask_ratio: Annotated[
+        float | Auto,
+        Range(gt=0, lt=1),
+        Parameter(group=TASK, help="Share of the patches that the model does not see; auto: as published."),
+    ] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewOptions(Block):
+    """Crops of an image that a student and a teacher, an average of the student, compare. They are augmented in ways of their own."""
+
+    retired: ClassVar[Mapping[str, Any]] = {
+        "shift": 0.0, "rotate": 0.0, "zoom": 0.0, "cutout": 0.0, "operations": 0, "magnitude": 9.0, "erase": 0.0, "ema": 0.0,
+        "sam": 0.0,
+    }  # fmt: skip
+
+    momentum: Annotated[
+        float | Auto,
+        Range(ge=0, le=1),
+        Parameter(group=TASK, help="Of the teacher's average of the student, at the beginning."),
+    ] = "auto"
+    temperature: Annotated[float | Auto, Range(gt=0), Parameter(group=TASK, help="Of the student's softmax.")] = "auto"
+    knn_every: Annotated[
+        int | Auto,
+        Range(ge=0),
+        integer("Measure the accuracy of nearest neighbors' labels each so many epochs; 0: never.", group=TASK),
+    ] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
 class TextOptions(DropoutOptions):
     """Text that is cut into subwords."""
 
@@ -600,6 +645,18 @@ class ProtocolEvalOptions(ReadingEvalOptions):
             if getattr(self, name, default) != default:
                 rule = "needs --protocol" if self.protocol is None else "says nothing to --protocol"
                 raise VitrailError(f"--{name} {getattr(self, name)} {rule}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainingEvalOptions(ProtocolEvalOptions):
+    """The same for models that were trained without labels, which predict nothing."""
+
+    def check(self) -> None:
+        super().check()
+        if self.out is not None and self.protocol is None:
+            raise VitrailError(
+                "--out: pretraining gives no predictions to write; --protocol tells what its features are good for"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -272,7 +272,7 @@ def test_explain_writes_a_page(run, balls, tmp_path, command):
         ({"foreground": 1.5}, "--foreground must be at most 1, got 1.5"),
         ({"overlap": 1.0}, r"--overlap must be in \[0, 1\), got 1.0"),
         ({"recipe": "large"}, 'unknown recipe for volumes "large"'),
-        ({"acceleration": 8.0}, "acceleration"),
+        ({"acceleration": 8.0}, "acceleration is an option of --task mri only"),
         ({"attention": "softmax"}, "attention is an option of --task classify"),
     ],
 )
