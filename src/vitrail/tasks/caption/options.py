@@ -9,8 +9,11 @@ from cyclopts import Parameter
 
 from vitrail.tasks import options as shared
 from vitrail.tasks.options import (
+    AUGMENTATION,
     COUNT,
+    TEXT,
     AugmentationOptions,
+    Auto,
     AveragingOptions,
     BeamEvalOptions,
     BeamOptions,
@@ -20,6 +23,7 @@ from vitrail.tasks.options import (
     LayerDecayOptions,
     OptimizerOptions,
     PartOptions,
+    Range,
     ReadingEvalOptions,
     SmoothingOptions,
     TextOptions,
@@ -50,6 +54,15 @@ class Options(
 
     data: Annotated[str, Parameter(help="A folder with captions.json, a JSON file (see the docs), or the built-in shapes.")]
     task: Annotated[Literal["caption"], Parameter(help="What to learn.")] = "caption"
+    max_length: Annotated[
+        int | Auto, Range(ge=2), integer("Tokens of a caption, at most; longer ones are cut.", group=TEXT)
+    ] = "auto"
+    flip: Annotated[
+        bool | None,
+        Parameter(
+            group=AUGMENTATION, help="Mirror left and right; by default not: captions say left and right.", negative="--no-flip"
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -119,7 +119,7 @@ def test_a_model_of_another_kind_or_an_option_without_meaning_is_refused(
     options = {"data": "x", "task": "caption"}
     for name, value in {"mixup": 0.4, "balance": "weights", "progressive": 0.5, "batch_tokens": 100, "shard": True}.items():
         assert name not in Options.__dataclass_fields__
-        with pytest.raises(VitrailError, match=f'test: .*"{name}"'):
+        with pytest.raises(VitrailError, match=f"test: .*{name}"):
             read_record(Options, {**options, name: value}, what="test")
     assert read_record(Options, {**options, "mixup": 0.0, "repeats": 1}, what="test") == Options(data="x")
 

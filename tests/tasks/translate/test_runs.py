@@ -226,7 +226,7 @@ def test_evaluate_takes_beams_and_no_bad_files(run):
 def test_runs_lists_it(run, command):
     answer = command("runs", run)
     assert "finished" in answer.out
-    assert " bleu" in answer.out
+    assert " BLEU" in answer.out
 
 
 def test_translate_keeps_order_and_empty_lines(run, command, monkeypatch):
