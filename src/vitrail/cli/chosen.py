@@ -88,7 +88,7 @@ def list_methods() -> tuple[str, ...]:
 
 
 @cache
-def shown_class(kind: type[Any], without: tuple[str, ...] = ()) -> type[Any]:
+def shown_class(kind: Any, without: tuple[str, ...] = ()) -> type[Any]:
     """The same fields for the parser, whose help says the range of each number."""
     hints = typing.get_type_hints(kind, include_extras=True)
     shown: list[Any] = []

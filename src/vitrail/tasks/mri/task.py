@@ -29,6 +29,7 @@ from vitrail.tasks.task import (
     Task,
     count_splits,
     describe_recipe,
+    model_name,
     with_split,
 )
 
@@ -67,7 +68,7 @@ class Reconstruction(Task[Options, ScanData, None]):
             architecture, config = model_config(name)
             if ARCHITECTURES[architecture].takes != "k-space":
                 raise VitrailError(f"--model {name} does not read k-space; mri_vit_small does")
-        kind = options.recipe
+        kind: str = options.recipe
         if kind == "auto":
             by_slices = "tiny" if slices <= FEW else "small"
             kind = choices["recipe"] = by_slices if loaded is None else "finetune"

@@ -39,6 +39,7 @@ from vitrail.tasks.task import (
     Task,
     count_splits,
     describe_recipe,
+    model_name,
 )
 
 COARSE = 0.25  # overlap of windows, at most, where an epoch is to be chosen
@@ -71,7 +72,7 @@ class VolumeSegmentation(Task[Options, VolumeData, None]):
         if options.window_level is None:
             known = None if loaded is None else loaded.config.window
             choices["window_level"] = known or find_common_window(data.splits["train"])
-        name = options.recipe
+        name: str = options.recipe
         if name == "auto":
             by_count = "tiny" if len(data.splits["train"]) <= FEW else "small"
             name = choices["recipe"] = by_count if loaded is None else "finetune"
