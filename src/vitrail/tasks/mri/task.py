@@ -13,7 +13,6 @@ from vitrail.files import write_table
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import ARCHITECTURES, count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import load
-from vitrail.tasks.image_task import model_name
 from vitrail.tasks.mri.data import SCORED, choose_slices, describe_sampling, sampling_of, scored_batches, training_batches
 from vitrail.tasks.mri.objective import COLUMNS, Reconstruct, ReconstructionScores
 from vitrail.tasks.mri.options import FEW, RATES, RECIPES, Options
