@@ -88,7 +88,6 @@ TRADES: Mapping[str, Entry] = MappingProxyType(
         "beit": Entry("vitrail.jobs.methods.beit:TRADE", ("pictures", "hidden patches", "visual words")),
         "restore": Entry("vitrail.jobs.restoring:Restoring", ("restoration",)),
         "mri": Entry("vitrail.jobs.reconstructing:Reconstructing", ("k-space",)),
-        "segment": Entry("vitrail.jobs.segmenting:Segmenting", ("masks",)),
         "segment3d": Entry("vitrail.jobs.segmenting3d:Segmenting3d", ("volumes",)),
     }
 )

@@ -20,7 +20,7 @@ from vitrail.files import write_whole
 from vitrail.report.map_files import show_figures
 from vitrail.report.page import Markup, contents, element, label, page, section
 from vitrail.report.run_parts import show_header
-from vitrail.report.segmentation import show_class
+from vitrail.report.class_legend import show_class
 from vitrail.report.volumes import PLANES, edges_of, finish
 
 PAGE = "index.html"

@@ -39,6 +39,7 @@ class Entry:
 TASKS: dict[str, Entry] = {
     "classify": Entry("say which class, or classes, an image is of", architectures=("vit", "resnet", "swin", "gsa", "gcnn")),
     "detect": Entry("find objects and put a box around each", architectures=("detr",)),
+    "segment": Entry("label every pixel", architectures=("segmenter",)),
 }
 
 
