@@ -135,7 +135,7 @@ def test_sets(options: argparse.Namespace) -> dict[str, Any]:
 def batches_of(slices: Any, options: argparse.Namespace) -> Any:
     """As `vitrail eval` has them: the same masks."""
     from vitrail.data.mri.batches import Sampling
-    from vitrail.jobs.reconstructing import scored_batches
+    from vitrail.tasks.mri.data import scored_batches
 
     return scored_batches(slices, Sampling(kind=options.mask, acceleration=options.acceleration)).batches()
 
@@ -154,7 +154,7 @@ def keep_untaught(options: argparse.Namespace, name: str, reconstruct: Callable[
     import torch
 
     from vitrail.nn.functional.fourier import sense_adjoint
-    from vitrail.tasks.reconstruct import score
+    from vitrail.tasks.mri.objective import score
 
     for data, slices in test_sets(options).items():
         scores = []
@@ -293,7 +293,7 @@ def draw_slices(options: argparse.Namespace) -> None:
 
     import vitrail as vt
     from vitrail.nn.functional.fourier import sense_adjoint, solve_sense
-    from vitrail.tasks.reconstruct import score
+    from vitrail.tasks.mri.objective import score
 
     runs = {row.name: row for row in rows_of(options) if row.slices == options.amounts[-1] and row.start != "pictures"}
     for data, slices in test_sets(options).items():

@@ -23,6 +23,9 @@ sys.path.insert(0, str(ROOT / "src"))
 
 import torch  # noqa: E402
 
+from vitrail.learn.training.world import World  # noqa: E402
+from vitrail.models.vit import ViTConfig, build_vit  # noqa: E402
+from vitrail.models.vit_presets import SIZES  # noqa: E402
 from vitrail.run.cost import (  # noqa: E402
     Forecast,
     Machine,
@@ -33,9 +36,6 @@ from vitrail.run.cost import (  # noqa: E402
     state_bytes,
     training_flops,
 )
-from vitrail.learn.training.world import World  # noqa: E402
-from vitrail.models.vit import ViTConfig, build_vit  # noqa: E402
-from vitrail.models.vit_presets import SIZES  # noqa: E402
 
 ACCELERATOR = Machine(
     name="accelerator of 312 TFLOP/s, eight a host",

@@ -17,9 +17,9 @@ from vitrail.data.masked import find_masked
 from vitrail.data.picture_store import PictureStore
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import Preprocessing
+from vitrail.run.check import check
 from vitrail.tasks.detect.task import Detection
 from vitrail.tasks.segment.task import Segmentation
-from vitrail.run.check import check
 
 PREPROCESSING = Preprocessing(size=(16, 16), mean=(0.5,) * 3, std=(0.5,) * 3)
 SIDE, COUNT = 24, 12

@@ -12,6 +12,7 @@ class Predicted(NamedTuple):
     result: Any  # JSON values, in Hugging Face's shapes; None where it failed
     line: str  # printed without --json; where it failed, the error
     failed: bool = False
+    notes: tuple[str, ...] = ()  # what a person should know of it, for standard error
 
 
 def failure(error: VitrailError) -> Predicted:
@@ -45,3 +46,14 @@ def free_stem(path: Path, taken: set[str]) -> str:
         name = f"{path.stem}_{number}"
     taken.add(name)
     return name
+
+
+def free_name(path: Path, folder: Path | None, *, ending: str) -> Path:
+    """The file's name with this ending, in the folder or beside the file; with a number where there is one of that name already."""
+    number, parent = 1, path.parent if folder is None else folder
+    stem, (words, dot, kind) = Path(path.name.removesuffix(".gz")).stem, ending.partition(".")
+    while True:
+        found = parent / f"{stem}{words}{'' if number == 1 else f'_{number}'}{dot}{kind}"
+        if not found.exists():
+            return found
+        number += 1

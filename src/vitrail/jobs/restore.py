@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from vitrail.deploy.image_to_image import ImageToImage, open_layers
+from vitrail.deploy.predicted_files import free_name
 from vitrail.errors import VitrailError
 from vitrail.jobs.options import RestoreOptions
 from vitrail.learn.training.progress_bar import ProgressBar
@@ -34,17 +35,6 @@ def restore_files(
             continue
         with bar.counting(path.name) as progress:
             restored = restore.restore(layers, tile=tile, overlap=options.overlap, on_tile=progress)
-        target = free_name(path, folder)
+        target = free_name(path, folder, ending="_restored.png")
         restored.save(target, "PNG")
         yield path, target
-
-
-def free_name(path: Path, folder: Path | None, *, ending: str = "_restored.png") -> Path:
-    """The file's name with this ending, in the folder or beside the file; with a number where there is one of that name already."""
-    number, parent = 1, path.parent if folder is None else folder
-    stem, (words, dot, kind) = Path(path.name.removesuffix(".gz")).stem, ending.partition(".")
-    while True:
-        found = parent / f"{stem}{words}{'' if number == 1 else f'_{number}'}{dot}{kind}"
-        if not found.exists():
-            return found
-        number += 1

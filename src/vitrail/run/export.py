@@ -20,13 +20,13 @@ from vitrail.deploy.export.pt2_file import write_pt2
 from vitrail.deploy.export.safetensors_file import export_safetensors
 from vitrail.deploy.pipeline import open_picture
 from vitrail.errors import VitrailError, check_choice
-from vitrail.jobs.volume_trials import find_crops
 from vitrail.models.folder import find, load
 from vitrail.models.purpose import purpose_of
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
 from vitrail.run.stored import training_options
 from vitrail.tasks.classify.predict import expand
+from vitrail.tasks.segment3d.export import find_crops
 
 PROGRAMS: Mapping[str, Callable[..., Exported]] = {"onnx": write_onnx, "openvino": write_openvino, "pt2": write_pt2}
 STYLES = ("timm", "transformers")  # weights by another library's names, in a folder
@@ -71,7 +71,9 @@ def export_run(
         return [f"{path}: {megabytes(path.stat().st_size)}, the weights and what they are for; no program"]
     step = size_step(model, dynamic_size, format)
     if interface_of(model).input == "volumes":
-        trial = Trial(*find_crops(run, data, model, choose_crop(model, image_size), max(check, 1)))
+        trained = training_options(run)
+        learned = None if trained is None else trained.data
+        trial = Trial(*find_crops(data, learned, model, choose_crop(model, image_size), max(check, 1)))
     else:
         size = choose_size(model, image_size, step=step)
         described = from_record(Preprocessing, to_record(model.preprocessing) | {"size": list(size)}, what="--image-size")

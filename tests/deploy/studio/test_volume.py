@@ -14,7 +14,7 @@ from vitrail.data.volumes.reading import open_volume
 from vitrail.deploy.studio import app as studio_app
 from vitrail.deploy.studio import scans
 from vitrail.deploy.volume_labels import VolumeLabels
-from vitrail.report.volumes import PLANES
+from vitrail.report.volume_planes import PLANES
 
 nibabel = pytest.importorskip("nibabel")
 AFFINE = np.array([[0, -1.5, 0, 40], [0, 0, 2.0, -7], [1, 0, 0, 3], [0, 0, 0, 1.0]])  # stored z, -x, y

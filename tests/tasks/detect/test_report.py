@@ -43,9 +43,7 @@ def test_the_page(found, pictures, tmp_path):
     examples = choose_examples(found, pictures, threshold=0.5)
     assert [example.name for example in examples] == ["0", "1", "2"]
     assert [len(example.found) for example in examples] == [2, 0, 0]
-    frame = Frame(
-        title="cells", headline="test AP50 12.34 %", details={"Model": "detr"}, commands={"Look": "vitrail predict"}
-    )
+    frame = Frame(title="cells", headline="test AP50 12.34 %", details={"Model": "detr"}, commands={"Look": "vitrail predict"})
     sections = show_detections(found, examples, ["<red>", "white", "never"], threshold=0.5)
     write_framed(tmp_path / "report.html", frame, first=sections)
     text = (tmp_path / "report.html").read_text()

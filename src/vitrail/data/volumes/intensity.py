@@ -6,8 +6,6 @@ x y z sides
 import numpy as np
 from jaxtyping import Bool, Float32
 
-from vitrail.errors import VitrailError
-
 TAIL = 0.5  # percent of the voxels beyond each end of a window that is found
 ENOUGH = 200_000  # voxels to find it by
 
@@ -24,8 +22,3 @@ def apply_window(values: Float32[np.ndarray, "*some"], window: tuple[float, floa
     """(v - low) / (high - low), clipped to [0, 1]."""
     low, high = window
     return ((values - np.float32(low)) / np.float32(high - low)).clip(0, 1).astype(np.float32, copy=False)
-
-
-def check_window(window: tuple[float, float]) -> None:
-    if not window[0] < window[1]:
-        raise VitrailError(f"--window-level takes LOW HIGH, the second above the first, got {window[0]:g} {window[1]:g}")

@@ -134,7 +134,7 @@ def cut_regions(case: Case, axis: int) -> dict[SplitName, Region]:
         if np.count_nonzero((labelled >= part.begin) & (labelled < part.end)) < LEAST:
             raise VitrailError(
                 f"{case.name}: {len(labelled)} labelled slices along {'xyz'[axis]} leave fewer than {LEAST} for {split}; "
-                f"choose another --divide-axis, or give more volumes"
+                f"choose another --split-axis, or give more volumes"
             )
     return parts
 

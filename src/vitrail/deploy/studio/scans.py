@@ -110,7 +110,8 @@ def find_scans(run: Path) -> list[tuple[Case, str]]:
             split: [Case(name=pair.name, image=pair.image, labels=pair.labels) for pair in pairs if pair.name not in unread]
             for split, pairs in find_pairs(Path(source).expanduser()).pairs.items()
         }
-        cut = options.get("divide_axis") is not None or ("test" not in splits and len(splits.get("train", ())) < 3)
+        axis = options.get("split_axis", options.get("divide_axis"))  # the latter in older runs
+        cut = axis is not None or ("test" not in splits and len(splits.get("train", ())) < 3)
         if not cut:
             splits = divide_cases(splits, seed=seed, axis=None, notes=[])
     except (VitrailError, OSError):

@@ -21,7 +21,7 @@ from vitrail.deploy.studio.scans import Scan
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.uploads import encode_pixels
 from vitrail.deploy.volume_labels import VolumeLabels, count_values
-from vitrail.report.volumes import PLANES, to_upright
+from vitrail.report.volume_planes import PLANES, to_upright
 
 
 class Labelling(Job):

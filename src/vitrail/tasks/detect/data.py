@@ -64,7 +64,9 @@ def scoring_loader(
         model.preprocessing,
         renumber=renumber(data.classes, labels_of(model), where=data.name),
     )
-    return BoxLoader(images, batch=batch, workers=workers, on_bad=partial(note_bad, bad, name), rank=world.rank, world=world.size)
+    return BoxLoader(
+        images, batch=batch, workers=workers, on_bad=partial(note_bad, bad, name), rank=world.rank, world=world.size
+    )
 
 
 def labels_of(model: Any) -> tuple[str, ...]:

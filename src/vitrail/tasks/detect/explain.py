@@ -22,9 +22,7 @@ from vitrail.tasks.detect.options import ExplainOptions
 MOST = 5  # boxes of an image
 
 
-def explain(
-    run: str, inputs: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None
-) -> Done:
+def explain(run: str, inputs: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None) -> Done:
     """index.html and its maps in a new folder: the boxes of each image with the highest scores, or those of one class, or one by its
     number."""
     out, paths, model = check_out(options.out), expand(inputs), load(run).eval()

@@ -76,9 +76,7 @@ class Options(
     matches_per_object: Annotated[
         int | Auto,
         Range(ge=1, le=100),
-        integer(
-            "Selected cells that are matched with each object in the loss; 1: one-to-one; auto: the model's.", group=TASK
-        ),
+        integer("Selected cells that are matched with each object in the loss; 1: one-to-one; auto: the model's.", group=TASK),
     ] = "auto"
     negatives: Annotated[
         bool | None,
@@ -97,7 +95,9 @@ class Options(
     image_size: Annotated[
         tuple[int, ...] | None,
         COUNT,
-        several("N, or H W, in pixels; by default about 320x240 of them in the images' aspect, or their own size.", group=IMAGES),
+        several(
+            "N, or H W, in pixels; by default about 320x240 of them in the images' aspect, or their own size.", group=IMAGES
+        ),
     ] = None
     flip: Annotated[
         bool | None, Parameter(group=AUGMENTATION, help="Mirror left and right; on by default.", negative="--no-flip")
@@ -139,9 +139,9 @@ class PredictOptions(EnginePredictOptions):
 class ExplainOptions(SharedExplainOptions):
     """What `vitrail explain` takes beside a detector and images: its boxes are explained by attention."""
 
-    box: Annotated[
-        int | None, integer("The number of a box, of which 0 has the highest score; by default the first five.")
-    ] = None
+    box: Annotated[int | None, integer("The number of a box, of which 0 has the highest score; by default the first five.")] = (
+        None
+    )
     target: Annotated[str | None, Parameter(help="Explain boxes of this class; by default of all.")] = None
     layer: Annotated[
         int | None,

@@ -67,9 +67,7 @@ def write(path: Path, scored: Scored[DataSet], setup: Setup[Any, DataSet, None],
     write_framed(path, frame, first=show_detections(found, examples, labels_of(model), threshold=threshold))
 
 
-def show_detections(
-    found: Detections, examples: Sequence[Example], labels: Sequence[str], *, threshold: float
-) -> list[Markup]:
+def show_detections(found: Detections, examples: Sequence[Example], labels: Sequence[str], *, threshold: float) -> list[Markup]:
     """The sections of a split's detections; none where there is nothing to show."""
     counts = [int((found.truth[:, 1] == number).sum()) for number in range(found.classes)]
     return [
@@ -183,7 +181,9 @@ def show_example(example: Example, labels: Sequence[str]) -> list[Markup]:
     ]
     detections = [
         Drawn(box, class_color(kind) if hit >= 0 else WRONG, f"{labels[kind]} {score:.2f}")
-        for box, kind, score, hit in zip(found[:, 3:].tolist(), predicted.tolist(), found[:, 2].tolist(), hits.tolist(), strict=True)
+        for box, kind, score, hit in zip(
+            found[:, 3:].tolist(), predicted.tolist(), found[:, 2].tolist(), hits.tolist(), strict=True
+        )
     ][::-1]  # the highest score in front
     missed, wrong = int((~seen & ~passed).sum()), int((hits < 0).sum())
     words = f"{len(truth)} there, {missed} missed", f"{len(found)} found, {wrong} wrong"

@@ -240,7 +240,9 @@ def choose_queries(objects: np.ndarray) -> int:
 
 def config_changes(options: Options) -> dict[str, Any]:
     """What options change of a detector's config."""
-    asked = {name: getattr(options, option) for option, name in CHANGES.items() if getattr(options, option) not in ("auto", None)}
+    asked = {
+        name: getattr(options, option) for option, name in CHANGES.items() if getattr(options, option) not in ("auto", None)
+    }
     if options.query_kind == "learned":  # which has no boxes to begin with, unless somebody insists
         return {"denoising": 0, "guesses": 1} | asked
     return {"guesses": 1} | asked if options.query_kind == "anchor" else asked
