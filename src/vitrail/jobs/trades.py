@@ -86,7 +86,6 @@ TRADES: Mapping[str, Entry] = MappingProxyType(
         "moco": Entry("vitrail.jobs.methods.moco:TRADE", ("pictures", "views")),
         "dvae": Entry("vitrail.jobs.methods.dvae:TRADE", ("pictures", "their codes")),
         "beit": Entry("vitrail.jobs.methods.beit:TRADE", ("pictures", "hidden patches", "visual words")),
-        "restore": Entry("vitrail.jobs.restoring:Restoring", ("restoration",)),
         "segment": Entry("vitrail.jobs.segmenting:Segmenting", ("masks",)),
         "detect": Entry("vitrail.jobs.detecting:Detecting", ("boxes",)),
     }

@@ -10,15 +10,15 @@ import pytest
 import torch
 import yaml
 from PIL import Image
+from vitrail.jobs.restore import free_name
+from vitrail.jobs.restoring import Restoring
+from vitrail.jobs.restoring_settling import choose_restorer, damage_of
 
 import vitrail as vt
 from vitrail.cli.app import app
 from vitrail.cli.words import spell_words
 from vitrail.deploy import image_to_image
 from vitrail.deploy.image_to_image import ImageToImage, open_layers
-from vitrail.jobs.restore import free_name
-from vitrail.jobs.restoring import Restoring
-from vitrail.jobs.restoring_settling import choose_restorer, damage_of
 from vitrail.jobs.train import train
 from vitrail.learn.training.interruption import Interrupted
 from vitrail.learn.training.progress_bar import ProgressBar
