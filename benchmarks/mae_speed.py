@@ -39,7 +39,7 @@ from vitrail.data.transforms import normalize, read_fitted, to_unit
 from vitrail.learn.optim.optimizers import make_optimizer
 from vitrail.models.masked_autoencoder import MAEConfig, MaskedAutoencoder, assemble
 from vitrail.records import to_record
-from vitrail.tasks.mae import MaskedAutoencoding
+from vitrail.tasks.mae.objective import MaskedAutoencoding
 
 WAYS: dict[str, dict[str, Any]] = {
     "control": {"mask_tokens": "encoder", "decoder_depth": 8},

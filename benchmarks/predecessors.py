@@ -91,7 +91,7 @@ def run(name: str, data: Any, tokenizer: Any, options: argparse.Namespace) -> No
     import vitrail as vt
     from vitrail.data.text.batching import PairBatches
     from vitrail.models.catalogue import count_parameters
-    from vitrail.tasks.translate import Translate
+    from vitrail.tasks.translate.objective import Translate
 
     torch.manual_seed(options.seed)
     model = vt.create_model(name, vocabulary=len(tokenizer))

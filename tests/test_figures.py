@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from vitrail.learn.metrics.average_precision import average_precision
-from vitrail.tasks.detect import to_found, to_truth
+from vitrail.tasks.detect.objective import to_found, to_truth
 
 ROOT = Path(__file__).parents[1]
 

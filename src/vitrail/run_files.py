@@ -6,9 +6,9 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import yaml
 
@@ -17,19 +17,35 @@ from vitrail.errors import VitrailError
 T = TypeVar("T")
 State = Literal["finished", "interrupted", "running?", "broken"]
 TRACES = ("machine.yaml", "results.csv", "state", "last", "best")  # one of them beside config.yaml makes a folder a run
-SCORES = (
-    "miou",
-    "ap50",
-    "map",
-    "accuracy",
-    "exact",
-    "bleu",
-    "likelihood",
-    "psnr",
-    "dice",
-)  # what chooses the best epoch, the first that a run has
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked", "palette")  # tensors of a model that are no parameters
 SIGN_OF_LIFE = 300.0  # seconds: a run writes something every two minutes, or at the end of a validation
+
+
+class Figure(Protocol):
+    """How a score is shown; `tasks.metric.Metric` is one."""
+
+    @property
+    def key(self) -> str: ...
+
+    @property
+    def short(self) -> str: ...
+
+    @property
+    def higher_is_better(self) -> bool: ...
+
+    def format(self, value: float) -> str: ...
+
+    def headline(self, split: str, value: float) -> str: ...
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+FiguresOf = Callable[[str], Sequence[Figure]]  # of a task, the first that was measured is its score
+
+
+def no_figures(task: str) -> Sequence[Figure]:
+    """Where nobody knows the tasks."""
+    return ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,7 +61,8 @@ class RunSummary:
     epochs: int = 0
     planned: int | None = None  # epochs; None for a run with a time budget
     minutes: float | None = None  # spent
-    metric: str | None = None  # what the scores are
+    metric: str | None = None  # key of what the scores are
+    figure: Figure | None = None  # how they are shown
     validation: float | None = None  # of the best epoch
     best_epoch: int | None = None
     test: float | None = None
@@ -54,7 +71,15 @@ class RunSummary:
     options: Mapping[str, Any] = field(default_factory=dict)  # config.yaml
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "path": str(self.path)}
+        found = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "figure"}
+        return {**found, "path": str(self.path), "options": dict(self.options)}
+
+    def describe_score(self) -> str | None:
+        """The test score, or the best on validation so far: `test accuracy 98.61 %`."""
+        for split, value in (("test", self.test), ("validation", self.validation)):
+            if value is not None and self.metric is not None:
+                return f"{split} {self.metric} {value:.4f}" if self.figure is None else self.figure.headline(split, value)
+        return None
 
 
 def find_runs(folder: Path) -> Iterable[Path]:
@@ -66,7 +91,7 @@ def find_runs(folder: Path) -> Iterable[Path]:
         below[:] = sorted(name for name in below if not name.startswith("."))
 
 
-def read_run(path: Path) -> RunSummary:
+def read_run(path: Path, figures_of: FiguresOf = no_figures) -> RunSummary:
     """What the files of a run say. One that is there and cannot be read makes the run a broken one, and is named."""
     problems = list[str]()
 
@@ -90,9 +115,10 @@ def read_run(path: Path) -> RunSummary:
     weights = next((name for name in ("best/model.safetensors", "last/model.safetensors") if (path / name).is_file()), None)
     parameters = None if weights is None else attempt(weights, count_stored_parameters, None)
 
+    known = figures_of(str(options.get("task", "classify")))
     best = progress.get("best")
-    chosen: dict[str, Any] = best if isinstance(best, dict) else best_of(rows)
-    metric = score_name(metrics) or score_name(chosen)
+    chosen: dict[str, Any] = best if isinstance(best, dict) else best_of(rows, known)
+    metric = score_name(metrics, known) or score_name(chosen, known)
     last = rows[-1] if rows else {}
     seconds = number(progress.get("elapsed", last.get("seconds")))
     planned = options.get("epochs") if options.get("minutes") is None else None
@@ -111,6 +137,7 @@ def read_run(path: Path) -> RunSummary:
         planned=planned if isinstance(planned, int) else None,
         minutes=None if seconds is None else seconds / 60,
         metric=metric,
+        figure=next((figure for figure in known if figure.key == metric), None),
         validation=number(chosen.get(metric)) if metric else None,
         best_epoch=None if (epoch := number(chosen.get("epoch"))) is None else int(epoch),
         test=number(metrics.get(metric)) if metric and metrics.get("split", "test") == "test" else None,
@@ -149,10 +176,10 @@ def count_stored_parameters(path: Path) -> int:
     return sum(math.prod(shape) for shape in shapes)
 
 
-def score_name(metrics: Mapping[str, Any]) -> str | None:
+def score_name(metrics: Mapping[str, Any], known: Sequence[Figure]) -> str | None:
     """The metric that a run is judged by."""
-    others = (name for name, value in metrics.items() if name not in ("loss", "epoch") and number(value) is not None)
-    return next((name for name in SCORES if name in metrics), None) or next(others, None)
+    measured = [name for name, value in metrics.items() if name not in ("loss", "epoch") and number(value) is not None]
+    return next((figure.key for figure in known if figure.key in measured), None) or next(iter(measured), None)
 
 
 def number(value: Any) -> float | None:
@@ -177,34 +204,19 @@ def last_sign(path: Path) -> float:
     return max(times, default=0.0)
 
 
-def best_of(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def best_of(rows: Sequence[Mapping[str, float]], known: Sequence[Figure]) -> dict[str, float]:
     """Score and number of the best epoch, from the rows of results.csv: what a run says of itself before its first checkpoint."""
-    for name in SCORES:
+    for figure in known:
         scored = [
-            (value, row["epoch"]) for row in rows if (value := number(row.get(f"val_{name}"))) is not None and "epoch" in row
+            (value, row["epoch"])
+            for row in rows
+            if (value := number(row.get(f"val_{figure.key}"))) is not None and "epoch" in row
         ]
         if scored:
-            value, epoch = max(scored, key=lambda pair: pair[0])
-            return {name: value, "epoch": epoch}
+            sign = 1 if figure.higher_is_better else -1
+            value, epoch = max(scored, key=lambda pair: sign * pair[0])
+            return {figure.key: value, "epoch": epoch}
     return {}
-
-
-def score_words(split: str, metric: str, value: float) -> str:
-    """`test accuracy 98.61 %`: the line that training ends with. BLEU is told as from 0 to 100, a perplexity as it is."""
-    if metric == "psnr":
-        return f"{split} psnr {value:.2f} dB"
-    if metric == "perplexity":
-        return f"{split} perplexity {value:.2f}"
-    if metric == "bits_per_pixel":
-        return f"{split} {value:.3f} bits a pixel"
-    if metric == "ap50":
-        return f"{split} AP50 {100 * value:.2f} %"
-    if metric in ("knn", "spread"):
-        return f"{split} k-NN accuracy {100 * value:.2f} %" if metric == "knn" else f"{split} spread of features {value:.3f}"
-    if metric == "bleu":
-        return f"{split} BLEU {100 * value:.2f}"
-    name = {"map": "mAP", "miou": "mIoU", "dice": "Dice"}.get(metric, metric)
-    return f"{split} {name} {100 * value:.2f} %"
 
 
 def read_table(path: Path) -> dict[Any, Any]:

@@ -16,10 +16,10 @@ from vitrail.data.joint import Movement
 from vitrail.data.masked import find_masked
 from vitrail.data.picture_store import PictureStore
 from vitrail.errors import VitrailError
-from vitrail.jobs.detecting import Detecting
 from vitrail.jobs.segmenting import Segmenting
 from vitrail.preprocessing import Preprocessing
 from vitrail.run.check import check
+from vitrail.tasks.detect.task import Detection
 
 PREPROCESSING = Preprocessing(size=(16, 16), mean=(0.5,) * 3, std=(0.5,) * 3)
 SIDE, COUNT = 24, 12
@@ -164,19 +164,20 @@ def test_every_fault_is_named_and_batches_come_all_the_same(tmp_path, monkeypatc
 def rotting(monkeypatch):
     """Files that are gone, or cut off, between the first look at them and the first batch."""
 
-    for kind in ("segmentation", "detection"):  # a report of its headline alone
-        report = f"vitrail.report.{kind}.write_{kind}_report"
-        monkeypatch.setattr(report, lambda report, path: path.write_text(report.headline))
+    report = "vitrail.report.segmentation.write_segmentation_report"
+    monkeypatch.setattr(report, lambda report, path: path.write_text(report.headline))
+    monkeypatch.setattr("vitrail.tasks.detect.report.write", lambda path, scored, setup, frame: path.write_text(frame.headline))
 
-    def rotting(trade, *files):
-        plain = trade.make_loaders
+    def rotting(task, *files):
+        name = "make_loaders" if task is Segmenting else "loaders"
+        plain = getattr(task, name)
 
-        def make_loaders(self, world):
+        def loaders(self, *words):
             for number, file in enumerate(files):
                 file.write_bytes(file.read_bytes()[:60]) if number % 2 else file.unlink()
-            return plain(self, world)
+            return plain(self, *words)
 
-        monkeypatch.setattr(trade, "make_loaders", make_loaders)
+        monkeypatch.setattr(task, name, loaders)
 
     return rotting
 
@@ -201,7 +202,7 @@ def test_masks_and_pictures_that_rot_while_a_run_learns_from_them(tmp_path, rott
 
 def test_pictures_with_boxes_that_rot_while_a_run_learns_from_them(tmp_path, rotting):
     folder = write_yolo(tmp_path / "data", {}, np.random.default_rng(0))
-    rotting(Detecting, folder / "images" / "p01.png", folder / "images" / "p04.png")
-    model = {"model": "detr_micro", "image_size": 16, "queries": 4, "batch": 5, "cache": "off"}
+    rotting(Detection, folder / "images" / "p01.png", folder / "images" / "p04.png")
+    model = {"model": "detr_micro", "image_size": 16, "num_queries": 4, "batch_size": 5, "cache": "off"}
     run = vt.train(data=folder, task="detect", out=tmp_path / "run", **model, **SHORT)
     assert {name[-7:-4] for name in read_during(run)} == {"p01", "p04"}

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import vitrail as vt
 from vitrail.models.card import CARD, block, card, describe_preprocessing, literal, plain, write_card
 from vitrail.preprocessing import Preprocessing
+from vitrail.run.train import describe_measures
 
 HOSTILE = (
     "cat\n---\nlibrary_name: evil",
@@ -28,9 +29,10 @@ FACTS = {
     "pictures": {"train": 1297, "val": 140, "test": 360},
     "recipe": "30 epochs, batch 64, lr 0.001",
     "split": "test",
-    "metrics": {"loss": 0.05, "accuracy": 0.98611, "macro_f1": 0.97, "ece": float("nan")},
-    "interval": (0.9722, 0.9972),
     "limits": ["Only gray pictures."],
+    **describe_measures(
+        "classify", {"loss": 0.05, "accuracy": 0.98611, "macro_f1": 0.97, "ece": float("nan")}, (0.9722, 0.9972)
+    ),
 }  # fmt: skip
 
 
@@ -93,21 +95,21 @@ def test_facts_are_told_to_people_and_to_the_hub(model, tmp_path):
     page = split(text)[1]
     for words in (
         "- Data: `digits`", "- Pictures: 1,297 train, 140 val, 360 test", "- Recipe: `30 epochs, batch 64, lr 0.001`",
-        "Accuracy on test: **98.61 %** (95 % interval 97.22 to 99.72 %, by bootstrap over the pictures).",
-        "| Macro F1 | 0.9700 |", "- Only gray pictures.",
+        "Accuracy on test: **98.61 %** (95 % interval 97.22 % to 99.72 %, by bootstrap).",
+        "| Macro F1 | 97.00 % |", "- Only gray pictures.",
     ):  # fmt: skip
         assert words in page
     assert "nan" not in text
     results = ModelCard.load(tmp_path / CARD).data.eval_results  # Hugging Face's own reader
     assert [(r.metric_type, r.metric_value, r.dataset_name, r.dataset_split) for r in results] == [
-        ("loss", 0.05, "digits", "test"), ("accuracy", 0.98611, "digits", "test"), ("macro_f1", 0.97, "digits", "test"),
+        ("accuracy", 0.98611, "digits", "test"), ("loss", 0.05, "digits", "test"), ("macro_f1", 0.97, "digits", "test"),
     ]  # fmt: skip
 
 
 def test_a_model_of_many_labels_and_one_of_none(model):
     several = vt.create_model("vit_nano_conv", width=12, depth=1, heads=3, num_classes=2)
     several.multi_label = True
-    header, page = split(card(several, {"split": "val", "metrics": {"map": 0.5}}))
+    header, page = split(card(several, {"split": "val", **describe_measures("classify", {"map": 0.5}, None)}))
     assert header["tags"] == ["vision", "vit", "multi-label"]
     assert page.startswith("# Multi-label image classifier (vit)\n")
     assert "Mean average precision on val: **50.00 %**." in page
@@ -119,7 +121,7 @@ def test_a_model_of_many_labels_and_one_of_none(model):
 
 
 def test_an_interval_without_width_says_nothing(model):
-    page = card(model, FACTS | {"metrics": {"accuracy": 1.0}, "interval": (1.0, 1.0)})
+    page = card(model, FACTS | describe_measures("classify", {"accuracy": 1.0}, (1.0, 1.0)))
     assert "Accuracy on test: **100.00 %**." in page
 
 

@@ -37,6 +37,8 @@ KEPT = 500_000  # characters of a text that is kept for showing differences
 TIMEOUT = 300
 EPOCHS_STOPPED = 6
 
+# Files of words, which a redesign may put in other words: compared only with --all.
+WORDS = ("config.yaml", "report.html", "*: report.html", "*README.md", "train: printed")
 # What of a run's folder is not compared: checkpoints have the elapsed seconds in them, machine.yaml the version of the package.
 LEFT_OUT = ("state/*", "machine.yaml")
 TIMES = ("seconds",)  # columns of results.csv
@@ -624,6 +626,9 @@ def main() -> int:
     parser.add_argument("--no-cache", action="store_true", help="compute everything, and keep nothing")
     parser.add_argument("--keep", action="store_true", help="keep the runs' folders, in build/regress/runs-*")
     parser.add_argument("--ignore", default="", help="names that may differ, with commas and wildcards, such as report.html")
+    parser.add_argument(
+        "--all", action="store_true", help="compare words too: config.yaml, reports, cards, what training prints"
+    )
     options = parser.parse_args()
     chosen = [run.name for run in RUNS] if options.only is None else options.only.split(",")
     if unknown := set(chosen) - {run.name for run in RUNS}:
@@ -667,7 +672,7 @@ def compare_trees(runs: Sequence[Run], sha: str, options: argparse.Namespace) ->
         still=lambda: clean_commit() == clean,
     )
     print()
-    bad = compare(runs, before, now, [name for name in options.ignore.split(",") if name])
+    bad = compare(runs, before, now, [*(() if options.all else WORDS), *(name for name in options.ignore.split(",") if name)])
     print(f"\nregress: {f'{bad} DIFFERENT' if bad else 'all equal'}; the whole table is in build/regress/table.txt")
     return 1 if bad else 0
 

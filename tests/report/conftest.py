@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 from vitrail.report.classification import ClassificationReport
+from vitrail.report.figures import Rows
+from vitrail.tasks.classify.metrics import METRICS
+from vitrail.tasks.metric import describe_metrics
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +45,11 @@ def build(*, classes=10, pictures=60, mistakes=7, labels=None, truth=None, seen=
         "configuration": {"lr": 0.001, "image_size": [5, 7], "weights": None, "compile": False, "augment": {"flip": True}},
         "commands": {"Predict": "vitrail predict runs/classify/digits a.png"},
     }  # fmt: skip
+    if "metrics" in changes:
+        changes["numbers"] = describe_metrics(METRICS, changes.pop("metrics"))
+    if changes.get("history"):
+        rows = changes["history"]
+        changes["history"] = Rows.of(rows, next(metric for metric in METRICS if f"val_{metric.key}" in rows[0]))
     return ClassificationReport(**{**given, **changes})
 
 

@@ -29,7 +29,7 @@ def pages(tmp_path_factory, make_report, make_several):
     looks = Looks(indices=np.array([0, 40]), maps=np.ones((2, 2, 3)), words=EVIL[0])
     reports = {
         "full": make_report(
-            labels=labels, truth=truth, history=history, interval=(0.8, 0.9), metrics={"accuracy": 0.85, "ece": 0.01}, data=data,
+            labels=labels, truth=truth, history=history, certainty="95 % interval 80.00 to 90.00 %", metrics={"accuracy": 0.85, "ece": 0.01}, data=data,
             looks=looks, positions=Similarity(maps=torch.ones(2, 3, 2, 3), words="cosine", kind="cosine"), title=EVIL[4], headline="test accuracy 88.33 %", facts={EVIL[4]: EVIL[4]},
             commands={"Predict": "vitrail predict " + "x" * 300}, configuration={EVIL[4]: EVIL[4]},
         ),

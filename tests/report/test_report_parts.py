@@ -147,8 +147,8 @@ def test_a_report_of_several_labels(tmp_path, make_several):
         write_report(report, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     words = plain(text)
-    assert "mean average precision 90.0 % micro-F1 80.0 %" in words
-    assert "Validation mean average precision" in words
+    assert "Mean average precision 90.00 % Micro F1 80.00 %" in words
+    assert "Validation mAP" in words
     assert "Confusions" not in words
     assert "1 of 40 pictures; the highest loss first." in words
     assert "80 % false class 2 20 % missed class 0 90 % right class 1" in words

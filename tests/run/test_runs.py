@@ -14,6 +14,7 @@ from vitrail.errors import VitrailError
 from vitrail.run.runs import (
     align,
     differing_options,
+    figures_of,
     list_runs,
     options_table,
     summary_table,
@@ -117,7 +118,7 @@ def test_sorting_is_by_validation_within_a_data_set(tmp_path):
         make_run(tmp_path / name, data=data, validation=score)
     begun = make_run(tmp_path / "e", scored=False)
     (begun / "state" / "step-000000040" / "state.json").write_text("{}")
-    assert read_run(begun).validation == 0.9  # of the best row
+    assert read_run(begun, figures_of).validation == 0.9  # of the best row
     (begun / "results.csv").write_text("epoch\n")
     os.utime(begun / "results.csv", (LONG_AGO, LONG_AGO))
     os.utime(tmp_path / "d" / "results.csv", (LONG_AGO + 9, LONG_AGO + 9))
@@ -154,8 +155,8 @@ def test_the_table_in_words(tmp_path):
     header, rows = summary_table(list_runs([tmp_path]))
     row = dict(zip(header, rows[0], strict=True))
     assert row == {
-        "run": str(tmp_path / "a"), "data": "digits", "model": "vit_nano_conv", "size": "-", "epochs": "2", "val %": "90.00",
-        "test %": "88.00", "interval": "80.00–95.00", "min": "1.6", "state": "finished",
+        "run": str(tmp_path / "a"), "data": "digits", "model": "vit_nano_conv", "size": "-", "epochs": "2", "val": "90.00 %",
+        "test": "88.00 %", "interval": "80.00 %–95.00 %", "min": "1.6", "state": "finished",
     }  # fmt: skip
     assert align(["a", "bb"], [["xxx", "y"], ["", "z"]]) == ["a    bb", "xxx  y", "     z"]
 

@@ -72,7 +72,7 @@ def add_task_commands(app: App, task: str | None) -> None:
         if verb == "pretrain" and task is None:
             found.__doc__ = pretrain.ABOUT
         app.command(found, name=verb, help_epilogue=train.epilogue(verb, task, examples))
-    for name, verb_module in (("eval", evaluate), ("predict", predict), ("explain", explain)):
+    for name, verb_module in (("eval", evaluate), ("predict", predict), ("explain", explain), ("complete", complete)):
         app.command(verb_module.command_for(task), name=name, help_epilogue=verb_module.EXAMPLES)
 
 
@@ -82,7 +82,6 @@ app.command(translate.translate, name="translate", help_epilogue=translate.EXAMP
 app.command(caption.caption, name="caption", help_epilogue=caption.EXAMPLES)
 app.command(restore.restore, name="restore", help_epilogue=restore.EXAMPLES)
 app.command(export.export, name="export", help_epilogue=export.EXAMPLES)
-app.command(complete.complete, name="complete", help_epilogue=complete.EXAMPLES)
 app.command(check.check, name="check", help_epilogue=check.EXAMPLES)
 app.command(bench.bench, name="bench", help_epilogue=bench.EXAMPLES)
 app.command(runs.runs, name="runs", help_epilogue=runs.EXAMPLES)

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from vitrail.errors import VitrailError
+from vitrail.errors import VitrailError, check_choice
 from vitrail.run_files import read_table
 from vitrail.tasks import registry
 from vitrail.tasks.options import Block, CommonOptions, EvalOptions, ExplainOptions, PredictOptions, Range
@@ -20,6 +20,7 @@ USES: dict[str, registry.Use] = {
     "eval": "eval",
     "predict": "predict",
     "explain": "explain",
+    "complete": "predict",
 }
 SHARED: dict[registry.Use, type[Block]] = {
     "train": CommonOptions, "eval": EvalOptions, "predict": PredictOptions, "explain": ExplainOptions,
@@ -38,17 +39,25 @@ def value_of(words: Sequence[str], name: str) -> str | None:
 
 def find_task(verb: str, words: Sequence[str]) -> str | None:
     """By --task or --method, by --config, by the run of --resume, or by RUN; None where a command line says nothing of it."""
-    if verb in ("train", "pretrain"):
-        named = value_of(words, "task" if verb == "train" else "method")
-        if named is not None:
-            return named
-        config, out = value_of(words, "config"), value_of(words, "out")
-        path = None if config is None else Path(config).expanduser()
-        if path is None and out is not None and any(word in ("--resume", "resume=true") for word in words):
-            path = Path(out).expanduser() / "config.yaml"
-        return str(read_table(path).get("task", registry.DEFAULT)) if path is not None and path.is_file() else None
+    if verb == "train":
+        return find_trained(words, option="task", default=registry.DEFAULT)
+    if verb == "pretrain":
+        method = find_trained(words, option="method", default=DEFAULT_METHOD)
+        return None if method is None else check_choice("method", method, list_methods())
     run = next((word for word in words if not word.startswith("-")), None)
     return None if run is None else task_of_run(run)
+
+
+def find_trained(words: Sequence[str], *, option: str, default: str) -> str | None:
+    """By its option, or by a config.yaml, in which `default` need not be named."""
+    named = value_of(words, option)
+    if named is not None:
+        return named
+    config, out = value_of(words, "config"), value_of(words, "out")
+    path = None if config is None else Path(config).expanduser()
+    if path is None and out is not None and any(word in ("--resume", "resume=true") for word in words):
+        path = Path(out).expanduser() / "config.yaml"
+    return str(read_table(path).get("task", default)) if path is not None and path.is_file() else None
 
 
 def task_of_run(run: str) -> str:
@@ -71,6 +80,11 @@ def options_class(verb: str, task: str | None) -> type[Any]:
     """Those of the task; without one, what all tasks share."""
     use = USES[verb]
     return SHARED[use] if task is None else registry.options_of(registry.check_task(task), use)
+
+
+def list_methods() -> tuple[str, ...]:
+    """The tasks of `vitrail pretrain`."""
+    return tuple(name for name, entry in registry.TASKS.items() if entry.verb == "pretrain")
 
 
 @cache

@@ -50,6 +50,8 @@ def predict(run: str, files: list[str], options: Any, *, task: str) -> int:
     results = []
     for found in module.predict(run, files, options):
         results.append(found.result)
+        for note in found.notes:
+            print(f"vitrail: input {len(results):,}: {note}", file=sys.stderr)
         if found.failed:
             print(f"vitrail: {found.line}", file=sys.stderr)
         elif not options.json:

@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from vitrail.cli.chosen import from_shown, list_tasks, shown_class
+from vitrail.cli.chosen import DEFAULT_METHOD, from_shown, list_methods, list_tasks, shown_class
 from vitrail.cli.words import kind_of
-from vitrail.errors import VitrailError
 from vitrail.tasks import registry
 
 EXAMPLES = """Examples:
@@ -43,17 +42,23 @@ def command_for(verb: Literal["train", "pretrain"], task: str | None) -> Callabl
     def command(options: Any, *, config: str | None = None, given: Set[str]) -> int:
         return train(from_shown(kind, options), given=given)
 
-    def command_of_method(options: Any, *, method: str = "mae", config: str | None = None, given: Set[str]) -> int:
-        if "task" in given:
-            raise VitrailError("--task: vitrail pretrain takes --method, and does not learn from labels")
-        return train(from_shown(kind, options, task=method), given=given | {"task"})
+    def command_of_method(
+        options: Any, *, method: str = task or DEFAULT_METHOD, config: str | None = None, given: Set[str]
+    ) -> int:
+        return train(from_shown(kind, options, task=method), given=given | ({"task"} if "method" in given else set()))
 
-    methods = tuple(name for name, entry in registry.TASKS.items() if entry.verb == "pretrain")
-    more = {"method": Annotated[str, Parameter(help=f"How to learn: {', '.join(methods)}.")]} if verb == "pretrain" else {}
+    words = f"How to learn: {', '.join(list_methods())}."
+    more = {"method": Annotated[str, Parameter(help=words)]} if verb == "pretrain" else {}
     found = command_of_method if verb == "pretrain" else command
     found.__annotations__ = {"options": shown_class(kind, without), **more, "config": Config, "given": Given, "return": int}
-    found.__doc__ = ABOUT if task is None else f"Train: {registry.TASKS[task].summary}." if task in registry.TASKS else ABOUT
+    found.__doc__ = describe_task(task) if task in registry.TASKS else ABOUT
     return found
+
+
+def describe_task(task: str) -> str:
+    """The first line of a task's help."""
+    summary = registry.TASKS[task].summary
+    return f"Train: {summary}." if registry.TASKS[task].verb == "train" else f"{summary[:1].upper()}{summary[1:]}."
 
 
 def epilogue(verb: str, task: str | None, examples: str) -> str:

@@ -33,7 +33,7 @@ def translate(
     A line in gives a line out, in the same order; an empty line gives an empty one. What was cut, or holds letters that the model
     has never seen, is named on standard error.
     """
-    from vitrail.jobs.translate import read_standard_input, translate
+    from vitrail.tasks.translate.predict import read_standard_input, translate
 
     words = sentences or read_standard_input(sys.stdin.buffer)
     batch = 1 if not sentences and sys.stdin.isatty() else batch  # a person waits for each answer

@@ -9,9 +9,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from vitrail.cli.chosen import USES, find_task, options_class
+from vitrail.cli.chosen import DEFAULT_METHOD, USES, find_task, options_class
 from vitrail.errors import VitrailError, VitrailWarning, suggestion
-from vitrail.jobs.options import CompleteOptions, EvalOptions, ExplainOptions, TrainOptions
+from vitrail.jobs.options import EvalOptions, ExplainOptions, TrainOptions
 from vitrail.run.bench_options import BenchOptions
 from vitrail.run_files import read_table
 from vitrail.tasks import registry
@@ -27,7 +27,6 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "caption": ("beams", "json", "out"),
     "restore": tuple(field.name for field in fields(RestoreOptions) if field.name != "json"),
     "export": ("format", "out", "image_size", "opset", "dynamic_size", "check", "data"),
-    "complete": tuple(field.name for field in fields(CompleteOptions)),
     "check": ("fix", "out", "json", "workers", "seed", "task", "ignore_index"),
     "bench": tuple(field.name for field in fields(BenchOptions)),
     "runs": ("sort", "best", "json"),
@@ -36,7 +35,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "models": ("json",),
 }  # of verbs whose options are those of every task
 SWITCHES = frozenset({"json", "open"})  # of those verbs: options without a value
-BESIDE = {"train": ("config",), "pretrain": ("config", "method"), "eval": (), "predict": (), "explain": ()}
+BESIDE = {**dict.fromkeys(USES, ()), "train": ("config",), "pretrain": ("config", "method")}
 SENTENCES = frozenset({"complete", "translate"})  # verbs whose words may be any text, E=mc² too
 PER_TASK = tuple(USES)
 ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)
@@ -63,6 +62,8 @@ class Known:
 
     def refuse(self, name: str, *, word: str | None = None) -> VitrailError:
         """Why there is no option of this name; `word`: as it was written, without dashes."""
+        if self.verb == "pretrain" and name == "task":
+            return VitrailError("--task: vitrail pretrain takes --method, and does not learn from labels")
         message = unknown_option(name, self.names, use=USES[self.verb]) if self.verb in USES else ""
         if "is an option of" in message:
             return VitrailError(message)
@@ -74,7 +75,7 @@ class Known:
 
 
 def default_task(verb: str) -> str:
-    return "mae" if verb == "pretrain" else registry.DEFAULT
+    return DEFAULT_METHOD if verb == "pretrain" else registry.DEFAULT
 
 
 def kind_of(verb: str, task: str | None) -> type[Any]:
@@ -171,6 +172,9 @@ def with_config(words: list[str], known: Known) -> list[str]:
         found.pop("epochs", None)  # config.yaml of a timed run says both; the time is what was asked for
     assert known.kind is not None
     found = {str(name).replace("-", "_"): value for name, value in found.items()}
+    if known.verb == "pretrain" and "task" in found:  # which a command line calls --method
+        method = found.pop("task")
+        rest += [] if "method" in given else spell("method", method, known.switches)
     for name, value in present_record(known.kind, found, hint=False).items():
         if name not in known.names or name in BESIDE[known.verb]:
             raise VitrailError(f"--config {path}: {unknown_option(name, known.names, word=name)}")

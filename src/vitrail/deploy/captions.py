@@ -9,8 +9,8 @@ from PIL import Image
 from vitrail.data.transforms import prepare
 from vitrail.deploy.pipeline import Picture, open_picture
 from vitrail.errors import VitrailError
+from vitrail.models.decoding.writing import write_caption
 from vitrail.models.purpose import purpose_of
-from vitrail.tasks.caption import write_words
 
 
 class ImageToText:
@@ -40,4 +40,4 @@ class ImageToText:
         """The pictures as the model sees them, and what it says of them, in numbers."""
         images = prepare(pictures, self.model.preprocessing).to(next(self.model.parameters()).device)
         with torch.no_grad():
-            return images, write_words(self.model, images, beams=beams)
+            return images, write_caption(self.model, images, beams=beams)

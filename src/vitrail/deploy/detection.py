@@ -11,9 +11,8 @@ from vitrail.data.transforms import prepare
 from vitrail.deploy.pipeline import Picture, open_engine, open_picture, report_engine
 from vitrail.errors import VitrailError
 from vitrail.models.detections import Detected
-from vitrail.models.detr import decode_boxes
+from vitrail.models.detr import decode_boxes, usual_threshold
 from vitrail.models.purpose import purpose_of
-from vitrail.tasks.detect import usual_threshold
 
 Answer = list[dict[str, Any]]
 

@@ -10,9 +10,9 @@ import torch
 
 from vitrail.byte_pairs import SPACE
 from vitrail.errors import VitrailError
+from vitrail.models.decoding.extension import spelled_words
 from vitrail.models.purpose import purpose_of
 from vitrail.special_tokens import END, MASK, SPECIAL_TOKENS
-from vitrail.tasks.words import spelled_words
 
 HIDDEN = SPECIAL_TOKENS[MASK]  # as it is written in a text
 

@@ -12,6 +12,7 @@ class Predicted(NamedTuple):
     result: Any  # JSON values, in Hugging Face's shapes; None where it failed
     line: str  # printed without --json; where it failed, the error
     failed: bool = False
+    notes: tuple[str, ...] = ()  # what a person should know of it, for standard error
 
 
 def failure(error: VitrailError) -> Predicted:

@@ -10,9 +10,9 @@ import torch
 
 from vitrail.errors import VitrailError
 from vitrail.models.decoding import sample
+from vitrail.models.decoding.extension import spelled_words
 from vitrail.models.purpose import purpose_of
 from vitrail.special_tokens import BEGIN, END
-from vitrail.tasks.words import spelled_words
 
 AT_ONCE = 64  # samples that are drawn side by side
 

@@ -10,9 +10,9 @@ import torch
 
 from vitrail.data.text.batching import pad
 from vitrail.errors import VitrailError
+from vitrail.models.decoding.writing import write_translation
 from vitrail.models.purpose import purpose_of
 from vitrail.special_tokens import END, UNKNOWN
-from vitrail.tasks.translate import Translate
 
 
 class Translated(NamedTuple):
@@ -79,5 +79,5 @@ class Translation:
         """A batch of sources as the task writes them: beam search, or a model's own way."""
         device = next(self.model.parameters()).device
         with torch.inference_mode():
-            found = Translate(self.model, self.tokenizer).write(pad(sources).to(device), beams=beams)
+            found = write_translation(self.model, pad(sources).to(device), beams=beams)
         return [self.tokenizer.decode(row) for row in found.tolist()]

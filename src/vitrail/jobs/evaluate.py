@@ -16,7 +16,6 @@ from vitrail.models.catalogue import rebuild_merging
 from vitrail.models.folder import find, load
 from vitrail.models.purpose import Purpose, purpose_of
 from vitrail.records import from_record
-from vitrail.run_files import score_words
 
 METRICS, PREDICTIONS, REPORT = "metrics.json", "predictions.csv", "report.html"
 HEADLINES = (
@@ -50,6 +49,23 @@ TASKS: Mapping[Purpose, str] = {
     "detect": "detect",
     "segment3d": "segment3d",
 }  # what scores them  # fmt: skip
+
+
+def score_words(split: str, metric: str, value: float) -> str:
+    if metric == "psnr":
+        return f"{split} psnr {value:.2f} dB"
+    if metric == "perplexity":
+        return f"{split} perplexity {value:.2f}"
+    if metric == "bits_per_pixel":
+        return f"{split} {value:.3f} bits a pixel"
+    if metric == "ap50":
+        return f"{split} AP50 {100 * value:.2f} %"
+    if metric in ("knn", "spread"):
+        return f"{split} k-NN accuracy {100 * value:.2f} %" if metric == "knn" else f"{split} spread of features {value:.3f}"
+    if metric == "bleu":
+        return f"{split} BLEU {100 * value:.2f}"
+    name = {"map": "mAP", "miou": "mIoU", "dice": "Dice"}.get(metric, metric)
+    return f"{split} {name} {100 * value:.2f} %"
 
 
 def headline(split: str, metrics: Mapping[str, float]) -> str:

@@ -77,17 +77,8 @@ class Entry(NamedTuple):
 TRADES: Mapping[str, Entry] = MappingProxyType(
     {
         "classify": Entry("vitrail.jobs.classifying:Classifying", ("pictures", "classifying")),
-        "translate": Entry("vitrail.jobs.translating:Translating", ("text", "translation")),
-        "language": Entry("vitrail.jobs.language_modeling:ModelingLanguage", ("text", "language models")),
         "caption": Entry("vitrail.jobs.captioning:Captioning", ("pictures", "text", "captions")),
-        "igpt": Entry("vitrail.jobs.igpt:Pretraining", ("pictures", "pixels")),
-        "mae": Entry("vitrail.jobs.methods.mae:TRADE", ("pictures", "hidden patches", "a decoder")),
-        "dino": Entry("vitrail.jobs.methods.dino:TRADE", ("pictures", "views", "prototypes")),
-        "moco": Entry("vitrail.jobs.methods.moco:TRADE", ("pictures", "views")),
-        "dvae": Entry("vitrail.jobs.methods.dvae:TRADE", ("pictures", "their codes")),
-        "beit": Entry("vitrail.jobs.methods.beit:TRADE", ("pictures", "hidden patches", "visual words")),
         "segment": Entry("vitrail.jobs.segmenting:Segmenting", ("masks",)),
-        "detect": Entry("vitrail.jobs.detecting:Detecting", ("boxes",)),
     }
 )
 

@@ -4,9 +4,9 @@ Nothing in it tells when, where or on which machine it was written.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -35,26 +35,15 @@ DETAILS = (  # those that a config has
     "width", "depth", "heads", "tokenizer", "patch", "position", "attention", "pool",
     "widths", "depths", "channel_attention", "spatial_attention",
 )  # fmt: skip
-METRIC_NAMES = {
-    "accuracy": "Accuracy", "top5": "Top-5 accuracy", "macro_f1": "Macro F1", "balanced_accuracy": "Balanced accuracy",
-    "ece": "Expected calibration error", "map": "Mean average precision", "f1_micro": "Micro F1", "f1_macro": "Macro F1",
-    "exact_match": "All labels right", "loss": "Loss", "bleu": "BLEU", "exact": "Captions exactly right", "perplexity": "Perplexity",
-    "miou": "Mean intersection over union", "pixel_accuracy": "Pixel accuracy", "boundary_f": "Boundary F (2 pixels)",
-    "likelihood": "Mean probability of a token", "psnr": "PSNR (dB)", "ssim": "SSIM", "psnr_given": "PSNR of what was given (dB)",
-    "ap50": "Average precision at an overlap of 0.5", "ap": "Average precision (COCO)", "ap75": "Average precision at an overlap of 0.75",
-    "ap_small": "Average precision of small objects", "ap_medium": "Average precision of medium objects",
-    "ap_large": "Average precision of large objects", "recall": "Recall with 100 boxes",
-    "psnr_zero_filled": "PSNR of the zero-filled pictures (dB)", "ssim_zero_filled": "SSIM of the zero-filled pictures",
-    "ssim_given": "SSIM of what was given", "dice": "Dice", "surface_mm": "Mean distance of surfaces (mm)",
-    "hausdorff95_mm": "95 % Hausdorff distance (mm)",
-    "class_head_accuracy": "Accuracy of its class head alone", "distilled_head_accuracy": "Accuracy of its distillation head alone",
-    "teacher_accuracy": "Accuracy of its teacher", "teacher_agreement": "Share on which it agrees with its teacher",
-}  # fmt: skip
 
 
-HEADLINES = (
-    "ap50", "miou", "map", "accuracy", "exact", "bleu", "perplexity", "psnr", "dice",
-)  # of these the first that was measured  # fmt: skip
+class Measure(NamedTuple):
+    """A metric as the card says it; what is measured by whom, the caller knows."""
+
+    key: str  # "accuracy", as hubs index it
+    title: str  # "Accuracy"
+    value: float  # for the hub
+    text: str  # "98.61 %"
 
 
 def write_card(folder: str | Path, model: Any, facts: Mapping[str, Any] | None = None) -> None:
@@ -64,13 +53,12 @@ def write_card(folder: str | Path, model: Any, facts: Mapping[str, Any] | None =
 
 def card(model: Any, facts: Mapping[str, Any] | None = None) -> str:
     """The whole page. Facts, each optional: `data` (a name), `pictures` (how many in each split), `recipe` (words or options),
-    `split` and `metrics` (what was measured on it), `interval` (of the headline metric, 95 %), `limits` (sentences); of text
+    `split` and `metrics` (what was measured on it, the headline first), `interval` (of the headline metric, 95 %), `limits` (sentences); of text
     `teacher` (who it was), `sentences` (how many in each split), `languages` (source and target), `signature` (how BLEU was computed)."""
     known = dict(facts or {})
     for name in known:
         check_choice("fact of a model card", name, FACTS)
-    given = known.get("metrics", {}).items()
-    metrics = {plain(name): float(value) * (100 if name == "bleu" else 1) for name, value in given if math.isfinite(value)}
+    metrics = [measure for measure in known.get("metrics", ()) if math.isfinite(measure.value)]
     header = yaml.safe_dump(front_matter(model, known, metrics), sort_keys=False, allow_unicode=True, width=math.inf)
     parts = [
         f"# {_kind(model).capitalize()} ({model.architecture})",
@@ -102,7 +90,7 @@ def _about(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
     return [*describe_words(model, facts), *describe_use(model)]
 
 
-def front_matter(model: Any, facts: Mapping[str, Any], metrics: Mapping[str, float]) -> dict[str, Any]:
+def front_matter(model: Any, facts: Mapping[str, Any], metrics: Sequence[Measure]) -> dict[str, Any]:
     """What hubs index: library, task, tags, and the scores as Hugging Face's model-index."""
     task = PIPELINES[purpose_of(model)]
     multi_label = ["multi-label"] if model.multi_label else []
@@ -119,10 +107,8 @@ def front_matter(model: Any, facts: Mapping[str, Any], metrics: Mapping[str, flo
             "type": last_name(facts["data"]),
             "split": plain(facts.get("split", "test")),
         }
-        values = [
-            {"type": name, "value": round(value, 6), "name": METRIC_NAMES.get(name, name)} for name, value in metrics.items()
-        ]
-        header["metrics"] = [name for name in metrics if name != "loss"]
+        values = [{"type": plain(one.key), "value": round(one.value, 6), "name": plain(one.title)} for one in metrics]
+        header["metrics"] = [plain(one.key) for one in metrics if one.key != "loss"]
         header["model-index"] = [
             {
                 "name": f"{model.architecture} on {last_name(facts['data'])}",
@@ -224,27 +210,17 @@ def _training(facts: Mapping[str, Any]) -> Iterable[str]:
     return ["## Training", "\n".join(lines)] if lines else []
 
 
-def _scores(facts: Mapping[str, Any], metrics: Mapping[str, float]) -> Iterable[str]:
+def _scores(facts: Mapping[str, Any], metrics: Sequence[Measure]) -> Iterable[str]:
     if not metrics:
         return
-    low, high = facts.get("interval", (math.nan, math.nan))
-    headline = next((name for name in HEADLINES if name in metrics), None)
+    low, high = facts.get("interval", ("", ""))
     yield "## Scores"
-    if headline in ("bleu", "perplexity"):
-        words = plain(facts.get("split", "test"))
-        yield f"{METRIC_NAMES[headline]} on {words}: **{metrics[headline]:.2f}**."
-        if "signature" in facts:
-            yield f"By sacrebleu: {literal(facts['signature'])}."
-    elif headline == "psnr":
-        given = f", of what was given {metrics['psnr_given']:.2f} dB" if "psnr_given" in metrics else ""
-        yield f"PSNR on {plain(facts.get('split', 'test'))}: **{metrics['psnr']:.2f} dB**{given}."
-    elif headline is not None:
-        # The bootstrap of a score without a mistake has no width, which says nothing about other pictures.
-        interval = (
-            f" (95 % interval {100 * low:.2f} to {100 * high:.2f} %, by bootstrap over the pictures)" if low < high else ""
-        )
-        yield f"{METRIC_NAMES[headline]} on {plain(facts.get('split', 'test'))}: **{100 * metrics[headline]:.2f} %**{interval}."
-    rows = [f"| {METRIC_NAMES.get(name, name)} | {value:.4f} |" for name, value in metrics.items()]
+    # The bootstrap of a score without a mistake has no width, which says nothing about other data.
+    interval = f" (95 % interval {plain(low)} to {plain(high)}, by bootstrap)" if low != high else ""
+    yield f"{plain(metrics[0].title)} on {plain(facts.get('split', 'test'))}: **{plain(metrics[0].text)}**{interval}."
+    if "signature" in facts:
+        yield f"By sacrebleu: {literal(facts['signature'])}."
+    rows = [f"| {plain(one.title)} | {plain(one.text)} |" for one in metrics]
     yield "\n".join(["| measure | value |", "|---|---:|", *rows])
 
 

@@ -276,3 +276,8 @@ def decode_boxes(
     scale = sizes.to(corners).flip(1).repeat(1, 2)[:, None]  # b 1 4: w h w h
     boxes = corners.gather(1, queries[..., None].expand(-1, -1, 4)).clamp(0, 1) * scale
     return list(zip(scores, classes, boxes, strict=True))
+
+
+def usual_threshold(config: DetectorConfig) -> float:
+    """The score from which on a box is shown. Of classes that each have a sigmoid few scores are high: most queries say no."""
+    return 0.3 if config.focal else 0.5

@@ -1,9 +1,7 @@
 """report.html of a classification run, in the order people ask: the score, what goes wrong, why, the data, the options."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-
-import numpy as np
 
 from vitrail.files import write_whole
 from vitrail.learn.metrics.calibration import binary_calibration, calibration
@@ -15,21 +13,13 @@ from vitrail.report.confusions import show_confusions, show_pairs
 from vitrail.report.contents import ClassificationReport
 from vitrail.report.data_summary import show_data
 from vitrail.report.interior import show_interior
-from vitrail.report.page import Markup, contents, page, percent, section
+from vitrail.report.page import Markup, contents, page, section
 from vitrail.report.positions import show_positions
 from vitrail.report.reliability import show_calibration
 from vitrail.report.run_parts import show_commands, show_curves, show_header, show_options
 from vitrail.report.samples import show_best, show_unsure, show_worst
 
 __all__ = ["ClassificationReport", "write_report"]
-
-# What the numbers of metrics.json are called; the others are left to metrics.json.
-WORDS: Mapping[str, str] = {
-    "accuracy": "top-1 accuracy", "top5": "top-5 accuracy", "map": "mean average precision", "macro_f1": "macro-F1",
-    "balanced_accuracy": "balanced accuracy", "f1_macro": "macro-F1", "f1_micro": "micro-F1", "exact_match": "all labels right",
-    "ece": "calibration error", "class_head_accuracy": "its class head alone", "distilled_head_accuracy": "its distillation head alone",
-    "teacher_accuracy": "its teacher", "teacher_agreement": "agrees with its teacher",
-}  # fmt: skip
 
 
 def write_report(report: ClassificationReport, path: Path) -> None:
@@ -39,14 +29,7 @@ def write_report(report: ClassificationReport, path: Path) -> None:
 
 
 def _header(report: ClassificationReport) -> Markup:
-    numbers = {words: percent(report.metrics[name]) for name, words in WORDS.items() if name in report.metrics}
-    interval = ""
-    if report.interval is not None and np.isfinite(report.interval).all():
-        low, high = report.interval
-        interval = f"95 % interval {100 * low:.1f}–{100 * high:.1f} %, by bootstrap over {report.count:,} pictures"
-        if low == high:  # it knows only what happened: a width of 0 would promise too much
-            interval = f"no interval by bootstrap: all {report.count:,} pictures came out alike"
-    return show_header(report.title, report.headline, interval=interval, numbers=numbers, facts=report.facts)
+    return show_header(report.title, report.headline, interval=report.certainty, numbers=report.numbers, facts=report.facts)
 
 
 def _sections(report: ClassificationReport) -> Iterator[Markup]:

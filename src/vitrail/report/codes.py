@@ -1,6 +1,6 @@
-"""Sections of the report about visual words: how they are used, what is drawn from them, how well hidden ones are named.
+"""Sections of the report about visual codes: how they are used, what is drawn from them, how well masked ones are named.
 
-b batch, ch channels, h w picture, gh gw grid
+b batch, ch channels, h w image, gh gw grid
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ HIDDEN = 128  # the gray of a hidden patch
 def show_usage(usage: Usage) -> Markup:
     """The codes from the most frequent to the rarest, and a warning where few are in use."""
     facts = (usage.used, usage.perplexity, len(usage.counts))
-    note = f"On the validation pictures {describe_usage(*facts)}."
+    note = f"On the validation images {describe_usage(*facts)}."
     warning = warn_of_collapse(*facts)
     words = [element("p", f"Warning: {warning}.", class_="note")] if warning else []
     return section("Its vocabulary", *words, drawing(to_svg(draw_usage(usage)), "how often each code is used"), note=note)
@@ -49,16 +49,14 @@ def draw_usage(usage: Usage) -> Figure:
 
 
 def show_drawn(images: Float[Tensor, "b ch h w"], drawn: Float[Tensor, "b ch h w"], preprocessing: Preprocessing) -> Markup:
-    """Validation pictures, and what is drawn from their likeliest codes."""
+    """Validation images, and what is drawn from their likeliest codes."""
     pairs = zip(to_bytes(images, preprocessing), to_bytes(drawn, preprocessing), strict=True)
     figures = (
-        element(
-            "figure", element("div", show(picture, "picture"), show(again, "from its codes"), class_="two"), class_="sample"
-        )
+        element("figure", element("div", show(picture, "image"), show(again, "from its codes"), class_="two"), class_="sample")
         for picture, again in pairs
     )
-    note = "Left the picture, right what is drawn from the likeliest code of each patch."
-    return section("Pictures from their codes", element("div", *figures, class_="looks"), note=note)
+    note = "Left the image, right what is drawn from the likeliest code of each patch."
+    return section("Images from their codes", element("div", *figures, class_="looks"), note=note)
 
 
 def show_named(
@@ -71,12 +69,12 @@ def show_named(
     given: Preprocessing,
     tokenizer: Preprocessing,
 ) -> Markup:
-    """What is given, what is seen of it, and what the tokenizer draws: from the true codes, and with those that the model names in the
-    places of hidden ones. `right`: where a code is the true one."""
+    """The image, what is visible of it, and what the tokenizer draws: from the true codes, and with those that the model names in the
+    place of masked ones. `right`: where a code is the true one."""
     pictures = to_bytes(images, given)
     covered = cover(pictures, hidden)
     rows = zip(pictures, covered, to_bytes(true, tokenizer), to_bytes(guessed, tokenizer), hidden, right, strict=True)
-    names = ("picture", "what is seen", "true codes", "codes as named")
+    names = ("image", "what is visible", "true codes", "codes as named")
     figures = []
     for *four, where, good in rows:
         count = int(where.sum())
@@ -85,16 +83,16 @@ def show_named(
             for picture, name in zip(four, names, strict=True)
         ]
         words = (
-            f"{int((good & where).sum())} of {count} hidden codes right, {percent(float((good & where).sum()) / max(1, count))}"
+            f"{int((good & where).sum())} of {count} masked codes right, {percent(float((good & where).sum()) / max(1, count))}"
         )
         figures.append(
             element("div", element("p", words, class_="note"), element("div", *samples, class_="strip"), class_="pair")
         )
     note = (
-        "Validation pictures. Gray patches are hidden from the model. Third, the tokenizer's drawing from the true codes; "
-        "fourth, from the true codes of what is seen and the model's own of what is hidden."
+        "Validation images. Gray patches are masked. Third, the tokenizer's drawing from the true codes; "
+        "fourth, from the true codes of what is visible and the model's own of what is masked."
     )
-    return section("Hidden patches", element("div", *figures, class_="pairs"), note=note)
+    return section("Masked patches", element("div", *figures, class_="pairs"), note=note)
 
 
 def show_references(model: Any, images: Float[Tensor, "b ch h w"]) -> Markup:

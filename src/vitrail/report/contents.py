@@ -27,8 +27,8 @@ class ClassificationReport:
 
     title: str
     headline: str
-    interval: tuple[float, float] | None = None  # 95 %, of the headline's score, by bootstrap over the pictures
-    metrics: Mapping[str, float] = field(default_factory=dict)  # as in metrics.json
+    certainty: str = ""  # how sure the headline is
+    numbers: Mapping[str, str] = field(default_factory=dict)  # what was measured, in words
     facts: Mapping[str, str]
     history: Sequence[Mapping[str, float | int]]  # rows of results.csv: epoch train_loss val_loss val_accuracy lr seconds
     labels: tuple[str, ...]

@@ -1,8 +1,8 @@
 """The figures of a report: pure functions from numbers to a matplotlib Figure. No pyplot, so nothing is shared or left open."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -11,41 +11,29 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from vitrail.learn.training.objective import Score
 from vitrail.rendering import BLUE, INK, ORANGE, house_style, to_png, to_svg
 from vitrail.report.matrix import draw_confusion
 
-__all__ = ["History", "Panel", "draw_confusion", "draw_curves", "to_png", "to_svg"]
+__all__ = ["History", "Panel", "Rows", "draw_confusion", "draw_curves", "to_png", "to_svg"]
 
 History = Sequence[Mapping[str, float | int]]  # the rows of results.csv
 Panel = Literal["loss", "score", "rate"]
 WIDTHS: Mapping[Panel, float] = MappingProxyType({"loss": 4.2, "score": 4.2, "rate": 2.8})  # inches
 
 
-class Score(NamedTuple):
-    """How a task's score is told: 0.9861 as 98.61 %, or as it is."""
+class Rows(tuple[Mapping[str, float | int], ...]):
+    """The rows of results.csv, with how their score is shown."""
 
-    title: str
-    factor: float = 100.0
-    unit: str = " %"
-    lowest: bool = False  # is the best
+    score: Score | None = None
+
+    @classmethod
+    def of(cls, rows: History, score: Score | None) -> "Rows":
+        found = cls(rows)
+        found.score = score
+        return found
 
 
-SCORES: Mapping[str, Score] = MappingProxyType(  # columns of results.csv behind val_, the first that there is
-    {
-        "ap50": Score("AP50"),
-        "map": Score("mean average precision"),
-        "accuracy": Score("accuracy"),
-        "exact": Score("captions exactly right"),
-        "bleu": Score("BLEU", unit=""),
-        "psnr": Score("PSNR", factor=1.0, unit=" dB"),
-        "miou": Score("mean IoU"),
-        "perplexity": Score("perplexity", factor=1.0, unit="", lowest=True),
-        "bits_per_pixel": Score("bits a pixel", factor=1.0, unit="", lowest=True),
-        "knn": Score("accuracy of nearest neighbors"),
-        "spread": Score("spread of features", factor=1.0, unit=""),
-        "dice": Score("Dice"),
-    }
-)
 STEPS = (1, 2, 5, 10)  # ticks at round numbers
 
 
@@ -79,19 +67,21 @@ def _draw_loss(axes: Axes, history: History) -> None:
 
 def _draw_score(axes: Axes, history: History) -> None:
     """What the task is judged by, with its best epoch."""
-    name = next((name for name in SCORES if any(f"val_{name}" in row for row in history)), "accuracy")
-    score = SCORES[name]
-    axes.set_title(f"Validation {score.title}", loc="left")
+    score = getattr(history, "score", None)
+    columns = dict.fromkeys(name.removeprefix("val_") for row in history for name in row if name.startswith("val_"))
+    name = next((name for name in columns if name != "loss"), "score") if score is None else score.key
+    shown: Callable[[float], str] = (lambda value: f"{value:.4g}") if score is None else score.format
+    axes.set_title(f"Validation {name if score is None else score.short}", loc="left")
     epochs, values = _draw_line(axes, history, f"val_{name}", color=BLUE)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{score.factor * value:.4g}{score.unit}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shown(value)))
     if np.isfinite(values).any():
-        best = int(np.nanargmin(values) if score.lowest else np.nanargmax(values))
+        lowest = score is not None and not score.higher_is_better
+        best = int(np.nanargmin(values) if lowest else np.nanargmax(values))
         axes.plot(epochs[best], values[best], "o", color=BLUE, markersize=6)
-        if score.factor > 1:  # a share: what is above 1 is not to be had
+        if score is not None and score.is_share:  # what is above 1 is not to be had
             axes.set_ylim(top=min(axes.get_ylim()[1], 1.02))
-        which = "lowest" if score.lowest else "highest"
-        words = f"{which} {score.factor * values[best]:.2f}{score.unit}, epoch {epochs[best]:g}"
-        height, side = (0.96, "top") if score.lowest else (0.04, "bottom")
+        words = f"{'lowest' if lowest else 'highest'} {shown(values[best])}, epoch {epochs[best]:g}"
+        height, side = (0.96, "top") if lowest else (0.04, "bottom")
         axes.text(0.98, height, words, color=BLUE, ha="right", va=side, transform=axes.transAxes)
 
 

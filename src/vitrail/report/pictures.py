@@ -13,6 +13,11 @@ QUALITY = 88
 QUALITIES = (95, 88, 75, 50, 30)  # of pictures to be compared
 
 
+def as_color(image: UInt8[np.ndarray, "h w c"]) -> UInt8[np.ndarray, "h w 3"]:
+    """A gray image with its one channel three times; a color image as it is."""
+    return np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
+
+
 def encode_picture(picture: UInt8[np.ndarray, "h w c"], *, largest: int = LARGEST) -> bytes:
     """A gray (c = 1) or color (c = 3) picture as the bytes of a PNG or JPEG file, its longer side at most `largest`."""
     image = to_image(picture)

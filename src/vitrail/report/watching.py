@@ -53,10 +53,10 @@ def show_health(rows: Rows, metrics: Mapping[str, float]) -> Markup:
     if rows:
         parts.append(drawing(to_svg(draw_watch(rows)), "entropy, spread and neighbors' accuracy over the epochs"))
     note = (
-        "Where all pictures give the same output nothing is learned, however low the loss. Labels are only looked at here: "
+        "Where all images give the same output nothing is learned, however low the loss. Labels are only looked at here: "
         "nothing is learned from them."
     )
-    return section("Does it tell pictures apart?", *parts, note=note)
+    return section("Does it tell images apart?", *parts, note=note)
 
 
 def draw_watch(rows: Rows) -> Figure:
@@ -91,7 +91,7 @@ def show_neighbors(backbone: Any, data: DataSet) -> Markup:
     """Some validation pictures, and the training pictures that are nearest to each."""
     asked, known = read_features(backbone, data["val"], QUERIES), read_features(backbone, data["train"], KNOWN)
     if not asked.indices or not known.indices:
-        return section("Nearest neighbors", note="There are no pictures to show.")
+        return section("Nearest neighbors", note="There are no images to show.")
     nearness, numbers = nearest_neighbors(known.features, asked.features, k=NEAREST)
     rows = []
     for place, picture in enumerate(asked.pictures):
@@ -99,12 +99,10 @@ def show_neighbors(backbone: Any, data: DataSet) -> Markup:
         title, note = describe_query(data, asked.indices[place], [known.indices[number] for number in found])
         near = f"cosines {nearness[place, 0]:.2f} to {nearness[place, -1]:.2f}"
         rows.append(Row(title, note or near, [to_image(one) for one in (picture, *known.pictures[found])]))
-    sheet = draw_contact_sheet("A validation picture, then its nearest training pictures", rows)
-    note = (
-        f"By the cosine of their features, among {len(known.indices):,} training pictures, which are not mirrored or cut here."
-    )
+    sheet = draw_contact_sheet("A validation image, then its nearest training images", rows)
+    note = f"By the cosine of their features, among {len(known.indices):,} training images, which are not mirrored or cropped here."
     return section(
-        "Nearest neighbors", photograph(encode_sheet(sheet), "pictures and their neighbors", pixelated=False), note=note
+        "Nearest neighbors", photograph(encode_sheet(sheet), "images and their neighbors", pixelated=False), note=note
     )
 
 
@@ -123,7 +121,7 @@ def show_class_attention(backbone: Any, split: Split) -> Markup:
     title = "Where it looks"
     some = read_features(backbone, split, LOOKS, features=False)
     if not some.indices:
-        return section(title, note="There are no pictures to show.")
+        return section(title, note="There are no images to show.")
     try:
         seen = look(backbone, normalize(to_unit(some.pictures), backbone.preprocessing), layers=[-1])
         heads = min(HEADS, seen.seen.layers[-1].shape[1])
@@ -134,14 +132,14 @@ def show_class_attention(backbone: Any, split: Split) -> Markup:
     highest = scale_end(shares)
     rows = [
         Row(
-            f"picture {index}",
+            f"image {index}",
             "all heads, then each",
             [to_image(picture), *(to_image(overlay(picture, one, highest)) for one in own)],
         )
         for index, picture, own in zip(some.indices, some.pictures, shares, strict=True)
     ]
     what = "what the class token reads of it" if seen.class_token else "what its cells receive from one another"
-    sheet = draw_contact_sheet(f"The picture; {what} in the last layer", rows)
+    sheet = draw_contact_sheet(f"The image; {what} in the last layer", rows)
     return section(
         title,
         show_scale(highest),

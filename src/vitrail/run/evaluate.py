@@ -81,7 +81,8 @@ def open_setup(
     name = registry.task_by_architecture(model.architecture) if trained is None else trained.task
     task = registry.find(name)
     source, own = choose_source(run, trained, options)
-    used = lay_over(task.stored(model) if trained is None else trained, options)
+    stored = task.stored(model) if trained is None else trained
+    used = lay_over(stored, options)
     opened = task.open(
         used,
         Opening(
@@ -94,7 +95,9 @@ def open_setup(
         ),
     )
     data = task.match(opened.data, model, used)
-    setup = Setup(options=used, data=data, extras=None, bad=opened.bad, model=model, log=bar.say, evaluation=options)
+    setup = Setup(
+        options=used, data=data, extras=None, bad=opened.bad, model=model, log=bar.say, evaluation=options, stored=stored
+    )
     return task, setup, choose_split(data, options.split, own=own)
 
 

@@ -29,20 +29,21 @@ def write_report(
     trained_in: Path | None,
 ) -> None:
     """`run` is what commands name; `trained_in` the folder of the run that a model comes from, None for a model folder by itself."""
-    from vitrail.report.frame import Frame, write_framed  # they import matplotlib
+    from vitrail.report.figures import Rows  # they import matplotlib
+    from vitrail.report.frame import Frame, write_framed
 
     name, model = setup.options.task, scored.model
     own, metrics = registry.part(name, "report"), scored.metrics
-    quoted = shlex.quote(run)
+    known, quoted = registry.metrics_of(name), shlex.quote(run)
     commands = {} if trained_in is None or own is None else dict(own.commands(quoted, model))
     commands |= {"Score it again": f"vitrail eval {quoted}"} if trained_in is None or own is None else {}
     frame = Frame(
         title=title,
-        headline=headline(registry.metrics_of(name), split, metrics),
+        headline=headline(known, split, metrics),
         certainty=certainty,
-        numbers=describe_metrics(registry.metrics_of(name), metrics),
+        numbers=describe_metrics(known, metrics),
         details=details,
-        rows=rows,
+        rows=Rows.of(rows, next((one for one in known if any(f"val_{one.key}" in row for row in rows)), None)),
         commands={**commands, **({} if trained_in is None else later_commands(trained_in, task=name))},
         configuration=configuration,
     )

@@ -8,9 +8,12 @@ from typing import Any, Literal
 
 from vitrail.errors import VitrailError
 from vitrail.run_files import RunSummary, find_runs, read_run
+from vitrail.tasks import registry
+from vitrail.tasks.metric import Metric
 
 Sort = Literal["score", "time", "name"]
 IN_TABLE = frozenset({"data", "model", "epochs", "minutes"})
+DEFAULT_METRIC = "accuracy"  # what a score is that has no name in the table
 NO_MATTER = frozenset({"workers", "cache", "cache_gb", "bad_files"})  # how a run works, not what comes out
 
 
@@ -26,7 +29,7 @@ def list_runs(folders: Sequence[Path], *, sort: Sort = "score", best: int | None
         if not folder.is_dir():
             raise VitrailError(f"{folder}: no such folder")
     paths = dict.fromkeys(path for folder in folders for path in find_runs(folder))
-    runs = sorted((read_run(path) for path in paths), key=_by_score)
+    runs = sorted((read_run(path, figures_of) for path in paths), key=_by_score)
     if best is not None:
         kept: dict[str | None, int] = {}
         some = list[RunSummary]()
@@ -42,8 +45,14 @@ def list_runs(folders: Sequence[Path], *, sort: Sort = "score", best: int | None
     return runs
 
 
+def figures_of(task: str) -> Sequence[Metric]:
+    """The metrics of a task; none of a name that is no task."""
+    return registry.metrics_of(task) if task in registry.TASKS else ()
+
+
 def _by_score(run: RunSummary) -> tuple[bool, str, float, str]:
-    return run.data is None, run.data or "", math.inf if run.validation is None else -run.validation, str(run.path)
+    sign = 1 if run.figure is not None and not run.figure.higher_is_better else -1
+    return run.data is None, run.data or "", math.inf if run.validation is None else sign * run.validation, str(run.path)
 
 
 def differing_options(runs: Sequence[RunSummary]) -> list[str]:
@@ -54,7 +63,7 @@ def differing_options(runs: Sequence[RunSummary]) -> list[str]:
 
 def summary_table(runs: Sequence[RunSummary]) -> tuple[list[str], list[list[str]]]:
     """Column names and a row a run, in words for people."""
-    header = ["run", "data", "model", "size", "epochs", "val %", "test %", "interval", "min", "state"]
+    header = ["run", "data", "model", "size", "epochs", "val", "test", "interval", "min", "state"]
     return header, [
         [
             plain(run.path),
@@ -62,9 +71,9 @@ def summary_table(runs: Sequence[RunSummary]) -> tuple[list[str], list[list[str]
             plain(run.model),
             "-" if run.parameters is None else f"{run.parameters / 1e6:.2f}M",
             str(run.epochs) if run.planned is None else f"{run.epochs}/{run.planned}",
-            spell_score(run.validation, run.metric) + ("" if run.metric in (None, "accuracy") else f" {run.metric}"),
-            spell_score(run.test, run.metric),
-            "-" if run.interval is None else f"{percent(run.interval[0])}–{percent(run.interval[1])}",
+            show_score(run, run.validation, name=True),
+            show_score(run, run.test),
+            "-" if run.interval is None else f"{show_score(run, run.interval[0])}–{show_score(run, run.interval[1])}",
             "-" if run.minutes is None else f"{run.minutes:.1f}",
             run.state,
         ]
@@ -80,13 +89,13 @@ def options_table(runs: Sequence[RunSummary]) -> tuple[list[str], list[list[str]
     return ["run", *names], [[plain(run.path), *(plain(run.options.get(name, "-")) for name in names)] for run in runs]
 
 
-def spell_score(value: float | None, metric: str | None) -> str:
-    """In percent, but decibels as they are."""
-    return f"{value:.2f} dB" if metric == "psnr" and value is not None else percent(value)
-
-
-def percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.2f}"
+def show_score(run: RunSummary, value: float | None, *, name: bool = False) -> str:
+    """As its metric is shown; with its name, if that is not plain from the unit."""
+    if value is None:
+        return "-"
+    if run.figure is None:
+        return f"{value:.4f} {run.metric or ''}".strip()
+    return run.figure.format(value) + (f" {run.figure.short}" if name and run.metric != DEFAULT_METRIC else "")
 
 
 def plain(value: Any) -> str:

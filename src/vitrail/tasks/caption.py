@@ -15,13 +15,13 @@ from torch import Tensor, nn
 
 from vitrail.byte_pairs import BytePairs
 from vitrail.data.caption_batches import CaptionBatch
+from vitrail.learn.losses.asked_tokens import AskedTokens, asked_places, refuse_shards
 from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 from vitrail.learn.metrics.bleu import Bleu, corpus_bleu
 from vitrail.learn.metrics.bootstrap import bootstrap_interval
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.decoding import beam_search, greedy
-from vitrail.tasks.words import AskedWords, asked_places, refuse_shards
 
 Score = Literal["exact", "bleu"]
 BEAMS = 5
@@ -104,7 +104,7 @@ class Caption:
         self.beams, self.device, self.world = beams, torch.device(device), world or World()
         self.decided = decided
         self.score = "exact" if decided else "bleu"
-        asked = AskedWords(model)
+        asked = AskedTokens(model)
         self.forward: Callable[..., Tensor] = torch.compile(asked, dynamic=True) if compiled else asked  # saving uses the model
 
     @cached_property

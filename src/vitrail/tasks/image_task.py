@@ -24,15 +24,15 @@ from vitrail.models.adapting import adapt
 from vitrail.models.backbones import backbone_of
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
-from vitrail.models.parts import position_name, position_where
 from vitrail.preprocessing import Preprocessing
 from vitrail.tasks.options import as_size, spell
-from vitrail.tasks.task import D, Log, O, Opening, Setup, Task, X
+from vitrail.tasks.task import PARTS as PARTS
+from vitrail.tasks.task import D, Log, O, Opening, Setup, Task, X, model_name
+from vitrail.tasks.task import choose_parts as choose_parts
 
 LARGEST = 224  # the side that is chosen for large images
 SMALL = 64  # pixels a side, at most, of small images
 SMALL_DATA = 5_000  # images, at most, for which the smallest models are chosen
-PARTS = ("position", "position_where", "attention")  # of a model, chosen by name
 SIZES = {"tiny": 10_000, "small": 100_000, "medium": 2_000_000}  # images, at most
 
 
@@ -98,21 +98,6 @@ def choose_size(asked: Sequence[int] | None, images: Sequence[Image.Image], *, p
 def small_patch(size: tuple[int, int]) -> int:
     """Side of the patches of small images."""
     return 2 if min(size) <= 16 else 4 if min(size) <= 32 else 8
-
-
-def choose_parts(options: Any, model: str, config: Any) -> dict[str, Any]:
-    """The parts of a new model that can be chosen by name: the user's, or those of the config of this name."""
-    choices: dict[str, Any] = {}
-    for name in PARTS:
-        asked = getattr(options, name) not in (None, "auto")
-        choices[name] = getattr(options, name) if asked else getattr(config, name, getattr(options, name))
-        if asked and not hasattr(config, name):
-            raise VitrailError(f"{spell(name)} {getattr(options, name)}: {model} has no {name} to choose")
-    if choices["position"]:
-        choices["position"] = position_name(choices["position"])
-        if hasattr(config, "position_where"):  # else a run that is resumed would ask for what it cannot have
-            choices["position_where"] = position_where(choices["position"], choices["position_where"])
-    return choices
 
 
 def choose_feeding(
@@ -223,11 +208,6 @@ def plain_loader(
 def note_bad(bad: BadFiles, split: str, error: PictureError) -> None:
     """An image that could be read when the run began, and cannot any more."""
     bad.add(BadFile(error.name, split, error.reason, "during"))
-
-
-def model_name(options: Any) -> str:
-    """What a model is called before training."""
-    return options.model if options.weights is None else f"weights of {options.weights}"
 
 
 def describe_model(setup: Setup[Any, Any, Any], *, more: str = "") -> str:

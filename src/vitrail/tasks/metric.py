@@ -21,6 +21,11 @@ class Metric:
     digits: int = 2
     each_epoch: bool = False  # printed after each epoch, also where it does not choose the best one
 
+    @property
+    def is_share(self) -> bool:
+        """Whether 1 is the most that it can be."""
+        return self.unit in ("%", "hundred")
+
     def format(self, value: float) -> str:
         """98.61 %, 33.66 dB, 31.18."""
         number = f"{self.scaled(value):.{self.digits}f}"
@@ -28,14 +33,19 @@ class Metric:
 
     def scaled(self, value: float) -> float:
         """The value in its unit."""
-        return 100 * value if self.unit in ("%", "hundred") else value
+        return 100 * value if self.is_share else value
 
     def headline(self, split: str, value: float) -> str:
         """`test accuracy 98.61 %`: the last line of training."""
         return f"{split} {self.short} {self.format(value)}"
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """For the browser, which formats by it."""
+        return {
+            **asdict(self),
+            "factor": 100 if self.is_share else 1,
+            "suffix": "" if self.unit in ("hundred", "") else f" {self.unit}",
+        }
 
 
 LOSS = Metric(key="loss", title="Loss", short="loss", unit="", higher_is_better=False, digits=4)

@@ -245,8 +245,10 @@ def attention_choices(model: str) -> Sequence[str]:
     from vitrail.models.catalogue import model_config
     from vitrail.models.parts import KERNELS
 
-    kinds = {} if model == "auto" else {field.name: field.type for field in fields(model_config(model)[1])}
-    return typing.get_args(kinds.get("attention")) or tuple(KERNELS)
+    kinds: dict[str, Any] = {} if model == "auto" else {field.name: field.type for field in fields(model_config(model)[1])}
+    hint = kinds.get("attention")
+    literals = [kind for kind in (hint, *typing.get_args(hint)) if typing.get_origin(kind) is Literal]
+    return tuple(choice for kind in literals for choice in typing.get_args(kind)) or tuple(KERNELS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -496,11 +498,60 @@ class JitterOptions(Block):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PretrainingOptions(OptimizerOptions, CacheOptions, ImageOptions):
+    """Images without labels, of all methods of `vitrail pretrain`."""
+
+    retired: ClassVar[Mapping[str, Any]] = {
+        "balance": "none", "smoothing": 0.0, "mixup": 0.0, "cutmix": 0.0, "token_keep": 1.0, "progressive": 1.0, "repeats": 1,
+        "shard": False,
+    }  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskOptions(Block):
+    """Patches that the model does not see."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"hide": "mask_ratio"}
+
+    mask_ratio: Annotated[
+        float | Auto,
+        Range(gt=0, lt=1),
+        Parameter(group=TASK, help="Share of the patches that the model does not see; auto: as published."),
+    ] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewOptions(Block):
+    """Crops of an image that a student and a teacher, an average of the student, compare. They are augmented in ways of their own."""
+
+    retired: ClassVar[Mapping[str, Any]] = {
+        "shift": 0.0, "rotate": 0.0, "zoom": 0.0, "cutout": 0.0, "operations": 0, "magnitude": 9.0, "erase": 0.0, "ema": 0.0,
+        "sam": 0.0,
+    }  # fmt: skip
+
+    momentum: Annotated[
+        float | Auto,
+        Range(ge=0, le=1),
+        Parameter(group=TASK, help="Of the teacher's average of the student, at the beginning."),
+    ] = "auto"
+    temperature: Annotated[float | Auto, Range(gt=0), Parameter(group=TASK, help="Of the student's softmax.")] = "auto"
+    knn_every: Annotated[
+        int | Auto,
+        Range(ge=0),
+        integer("Measure the accuracy of nearest neighbors' labels each so many epochs; 0: never.", group=TASK),
+    ] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
 class TextOptions(DropoutOptions):
     """Text that is cut into subwords."""
 
     renamed: ClassVar[Mapping[str, str]] = {"longest": "max_length"}
 
+    recipe: Annotated[
+        Literal["auto", "tiny", "small", "medium", "finetune", "plain"],
+        Parameter(help="How to learn; auto: by the amount of text, finetune with --weights."),
+    ] = "auto"
     vocabulary: Annotated[int | Auto, Range(ge=16), integer("Subwords; auto: by the size of the data.", group=TEXT)] = "auto"
     lower: Annotated[bool, switch("Write everything in lower case.", group=TEXT)] = False
     bytes: Annotated[bool, switch("Write letters that train does not have as bytes, 256 of the vocabulary.", group=TEXT)] = (
@@ -561,6 +612,9 @@ PROTOCOL = Group(
 )
 
 
+NOT_OF_PROTOCOL = ("split", "merge", "window", "flip_test", "scales", "ignore_index")  # of eval, that say nothing beside it
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProtocolEvalOptions(ReadingEvalOptions):
     """The same for models whose features can be read: with --protocol, how well labels are predicted from them."""
@@ -585,12 +639,24 @@ class ProtocolEvalOptions(ReadingEvalOptions):
 
     def check(self) -> None:
         super().check()
-        others = ("labels", "seeds", "epochs") if self.protocol is None else ("split", "merge")
+        others = ("labels", "seeds", "epochs") if self.protocol is None else NOT_OF_PROTOCOL
         for name in others:
             default = next((field.default for field in fields(self) if field.name == name), None)
             if getattr(self, name, default) != default:
                 rule = "needs --protocol" if self.protocol is None else "says nothing to --protocol"
                 raise VitrailError(f"--{name} {getattr(self, name)} {rule}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainingEvalOptions(ProtocolEvalOptions):
+    """The same for models that were trained without labels, which predict nothing."""
+
+    def check(self) -> None:
+        super().check()
+        if self.out is not None and self.protocol is None:
+            raise VitrailError(
+                "--out: pretraining gives no predictions to write; --protocol tells what its features are good for"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -610,11 +676,35 @@ class PredictOptions(Block):
 
 
 @dataclass(frozen=True, kw_only=True)
+class EnginePredictOptions(PredictOptions):
+    """The same for models that other engines than torch can run."""
+
+    engine: Annotated[
+        Literal["auto", "torch", "compile", "onnxruntime", "openvino"],
+        Parameter(help="What computes the predictions; auto: the fastest of those installed, measured once and remembered."),
+    ] = "torch"
+
+
+@dataclass(frozen=True, kw_only=True)
 class ExplainOptions(Block):
     """What `vitrail explain` takes beside RUN and files, of every task."""
 
     out: Annotated[str, Parameter(help="A new or empty folder for index.html and the figures.")]
     limit: Annotated[int, COUNT, integer("Of more images, or sentences, than this, so many are shown, evenly chosen.")] = 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceExplainOptions(ExplainOptions):
+    """The same for models that read text."""
+
+    layer: Annotated[
+        int | None, integer("Show this layer, from 0, or from -1 backwards; by default the one that tells most.")
+    ] = None
+    head: Annotated[
+        int | Literal["mean"] | None,
+        integer("One head, or the mean of all, the default beside --layer; else the one that tells most."),
+    ] = None
+    word: Annotated[int | None, integer("The number of a word, from 0; by default a pronoun, or the longest word.")] = None
 
 
 # -------------------------------------------------------------------------------------------------------------- one check for all

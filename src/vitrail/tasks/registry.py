@@ -41,6 +41,17 @@ TASKS: dict[str, Entry] = {
     "restore": Entry("enlarge, denoise or repair images", architectures=("swinir", "unet", "vit_restorer")),
     "mri": Entry("reconstruct accelerated MRI scans", architectures=("reconstructor",)),
     "segment3d": Entry("label every voxel of a volume", architectures=("unetr", "convolution_free")),
+    "detect": Entry("find objects and put a box around each", architectures=("detr",)),
+    "translate": Entry("translate sentences", architectures=("transformer", "seq2seq", "mask_predict")),
+    "language": Entry("predict text: continue it, or fill in what is masked", architectures=("language",), alias="complete"),
+    "mae": Entry("pretraining: draw masked patches", verb="pretrain", architectures=("mae",)),
+    "beit": Entry("pretraining: name masked patches in the codes of a discrete VAE", verb="pretrain", architectures=("beit",)),
+    "dvae": Entry("pretraining: a vocabulary of visual codes", verb="pretrain", architectures=("dvae",)),
+    "dino": Entry("pretraining: agree with an average of oneself on other crops", verb="pretrain", architectures=("dino",)),
+    "moco": Entry("pretraining: tell an image's crops from others'", verb="pretrain", architectures=("moco",)),
+    "igpt": Entry(
+        "pretraining: predict pixels, one after the other", verb="pretrain", architectures=("igpt",), alias="complete"
+    ),
 }
 
 

@@ -6,15 +6,18 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from vitrail.data.bad_files import BadFile, BadFiles
+from vitrail.errors import VitrailError
 from vitrail.learn.training.objective import Batches, Evaluation, Objective
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
-from vitrail.tasks.options import CommonOptions, EvalOptions
+from vitrail.models.parts import position_name, position_where
+from vitrail.tasks.options import CommonOptions, EvalOptions, spell
 
 O = TypeVar("O", bound=CommonOptions)
 D = TypeVar("D")  # a dataset
 X = TypeVar("X")  # what a task needs beside options, data and model: a teacher, a tokenizer, a palette
 Log = Callable[[str], None]
+PARTS = ("position", "position_where", "attention")  # of a model, chosen by name
 
 
 class Dataset(Protocol):
@@ -73,6 +76,7 @@ class Setup(Resolved[O, D, X]):
     model: Any
     log: Log = ignore
     evaluation: EvalOptions | None = None  # what `vitrail eval` was given; None while training and after it
+    stored: Any = None  # in `vitrail eval`: the options of the run before those were laid over them
 
     @property
     def name(self) -> str:
@@ -202,3 +206,23 @@ def describe_recipe(options: Any, *, batch: str | None = None) -> str:
     length = f"{options.epochs} epochs" if options.minutes is None else f"{options.minutes:g} minutes"
     batch = batch or f"batch {options.batch_size}"
     return f"recipe {options.recipe}: {length}, {batch}, lr {options.lr:g} on {options.device}"
+
+
+def choose_parts(options: Any, model: str, config: Any) -> dict[str, Any]:
+    """The parts of a new model that can be chosen by name: the user's, or those of the config of this name."""
+    choices: dict[str, Any] = {}
+    for name in PARTS:
+        asked = getattr(options, name) not in (None, "auto")
+        choices[name] = getattr(options, name) if asked else getattr(config, name, getattr(options, name))
+        if asked and not hasattr(config, name):
+            raise VitrailError(f"{spell(name)} {getattr(options, name)}: {model} has no {name} to choose")
+    if choices["position"]:
+        choices["position"] = position_name(choices["position"])
+        if hasattr(config, "position_where"):  # else a run that is resumed would ask for what it cannot have
+            choices["position_where"] = position_where(choices["position"], choices["position_where"])
+    return choices
+
+
+def model_name(options: Any) -> str:
+    """What a model is called before training."""
+    return options.model if options.weights is None else f"weights of {options.weights}"

@@ -21,6 +21,7 @@ from vitrail.deploy.studio.serve import bind
 from vitrail.deploy.studio.studio import Studio
 from vitrail.deploy.studio.studio_model import Models
 from vitrail.preprocessing import Preprocessing
+from vitrail.run.runs import figures_of
 
 PORT = 8471
 ADDRESS = f"http://127.0.0.1:{PORT}"
@@ -68,7 +69,7 @@ def runs(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def studio(runs) -> Studio:
-    return Studio(Models([str(runs)]), budget=64 << 20)
+    return Studio(Models([str(runs)], figures_of=figures_of), budget=64 << 20)
 
 
 @pytest.fixture(scope="session")
@@ -128,7 +129,7 @@ def browse_studio(browse):
     """A browser of another studio, on runs of the test's own."""
 
     def opened(folder: Path, *, budget: int = 8 << 20) -> TestClient:
-        return browse(app=make_app(Studio(Models([str(folder)]), budget=budget), port=PORT))
+        return browse(app=make_app(Studio(Models([str(folder)], figures_of=figures_of), budget=budget), port=PORT))
 
     return opened
 
@@ -192,7 +193,7 @@ def serve():
     def begin(sources, *, budget: int) -> Iterator[str]:
         with bind("127.0.0.1", 0) as listening:
             port = listening.getsockname()[1]
-            app = make_app(Studio(Models([str(source) for source in sources]), budget=budget), port=port)
+            app = make_app(Studio(Models([str(source) for source in sources], figures_of=figures_of), budget=budget), port=port)
             server = uvicorn.Server(uvicorn.Config(app, log_level="error", ws="none"))
             thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
             thread.start()

@@ -15,9 +15,9 @@ from vitrail.deploy.studio.passes import prepare_pixels
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.studio_model import Models
 from vitrail.errors import VitrailError
+from vitrail.explain.masked_patches import reconstruct
 from vitrail.models.masked_autoencoder import MAEConfig, build_mae
 from vitrail.preprocessing import Preprocessing
-from vitrail.tasks.drawing_hidden import reconstruct
 
 HIDDEN = [0, 3, 8, 14]
 

@@ -13,9 +13,9 @@ from PIL import Image
 import vitrail as vt
 from vitrail.data.transforms import to_bytes
 from vitrail.deploy.studio.passes import prepare_pixels
+from vitrail.explain.masked_patches import reconstruct
 from vitrail.models.masked_autoencoder import MAEConfig, build_mae
 from vitrail.preprocessing import Preprocessing
-from vitrail.tasks.drawing_hidden import reconstruct
 
 GRID = (3, 5)
 

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from vitrail.deploy.studio import runs as runs_module
+from vitrail.run.runs import figures_of
 
 COLUMNS = "epoch,train_loss,val_loss,val_accuracy,lr,seconds\n"
 
@@ -76,11 +77,12 @@ def test_two_runs_of_one_name_are_told_apart(tmp_path, make_run, browse_studio):
 
 
 def test_the_score_is_the_line_that_training_ends_with(tmp_path):
-    from vitrail.jobs.evaluate import headline
+    from vitrail.tasks.classify.metrics import METRICS
+    from vitrail.tasks.metric import headline
 
     for metrics in ({"accuracy": 0.98611, "loss": 1.0}, {"map": 0.5, "f1_micro": 0.1}):
         (tmp_path / "metrics.json").write_text(json.dumps(metrics))
-        assert runs_module.describe_score(tmp_path) == headline("test", metrics)
+        assert runs_module.describe_score(tmp_path, figures_of) == headline(METRICS, "test", metrics)
 
 
 @pytest.mark.parametrize("column", ["val_bleu", "val_likelihood"])

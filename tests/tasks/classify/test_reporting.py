@@ -14,17 +14,22 @@ import vitrail as vt
 from vitrail.data.dataset import ArraySplit, DataSet
 from vitrail.report.frame import Frame
 from vitrail.run.report import later_commands
+from vitrail.tasks.classify.metrics import METRICS
 from vitrail.tasks.classify.objective import Predictions
 from vitrail.tasks.classify.options import Options
 from vitrail.tasks.classify.report import attention_lines, commands
 from vitrail.tasks.classify.report import write as write_page
+from vitrail.tasks.classify.task import TASK
+from vitrail.tasks.metric import describe_metrics
 from vitrail.tasks.task import Scored, Setup
 
 
 def report(path, predictions, model, data, *, title):
     setup = Setup(options=Options(data="x"), data=data, extras=None, model=model)
     scored = Scored(evaluation=predictions, split="test", data=data, model=model)
-    write_page(path, scored, setup, Frame(title=title, headline="test"))
+    numbers = describe_metrics(METRICS, predictions.metrics) if len(predictions.truth) else {}
+    frame = Frame(title=title, headline="test", certainty=TASK.summarize(setup, scored).certainty, numbers=numbers)
+    write_page(path, scored, setup, frame)
 
 
 def write(path, model, *, count=30, several=False):
@@ -59,8 +64,22 @@ def test_every_part_comes_from_the_model_and_the_data(tmp_path, small, several):
         'id="data"',
     ):
         assert words in text
-    assert ("mean average precision" in text) is several
+    assert ("Mean average precision" in text) is several
     assert ('id="confusions"' in text) is not several
+
+
+def test_an_interval_without_width_is_not_claimed(small):
+    labels = np.arange(60) % 4
+    split = ArraySplit(np.zeros((60, 16, 24, 3), np.uint8), labels)
+    data = DataSet(name="even", classes=("a", "b", "c", "d"), splits={"test": split})
+    setup = Setup(options=Options(data="x"), data=data, extras=None, model=small)
+    for logits, words in (
+        (np.eye(4, dtype=np.float32)[labels], "no interval by bootstrap: all 60 images came out alike"),
+        (np.eye(4, dtype=np.float32)[labels * (np.arange(60) > 5)], "95 % interval "),
+    ):
+        found = Predictions(logits=logits, truth=labels)
+        summary = TASK.summarize(setup, Scored(evaluation=found, split="test", data=data, model=small))
+        assert summary.certainty.startswith(words)
 
 
 def test_no_pictures_at_all(tmp_path, small):

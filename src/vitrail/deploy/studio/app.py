@@ -24,7 +24,7 @@ from vitrail.deploy.studio.studio import Studio
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.uploads import receive_body, receive_file
 from vitrail.errors import VitrailError
-from vitrail.tasks.drawing_hidden import Statistics
+from vitrail.explain.masked_patches import Statistics
 
 WEB = Path(__file__).parent / "web"
 REPORT = Path(report.__file__).parent

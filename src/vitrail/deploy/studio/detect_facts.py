@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 from vitrail.deploy.studio.model_facts import PictureModelFacts, has_weights, name_classes
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.detr import usual_threshold
 from vitrail.preprocessing import Preprocessing
 from vitrail.report.boxes import class_color
-from vitrail.tasks.detect import usual_threshold
 
 
 @dataclass(frozen=True, kw_only=True)

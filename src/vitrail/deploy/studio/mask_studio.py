@@ -11,7 +11,7 @@ from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.studio_model import Models
 from vitrail.deploy.studio.uploads import Picture
 from vitrail.deploy.studio.working import work
-from vitrail.tasks.drawing_hidden import Statistics
+from vitrail.explain.masked_patches import Statistics
 
 
 class MaskStudio:

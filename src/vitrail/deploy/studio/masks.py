@@ -19,9 +19,9 @@ from vitrail.deploy.studio.passes import prepare_pixels
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.uploads import encode_pixels
 from vitrail.explain.evaluating import NOT_FINITE
+from vitrail.explain.masked_patches import Statistics, reconstruct
+from vitrail.learn.masking import keep_same
 from vitrail.preprocessing import Preprocessing
-from vitrail.tasks.drawing_hidden import Statistics, reconstruct
-from vitrail.tasks.mae import keep_same
 
 FLAT = 1e-8  # variance below which a patch is of one color: less than one pixel a single step of 256 brighter
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from vitrail.errors import VitrailError
 from vitrail.extras import need
+from vitrail.run_files import FiguresOf, no_figures
 
 ADDRESSES = {"127.0.0.1": socket.AF_INET, "localhost": socket.AF_INET, "::1": socket.AF_INET6}
 
@@ -16,8 +17,10 @@ def run_studio(
     host: str = "127.0.0.1",
     memory: int = 512,
     ready: Callable[[str], None] = print,
+    figures_of: FiguresOf = no_figures,
 ) -> None:
-    """Serve until Ctrl-C. `ready` is told the address once it can be opened; `memory` is in MB."""
+    """Serve until Ctrl-C. `ready` is told the address once it can be opened; `memory` is in MB; `figures_of`: the metrics
+    of a task, by which scores are shown."""
     need("fastapi", "serve")
     need("uvicorn", "serve")
     need("python_multipart", "serve")
@@ -30,7 +33,7 @@ def run_studio(
 
     if memory < 1:
         raise VitrailError(f"--memory must be at least 1 MB, got {memory}")
-    models = Models(sources)
+    models = Models(sources, figures_of=figures_of)
     if not models.present() and not find_run_folders(models.below):
         raise VitrailError("no runs below runs/: train one with `vitrail train --data digits`, or name a run or model folder")
     with bind(host, port) as listening:

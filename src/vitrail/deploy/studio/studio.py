@@ -216,12 +216,18 @@ class Studio:
     # Runs
 
     def list_runs(self) -> bytes:
-        return pack({"runs": [runs.summarize(run, name=name, identity=identify(run)) for run, name in self._runs()]})
+        found = [
+            runs.summarize(run, name=name, identity=identify(run), figures_of=self.models.figures_of)
+            for run, name in self._runs()
+        ]
+        return pack({"runs": found})
 
     def curve(self, name: str, *, since: int) -> bytes:
         for run, _ in self._runs():
             if identify(run) == name:
-                return pack({"rows": runs.curve(run, since=since), "state": runs.state_of(run)})
+                return pack(
+                    {"rows": runs.curve(run, since=since, figures_of=self.models.figures_of), "state": runs.state_of(run)}
+                )
         raise StudioError("There is no such run in this studio.", 404)
 
     def _runs(self) -> list[tuple[Path, str]]:

@@ -33,6 +33,7 @@ from vitrail.models.segmenter import Segmenter
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record
+from vitrail.run_files import FiguresOf, no_figures
 
 MOST_LOADED = 4  # models in memory
 OWN_PAGES = ("text", "restoration", "boxes", "segmentation", "volumes")  # what models take that have a page of their own
@@ -115,8 +116,9 @@ AnyFacts = Facts | TextFacts | RestoreFacts | MaskFacts | DetectFacts | SegmentF
 class StudioModel:
     """One entry of the list. `lock` is held by whoever computes with the model."""
 
-    def __init__(self, folder: Path, run: Path) -> None:
+    def __init__(self, folder: Path, run: Path, *, figures_of: FiguresOf = no_figures) -> None:
         self.folder, self.run = folder, run  # the model folder, and the run it belongs to or itself
+        self.figures_of = figures_of
         self.id, self.name = identify(run), run.name or str(run)
         self.lock = threading.RLock()
         self._facts: AnyFacts | None = None
@@ -168,14 +170,15 @@ class StudioModel:
         return self._stamp
 
     def to_json(self) -> dict[str, Any]:
-        return {"id": self.id, "name": self.name, **self.facts().to_json(), "score": describe_score(self.run)}
+        return {"id": self.id, "name": self.name, **self.facts().to_json(), "score": describe_score(self.run, self.figures_of)}
 
 
 class Models:
     """The models of the studio: those named, or all runs at and below a folder, looked for again at every list."""
 
-    def __init__(self, sources: Sequence[str], *, below: Path = Path("runs")) -> None:
-        self.sources, self.below = tuple(sources), below
+    def __init__(self, sources: Sequence[str], *, below: Path = Path("runs"), figures_of: FiguresOf = no_figures) -> None:
+        """`figures_of`: the metrics of a task, by which scores are shown."""
+        self.sources, self.below, self.figures_of = tuple(sources), below, figures_of
         self._known: dict[str, StudioModel] = {}
         self._loaded: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.RLock()
@@ -242,7 +245,7 @@ class Models:
         with self._lock:
             name = identify(run)
             if name not in self._known or self._known[name].folder != folder:
-                self._known[name] = StudioModel(folder, run)
+                self._known[name] = StudioModel(folder, run, figures_of=self.figures_of)
             return self._known[name]
 
 

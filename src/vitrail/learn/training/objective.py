@@ -71,6 +71,10 @@ class Score(Protocol):
     @property
     def higher_is_better(self) -> bool: ...
 
+    @property
+    def is_share(self) -> bool:
+        """Whether 1 is the most that it can be."""
+
     def format(self, value: float) -> str: ...
 
 

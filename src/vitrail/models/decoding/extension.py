@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from vitrail.models.decoding.stepping import Stepping
-from vitrail.special_tokens import BEGIN, END, MASK, PAD
+from vitrail.special_tokens import BEGIN, END, MASK, PAD, SPECIAL_TOKENS
 
 Choose = Callable[[Float[Tensor, "r v"], Int[Tensor, "r"]], Int[Tensor, "r"]]  # from logits, and which row of all each one is
 
@@ -91,3 +91,9 @@ def banned_tokens(model: Stepping, *, allow: Bool[Tensor, "v"] | None, begin: in
 def spelled_tokens(model: Any) -> int:
     """How many of the vocabulary stand for something, where the model says so; see `WordModel`."""
     return int(getattr(model, "spelled", model.vocabulary))
+
+
+def spelled_words(model: Any) -> Bool[Tensor, "v"]:
+    """True for what a text is made of: the subwords of a model's tokenizer without the special tokens."""
+    numbers = torch.arange(model.vocabulary)
+    return (numbers >= len(SPECIAL_TOKENS)) & (numbers < spelled_tokens(model))

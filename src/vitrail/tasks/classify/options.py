@@ -20,6 +20,7 @@ from vitrail.tasks.options import (
     CacheOptions,
     CommonOptions,
     DropPathOptions,
+    EnginePredictOptions,
     FreezeOptions,
     ImageOptions,
     LayerDecayOptions,
@@ -36,7 +37,6 @@ from vitrail.tasks.options import (
     whole,
 )
 from vitrail.tasks.options import ExplainOptions as SharedExplainOptions
-from vitrail.tasks.options import PredictOptions as SharedPredictOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,17 +213,13 @@ def recipe_for(name: str, *, size: tuple[int, int], channels: int) -> Mapping[st
 
 
 @dataclass(frozen=True, kw_only=True)
-class PredictOptions(SharedPredictOptions):
+class PredictOptions(EnginePredictOptions):
     """What `vitrail predict` takes beside a classifier."""
 
     top_k: Annotated[int, COUNT, integer("How many classes to name for each image.")] = 3
     merge: Annotated[
         int | None, Range(ge=0), integer("Of a vit: tokens that each block merges into others; by default the run's.")
     ] = None
-    engine: Annotated[
-        Literal["auto", "torch", "compile", "onnxruntime", "openvino"],
-        Parameter(help="What computes the predictions; auto: the fastest of those installed, measured once and remembered."),
-    ] = "torch"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -202,6 +202,8 @@ class Classification(ImageTask[Options, DataSet, Taught | None]):
         count = len(found.truth)
         low, high = interval = found.interval if count else (float("nan"), float("nan"))
         certainty = f"95 % interval {100 * low:.2f} to {100 * high:.2f} %, by bootstrap over {count:,} images" if count else ""
+        if low == high:  # it knows only what happened: a width of 0 would promise too much
+            certainty = f"no interval by bootstrap: all {count:,} images came out alike"
         details = {"Images": f"{height}x{width}, {count_splits(scored.data.splits)}"}
         if setup.evaluation is None and options.labels != 1:
             details["Labels"] = f"{100 * options.labels:g} % of every class of the training images"

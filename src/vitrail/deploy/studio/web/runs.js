@@ -5,7 +5,7 @@ import { lineChart } from "./chart.js";
 import { find, make, refill } from "./dom.js";
 import { complain } from "./said.js";
 import { LINES } from "./scales.js";
-import { number, percent } from "./words.js";
+import { number } from "./words.js";
 
 const PAUSE = 2000;
 const rows = new Map(); // run -> rows by epoch
@@ -76,18 +76,26 @@ function paint() {
   if (history.length) {
     const last = history.at(-1);
     if (Number.isFinite(last.val_loss)) told.push(`validation loss ${number(last.val_loss)}`);
-    const [key, name, spell] = metric(history);
-    const best = history.reduce((top, row) => ((row[key] ?? -1) > (top[key] ?? -1) ? row : top), history[0]);
-    if (Number.isFinite(best[key])) told.push(`best validation ${name} ${spell(best[key])}, epoch ${best.epoch}`);
+    const { key, name, write, sign } = metric(run, history);
+    const rank = (row) => (Number.isFinite(row[key]) ? sign * row[key] : -Infinity);
+    const best = history.reduce((top, row) => (rank(row) > rank(top) ? row : top), history[0]);
+    if (Number.isFinite(best[key])) told.push(`best validation ${name} ${write(best[key])}, epoch ${best.epoch}`);
   }
   if (run.score) told.push(run.score);
   own.words.textContent = told.join(" · ");
   own.charts.replaceChildren(...charts(history, run));
 }
 
-/** What is told of a run, the first that it has; BLEU is a number from 0 to 100 without a unit, PSNR in decibels and no share of 1. */
-const METRICS = [["val_map", "mAP", percent], ["val_ap50", "AP50", percent], ["val_miou", "mIoU", percent], ["val_dice", "Dice", percent], ["val_bleu", "BLEU", (value) => number(100 * value)], ["val_psnr", "PSNR", (value) => `${number(value, 4)} dB`], ["val_likelihood", "likelihood", percent], ["val_explained", "share of variance drawn", percent], ["val_accuracy", "accuracy", percent]];
-const metric = (history) => METRICS.find(([key]) => history.some((row) => Number.isFinite(row[key]))) ?? METRICS.at(-1);
+/** The score of a run as the server describes it: its column, its name, and how a value of it is written. */
+function metric(run, history) {
+  const found = run.metric;
+  if (found) {
+    const { short, factor, suffix } = found;
+    return { key: `val_${found.key}`, name: short, write: (value) => `${number(factor * value, 4)}${suffix}`, share: factor === 100, sign: found.higher_is_better ? 1 : -1 };
+  }
+  const key = Object.keys(history.at(-1) ?? {}).find((name) => name.startsWith("val_") && name !== "val_loss") ?? "val_loss";
+  return { key, name: key.replace("val_", ""), write: (value) => number(value), share: false, sign: 1 };
+}
 
 function runRow(run) {
   const done = run.of ? Math.min(1, run.epochs / run.of) : run.state === "finished" ? 1 : 0;
@@ -113,12 +121,10 @@ function charts(history, run) {
   if (!history.length) return [make("p", { class: "soft", text: "No epoch has been finished yet." })];
   const last = Math.max(run.of || 0, history.at(-1).epoch, 2);
   const line = (name, key, color) => ({ name, color, points: history.map((row) => [row.epoch, row[key] ?? NaN]) });
-  const [key, name, spell] = metric(history);
-  const share = key !== "val_psnr";
-  const unit = key === "val_bleu" ? "" : " %";
+  const { key, name, write, share } = metric(run, history);
   const specs = [
     ["Loss", [line("training", "train_loss", LINES[1]), line("validation", "val_loss", LINES[0])], (value) => number(value), true],
-    [`Validation ${name}`, [line("", key, LINES[0])], share ? (value) => `${number(100 * value)}${unit}` : spell, false],
+    [`Validation ${name}`, [line("", key, LINES[0])], write, false],
     ["Learning rate", [line("", "lr", LINES[5])], (value) => number(value), true],
   ];
   const columns = getComputedStyle(own.charts).gridTemplateColumns.split(" ").length;

@@ -1,0 +1,114 @@
+"""Language models: the next token, or masked tokens, and how surprising they are.
+
+b sequences, n tokens, k tokens that are asked for
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from vitrail.byte_pairs import BytePairs
+from vitrail.data.text.line_batches import LineBatch
+from vitrail.errors import VitrailError
+from vitrail.learn.losses.asked_tokens import AskedTokens, asked_places, refuse_shards
+from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
+from vitrail.learn.metrics.perplexity import bits_per_byte, perplexity
+from vitrail.learn.training.sharding import for_training
+from vitrail.learn.training.world import World
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surprise:
+    """How a model does on a text: sums over the tokens that were asked for."""
+
+    total: float  # loss, in nats
+    squares: float  # of the sequences' own sums about what their tokens would give on average: for the standard error
+    words: int
+    right: int  # the likeliest token is the token
+    bytes: int | None = None  # of the text, if all its tokens were asked for
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """likelihood = exp(-loss) is the geometric mean of the tokens' probabilities: between 0 and 1, the higher the better."""
+        loss = self.total / max(1, self.words)
+        found = {
+            "loss": loss,
+            "likelihood": math.exp(-loss),
+            "perplexity": perplexity(loss),
+            "word_accuracy": self.right / max(1, self.words),
+        }
+        return found if self.bytes is None else {**found, "bits_per_byte": bits_per_byte(self.total, self.bytes)}
+
+    @property
+    def error(self) -> float:
+        """Standard error of the likelihood, the sequences being drawn at random: exp(-loss) times that of the loss, a ratio of sums."""
+        return self.metrics["likelihood"] * math.sqrt(self.squares) / max(1, self.words)
+
+
+class LanguageModeling:
+    """Satisfies the training loop's `Objective`."""
+
+    name = "language"
+    score = "likelihood"
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: BytePairs,
+        *,
+        masked: bool,
+        smoothing: float = 0.0,
+        device: str = "cpu",
+        compiled: bool = False,
+        world: World | None = None,
+    ) -> None:
+        refuse_shards(model)
+        if getattr(model, "config", None) is not None and model.config.causal == masked:  # type: ignore[union-attr]
+            kind, task = ("causal", "hidden words") if masked else ("not causal", "the next word")
+            raise VitrailError(f"this model is {kind}: it cannot learn {task}")
+        self.model, self.tokenizer, self.masked, self.smoothing = model, tokenizer, masked, smoothing
+        self.device, self.world = torch.device(device), world or World()
+        asked = AskedTokens(model)
+        self.forward: Callable[..., Tensor] = torch.compile(asked, dynamic=True) if compiled else asked
+
+    @cached_property
+    def train_forward(self) -> Callable[..., Tensor]:
+        """With several processes, the model whose backward pass averages their gradients."""
+        return for_training(self.forward, self.model, self.world)
+
+    def loss(self, batch: LineBatch) -> Float[Tensor, ""]:
+        """Mean over the tokens that are asked for of -log p(token | what the model sees)."""
+        places = asked_places(batch.targets)
+        logits = self.train_forward(places, batch.inputs)
+        return word_cross_entropy(logits, batch.targets.flatten()[places], smoothing=self.smoothing)
+
+    def evaluate(self, batches: Iterable[LineBatch], *, bytes: int | None = None) -> Surprise:
+        """`bytes`: of the whole text (`LineBatches.bytes`), for a causal model's bits per byte."""
+        was_training = self.model.training
+        self.model.eval()
+        sums = list[list[float]]()  # of each sequence: loss, tokens, right ones
+        with torch.no_grad():
+            for batch in batches:
+                targets = batch.targets.to(self.device)
+                places = asked_places(targets)
+                wanted, rows = targets.flatten()[places], places // targets.shape[1]
+                logits = self.forward(places, batch.inputs.to(self.device))
+                each = word_cross_entropy(logits, wanted, reduction="none").double()
+                values = torch.stack([each, torch.ones_like(each), (logits.argmax(dim=-1) == wanted).double()], dim=1)  # k 3
+                sums += values.new_zeros(len(targets), 3).index_add(0, rows, values).tolist()
+        self.model.train(was_training)
+        every = torch.tensor([row for part in self.world.gather(sums) for row in part], dtype=torch.float64).reshape(-1, 3)
+        total, words, right = every.sum(dim=0).tolist()
+        apart = every[:, 0] - total / max(1.0, words) * every[:, 1]
+        return Surprise(
+            total=total,
+            squares=float(apart.square().sum()),
+            words=int(words),
+            right=int(right),
+            bytes=None if self.masked else bytes,
+        )

@@ -1,0 +1,88 @@
+"""MoCo v3: tell an image's crops from those of other images  [Chen+ 2021]."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from vitrail.data.dataset import DataSet
+from vitrail.data.views import Look
+from vitrail.learn.training.objective import Batches
+from vitrail.learn.training.world import World
+from vitrail.models.moco import MoCoConfig, assemble
+from vitrail.records import to_record
+from vitrail.tasks.moco.objective import Contrast
+from vitrail.tasks.moco.options import RECIPES, Options
+from vitrail.tasks.pretraining import PretrainingTask
+from vitrail.tasks.task import Setup
+from vitrail.tasks.views import EVERY, choose_looks, find_neighbors, view_loaders
+
+AREA = 0.2  # of an image, that a crop has at least; the paper's 0.08 would be 9x9 of 32x32 pixels
+KEYS = 256  # among which a model folder without a run is scored
+
+State = Setup[Options, DataSet, None]
+
+
+class MomentumContrast(PretrainingTask[Options, None]):
+    name = "moco"
+    learns = "which crops are of the same image, among those of a batch"
+    recipes = RECIPES
+
+    def resolve_method(self, options: Options, config: Any) -> Mapping[str, Any]:
+        chosen = {"momentum": 0.99, "temperature": 0.2, "knn_every": EVERY}
+        return {name: value for name, value in chosen.items() if getattr(options, name) == "auto"}
+
+    def wrap(self, backbone: Any, options: Options) -> Any:
+        width = backbone.head.features_width
+        config = MoCoConfig(
+            backbone=to_record(backbone.config),
+            network=backbone.architecture,
+            hidden=min(4096, 4 * width),
+            width=min(256, width),
+            freeze_patches=backbone.architecture == "vit" and backbone.config.tokenizer == "patch",
+        )
+        return assemble(backbone, config)
+
+    def describe_method(self, setup: State) -> Iterable[str]:
+        options, (height, width) = setup.options, setup.model.image_size
+        frozen = "; the projection of patches stays random" if setup.model.config.freeze_patches else ""
+        assert options.batch_size != "auto"
+        yield f"2 crops of {height}x{width} of each image, to be told from those of {options.batch_size - 1} others{frozen}"
+        yield f"temperature {options.temperature:g}; momentum {options.momentum:g} to 1"
+
+    def objective(self, setup: State, *, device: str, world: World) -> Contrast:
+        """A loss among the keys of as many images as the run's steps saw, however many `eval` reads at a time."""
+        options, model = setup.options, setup.model
+        assert options.momentum != "auto"
+        assert options.temperature != "auto"
+        assert options.knn_every != "auto"
+        assert options.batch_size != "auto"
+        keys = (setup.stored or options).batch_size
+        neighbors = find_neighbors(model, setup.data, world, every=options.knn_every, batch_size=options.batch_size)
+        return Contrast(
+            model,
+            batch=KEYS if keys == "auto" else keys,
+            look=find_looks(setup)[0],
+            momentum=options.momentum,
+            temperature=options.temperature,
+            seed=options.seed,
+            device=device,
+            compiled=options.compile,
+            world=world,
+            neighbors=neighbors,
+        )
+
+    def loaders(self, setup: State, world: World) -> tuple[Batches, Batches]:
+        assert setup.bad is not None
+        return view_loaders(find_looks(setup), setup.options, setup.data, setup.model, setup.bad, world)
+
+    def stored(self, model: Any) -> Options:
+        options = super().stored(model)
+        return replace(options, **self.resolve_method(options, model.backbone.config))
+
+
+def find_looks(setup: State) -> tuple[Look, ...]:
+    """How the two crops are made."""
+    return choose_looks(setup.model, flip=bool(setup.options.flip), small=0, area=AREA)
+
+
+TASK = MomentumContrast()

@@ -1,0 +1,81 @@
+"""Options of translation. No torch here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
+
+from cyclopts import Parameter
+
+from vitrail.tasks import options as shared
+from vitrail.tasks.options import (
+    COUNT,
+    SHARE,
+    TASK,
+    TEXT,
+    Auto,
+    AveragingOptions,
+    BeamEvalOptions,
+    BeamOptions,
+    CommonOptions,
+    LayerDecayOptions,
+    OptimizerOptions,
+    PartOptions,
+    SentenceExplainOptions,
+    SmoothingOptions,
+    TextOptions,
+    TokenBatchOptions,
+    integer,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(
+    BeamOptions,
+    TokenBatchOptions,
+    TextOptions,
+    AveragingOptions,
+    LayerDecayOptions,
+    SmoothingOptions,
+    OptimizerOptions,
+    PartOptions,
+    CommonOptions,
+):
+    """What `vitrail train --task translate` takes."""
+
+    retired: ClassVar[Mapping[str, Any]] = {"shard": False}
+
+    data: Annotated[
+        str,
+        Parameter(help="A folder with a file for each split and language, such as train.de and train.en, or copy, reverse."),
+    ]
+    task: Annotated[Literal["translate"], Parameter(help="What to learn.")] = "translate"
+    source: Annotated[
+        str | None, Parameter(group=TASK, help="Language to translate from, as the files end: de for train.de.")
+    ] = None
+    target: Annotated[str | None, Parameter(group=TASK, help="Language to translate to.")] = None
+    merge_dropout: Annotated[
+        float | Auto,
+        SHARE,
+        Parameter(
+            group=TEXT, help="Share of merges left out, so that words are cut now so, now so; the recipe's unless given."
+        ),
+    ] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalOptions(BeamEvalOptions, shared.EvalOptions):
+    """What `vitrail eval` takes beside a run that translates."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictOptions(shared.PredictOptions):
+    """What `vitrail predict` takes beside a run that translates and sentences."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"beams": "num_beams", "batch": "batch_size"}
+
+    num_beams: Annotated[int, COUNT, integer("Beams of the search; 1: the likeliest token each time.")] = 5
+    batch_size: Annotated[int, COUNT, integer("Sentences at a time.")] = 32
+    device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
+
+
+ExplainOptions = SentenceExplainOptions
