@@ -42,6 +42,7 @@ TASKS: dict[str, Entry] = {
     "mri": Entry("reconstruct accelerated MRI scans", architectures=("reconstructor",)),
     "segment3d": Entry("label every voxel of a volume", architectures=("unetr", "convolution_free")),
     "detect": Entry("find objects and put a box around each", architectures=("detr",)),
+    "segment": Entry("label every pixel", architectures=("segmenter",)),
     "translate": Entry("translate sentences", architectures=("transformer", "seq2seq", "mask_predict")),
     "language": Entry("predict text: continue it, or fill in what is masked", architectures=("language",), alias="complete"),
     "mae": Entry("pretraining: draw masked patches", verb="pretrain", architectures=("mae",)),

@@ -95,7 +95,7 @@ class Classification(ImageTask[Options, DataSet, Taught | None]):
             size, channels = choices["image_size"], choices["in_channels"]
         else:
             size, channels = loaded.image_size, loaded.config.in_channels
-        name = options.recipe
+        name: str = options.recipe
         if name == "auto":
             name = choices["recipe"] = choose_recipe(len(data["train"]), pretrained=loaded is not None)
         recipe = recipe_for(name, size=size, channels=channels)
@@ -182,7 +182,7 @@ class Classification(ImageTask[Options, DataSet, Taught | None]):
 
     def write_predictions(self, scored: Scored[DataSet], folder: Path) -> None:
         """A line per image: its label, the prediction and its probability; with several labels, the probability of each."""
-        found, split, labels = predictions_of(scored), scored.data.splits[scored.split], scored.data.classes  # type: ignore[index]
+        found, split, labels = predictions_of(scored), scored.data[scored.split], scored.data.classes  # type: ignore[index]
         names = np.array(labels, dtype=object)
         probabilities = found.probabilities
         if found.multi_label:
