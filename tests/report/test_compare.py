@@ -20,9 +20,10 @@ from vitrail.report.compare import (
     show_comparison,
     show_slider,
 )
-from vitrail.report.figures import draw_curves
+from vitrail.report.figures import Rows, draw_curves
 from vitrail.report.page import VOID
 from vitrail.report.pictures import encode_faithful
+from vitrail.tasks.restore.metrics import METRICS
 
 HOSTILE = '"><script>alert(1)</script> & مرحبا\u202e \x00'
 
@@ -166,7 +167,8 @@ def test_errors_are_told_on_one_scale():
 
 
 def test_the_curve_of_psnr_is_in_decibels():
-    figure = draw_curves([{"epoch": 1, "val_psnr": 33.66}, {"epoch": 2, "val_psnr": 34.2}], panels=("score",))
+    rows = Rows.of([{"epoch": 1, "val_psnr": 33.66}, {"epoch": 2, "val_psnr": 34.2}], METRICS[0])
+    figure = draw_curves(rows, panels=("score",))
     axes = figure.axes[0]
     assert axes.get_title("left") == "Validation PSNR"
     assert axes.get_ylim()[1] > 34.2

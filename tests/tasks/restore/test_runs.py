@@ -97,7 +97,7 @@ def test_the_last_line_and_the_epochs_are_in_decibels(folder, tmp_path, command)
     assert vt.load(tmp_path / "run").config.in_channels == 1
     listed = command("runs", tmp_path)
     value = lines[-1].removeprefix("val ").removesuffix(" dB").removeprefix("PSNR ")
-    assert listed.out.splitlines()[1].split("1/1")[1].split()[:4] == [value, "dB", "psnr", "-"]  # no test split
+    assert listed.out.splitlines()[1].split("1/1")[1].split()[:4] == [value, "dB", "PSNR", "-"]  # no test split
 
 
 def test_a_test_folder_is_read_at_the_end(tmp_path):

@@ -88,7 +88,9 @@ class Options(
     ] = None
     flip: Annotated[
         bool | None,
-        Parameter(group=AUGMENTATION, help="Mirror left and right; on by default, but with --recipe plain.", negative="--no-flip"),
+        Parameter(
+            group=AUGMENTATION, help="Mirror left and right; on by default, but with --recipe plain.", negative="--no-flip"
+        ),
     ] = None
 
     def check(self) -> None:
@@ -113,7 +115,9 @@ class EvalOptions(ProtocolEvalOptions):
 
     window: Annotated[
         tuple[int, int] | None,
-        Parameter(converter=whole, negative="", help="H W of windows that slide over larger images; by default images are seen whole."),
+        Parameter(
+            converter=whole, negative="", help="H W of windows that slide over larger images; by default images are seen whole."
+        ),
     ] = None
     flip_test: Annotated[bool, switch("Average with the prediction for the mirror image.")] = False
     scales: Annotated[
@@ -146,11 +150,17 @@ class ExplainOptions(SharedExplainOptions):
     target: Annotated[str | None, Parameter(help="The class to explain; by default the three largest of each image.")] = None
     method: Annotated[
         str,
-        Parameter(help="auto, occlusion or gradient: what the pixels of a class rest on; auto: occlusion where it takes few steps."),
+        Parameter(
+            help="auto, occlusion or gradient: what the pixels of a class rest on; auto: occlusion where it takes few steps."
+        ),
     ] = "auto"
     query: Annotated[
         tuple[int, int] | None,
-        Parameter(converter=whole, negative="", help="ROW COL of a patch whose attention is shown; by default where the class is likeliest."),
+        Parameter(
+            converter=whole,
+            negative="",
+            help="ROW COL of a patch whose attention is shown; by default where the class is likeliest.",
+        ),
     ] = None
     layer: Annotated[
         int | None,
