@@ -31,10 +31,6 @@ NEEDS = {
 ROOT = "RUNS"  # in config.yaml, for the folder that all runs, data and weights lie in
 MOST_BYTES = 8_000_000
 TOLERANCE = 1e-4
-NO_ATTENTION = pytest.mark.xfail(
-    strict=False,
-    reason="at e20a20b --attention, which config.yaml of a segmenter has, is a TypeError: take this away once it is not",
-)
 
 
 @pytest.fixture(autouse=True)
@@ -107,14 +103,7 @@ def test_its_model_has_the_same_scores(task: str, put: Callable[[str], Path], co
         assert {name: found[name] for name in metrics} == pytest.approx(metrics, rel=TOLERANCE, abs=TOLERANCE), split
 
 
-@pytest.mark.parametrize(
-    "name",
-    [f"{task}/config" for task in TASKS]
-    + [
-        pytest.param(f"automatic/{task}", marks=[NO_ATTENTION] if task == "segment" else [], id=f"automatic/{task}")
-        for task in TASKS
-    ],
-)
+@pytest.mark.parametrize("name", [f"{task}/config" for task in TASKS] + [f"automatic/{task}" for task in TASKS])
 def test_its_options_are_read_by_config(name: str, tmp_path: Path, command: Callable[..., Any]) -> None:
     """Data that is not there is complained about once all options are understood."""
     path = RUNS / f"{name}.yaml"

@@ -77,8 +77,6 @@ class Entry(NamedTuple):
 TRADES: Mapping[str, Entry] = MappingProxyType(
     {
         "classify": Entry("vitrail.jobs.classifying:Classifying", ("pictures", "classifying")),
-        "restore": Entry("vitrail.jobs.restoring:Restoring", ("restoration",)),
-        "segment": Entry("vitrail.jobs.segmenting:Segmenting", ("masks",)),
     }
 )
 

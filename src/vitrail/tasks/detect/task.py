@@ -95,7 +95,7 @@ class Detection(ImageTask[Options, DataSet, None]):
                 )
         if options.num_queries == "auto" and "num_queries" not in choices:
             choices["num_queries"] = choose_queries(count_objects(train))
-        name = options.recipe
+        name: str = options.recipe
         if name == "auto":
             name = choices["recipe"] = choose_box_recipe(len(train), pretrained=loaded is not None)
         recipe = RECIPES[name]
@@ -258,7 +258,7 @@ def build_new(options: Options, *, classes: int, changes: Mapping[str, Any]) -> 
     encoder = create_model(options.model, num_classes=0, **shape, **parts)
     size = as_size(options.image_size)
     assert size is not None
-    return detector_on(encoder, num_classes=classes, **(head_of(choose_detector(size)) | changes))
+    return detector_on(encoder, num_classes=classes, **{**head_of(choose_detector(size)), **changes})
 
 
 def head_of(name: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""Semantic segmentation: model + distance of its maps from masks, measured over all pixels of a split.
+"""The objective of semantic segmentation: model + loss of its maps, scored over all pixels of a split.
 
-b batch, ch channels, h w what the model sees, p q the picture as it is stored, k classes, n pictures
+b batch, ch channels, h w what the model sees, p q the image as it is stored, k classes, n images
 """
 
 import heapq
@@ -83,7 +83,7 @@ class Segmentations:
 
 
 class Segment:
-    """Satisfies the training loop's Task protocol."""
+    """Satisfies the training loop's Objective protocol."""
 
     name = "segment"
     score = "miou"

@@ -6,8 +6,9 @@ import numpy as np
 
 from vitrail.data.annotations import IGNORE
 from vitrail.learn.metrics.segmentation import mean_iou, pixel_confusion
-from vitrail.report.segmentation import SegmentationReport, write_segmentation_report
-from vitrail.tasks.segment import Segmentations, SegmentedExample
+from vitrail.report.frame import Frame, write_framed
+from vitrail.tasks.segment.objective import Segmentations, SegmentedExample
+from vitrail.tasks.segment.report import Shown, show_segmentations
 
 LABELS = ("ground", "<b>road", "car", "never")
 
@@ -30,22 +31,21 @@ def make_report(*, count=3, boundary=True, examples=2):
         examples=tuple(shown[:examples]),
         worst=tuple(shown[-1:]),
     )
-    return SegmentationReport(
-        title="streets", headline="test mIoU 41.00 %", facts={"Model": "x"}, history=[], found=found, labels=LABELS
-    )
+    return Shown(found=found, labels=LABELS)
 
 
-def write(report, tmp_path):
-    write_segmentation_report(report, tmp_path / "report.html")
+def write(shown, tmp_path):
+    frame = Frame(title="streets", headline="test mIoU 41.00 %", details={"Model": "x"})
+    write_framed(tmp_path / "report.html", frame, first=show_segmentations(shown))
     return (tmp_path / "report.html").read_text()
 
 
 def test_pictures_classes_worst_and_confusions(tmp_path):
     page = write(make_report(), tmp_path)
     assert re.findall(r'<section id="([^"]+)"', page) == [
-        "pictures",
+        "images",
         "classes",
-        "worst-pictures",
+        "worst-images",
         "confusions",
     ]
     assert page.count("<img") == 3 * 3
@@ -60,11 +60,11 @@ def test_pictures_classes_worst_and_confusions(tmp_path):
 
 def test_nothing_is_shown_that_is_not_there(tmp_path):
     page = write(make_report(boundary=False, count=2), tmp_path)
-    assert "worst-pictures" not in page  # all of them are shown
+    assert "worst-images" not in page  # all of them are shown
     assert "boundary F<" not in page
     report = make_report(count=1)
     empty = Segmentations(
         matrix=np.zeros((4, 4), dtype=np.int64), rows=np.zeros((0, 4)), indices=np.zeros(0, dtype=np.int64), boundary=np.full(4, np.nan)
     )  # fmt: skip
-    page = write(SegmentationReport(title="x", headline="y", facts={}, history=[], found=empty, labels=report.labels), tmp_path)
-    assert "There were no pictures to segment." in page
+    page = write(Shown(found=empty, labels=report.labels), tmp_path)
+    assert "There were no images to segment." in page

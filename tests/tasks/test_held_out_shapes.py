@@ -2,7 +2,7 @@
 
 import pytest
 
-from vitrail.jobs.train import train
+from vitrail import train
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
-"""index.html of `vitrail explain` for a segmenter: each picture with its classes, how sure they are, and class by class what speaks for them.
+"""index.html of `vitrail explain` for a segmenter: each image with its classes, how sure they are, and class by class what speaks for them.
 
-h w picture, k classes
+h w image, k classes
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,10 +19,10 @@ from vitrail.explain.figures.overlay import fit_between, overlay, scale_end
 from vitrail.explain.pixels import PixelLook, on_picture
 from vitrail.files import write_whole
 from vitrail.report.boxes import Drawn, draw_boxes
+from vitrail.report.class_legend import show_class
 from vitrail.report.map_files import show_figures
 from vitrail.report.page import Markup, contents, element, join, label, page, percent, section
 from vitrail.report.run_parts import show_header
-from vitrail.report.segmentation import show_class
 
 PAGE, RELEVANCE = "index.html", "relevance"
 NONE = np.zeros(0)
@@ -30,16 +30,16 @@ SMALLEST, LARGEST = 240, 480  # pixels of the longer side of a map
 FRAME = "#ffffff"  # around the cell that asks
 METHOD_WORDS = {
     "occlusion": "What its pixels rest on: how far their log-odds drop when a cell is hidden",
-    "gradient": "What its pixels rest on: the gradient of their log-odds times the picture",
+    "gradient": "What its pixels rest on: the gradient of their log-odds times the image",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainedPixels:
-    """A picture with its classes at its own size, and the looks at some of them, on pictures of `size` that were padded to `padded`."""
+    """An image with its classes at its own size, and the looks at some of them, on images of `size` that were padded to `padded`."""
 
     name: str
-    picture: UInt8[np.ndarray, "h w 3"]
+    image: UInt8[np.ndarray, "h w 3"]
     numbers: Int[np.ndarray, "h w"]
     unsure: Float[Tensor, "_ _"]
     chances: Mapping[int, Float[Tensor, "_ _"]]  # of the classes that are looked at
@@ -50,10 +50,10 @@ class ExplainedPixels:
 
 @dataclass(frozen=True, kw_only=True)
 class PixelPage:
-    """What all pictures of a page share."""
+    """What all images of a page share."""
 
     title: str
-    facts: Mapping[str, str]
+    details: Mapping[str, str]
     labels: Sequence[str]
     colors: Sequence[Color]
     method: str
@@ -100,9 +100,9 @@ def show_look(shown: ExplainedPixels, look: PixelLook, about: PixelPage, out: Pa
         )
         for of in (True, False)
     }  # what pixels rest on is another quantity than attention
-    figures = {"probability": ("How likely it is: yellow is 1", lay(shown.picture, shown.chances[look.label], 1.0))}
+    figures = {"probability": ("How likely it is: yellow is 1", lay(shown.image, shown.chances[look.label], 1.0))}
     for name, words, one, framed in maps:
-        pixels = lay(shown.picture, one, ends[name == RELEVANCE])
+        pixels = lay(shown.image, one, ends[name == RELEVANCE])
         figures[name] = (words, frame(pixels, look, shown) if framed else pixels)
     name = about.labels[look.label]
     note = (
@@ -124,8 +124,8 @@ def show_look(shown: ExplainedPixels, look: PixelLook, about: PixelPage, out: Pa
     )
 
 
-def lay(picture: UInt8[np.ndarray, "h w 3"], one: Float[Tensor, "_ _"], highest: float) -> UInt8[np.ndarray, "y x 3"]:
-    return overlay(picture, one.float(), highest, smallest=SMALLEST, largest=LARGEST)
+def lay(image: UInt8[np.ndarray, "h w 3"], one: Float[Tensor, "_ _"], highest: float) -> UInt8[np.ndarray, "y x 3"]:
+    return overlay(image, one.float(), highest, smallest=SMALLEST, largest=LARGEST)
 
 
 def frame(pixels: UInt8[np.ndarray, "y x 3"], look: PixelLook, shown: ExplainedPixels) -> UInt8[np.ndarray, "y x 3"]:
@@ -137,36 +137,34 @@ def frame(pixels: UInt8[np.ndarray, "y x 3"], look: PixelLook, shown: ExplainedP
     return np.asarray(draw_boxes(Image.fromarray(pixels), [Drawn(box, FRAME)], least=1))
 
 
-def show_picture(number: int, shown: ExplainedPixels, about: PixelPage, out: Path) -> Markup:
+def show_image(number: int, shown: ExplainedPixels, about: PixelPage, out: Path) -> Markup:
     folder = f"picture_{number}"
     (out / folder).mkdir()
-    fitted = fit_between(shown.picture, smallest=SMALLEST, largest=LARGEST)
-    painted = fit_between(paint_over(shown.picture, shown.numbers, about.colors), smallest=SMALLEST, largest=LARGEST)
+    fitted = fit_between(shown.image, smallest=SMALLEST, largest=LARGEST)
+    painted = fit_between(paint_over(shown.image, shown.numbers, about.colors), smallest=SMALLEST, largest=LARGEST)
     figures = {
-        "picture": ("The picture", fitted),
+        "picture": ("The image", fitted),
         "answer": ("The class of each pixel", painted),
-        "unsure": ("How unsure it is: entropy, yellow where it knows nothing", lay(shown.picture, shown.unsure, 1.0)),
+        "unsure": ("How unsure it is: entropy, yellow where it knows nothing", lay(shown.image, shown.unsure, 1.0)),
     }
     there = torch.bincount(torch.from_numpy(shown.numbers.ravel().astype(np.int64)), minlength=len(about.labels))
     order = there.argsort(descending=True).tolist()
     legend = element("p", *(show_class(about.labels[one], about.colors[one]) for one in order if there[one]), class_="legend")
     whole = element("div", legend, show_figures(figures, out, folder, prefix=""), class_="card explained")
     cards = [show_look(shown, look, about, out, folder) for look in shown.looks]
-    return section(f"Picture {number}", element("p", label(shown.name)), join(whole, *cards))
+    return section(f"Image {number}", element("p", label(shown.name)), join(whole, *cards))
 
 
 def several(count: int, one: str, more: str) -> str:
     return f"{count} {one if count == 1 else more}"
 
 
-def write_pixels(pictures: Sequence[ExplainedPixels], about: PixelPage, out: Path) -> Path:
-    """The page, and a folder of maps for each picture."""
-    looks = sum(len(one.looks) for one in pictures)
-    words = (
-        f"{several(looks, 'class', 'classes')} in {several(len(pictures), 'picture', 'pictures')}, explained by {about.method}"
-    )
-    header = show_header(about.title, words, interval="", numbers={}, facts=about.facts)
+def write_pixels(images: Sequence[ExplainedPixels], about: PixelPage, out: Path) -> Path:
+    """The page, and a folder of maps for each image."""
+    looks = sum(len(one.looks) for one in images)
+    words = f"{several(looks, 'class', 'classes')} in {several(len(images), 'image', 'images')}, explained by {about.method}"
+    header = show_header(about.title, words, interval="", numbers={}, facts=about.details)
     sections = [section("Not read", element("ul", *(element("li", line) for line in about.unread)))] if about.unread else []
-    sections += [show_picture(number, one, about, out) for number, one in enumerate(pictures)]
+    sections += [show_image(number, one, about, out) for number, one in enumerate(images)]
     write_whole(out / PAGE, page(about.title, header, contents(sections), *sections))
     return out / PAGE

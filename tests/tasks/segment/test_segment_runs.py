@@ -1,4 +1,4 @@
-"""Segmentation as a job: a run from its folder to its report, again from its files, and pictures segmented by its model."""
+"""Segmentation from end to end: a run from its folder to its report, again from its files, and images segmented by its model."""
 
 import csv
 import json
@@ -11,17 +11,17 @@ import yaml
 from PIL import Image
 
 import vitrail as vt
+from vitrail import train
 from vitrail.data.formats.masks import read_mask
 from vitrail.data.masked import annotations_of
-from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.segmenting import Segmenting
-from vitrail.jobs.segmenting_settling import choose_dense_size
-from vitrail.jobs.train import train
 from vitrail.learn.training.interruption import Interrupted
 from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.run.prepare import prepare
+from vitrail.tasks.segment.options import Options
+from vitrail.tasks.segment.task import Segmentation, choose_dense_size
 
 MODEL = {"model": "vit_nano_patch4_32", "head": "linear"}
-SHORT = {"epochs": 2, "batch": 4, "workers": 0, "device": "cpu", "quiet": True}
+SHORT = {"epochs": 2, "batch_size": 4, "workers": 0, "device": "cpu", "quiet": True}
 COLORS = [20, 20, 60, 220, 60, 40, 40, 200, 90]
 
 
@@ -63,8 +63,8 @@ def _no_report():
     """A report of its headline alone, whose figures take longer than these runs; the page has a test of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "vitrail.report.segmentation.write_segmentation_report",
-            lambda report, path: path.write_text(f"{report.headline} {len(report.found.examples)}"),
+            "vitrail.tasks.segment.report.write",
+            lambda path, scored, setup, frame: path.write_text(f"{frame.headline} {len(scored.evaluation.examples)}"),
         )
         yield
 
@@ -77,7 +77,7 @@ def run(folder, tmp_path_factory):
 def test_a_run_from_folder_to_report(run):
     options = yaml.safe_load((run.path / "config.yaml").read_text())
     assert (options["head"], options["loss"], options["in_channels"], options["flip"]) == ("linear", "ce", 3, True)
-    assert (options["recipe"], options["jitter"], options["zoom"], options["image_size"]) == ("tiny", 0.2, 0.6, [16, 16])
+    assert (options["recipe"], options["color_jitter"], options["zoom"], options["image_size"]) == ("tiny", 0.2, 0.6, [16, 16])
     assert not {"mixup", "vocabulary", "degrade", "window"} & options.keys()
     metrics = json.loads((run.path / "metrics.json").read_text())
     assert metrics["split"] == "test"
@@ -107,11 +107,11 @@ def test_a_run_from_folder_to_report(run):
 
 def test_interrupted_and_resumed_it_is_the_same_run(run, folder, tmp_path, monkeypatch):
     whole = (run.path / "last" / "model.safetensors").read_bytes()
-    plain, steps = Segmenting.make_task, []
+    plain, steps = Segmentation.objective, []
 
-    def make_task(self, **how):
-        task = plain(self, **how)
-        loss = task.loss
+    def make_objective(self, setup, **how):
+        objective = plain(self, setup, **how)
+        loss = objective.loss
 
         def counted(batch):
             steps.append(1)
@@ -119,14 +119,14 @@ def test_interrupted_and_resumed_it_is_the_same_run(run, folder, tmp_path, monke
                 signal.raise_signal(signal.SIGINT)
             return loss(batch)
 
-        task.loss = counted
-        return task
+        objective.loss = counted
+        return objective
 
-    monkeypatch.setattr(Segmenting, "make_task", make_task)
+    monkeypatch.setattr(Segmentation, "objective", make_objective)
     options = {"data": folder, "task": "segment", "out": tmp_path / "run", **MODEL, **SHORT}
     with pytest.raises(Interrupted):
         train(**options)
-    monkeypatch.setattr(Segmenting, "make_task", plain)
+    monkeypatch.setattr(Segmentation, "objective", plain)
     again = train(**options, resume=True)
     assert (again.path / "last" / "model.safetensors").read_bytes() == whole
     assert again.metrics == run.metrics
@@ -176,7 +176,7 @@ def test_predicting_masks_and_overlays(run, folder, tmp_path, command):
     assert [len(found) for found in segment([pictures[0], np.zeros((9, 11, 3), dtype=np.uint8)])] == [len(segment(pictures[0])), len(segment(np.zeros((9, 11, 3), dtype=np.uint8)))]  # fmt: skip
     plain = command("predict", run.path, pictures[0], "--top-k", 1)
     assert plain.out.split()[-1] == "%"
-    assert "is a segmenter" in command("predict", run.path, pictures[0], "--merge", 2).err
+    assert "--merge is an option of --task classify only" in command("predict", run.path, pictures[0], "--merge", 2).err
 
 
 def test_weights_go_on_as_encoder_and_whole(run, folder, tmp_path):
@@ -222,14 +222,14 @@ def test_numbers_of_no_class_and_a_share_for_validation_are_kept_with_the_run(fo
         "task": "segment",
         "out": out,
         "ignore_index": 0,
-        "val_share": 0.3,
+        "val_split": 0.3,
         **MODEL,
         **SHORT,
         "epochs": 1,
     }
     run = train(**options)
     stored = yaml.safe_load((out / "config.yaml").read_text())
-    assert (stored["ignore_index"], stored["val_share"]) == ([0], 0.3)
+    assert (stored["ignore_index"], stored["val_split"]) == ([0], 0.3)
     assert run.model.labels == ("disk", "bar")
     assert run.model.colors == ((220, 60, 40), (40, 200, 90))
     with (out / "classes.csv").open() as file:
@@ -287,14 +287,15 @@ def test_wrong_wishes_in_one_line(folder, tmp_path, command):
 
     assert "neither a segmenter nor an encoder" in refusal("--model", "unet_nano")
     assert "head" in refusal("--model", "vit_nano_patch4_32", "--head", "upernett")
-    assert "--mixup is about pictures" in refusal("--mixup", 0.2)
-    assert "--jitter must be in [0, 1)" in refusal("--jitter", 3)
+    assert "--mixup is an option of --task classify" in refusal("--mixup", 0.2)
+    assert "--color-jitter must be in [0, 1)" in refusal("--color-jitter", 3)
+    assert 'unknown recipe for segmentation "large"' in refusal("--recipe", "large")
     assert "--bad-files" in refusal("--bad-files", 0)
     assert "--ignore-index takes numbers of masks, from 0 to 65535, got 70000" in refusal("--ignore-index", 3, 70000)
-    assert "--val-share must be between 0 and 1, got 1" in refusal("--val-share", 1)
+    assert "--val-split must be between 0 and 1, got 1" in refusal("--val-split", 1)
     assert "needs at least two classes, found only 'bar'" in refusal("--ignore-index", 0, 1)
     answer = command("train", "--data", "digits", "--loss", "dice")
-    assert "--loss is about masks: --task classify has none" in answer.err
+    assert "--loss is an option of --task segment only" in answer.err
     assert "--ignore-index is about masks: --task classify" in command("check", "digits", "--ignore-index", 3).err
     answer = command("train", "--task", "segment", "--data", "digits")
     assert "pictures without masks" in answer.err
@@ -321,7 +322,7 @@ def test_check_names_every_fault_of_masks_and_suggests_a_training(tmp_path, comm
     assert "--fix" not in answer.out
     told = " ".join(answer.out.split())
     assert "suggested: setr_pup_vit_micro_hybrid" in told
-    words = "--model setr_pup_vit_micro_hybrid --image-size 16 --batch 1 --recipe tiny --epochs 60"
+    words = "--model setr_pup_vit_micro_hybrid --image-size 16 --batch-size 1 --recipe tiny --epochs 60"
     assert told.endswith(f"vitrail train --task segment --data {folder} {words}")
     good = write_folder(tmp_path / "good", count=8)
     found = json.loads(command("check", good, "--task", "segment", "--workers", 0, "--ignore-index", 0, "--json").out)
@@ -338,7 +339,7 @@ def test_export_to_onnx_answers_as_the_model_does(run, tmp_path, command):
 
 def test_the_pixels_of_a_mask_are_counted_once(tmp_path, monkeypatch):
     """For the choice of weights and for the weights; all else is read elsewhere."""
-    from vitrail.jobs import segmenting_settling
+    from vitrail.tasks.segment import data as module
 
     folder, counted = write_folder(tmp_path / "rare", count=10), []
     for file in (folder / "masks").glob("*.png"):
@@ -346,20 +347,20 @@ def test_the_pixels_of_a_mask_are_counted_once(tmp_path, monkeypatch):
         mask[5, 5:9], mask[9] = 1, 2
         Image.fromarray(mask).save(file)
     monkeypatch.setattr(
-        segmenting_settling,
+        module,
         "annotations_of",
         lambda split, index: counted.append(split.name(index)) or annotations_of(split, index),
     )
-    options = TrainOptions(data=str(folder), task="segment", workers=0, device="cpu", **MODEL)
-    trade = Segmenting.prepare(options, ProgressBar(quiet=True), begun=None)
-    assert trade.options.class_weights == "softened"
-    assert trade.weights is not None
-    assert len(counted) == len(set(counted)) == len(trade.data["train"])
+    options = Options(data=str(folder), workers=0, device="cpu", **MODEL)
+    setup = prepare(options, ProgressBar(quiet=True), resumed=None)
+    assert setup.options.class_weights == "softened"
+    assert setup.extras is not None
+    assert len(counted) == len(set(counted)) == len(setup.data["train"])
 
 
 def test_rare_classes_are_weighed_by_themselves(tmp_path):
     from vitrail.data.masked import find_masked
-    from vitrail.jobs.segmenting_settling import choose_weights, counts_of
+    from vitrail.tasks.segment.data import choose_weights, counts_of
 
     for name, border in (("rare", 1), ("even", 4)):
         for index in range(3):

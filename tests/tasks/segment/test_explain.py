@@ -41,9 +41,9 @@ def test_a_page_for_pixels(segmenter, picture, command, tmp_path):
     [
         (("--target", "cat"), '--target "cat" is no class of this model: it knows sky, road, car; did you mean "car"?'),
         (("--method", "rollout"), "--method rollout does not work on pixels: choose from auto, occlusion, gradient"),
-        (("--box", "1"), "--box says nothing of a segmenter: --target chooses a class, --query a place"),
+        (("--box", "1"), "--box is an option of --task detect only"),
         (("--layer", "7"), "layer 7 does not exist: the encoder has 2, 0 to 1"),
-        (("--head", "max"), "--head max: each head is shown, and their mean; give a number"),
+        (("--head", "max"), 'Invalid value for --head: unable to convert "max" into int'),
         (("--query", "50", "0"), "the query (50, 0) is not on the grid of"),
         (("--limit", "0"), "--limit must be at least 1, got 0"),
     ],

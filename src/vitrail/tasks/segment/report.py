@@ -1,32 +1,31 @@
-"""report.html of a segmentation run: the score, pictures beside truth and answer, every class's numbers, what is taken for what, and
-what the run was.
+"""The report of a segmenter: images beside masks and predictions, the numbers of each class, and which are confused.
 
-A section is a function from the report to markup, none where there is nothing to show; SECTIONS is their order.
+A section is a function from what there is to show to markup, none where there is nothing; SECTIONS is their order.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
 
 from vitrail.data.class_colors import Color, choose_colors
+from vitrail.data.dataset import DataSet
 from vitrail.data.mask_painting import NOTHING, paint_over
-from vitrail.files import write_whole
 from vitrail.learn.metrics.confusion import confusion_shares, frequent_confusions, matrix_scores
 from vitrail.report.class_legend import show_class
 from vitrail.report.figures import draw_confusion, to_svg
+from vitrail.report.frame import Frame, write_framed
 from vitrail.report.matrix import DRAWN_CLASSES
 from vitrail.report.page import (
     Cell,
     Markup,
     bar,
-    contents,
     drawing,
     element,
     join,
     label,
-    page,
     percent,
     photograph,
     section,
@@ -34,78 +33,81 @@ from vitrail.report.page import (
     table,
 )
 from vitrail.report.pictures import encode_picture, is_small
-from vitrail.report.run_parts import show_commands, show_curves, show_header, show_options
-from vitrail.tasks.segment import Segmentations, SegmentedExample
+from vitrail.tasks.segment.data import labels_of
+from vitrail.tasks.segment.objective import Segmentations, SegmentedExample
+from vitrail.tasks.task import Scored, Setup
 
 CONFUSIONS = 12
 FEW = 30  # classes up to which the table needs no box to search it
-LARGEST = 320  # pixels of the longer side of a picture
+LARGEST = 320  # pixels of the longer side of an image
 
 
 @dataclass(frozen=True, kw_only=True)
-class SegmentationReport:
-    """What the report shows of a run."""
+class Shown:
+    """What the sections are made of."""
 
-    title: str
-    headline: str
-    facts: Mapping[str, str]
-    history: Sequence[Mapping[str, float | int]]
     found: Segmentations
     labels: tuple[str, ...]
     colors: Sequence[Color] | None = None
-    commands: Mapping[str, str] = field(default_factory=dict)
-    configuration: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def palette(self) -> Sequence[Color]:
         return self.colors or choose_colors(self.labels)
 
 
-def write_segmentation_report(report: SegmentationReport, path: Path) -> None:
-    """Write the page. Whoever reads `path` meanwhile sees the old page or the new one, never a part."""
-    metrics = report.found.metrics
-    numbers = {"Pixel accuracy": percent(metrics["pixel_accuracy"], digits=2)}
-    if "boundary_f" in metrics:
-        numbers["Boundary F"] = percent(metrics["boundary_f"], digits=2)
-    header = show_header(report.title, report.headline, interval="", numbers=numbers, facts=report.facts)
-    sections = [made for show in SECTIONS for made in show(report)]
-    write_whole(path, page(report.title, header, contents(sections), *sections))
+def write(path: Path, scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], frame: Frame) -> None:
+    """report.html: images, classes, confusions, then how it was trained."""
+    found, model = scored.evaluation, scored.model
+    assert isinstance(found, Segmentations)
+    write_framed(path, frame, first=show_segmentations(Shown(found=found, labels=labels_of(model), colors=model.colors)))
 
 
-def show_pictures(report: SegmentationReport) -> list[Markup]:
+def commands(run: str, model: Any) -> Mapping[str, str]:
+    """What to do with a run: what it does -> a line for the shell. `run` is quoted."""
+    return {
+        "Segment images": f"vitrail predict {run} IMAGE... --out DIR",
+        "Score it again, mirrored and at three sizes": f"vitrail eval {run} --flip-test --scales 0.75 1 1.25",
+    }
+
+
+def show_segmentations(shown: Shown) -> list[Markup]:
+    return [made for show in SECTIONS for made in show(shown)]
+
+
+def show_images(shown: Shown) -> list[Markup]:
     """The first of the split, in its order."""
-    if not report.found.examples:
-        return [section("Pictures", note="There were no pictures to segment.")]
-    note = "The picture, its mask, and what the model says; gray in a mask is of no class."
-    return [section("Pictures", show_legend(report), show_rows(report, report.found.examples), note=note)]
+    if not shown.found.examples:
+        return [section("Images", note="There were no images to segment.")]
+    note = "The image, its mask, and the prediction; gray in a mask is of no class."
+    return [section("Images", show_legend(shown), show_rows(shown, shown.found.examples), note=note)]
 
 
-def show_worst(report: SegmentationReport) -> list[Markup]:
-    if len(report.found.rows) <= len(report.found.examples):
+def show_worst(shown: Shown) -> list[Markup]:
+    if len(shown.found.rows) <= len(shown.found.examples):
         return []
     note = "Those with the lowest mean IoU over their own classes, the lowest first."
-    return [section("Worst pictures", show_legend(report), show_rows(report, report.found.worst), note=note)]
+    return [section("Worst images", show_legend(shown), show_rows(shown, shown.found.worst), note=note)]
 
 
-def show_legend(report: SegmentationReport) -> Markup:
-    """A square of its color before each class that occurs, in truth or answers."""
-    met = np.flatnonzero(report.found.matrix.sum(0) + report.found.matrix.sum(1))
-    entries = [show_class(report.labels[number], report.palette[number]) for number in met.tolist()]
-    if any((example.truth < 0).any() for example in (*report.found.examples, *report.found.worst)):
+def show_legend(shown: Shown) -> Markup:
+    """A square of its color before each class that occurs, in masks or predictions."""
+    met = np.flatnonzero(shown.found.matrix.sum(0) + shown.found.matrix.sum(1))
+    entries = [show_class(shown.labels[number], shown.palette[number]) for number in met.tolist()]
+    if any((example.truth < 0).any() for example in (*shown.found.examples, *shown.found.worst)):
         entries.append(show_class("no class", NOTHING))
     return element("p", *entries, class_="legend")
 
 
-def show_rows(report: SegmentationReport, examples: Sequence[SegmentedExample]) -> Markup:
-    return element("div", *(show_example(report, example) for example in examples), class_="pairs")
+def show_rows(shown: Shown, examples: Sequence[SegmentedExample]) -> Markup:
+    return element("div", *(show_example(shown, example) for example in examples), class_="pairs")
 
 
-def show_example(report: SegmentationReport, example: SegmentedExample) -> Markup:
+def show_example(shown: Shown, example: SegmentedExample) -> Markup:
     """Picture, truth and answer side by side."""
     panes = (
         ("picture", np.broadcast_to(example.picture, (*example.picture.shape[:2], 3))),
-        ("truth", paint_over(example.picture, example.truth, report.palette)),
-        ("answer", paint_over(example.picture, example.said, report.palette)),
+        ("truth", paint_over(example.picture, example.truth, shown.palette)),
+        ("answer", paint_over(example.picture, example.said, shown.palette)),
     )
     name = PurePosixPath(example.name).name
     figures = (
@@ -121,9 +123,9 @@ def show_example(report: SegmentationReport, example: SegmentedExample) -> Marku
     return element("div", head, element("div", *figures, class_="panes"), class_="card pair")
 
 
-def show_classes(report: SegmentationReport) -> list[Markup]:
+def show_classes(shown: Shown) -> list[Markup]:
     """A row for each class, the lowest IoU first."""
-    found, scores = report.found, matrix_scores(report.found.matrix)
+    found, scores = shown.found, matrix_scores(shown.found.matrix)
     columns = {"IoU": found.iou, "recall": scores.recall, "precision": scores.precision}
     if not np.isnan(found.boundary).all():
         columns["boundary F"] = found.boundary
@@ -131,7 +133,7 @@ def show_classes(report: SegmentationReport) -> list[Markup]:
     order = np.argsort(np.where(np.isnan(found.iou), np.inf, found.iou), kind="stable")
     rows = [
         (
-            Cell(show_class(report.labels[k], report.palette[k]), report.labels[k]),
+            Cell(show_class(shown.labels[k], shown.palette[k]), shown.labels[k]),
             Cell(percent(float(share[k])), float(share[k])),
             *(Cell(bar(float(values[k])), float(values[k])) for values in columns.values()),
         )
@@ -147,8 +149,8 @@ def show_classes(report: SegmentationReport) -> list[Markup]:
     return [section("Classes", element("div", shown, class_="card classes"), note=note)]
 
 
-def show_confusions(report: SegmentationReport) -> list[Markup]:
-    matrix, labels = report.found.matrix, report.labels
+def show_confusions(shown: Shown) -> list[Markup]:
+    matrix, labels = shown.found.matrix, shown.labels
     if not matrix.sum():
         return []
     shares, rows = confusion_shares(matrix), []
@@ -166,18 +168,4 @@ def show_confusions(report: SegmentationReport) -> list[Markup]:
     return [section("Confusions", element("div", *parts, class_="beside"), note=note)]
 
 
-def show_training(report: SegmentationReport) -> list[Markup]:
-    return [show_curves(report.history)] if report.history else []
-
-
-def show_next(report: SegmentationReport) -> list[Markup]:
-    return [show_commands(report.commands)] if report.commands else []
-
-
-def show_configuration(report: SegmentationReport) -> list[Markup]:
-    return [show_options(report.configuration)] if report.configuration else []
-
-
-SECTIONS: tuple[Callable[[SegmentationReport], list[Markup]], ...] = (
-    show_pictures, show_classes, show_worst, show_confusions, show_training, show_next, show_configuration,
-)  # fmt: skip
+SECTIONS: tuple[Callable[[Shown], list[Markup]], ...] = (show_images, show_classes, show_worst, show_confusions)

@@ -1,4 +1,4 @@
-"""Explaining the classes of pixels: `vitrail explain` on a run that segments pictures."""
+"""Explaining the classes of pixels: `vitrail explain` with a run that segments images."""
 
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,10 @@ from vitrail.data.class_colors import choose_colors
 from vitrail.data.dense_batches import to_base
 from vitrail.data.examples import spread
 from vitrail.data.images import read_picture
+from vitrail.data.inputs import expand
 from vitrail.data.picture_store import to_channels
 from vitrail.errors import VitrailError
+from vitrail.explain.files import Done, Progress, check_out, check_target, each_file
 from vitrail.explain.methods import MOST_CELLS
 from vitrail.explain.pixels import (
     ENCODER,
@@ -23,37 +25,29 @@ from vitrail.explain.pixels import (
     uncertainty,
 )
 from vitrail.explain.record import attention_layers, choose
-from vitrail.jobs.options import ExplainOptions
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.dense_inference import name_pixels
 from vitrail.models.folder import load
 from vitrail.models.segmentation_maps import whole_cells
-from vitrail.report.explained_pixels import ExplainedPixels, PixelPage, write_pixels
-from vitrail.tasks.classify.explain import Done, Progress, check_out, check_target, each_file, refuse_options
-from vitrail.tasks.classify.predict import expand
+from vitrail.tasks.segment.explain_page import ExplainedPixels, PixelPage, write_pixels
+from vitrail.tasks.segment.options import ExplainOptions
 
-MOST = 3  # classes of a picture
-NOT_HERE = {"word": None, "voxel": None, "box": None}
+MOST = 3  # classes of an image
 
 
-def explain_pixels(
-    run: str, words: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None
-) -> Done:
-    """index.html and its maps in a new folder: the largest classes of each picture, or the one that is asked for."""
-    refuse_options(options, NOT_HERE, "a segmenter", "--target chooses a class, --query a place")
-    out, paths, model = check_out(options.out), expand(words), load(run).eval()
+def explain(run: str, inputs: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None) -> Done:
+    """index.html and its maps in a new folder: the largest classes of each image, or the one that is asked for."""
+    out, paths, model = check_out(options.out), expand(inputs), load(run).eval()
     labels = model.labels or tuple(f"LABEL_{number}" for number in range(model.num_classes))
     target = check_target(options.target, labels)
     method, (layer, head) = choose_method(model, options), choose_heads(model, options)
     chosen = [paths[number] for number in spread(len(paths), options.limit)]
     errors: list[str] = []
-    shown = each_file(
-        chosen, lambda path: explain_picture(model, path, options, target=target, method=method), errors, progress
-    )
+    shown = each_file(chosen, lambda path: explain_image(model, path, options, target=target, method=method), errors, progress)
     out.mkdir(parents=True, exist_ok=True)
     about = PixelPage(
         title=f"{Path(run).name or run}: why pixels have their class",
-        facts=describe(model),
+        details=describe(model),
         labels=labels,
         colors=model.colors or choose_colors(labels),
         method=method,
@@ -70,7 +64,7 @@ def describe(model: Any) -> dict[str, str]:
     layers = len(numbers_of(model, ENCODER))
     return {
         "Model": f"{model.config.head} on {model.config.network}, {count_parameters(model):,} parameters",
-        "It sees": f"all of a picture, made to cover {width}×{height} pixels",
+        "It sees": f"all of an image, made to cover {width}×{height} pixels",
         "Attention of the encoder": f"{layers} layers" if layers else "none that can be shown",
     }
 
@@ -90,8 +84,6 @@ def choose_heads(model: Any, options: ExplainOptions) -> tuple[int | None, int |
     for name in ("layer", "head", "query"):
         if getattr(options, name) is not None and not numbers:
             raise VitrailError(f"--{name} is about attention, and the encoder of this model has none to show")
-    if options.head is not None and not isinstance(options.head, int):
-        raise VitrailError(f"--head {options.head}: each head is shown, and their mean; give a number")
     layer = None if options.layer is None else choose([options.layer], len(numbers), "layer", "the encoder")[0]
     head = None
     if options.head is not None:
@@ -101,9 +93,9 @@ def choose_heads(model: Any, options: ExplainOptions) -> tuple[int | None, int |
     return layer, head
 
 
-def explain_picture(model: Any, path: Path, options: ExplainOptions, *, target: int | None, method: Any) -> ExplainedPixels:
-    picture = read_picture(path)
-    array = to_channels(picture, model.config.in_channels)
+def explain_image(model: Any, path: Path, options: ExplainOptions, *, target: int | None, method: Any) -> ExplainedPixels:
+    read = read_picture(path)
+    array = to_channels(read, model.config.in_channels)
     image = to_base(array, model.preprocessing)
     size = (image.shape[2], image.shape[3])
     chances = pixel_chances(model, image)
@@ -116,7 +108,7 @@ def explain_picture(model: Any, path: Path, options: ExplainOptions, *, target: 
     ]
     return ExplainedPixels(
         name=str(path),
-        picture=to_channels(picture, 3),
+        image=to_channels(read, 3),
         numbers=numbers.numpy(),
         unsure=uncertainty(chances),
         chances={look.label: chances[look.label] for look in looks},

@@ -20,7 +20,7 @@ from vitrail.learn.training.world import World
 from vitrail.models.catalogue import create_model
 from vitrail.models.dense_inference import Inference
 from vitrail.preprocessing import neutral
-from vitrail.tasks.segment import WORST, Segment, surprise
+from vitrail.tasks.segment.objective import WORST, Segment, surprise
 
 
 class ByColor(nn.Module):

@@ -1,4 +1,4 @@
-"""Options that a run has settled are settled: `--resume`, and every process but the first, prepare the same run from its config.yaml."""
+"""Options that a run has resolved stay: `--resume`, and every process but the first, prepare the same run from its config.yaml."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,11 @@ import yaml
 from PIL import Image
 
 import vitrail as vt
-from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.stored import read_options, to_store
-from vitrail.jobs.trades import find_trade
 from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.run.prepare import prepare
+from vitrail.run.stored import read_options
+from vitrail.tasks.options import to_store
+from vitrail.tasks.registry import options_of
 
 SIDE = 48
 
@@ -31,14 +32,14 @@ def data(tmp_path_factory):
     return root
 
 
-def prepare(options):
-    return find_trade(options.task).prepare(options, ProgressBar(quiet=True), begun=None).options
+def resolve(options):
+    return prepare(options, ProgressBar(quiet=True), resumed=None).options
 
 
 def check(options, folder):
-    settled = prepare(options)
-    (folder / "config.yaml").write_text(yaml.safe_dump(to_store(settled)))
-    assert prepare(read_options(folder / "config.yaml")) == settled
+    resolved = resolve(options)
+    (folder / "config.yaml").write_text(yaml.safe_dump(to_store(resolved)))
+    assert resolve(read_options(folder / "config.yaml")) == resolved
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def check(options, folder):
     ],
 )
 def test_of_pictures(task, given, data, tmp_path):
-    check(TrainOptions(data=str(data / task), task=task, **given), tmp_path)
+    check(options_of(task)(data=str(data / task), **given), tmp_path)
 
 
 @pytest.mark.parametrize("task", ["segment", "detect"])
@@ -65,4 +66,4 @@ def test_with_weights(task, name, data, tmp_path):
     torch.manual_seed(0)
     own = {"segment": "setr_pup_vit_micro_hybrid", "detect": "detr_micro"}[task]
     vt.save(vt.create_model(own if name == "own" else name, num_classes=2), tmp_path / "weights")
-    check(TrainOptions(data=str(data / task), task=task, weights=str(tmp_path / "weights")), tmp_path)
+    check(options_of(task)(data=str(data / task), weights=str(tmp_path / "weights")), tmp_path)

@@ -16,10 +16,10 @@ from vitrail.data.joint import Movement
 from vitrail.data.masked import find_masked
 from vitrail.data.picture_store import PictureStore
 from vitrail.errors import VitrailError
-from vitrail.jobs.segmenting import Segmenting
 from vitrail.preprocessing import Preprocessing
 from vitrail.run.check import check
 from vitrail.tasks.detect.task import Detection
+from vitrail.tasks.segment.task import Segmentation
 
 PREPROCESSING = Preprocessing(size=(16, 16), mean=(0.5,) * 3, std=(0.5,) * 3)
 SIDE, COUNT = 24, 12
@@ -164,20 +164,19 @@ def test_every_fault_is_named_and_batches_come_all_the_same(tmp_path, monkeypatc
 def rotting(monkeypatch):
     """Files that are gone, or cut off, between the first look at them and the first batch."""
 
-    report = "vitrail.report.segmentation.write_segmentation_report"
-    monkeypatch.setattr(report, lambda report, path: path.write_text(report.headline))
-    monkeypatch.setattr("vitrail.tasks.detect.report.write", lambda path, scored, setup, frame: path.write_text(frame.headline))
+    for task in ("segment", "detect"):  # a report of its headline alone
+        report = f"vitrail.tasks.{task}.report.write"
+        monkeypatch.setattr(report, lambda path, scored, setup, frame: path.write_text(frame.headline))
 
     def rotting(task, *files):
-        name = "make_loaders" if task is Segmenting else "loaders"
-        plain = getattr(task, name)
+        plain = task.loaders
 
-        def loaders(self, *words):
+        def loaders(self, setup, world):
             for number, file in enumerate(files):
                 file.write_bytes(file.read_bytes()[:60]) if number % 2 else file.unlink()
-            return plain(self, *words)
+            return plain(self, setup, world)
 
-        monkeypatch.setattr(task, name, loaders)
+        monkeypatch.setattr(task, "loaders", loaders)
 
     return rotting
 
@@ -193,8 +192,8 @@ SHORT = {"epochs": 1, "workers": 0, "device": "cpu", "bad_files": 0.6, "quiet": 
 def test_masks_and_pictures_that_rot_while_a_run_learns_from_them(tmp_path, rotting):
     folder = write_masks(tmp_path / "data", {}, np.random.default_rng(0))
     parts = (folder / "images" / "p01.png", folder / "masks" / "p04.png", folder / "masks" / "p07.png")
-    rotting(Segmenting, *parts)
-    model = {"model": "vit_nano_patch4_32", "head": "linear", "image_size": 16, "batch": 5}
+    rotting(Segmentation, *parts)
+    model = {"model": "vit_nano_patch4_32", "head": "linear", "image_size": 16, "batch_size": 5}
     run = vt.train(data=folder, task="segment", out=tmp_path / "run", **model, **SHORT)
     assert {name[-7:-4] for name in read_during(run)} == {"p01", "p04", "p07"}
     assert run.metrics
