@@ -47,13 +47,11 @@ class EvalOptions(PretrainingEvalOptions):
     """What `vitrail eval` takes beside a BEiT."""
 
 
-BASE: Mapping[str, Any] = MappingProxyType(
-    {
-        "weight_decay": 0.05, "warmup": 0.05, "schedule": "cosine", "clip_grad": 1.0, "drop_path": 0.0, "shift": 0.1,
-        "rotate": 0.0, "zoom": 0.1, "cutout": 0.0, "operations": 0, "magnitude": 9.0, "erase": 0.0, "optimizer": "adamw",
-        "layer_decay": 1.0, "ema": 0.0, "sam": 0.0,
-    }
-)  # fmt: skip
+BASE: dict[str, Any] = {
+    "weight_decay": 0.05, "warmup": 0.05, "schedule": "cosine", "clip_grad": 1.0, "drop_path": 0.0, "shift": 0.1,
+    "rotate": 0.0, "zoom": 0.1, "cutout": 0.0, "operations": 0, "magnitude": 9.0, "erase": 0.0, "optimizer": "adamw",
+    "layer_decay": 1.0, "ema": 0.0, "sam": 0.0,
+}  # fmt: skip
 RECIPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "tiny": BASE | {"epochs": 200, "batch_size": 64, "lr": 1.5e-3},

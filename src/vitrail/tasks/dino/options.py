@@ -46,12 +46,10 @@ class EvalOptions(PretrainingEvalOptions):
     """What `vitrail eval` takes beside a model of DINO."""
 
 
-BASE: Mapping[str, Any] = MappingProxyType(
-    {
-        "weight_decay": 0.04, "warmup": 0.1, "schedule": "cosine", "clip_grad": 1.0, "drop_path": 0.0, "optimizer": "adamw",
-        "layer_decay": 1.0,
-    }
-)  # fmt: skip
+BASE: dict[str, Any] = {
+    "weight_decay": 0.04, "warmup": 0.1, "schedule": "cosine", "clip_grad": 1.0, "drop_path": 0.0, "optimizer": "adamw",
+    "layer_decay": 1.0,
+}  # fmt: skip
 RECIPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "tiny": BASE | {"epochs": 100, "batch_size": 128, "lr": 4e-3, "optimizer": "muon"},

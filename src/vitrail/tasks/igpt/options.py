@@ -90,12 +90,10 @@ class PredictOptions(SharedPredictOptions):
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
 
 
-BASE: Mapping[str, Any] = MappingProxyType(
-    {
-        "weight_decay": 0.05, "warmup": 0.05, "schedule": "cosine", "clip_grad": 1.0, "shift": 0.0, "rotate": 0.0, "zoom": 0.0,
-        "repeats": 1, "optimizer": "adamw", "layer_decay": 1.0, "ema": 0.0, "sam": 0.0,
-    }
-)  # fmt: skip
+BASE: dict[str, Any] = {
+    "weight_decay": 0.05, "warmup": 0.05, "schedule": "cosine", "clip_grad": 1.0, "shift": 0.0, "rotate": 0.0, "zoom": 0.0,
+    "repeats": 1, "optimizer": "adamw", "layer_decay": 1.0, "ema": 0.0, "sam": 0.0,
+}  # fmt: skip
 RECIPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "tiny": BASE | {"epochs": 60, "batch_size": 64, "lr": 3e-3},

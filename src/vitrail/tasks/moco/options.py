@@ -39,12 +39,10 @@ class EvalOptions(PretrainingEvalOptions):
     """What `vitrail eval` takes beside a model of MoCo v3."""
 
 
-BASE: Mapping[str, Any] = MappingProxyType(
-    {
-        "weight_decay": 0.1, "warmup": 0.1, "schedule": "cosine", "clip_grad": 1.0, "drop_path": 0.0, "optimizer": "adamw",
-        "layer_decay": 1.0,
-    }
-)  # fmt: skip
+BASE: dict[str, Any] = {
+    "weight_decay": 0.1, "warmup": 0.1, "schedule": "cosine", "clip_grad": 1.0, "drop_path": 0.0, "optimizer": "adamw",
+    "layer_decay": 1.0,
+}  # fmt: skip
 RECIPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
         "tiny": BASE | {"epochs": 200, "batch_size": 256, "lr": 4e-3, "optimizer": "muon"},
