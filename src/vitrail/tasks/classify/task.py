@@ -262,7 +262,7 @@ def own_options(options: Options, config: Any, names: tuple[str, ...]) -> dict[s
     return known_options(options, config, names, recipes=rows, optional=OF_RECIPE)
 
 
-def predict_split(setup: State, name: str, *, device: str, world: World) -> tuple[Predictions, DataSet]:
+def predict_split(setup: State, name: str, *, device: str, world: World) -> tuple[Predictions, Any]:
     """Of a model; images that have become unreadable since they were tried are left out of the data."""
     options, model, met = setup.options, setup.model, set[str]()
     split = setup.data.splits[name]  # type: ignore[index]
