@@ -110,7 +110,7 @@ class PredictOptions(shared.PredictOptions):
 
 
 # How to learn. Each value can be overridden by its option.
-BASE: Mapping[str, Any] = MappingProxyType(
+BASE: MappingProxyType[str, Any] = MappingProxyType(
     {
         "batch_size": 8, "weight_decay": 0.0, "warmup": 0.05, "schedule": "cosine", "clip_grad": 1.0, "optimizer": "adamw",
         "layer_decay": 1.0, "ema": 0.0, "sam": 0.0,
