@@ -13,15 +13,15 @@ from vitrail.data.patches_of_pictures import PairLoader, patch_loader, whole_loa
 from vitrail.data.picture_store import PictureStore
 from vitrail.learn.training.world import World
 from vitrail.tasks.image_task import note_bad
-from vitrail.tasks.restore.options import Options
+from vitrail.tasks.restore.options import Options, check_degradation
 
 VALIDATED, SIDE = 64, 256  # images and their pixels a side, at most: validation comes every epoch
 
 
 def damage_of(options: Options) -> Degradation:
     """What to undo."""
-    assert options.degrade is not None
-    return parse_degradation(options.degrade)
+    check_degradation(options.degrade)
+    return parse_degradation(str(options.degrade))
 
 
 def restoring_loaders(

@@ -71,15 +71,21 @@ class Options(
 
     def check(self) -> None:
         super().check()
-        from vitrail.data.degradation import RULES, parse_degradation  # torch
-
-        if self.degrade is None:  # there is no damage that most people would mean
-            raise VitrailError(f"--task restore needs --degrade, what to undo: {RULES}")
-        parse_degradation(self.degrade)
+        if self.degrade is not None or not self.resume:  # a run that is continued has its own
+            check_degradation(self.degrade)
         if self.cache == "disk":
             raise VitrailError("--cache disk: images of any size are stored in memory or not at all; give memory or off")
         if self.recipe != "auto":
             check_choice("recipe for restoring", self.recipe, RECIPES)
+
+
+def check_degradation(degrade: str | None) -> None:
+    """There is no damage that most people would mean."""
+    from vitrail.data.degradation import RULES, parse_degradation  # torch
+
+    if degrade is None:
+        raise VitrailError(f"--task restore needs --degrade, what to undo: {RULES}")
+    parse_degradation(degrade)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +110,7 @@ class PredictOptions(shared.PredictOptions):
 
 
 # How to learn. Each value can be overridden by its option.
-BASE: Mapping[str, Any] = MappingProxyType(
+BASE: MappingProxyType[str, Any] = MappingProxyType(
     {
         "batch_size": 8, "weight_decay": 0.0, "warmup": 0.05, "schedule": "cosine", "clip_grad": 1.0, "optimizer": "adamw",
         "layer_decay": 1.0, "ema": 0.0, "sam": 0.0,

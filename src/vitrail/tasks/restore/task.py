@@ -19,12 +19,13 @@ from vitrail.models.catalogue import ARCHITECTURES, MODELS, count_parameters, cr
 from vitrail.models.folder import load
 from vitrail.models.purpose import purpose_of
 from vitrail.models.restoration_card import describe_damage
-from vitrail.tasks.image_task import PARTS, ImageTask, choose_parts, describe_data, model_name, sample_images
+from vitrail.tasks.image_task import ImageTask, describe_data, sample_images
 from vitrail.tasks.options import from_recipe
 from vitrail.tasks.restore.data import damage_of, restoring_loaders, scored_loader
 from vitrail.tasks.restore.objective import COLUMNS, Restorations, Restore
 from vitrail.tasks.restore.options import RECIPES, Options
 from vitrail.tasks.task import (
+    PARTS,
     Log,
     Opened,
     Opening,
@@ -32,8 +33,10 @@ from vitrail.tasks.task import (
     Scored,
     Setup,
     Summary,
+    choose_parts,
     count_splits,
     describe_recipe,
+    model_name,
 )
 
 PATCH = 32  # pixels a side of what the model is given; with 8 of them a step it learns faster than with the paper's 48 (docs/log.md)
@@ -135,7 +138,7 @@ class Restoration(ImageTask[Options, DataSet, None]):
     def score(self, setup: State, split: str, *, device: str, world: World) -> Scored[DataSet]:
         """Every image of a split, whole, with the same damage each time."""
         options, how = setup.options, damage_of(setup.options)
-        workers = options.workers if setup.evaluation is None else getattr(setup.evaluation, "workers", "auto")
+        workers: Any = options.workers if setup.evaluation is None else getattr(setup.evaluation, "workers", "auto")
         assert setup.bad is not None
         batches = scored_loader(
             setup.data.splits[split],  # type: ignore[index]
