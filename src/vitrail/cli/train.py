@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from vitrail.cli.chosen import DEFAULT_METHOD, from_shown, list_methods, list_tasks, shown_class
+from vitrail.cli.chosen import DEFAULT_METHOD, from_shown, list_methods, list_tasks, options_class, shown_class
 from vitrail.tasks import registry
 
 EXAMPLES = """Examples:
