@@ -84,7 +84,7 @@ class PredictOptions(shared.PredictOptions):
 
 # How to learn from so many images: rows chosen by the size of the training split. Each value can be overridden by its option.
 # Images are neither rotated nor mirrored: captions say left, right and below.
-BASE: Mapping[str, Any] = MappingProxyType(
+BASE: MappingProxyType[str, Any] = MappingProxyType(
     {
         "batch_size": 64, "lr": 1e-3, "weight_decay": 0.05, "warmup": 0.05, "schedule": "cosine", "label_smoothing": 0.0,
         "clip_grad": 1.0, "shift": 0.0, "rotate": 0.0, "zoom": 0.0, "cutout": 0.0, "operations": 0, "magnitude": 9.0, "erase": 0.0,
