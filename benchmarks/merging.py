@@ -4,7 +4,7 @@
     python benchmarks/merging.py --run RUN --data fashion/arrays.npz --out FOLDER --merge 0 16 24 32 40 48
 
 Models are `rebuild(model, merge=r)`: the same weights, r tokens fewer behind each block. Passes are interleaved, a pass of each in turn until every one
-has run for --seconds, and the time is the median's; beside it stands the bound, how many times fewer multiply-adds the model has (jobs/cost.py).
+has run for --seconds, and the time is the median's; beside it stands the bound, how many times fewer multiply-adds the model has (run/cost.py).
 What is in the pictures does not change the time.
 
 With --run each r is scored on validation and test by `vitrail eval --merge r`. Validation chooses: the largest r that loses at most --lose points of it.

@@ -4,7 +4,7 @@
     python benchmarks/scaling.py                  # peak, one configuration to calibrate, two to predict
     python benchmarks/scaling.py --processes 2    # the same work on 1 and on 2 gloo processes
 
-The cost model is src/vitrail/jobs/cost.py. Its utilization is measured on one configuration and then used for two others.
+The cost model is src/vitrail/run/cost.py. Its utilization is measured on one configuration and then used for two others.
 """
 
 import argparse
@@ -133,7 +133,7 @@ def memory_table() -> str:
 
 
 def tables() -> dict[str, str]:
-    """What docs/scale.md contains, by name; tests/jobs/test_cost.py compares."""
+    """What docs/scale.md contains, by name; tests/run/test_cost.py compares."""
     return {"memory": memory_table(), "cost": cost_table()}
 
 
