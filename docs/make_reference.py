@@ -10,9 +10,12 @@ import types
 import typing
 from pathlib import Path
 
+from cyclopts import App
+
 import vitrail
-from vitrail.cli.app import app
+from vitrail.cli.app import add_task_commands, app
 from vitrail.cli.words import OPTIONS
+from vitrail.tasks import registry
 
 FOLDER = Path(__file__).parent / "reference"
 MADE = "<!-- Written by docs/make_reference.py: change the code, then run it. -->\n"
@@ -34,7 +37,27 @@ def command_line() -> str:
             "| option | | value | default |\n|---|---|---|---|\n" + "\n".join(rows) + "\n",
             "```text\n" + "\n".join(line.strip() for line in examples(verb)) + "\n```\n",
         ]
+    for task in registry.TASKS:
+        parts += describe_task(task)
     return "\n".join(parts)
+
+
+def describe_task(task: str) -> list[str]:
+    """The options that a task has beside those of all."""
+    entry, found = registry.TASKS[task], App()
+    add_task_commands(found, task)
+    option = "--task" if entry.verb == "train" else "--method"
+    parts = [f"## {task}\n", f"{entry.summary.capitalize()}. Beside the options above:\n"]
+    for verb in (entry.verb, "eval", "predict", "explain"):
+        if verb in ("predict", "explain") and registry.part(task, verb) is None:
+            continue
+        common = {a.name for a in app[verb].assemble_argument_collection()}
+        own = [a for a in found[verb].assemble_argument_collection() if a.parse and not a.children and a.name not in common]
+        if own:
+            title = f"vitrail {verb} {option} {task}" if verb == entry.verb else f"vitrail {verb}, of such a run"
+            rows = [f"| {spell_names(a)} | {cell(a.parameter.help or '')} | {spell(a.hint)} | {default(a)} |" for a in own]
+            parts.append(f"**{title}**\n\n| option | | value | default |\n|---|---|---|---|\n" + "\n".join(rows) + "\n")
+    return parts
 
 
 def examples(verb: str) -> list[str]:

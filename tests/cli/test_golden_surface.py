@@ -6,10 +6,12 @@ import typing
 from pathlib import Path
 
 import pytest
+from cyclopts import App
 
 import vitrail as vt
-from vitrail.cli.app import app
+from vitrail.cli.app import add_task_commands, app
 from vitrail.cli.words import OPTIONS
+from vitrail.tasks import registry
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -37,6 +39,15 @@ def command_line() -> str:
             if argument.parse and not argument.children:
                 default = "required" if argument.required else f"default {argument.field_info.default}"
                 lines.append(f"{verb} {' '.join(argument.names)} {spell(argument.hint)} {default}\n")
+    for task, entry in registry.TASKS.items():
+        found = App()
+        add_task_commands(found, task)
+        for verb in (entry.verb, "eval", "predict", "explain"):
+            common = {argument.name for argument in app[verb].assemble_argument_collection()}
+            for argument in found[verb].assemble_argument_collection():
+                if argument.parse and not argument.children and argument.name not in common:
+                    default = "required" if argument.required else f"default {argument.field_info.default}"
+                    lines.append(f"{task}: {verb} {' '.join(argument.names)} {spell(argument.hint)} {default}\n")
     return "".join(lines)
 
 

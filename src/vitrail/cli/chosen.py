@@ -99,7 +99,7 @@ def shown_class(kind: Any, without: tuple[str, ...] = ()) -> type[Any]:
         (parameter,) = parameters
         if ranges:
             parameter = Parameter.combine(
-                parameter, Parameter(help=f"{(parameter.help or '').removesuffix('.')}, {ranges[0]}.")
+                parameter, Parameter(help=f"{(parameter.help or '').removesuffix('.')} ({ranges[0]}).")
             )
         given: Any = {} if one.default is MISSING else {"default": one.default}
         shown.append((one.name, Annotated[base, parameter], field(**given)))
