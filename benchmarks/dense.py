@@ -26,15 +26,15 @@ from records import append, read_rows
 
 import vitrail as vt
 from vitrail.data.annotations import IGNORE
+from vitrail.data.clean import open_clean_boxes
 from vitrail.data.dense_batches import whole_loader
-from vitrail.jobs.cleaning import open_clean_boxes
-from vitrail.jobs.detection_scores import labels_of, score
-from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.segmenting_settling import open_masked
-from vitrail.jobs.stored import read_options
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.dense_inference import Inference, infer, name_pixels
+from vitrail.run.stored import read_options
+from vitrail.tasks.detect.data import labels_of
+from vitrail.tasks.detect.task import detect_split
+from vitrail.tasks.segment.data import open_masked
 
 Rows = list[Sequence[Any]]
 SCORED = {  # the columns of each task that a document publishes
@@ -44,10 +44,10 @@ SCORED = {  # the columns of each task that a document publishes
 }
 
 
-def pixels_of(options: TrainOptions, model: Any) -> Rows:
+def pixels_of(options: Any, model: Any) -> Rows:
     """A row for each pair of classes of each test picture: how many pixels are of the one and were said to be of the other."""
-    shares = {"seed": options.seed, "val_share": options.val_share, "ignore": options.ignore_index}
-    data, _ = open_masked(options.data, limit=1.0, bar=ProgressBar(), **shares)
+    shares = {"seed": options.seed, "val_share": options.val_split, "ignore": options.ignore_index}
+    data, _ = open_masked(options.data, limit=1.0, progress=ProgressBar(), **shares)
     loader = whole_loader(data["test"], model.preprocessing, classes=model.num_classes, batch=1, workers=0, on_bad=print)
     rows: Rows = [("picture", "truth", "said", "pixels")]
     with torch.inference_mode():
@@ -61,12 +61,17 @@ def pixels_of(options: TrainOptions, model: Any) -> Rows:
     return rows
 
 
-def boxes_of(options: TrainOptions, model: Any) -> Rows:
+def boxes_of(options: Any, model: Any) -> Rows:
     """A row a box: those that were found, and those that were to be found, whose score is empty; the difficult ones count for nobody."""
     data, bad = open_clean_boxes(
-        options.data, seed=options.seed, val_share=options.val_share, limit=1.0, image_size=model.image_size, bar=ProgressBar()
+        options.data,
+        seed=options.seed,
+        val_share=options.val_split,
+        limit=1.0,
+        image_size=model.image_size,
+        progress=ProgressBar(),
     )
-    found = score(model, data, "test", batch=8, workers=0, device="cpu", bad=bad)
+    found = detect_split(model, data, "test", batch=8, workers=0, device="cpu", bad=bad)
     names, labels = [Path(data["test"].name(index)).stem for index in range(len(data["test"]))], labels_of(model)
     rows: Rows = [("picture", "label", "score", "xmin", "ymin", "xmax", "ymax", "ignored")]
     for row in found.truth.tolist():

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import yaml
 
@@ -21,6 +21,7 @@ STATISTICS = ("running_mean", "running_var", "num_batches_tracked", "palette")  
 SIGN_OF_LIFE = 300.0  # seconds: a run writes something every two minutes, or at the end of a validation
 
 
+@runtime_checkable
 class Figure(Protocol):
     """How a score is shown; `tasks.metric.Metric` is one."""
 

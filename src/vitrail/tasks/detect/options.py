@@ -150,7 +150,7 @@ class ExplainOptions(SharedExplainOptions):
     head: Annotated[int | None, integer("Show this head alone; by default each of them.")] = None
 
 
-BASE: Mapping[str, Any] = MappingProxyType(
+BASE: MappingProxyType[str, Any] = MappingProxyType(
     {
         "batch_size": 16, "lr": 4e-4, "weight_decay": 0.01, "warmup": 0.05, "schedule": "cosine", "clip_grad": 1.0, "shift": 0.1,
         "rotate": 0.0,  # the box around a rotated box is wider than the object

@@ -95,10 +95,9 @@ class Detection(ImageTask[Options, DataSet, None]):
                 )
         if options.num_queries == "auto" and "num_queries" not in choices:
             choices["num_queries"] = choose_queries(count_objects(train))
-        name = options.recipe
-        if name == "auto":
-            name = choices["recipe"] = choose_box_recipe(len(train), pretrained=loaded is not None)
-        recipe = RECIPES[name]
+        auto = options.recipe == "auto"
+        name = choose_box_recipe(len(train), pretrained=loaded is not None) if auto else options.recipe
+        recipe, choices["recipe"] = RECIPES[name], name
         choices |= from_recipe(recipe, options)
         if options.lr is None:
             choices["lr"] = recipe["lr"]
@@ -248,7 +247,7 @@ def config_changes(options: Options) -> dict[str, Any]:
     return {"guesses": 1} | asked if options.query_kind == "anchor" else asked
 
 
-def build_new(options: Options, *, classes: int, changes: Mapping[str, Any]) -> Any:
+def build_new(options: Options, *, classes: int, changes: dict[str, Any]) -> Any:
     """The detector of a name, or one on the encoder of a name."""
     shape: dict[str, Any] = {"image_size": options.image_size, "in_channels": options.in_channels}
     architecture, config = model_config(options.model)

@@ -35,9 +35,7 @@ from vitrail.tasks.segment.options import ExplainOptions
 MOST = 3  # classes of an image
 
 
-def explain(
-    run: str, inputs: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None
-) -> Done:
+def explain(run: str, inputs: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None) -> Done:
     """index.html and its maps in a new folder: the largest classes of each image, or the one that is asked for."""
     out, paths, model = check_out(options.out), expand(inputs), load(run).eval()
     labels = model.labels or tuple(f"LABEL_{number}" for number in range(model.num_classes))
@@ -45,9 +43,7 @@ def explain(
     method, (layer, head) = choose_method(model, options), choose_heads(model, options)
     chosen = [paths[number] for number in spread(len(paths), options.limit)]
     errors: list[str] = []
-    shown = each_file(
-        chosen, lambda path: explain_image(model, path, options, target=target, method=method), errors, progress
-    )
+    shown = each_file(chosen, lambda path: explain_image(model, path, options, target=target, method=method), errors, progress)
     out.mkdir(parents=True, exist_ok=True)
     about = PixelPage(
         title=f"{Path(run).name or run}: why pixels have their class",

@@ -162,9 +162,7 @@ def several(count: int, one: str, more: str) -> str:
 def write_pixels(images: Sequence[ExplainedPixels], about: PixelPage, out: Path) -> Path:
     """The page, and a folder of maps for each image."""
     looks = sum(len(one.looks) for one in images)
-    words = (
-        f"{several(looks, 'class', 'classes')} in {several(len(images), 'image', 'images')}, explained by {about.method}"
-    )
+    words = f"{several(looks, 'class', 'classes')} in {several(len(images), 'image', 'images')}, explained by {about.method}"
     header = show_header(about.title, words, interval="", numbers={}, facts=about.details)
     sections = [section("Not read", element("ul", *(element("li", line) for line in about.unread)))] if about.unread else []
     sections += [show_image(number, one, about, out) for number, one in enumerate(images)]

@@ -88,7 +88,9 @@ class Options(
     ] = None
     flip: Annotated[
         bool | None,
-        Parameter(group=AUGMENTATION, help="Mirror left and right; on by default, but with --recipe plain.", negative="--no-flip"),
+        Parameter(
+            group=AUGMENTATION, help="Mirror left and right; on by default, but with --recipe plain.", negative="--no-flip"
+        ),
     ] = None
 
     def check(self) -> None:
@@ -113,7 +115,9 @@ class EvalOptions(ProtocolEvalOptions):
 
     window: Annotated[
         tuple[int, int] | None,
-        Parameter(converter=whole, negative="", help="H W of windows that slide over larger images; by default images are seen whole."),
+        Parameter(
+            converter=whole, negative="", help="H W of windows that slide over larger images; by default images are seen whole."
+        ),
     ] = None
     flip_test: Annotated[bool, switch("Average with the prediction for the mirror image.")] = False
     scales: Annotated[
@@ -146,11 +150,17 @@ class ExplainOptions(SharedExplainOptions):
     target: Annotated[str | None, Parameter(help="The class to explain; by default the three largest of each image.")] = None
     method: Annotated[
         str,
-        Parameter(help="auto, occlusion or gradient: what the pixels of a class rest on; auto: occlusion where it takes few steps."),
+        Parameter(
+            help="auto, occlusion or gradient: what the pixels of a class rest on; auto: occlusion where it takes few steps."
+        ),
     ] = "auto"
     query: Annotated[
         tuple[int, int] | None,
-        Parameter(converter=whole, negative="", help="ROW COL of a patch whose attention is shown; by default where the class is likeliest."),
+        Parameter(
+            converter=whole,
+            negative="",
+            help="ROW COL of a patch whose attention is shown; by default where the class is likeliest.",
+        ),
     ] = None
     layer: Annotated[
         int | None,
@@ -159,7 +169,7 @@ class ExplainOptions(SharedExplainOptions):
     head: Annotated[int | None, integer("Show this head alone; by default each of them.")] = None
 
 
-BASE: Mapping[str, Any] = MappingProxyType(
+BASE: MappingProxyType[str, Any] = MappingProxyType(
     {
         "weight_decay": 0.05, "warmup": 0.05, "schedule": "cosine", "label_smoothing": 0.0, "clip_grad": 1.0, "drop_path": 0.0,
         "rotate": 0.0, "zoom": 0.0, "optimizer": "adamw", "layer_decay": 1.0, "ema": 0.0, "sam": 0.0,
