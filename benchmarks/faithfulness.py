@@ -41,7 +41,7 @@ MODEL, BATCH = "vit_nano_conv", 50
 def train(data: str, source: str, seed: int, options: argparse.Namespace) -> Path:
     """One training as a user types it, and what is kept of it; nothing where it is finished."""
     run = options.out / "runs" / f"{data}-seed{seed}"
-    words = ["--data", source, *SETTINGS[data], "--model", MODEL, "--batch", "64", "--workers", "0", "--seed", seed]
+    words = ["--data", source, *SETTINGS[data], "--model", MODEL, "--batch-size", "64", "--workers", "0", "--seed", seed]
     command = [sys.executable, "-m", "vitrail", "train", *map(str, words), "--out", str(run), "--resume"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     if not any((row["model"], row["seed"]) == (data, str(seed)) for row in read_rows(options.out / "results.csv")):

@@ -84,7 +84,7 @@ def train_translator(position: str, options: argparse.Namespace) -> None:
     """Share of sentences that are written backwards without a mistake."""
     folder = options.out / "runs" / f"encoder-decoder-{position}"
     words = ["--data", "reverse", "--model", "transformer_tiny", "--position", position, "--epochs", options.toy_epochs]
-    words += ["--optimizer", "muon", "--lr", 4e-3, "--dropout", 0.0, "--ema", 0.99, "--beams", 1]
+    words += ["--optimizer", "muon", "--lr", 4e-3, "--dropout", 0.0, "--ema", 0.99, "--num-beams", 1]
     vitrail("train", "--task", "translate", *words, "--out", folder, "--resume")
     with (folder / "predictions.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))

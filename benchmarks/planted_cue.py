@@ -88,7 +88,7 @@ def train(name: str, seed: int, options: argparse.Namespace) -> Path:
         EPOCHS,
         "--lr",
         RATE,
-        "--batch",
+        "--batch-size",
         64,
     ]
     words += ["--workers", 0, "--seed", seed, "--out", run, "--resume"]

@@ -54,7 +54,7 @@ def run(model: str, seed: int, data: Path, options: argparse.Namespace) -> None:
     from vitrail.models.catalogue import count_parameters
 
     folder = options.out / "runs" / f"{model}-seed{seed}"
-    words = ["--data", data, "--model", model, "--seed", seed, "--epochs", options.epochs, "--batch", options.batch]
+    words = ["--data", data, "--model", model, "--seed", seed, "--epochs", options.epochs, "--batch-size", options.batch]
     words += ["--optimizer", options.optimizer, "--lr", options.lr, "--recipe", "plain", "--out", folder, "--resume"]
     subprocess.run([sys.executable, "-m", "vitrail", "train", *map(str, words)], check=True, stdout=subprocess.DEVNULL)
     answers, epochs = read_rows(folder / "predictions.csv"), read_rows(folder / "results.csv")

@@ -2,7 +2,6 @@
 
 import base64
 import io
-import math
 import re
 from html.parser import HTMLParser
 
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vitrail.data.degradation import parse_degradation
 from vitrail.report.compare import (
     BUDGET,
     LARGEST,
@@ -22,11 +20,10 @@ from vitrail.report.compare import (
     show_comparison,
     show_slider,
 )
-from vitrail.report.figures import draw_curves
+from vitrail.report.figures import Rows, draw_curves
 from vitrail.report.page import VOID
 from vitrail.report.pictures import encode_faithful
-from vitrail.report.restoration import PictureScore, RestorationReport, show_scores, tell_degradation, write_restoration_report
-from vitrail.tasks.restore import RestoredExample
+from vitrail.tasks.restore.metrics import METRICS
 
 HOSTILE = '"><script>alert(1)</script> & مرحبا\u202e \x00'
 
@@ -62,29 +59,6 @@ def files(html):
 
 def noise(height, width, channels=3, seed=0):
     return np.random.default_rng(seed).integers(0, 256, (height, width, channels), dtype=np.uint8)
-
-
-def example(name="a.png", *, height=59, width=61, channels=3, truth=True, **changes):
-    pictures = [noise(height, width, channels, seed) for seed in range(3)]
-    values = {
-        "given": pictures[0],
-        "restored": pictures[1],
-        "truth": pictures[2] if truth else None,
-        "psnr_given": 20.0,
-        "psnr_restored": 23.5,
-    }
-    return RestoredExample(name=name, **(values | changes))
-
-
-def report(examples, **changes):
-    values = {
-        "title": "set5",
-        "headline": "test PSNR 33.66 dB",
-        "facts": {"Model": "nano"},
-        "history": [],
-        "examples": examples,
-    }
-    return RestorationReport(**(values | changes))
 
 
 def test_the_square_is_where_the_pictures_differ_most():
@@ -192,72 +166,9 @@ def test_errors_are_told_on_one_scale():
     assert "20.0 % of white, or more" in html
 
 
-def test_the_report_has_its_sections_and_its_slider(tmp_path):
-    history = [{"epoch": e, "train_loss": 0.1, "val_loss": 0.1, "val_psnr": 30.0 + e, "lr": 1e-3} for e in (1, 2, 3)]
-    found = report([example(HOSTILE), example("b.png", truth=False, channels=1)], history=history, title=HOSTILE, degradation="sr2",
-                   commands={"Restore": "vitrail restore RUN a.png"}, configuration={"lr": 1e-3}, numbers={"SSIM": "0.95"})  # fmt: skip
-    write_restoration_report(found, tmp_path / "report.html")
-    page = (tmp_path / "report.html").read_text()
-    assert "<script>alert" not in page
-    for name in ("pictures", "by-picture", "training", "what-next", "options"):
-        assert f'<section id="{name}"' in page
-    assert "What is given is the truth made 2 times smaller, and enlarged bicubically." in page
-    assert "23.50\u00a0dB, +3.50\u00a0dB" in page
-    assert "customElements.define" in page
-    assert page.count("sha256-") == 2
-    assert read(page)["before-after"] == 2
-
-
-def test_a_report_of_many_large_pictures_stays_small(tmp_path):
-    found = report([example(height=900, width=900), *[example(height=7, width=5)] * 10])
-    write_restoration_report(found, tmp_path / "report.html")
-    assert "The first 8 of 11 pictures" in (tmp_path / "report.html").read_text()
-    assert (tmp_path / "report.html").stat().st_size < 2 * BUDGET * 4 / 3 + 100_000
-
-
-def test_no_pictures_are_no_error(tmp_path):
-    write_restoration_report(report([]), tmp_path / "report.html")
-    assert "no pictures to restore" in (tmp_path / "report.html").read_text()
-
-
-def test_the_table_begins_with_the_least_gained_and_knows_what_cannot_be_subtracted():
-    rows = [PictureScore(name=n, psnr_given=g, psnr_restored=r, ssim_given=s, ssim_restored=s)
-            for n, g, r, s in (("good", 20.0, 30.0, 0.9), ("exact", math.inf, math.inf, None), ("worse", 30.0, 29.0, 0.8))]  # fmt: skip
-    [shown] = show_scores(report([], scores=rows))
-    assert shown.index(">worse<") < shown.index(">good<") < shown.index(">exact<")
-    assert "−1.00" in shown
-    assert "∞" in shown
-    assert ">SSIM<" in shown
-    assert "0.8000" in shown
-    assert show_scores(report([])) == []
-    [plain] = show_scores(report([example("only")]))
-    assert ">only<" in plain
-    assert "SSIM" not in plain
-
-
-@pytest.mark.parametrize(
-    ("names", "told"),
-    [(("/data/set5/a.png", "/data/set5/b/c.png"), ("a.png", "b/c.png")), (("one/a.png",), ("a.png",)), (("a.png", "x/b.png"), ("a.png", "x/b.png")),
-     (("/pictures/a.png", "b.png"), ("/pictures/a.png", "b.png")), (("ab/x.png", "abc/x.png"), ("ab/x.png", "abc/x.png"))],
-)  # fmt: skip
-def test_the_folder_of_all_pictures_is_left_out_of_their_names(names, told):
-    found = report([], scores=[PictureScore(name=name, psnr_given=20.0, psnr_restored=30.0) for name in names])
-    assert tuple(map(found.short, names)) == told
-
-
-def test_degradations_are_told_in_words():
-    told = {name: tell_degradation(parse_degradation(name)) for name in ("sr4", "noise25", "jpeg10", "real1", "real4")}
-    assert told == {
-        "sr4": "made 4 times smaller",
-        "noise25": "with noise of σ 25 of 255",
-        "jpeg10": "as JPEG of quality 10",
-        "real1": "with blur, noise and JPEG of random strength",
-        "real4": "with blur, noise and JPEG of random strength, made 4 times smaller",
-    }
-
-
 def test_the_curve_of_psnr_is_in_decibels():
-    figure = draw_curves([{"epoch": 1, "val_psnr": 33.66}, {"epoch": 2, "val_psnr": 34.2}], panels=("score",))
+    rows = Rows.of([{"epoch": 1, "val_psnr": 33.66}, {"epoch": 2, "val_psnr": 34.2}], METRICS[0])
+    figure = draw_curves(rows, panels=("score",))
     axes = figure.axes[0]
     assert axes.get_title("left") == "Validation PSNR"
     assert axes.get_ylim()[1] > 34.2

@@ -5,7 +5,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from cyclopts import App, CycloptsError, UnknownOptionError
 
@@ -67,7 +67,8 @@ app = App(
 
 def add_task_commands(app: App, task: str | None) -> None:
     """The verbs whose options are those of a task; without one, those that all tasks share."""
-    for verb, examples in (("train", train.EXAMPLES), ("pretrain", pretrain.EXAMPLES)):
+    verbs: tuple[tuple[Literal["train", "pretrain"], str], ...] = (("train", train.EXAMPLES), ("pretrain", pretrain.EXAMPLES))
+    for verb, examples in verbs:
         found = train.command_for(verb, task)
         if verb == "pretrain" and task is None:
             found.__doc__ = pretrain.ABOUT

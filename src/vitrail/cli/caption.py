@@ -33,10 +33,10 @@ def caption(
 
     One picture with --json gives [{"generated_text"}]; several give a list of such lists, null for an unreadable one.
     """
+    from vitrail.data.inputs import expand
     from vitrail.errors import VitrailError
+    from vitrail.explain.files import check_out
     from vitrail.jobs.caption import caption_files
-    from vitrail.tasks.classify.explain import check_out
-    from vitrail.tasks.classify.predict import expand
 
     paths = expand(files)
     folder = None if out is None else check_out(out)

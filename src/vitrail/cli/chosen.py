@@ -3,7 +3,6 @@
 import typing
 from collections.abc import Sequence
 from dataclasses import MISSING, field, fields, make_dataclass
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -87,8 +86,7 @@ def list_methods() -> tuple[str, ...]:
     return tuple(name for name, entry in registry.TASKS.items() if entry.verb == "pretrain")
 
 
-@cache
-def shown_class(kind: type[Any], without: tuple[str, ...] = ()) -> type[Any]:
+def shown_class(kind: Any, without: tuple[str, ...] = ()) -> type[Any]:
     """The same fields for the parser, whose help says the range of each number."""
     hints = typing.get_type_hints(kind, include_extras=True)
     shown: list[Any] = []

@@ -1,38 +1,41 @@
 """vitrail restore"""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from vitrail.jobs.options import RestoreOptions
+from vitrail.cli.chosen import from_shown, shown_class
+from vitrail.tasks.options import check
+from vitrail.tasks.restore.options import PredictOptions
 
 EXAMPLES = """Examples:
 
-  vitrail restore runs/restore/photos picture.png
+  vitrail restore runs/restore/photos a.png
   vitrail restore runs/restore/photos folder/ "more/*.jpg" --out better/
   vitrail restore runs/restore/photos large.tif --tile 256 --overlap 32
 """
+SHOWN = shown_class(PredictOptions, ("json",))
 
 
 def restore(
     run: Annotated[str, Parameter(help="A run folder, a model folder or a hub id.")],
-    files: Annotated[list[str], Parameter(help="Pictures, folders of pictures, or globs.")],
+    files: Annotated[list[str], Parameter(help="Images, folders of images, or globs.")],
     /,
-    options: RestoreOptions | None = None,
+    options: Any = None,
 ) -> int:
-    """Enlarge pictures, take away their noise, or mend them: whatever the model learned to undo.
+    """Enlarge images, take away their noise, or mend them: whatever the model learned to undo.
 
     Each becomes NAME_restored.png, upright, in 8 bits; a gray one stays gray, transparency is kept, and no file is overwritten.
     """
-    from vitrail.errors import VitrailError
-    from vitrail.jobs.restore import restore_files
+    from vitrail.tasks.restore.predict import predict
 
-    failed = 0
-    for path, found in restore_files(run, files, options or RestoreOptions()):
-        if isinstance(found, VitrailError):
-            print(f"vitrail: {found}", file=sys.stderr)
-            failed += 1
-        else:
-            print(f"{path} -> {found}")
+    chosen, failed = from_shown(PredictOptions, options or SHOWN()), 0
+    check(chosen)
+    for found in predict(run, files, chosen):
+        print(f"vitrail: {found.line}" if found.failed else found.line, file=sys.stderr if found.failed else sys.stdout)
+        failed += found.failed
     return 2 if failed else 0
+
+
+restore.__annotations__["options"] = SHOWN | None

@@ -11,20 +11,21 @@ from typing import Any
 
 from vitrail.cli.chosen import DEFAULT_METHOD, USES, find_task, options_class
 from vitrail.errors import VitrailError, VitrailWarning, suggestion
-from vitrail.jobs.options import EvalOptions, ExplainOptions, RestoreOptions, TrainOptions
+from vitrail.jobs.options import EvalOptions, ExplainOptions, TrainOptions
 from vitrail.run.bench_options import BenchOptions
 from vitrail.run_files import read_table
 from vitrail.tasks import registry
 from vitrail.tasks.classify.cascade_options import CascadeOptions
 from vitrail.tasks.options import PredictOptions as SharedPredictOptions
 from vitrail.tasks.options import present_record, renamed_of, unknown_option
+from vitrail.tasks.restore.options import PredictOptions as RestoreOptions
 
 OPTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(USES, ()),
     "cascade": tuple(field.name for field in fields(CascadeOptions)),
     "translate": ("beams", "batch", "device", "json"),
     "caption": ("beams", "json", "out"),
-    "restore": tuple(field.name for field in fields(RestoreOptions)),
+    "restore": tuple(field.name for field in fields(RestoreOptions) if field.name != "json"),
     "export": ("format", "out", "image_size", "opset", "dynamic_size", "check", "data"),
     "check": ("fix", "out", "json", "workers", "seed", "task", "ignore_index"),
     "bench": tuple(field.name for field in fields(BenchOptions)),

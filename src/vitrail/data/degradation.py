@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Float, UInt8
 from PIL import Image
 from torch import Tensor
 
@@ -141,3 +141,21 @@ ONE: dict[Kind, Callable[[Tensor, Degradation, np.random.Generator], Any]] = {
     "real": make_real,
 }
 DRAWS: dict[Kind, int] = {"noise": 1, "jpeg": 2, "real": 3}  # behind the sample's number: kinds draw apart
+
+
+def enlarge(given: Float[Tensor, "1 ch h w"], scale: int) -> UInt8[np.ndarray, "h2 w2 ch"]:
+    """What was given at the size of what is wanted: what there was before any model."""
+    return to_bytes(given if scale == 1 else resize_bicubic(given, float(scale)))
+
+
+def to_bytes(image: Float[Tensor, "1 ch h w"]) -> UInt8[np.ndarray, "h w ch"]:
+    """One image of floats in [0, 1] as bytes, channels last."""
+    return round_levels(255 * image[0]).to(torch.uint8).permute(1, 2, 0).numpy()
+
+
+def describe_degradation(how: Degradation) -> str:
+    """What was done to an image, behind "it is the truth"."""
+    smaller = f"made {how.scale} times smaller"
+    words = {"sr": smaller, "noise": f"with noise of σ {how.strength} of 255", "jpeg": f"as JPEG of quality {how.strength}"}
+    worn = "with blur, noise and JPEG of random strength"
+    return words.get(how.kind, worn if how.scale == 1 else f"{worn}, {smaller}")

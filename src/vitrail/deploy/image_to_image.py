@@ -12,12 +12,12 @@ import torch
 from jaxtyping import UInt8
 from PIL import Image, ImageOps
 
+from vitrail.data.degradation import to_bytes
 from vitrail.data.images import TURNS, find_orientation, open_picture, read_picture, to_gray_or_color
 from vitrail.data.transforms import to_unit
 from vitrail.errors import VitrailError
 from vitrail.models.purpose import purpose_of
 from vitrail.models.tiling import TILE, WHOLE, restore_tiled
-from vitrail.tasks.restore import to_bytes
 
 Picture = str | Path | Image.Image | np.ndarray
 OnTile = Callable[[int, int], None]

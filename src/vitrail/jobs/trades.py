@@ -78,7 +78,6 @@ TRADES: Mapping[str, Entry] = MappingProxyType(
     {
         "classify": Entry("vitrail.jobs.classifying:Classifying", ("pictures", "classifying")),
         "caption": Entry("vitrail.jobs.captioning:Captioning", ("pictures", "text", "captions")),
-        "restore": Entry("vitrail.jobs.restoring:Restoring", ("restoration",)),
     }
 )
 

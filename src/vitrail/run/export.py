@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 
 from vitrail.data.images import EXTENSIONS
+from vitrail.data.inputs import expand
 from vitrail.data.opening import BUILT_IN, open_data
 from vitrail.data.transforms import prepare
 from vitrail.deploy.export.exporting import Exported
@@ -25,7 +26,6 @@ from vitrail.models.purpose import purpose_of
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
 from vitrail.run.stored import training_options
-from vitrail.tasks.classify.predict import expand
 from vitrail.tasks.segment3d.export import find_crops
 
 PROGRAMS: Mapping[str, Callable[..., Exported]] = {"onnx": write_onnx, "openvino": write_openvino, "pt2": write_pt2}

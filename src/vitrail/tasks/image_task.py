@@ -198,6 +198,7 @@ def plain_loader(
     """The images of a split as they are, once."""
     options: Any = setup.options
     images = setup.data[split]
+    assert setup.bad is not None
     workers = choose_workers(images) if options.workers == "auto" else options.workers
     return Loader(
         images, setup.model.preprocessing, batch=options.batch_size, workers=workers,

@@ -19,6 +19,7 @@ from vitrail.records import from_record, to_record
 
 T = TypeVar("T")
 Auto = Literal["auto"]
+RecipeName = Literal["auto", "tiny", "small", "medium", "large", "finetune", "plain"]
 NOT_STORED = ("out", "resume")  # where and how a run is started, not what it is
 
 TASK = Group("Options of this task", sort_key=1)
@@ -171,7 +172,7 @@ class CommonOptions(Block):
         Parameter(help="Peak learning rate; auto: found by a range test; by default the recipe's."),
     ] = None
     recipe: Annotated[
-        Literal["auto", "tiny", "small", "medium", "large", "finetune", "plain"],
+        RecipeName,
         Parameter(help="How to learn; auto: by the amount of data, finetune with --weights."),
     ] = "auto"
     seed: Annotated[int, SEED, integer("Decides every random number of the run.")] = 0

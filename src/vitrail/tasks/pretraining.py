@@ -34,14 +34,26 @@ from vitrail.tasks.image_task import (
     image_loaders,
     known_options,
     measure_on,
-    model_name,
     plain_loader,
     sample_images,
     small_patch,
 )
 from vitrail.tasks.options import from_recipe
 from vitrail.tasks.registry import options_of
-from vitrail.tasks.task import Log, O, Opened, Opening, Resolved, Scored, Setup, Summary, X, count_splits, describe_recipe
+from vitrail.tasks.task import (
+    Log,
+    O,
+    Opened,
+    Opening,
+    Resolved,
+    Scored,
+    Setup,
+    Summary,
+    X,
+    count_splits,
+    describe_recipe,
+    model_name,
+)
 
 SHOWN = 8  # images in a report
 
@@ -124,7 +136,7 @@ class PretrainingTask(ImageTask[O, DataSet, X]):
             choices |= choose_parts(options, name, config) if hasattr(options, "position") else {}
         else:
             size, channels, config = loaded.image_size, loaded.config.in_channels, loaded.config
-        kind = options.recipe
+        kind: str = options.recipe
         if kind == "auto":
             kind = choices["recipe"] = choose_recipe(len(data["train"]), pretrained=loaded is not None)
         recipe = self.recipes[kind]

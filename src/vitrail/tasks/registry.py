@@ -38,6 +38,7 @@ class Entry:
 
 TASKS: dict[str, Entry] = {
     "classify": Entry("say which class, or classes, an image is of", architectures=("vit", "resnet", "swin", "gsa", "gcnn")),
+    "restore": Entry("enlarge, denoise or repair images", architectures=("swinir", "unet", "vit_restorer")),
     "mri": Entry("reconstruct accelerated MRI scans", architectures=("reconstructor",)),
     "segment3d": Entry("label every voxel of a volume", architectures=("unetr", "convolution_free")),
     "detect": Entry("find objects and put a box around each", architectures=("detr",)),

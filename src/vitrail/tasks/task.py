@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
 
 from vitrail.data.bad_files import BadFile, BadFiles
 from vitrail.errors import VitrailError
@@ -20,6 +20,7 @@ Log = Callable[[str], None]
 PARTS = ("position", "position_where", "attention")  # of a model, chosen by name
 
 
+@runtime_checkable
 class Dataset(Protocol):
     """What the runner asks of opened data, whatever is in it."""
 

@@ -26,7 +26,7 @@ STEPS = 100  # an epoch has at least so many, where the text is long enough
 TEXT_SIZES = {"tiny": 100_000, "small": 1_000_000}  # sentences, at most
 
 # How to learn from so many sentences: rows chosen by the size of the training split. Each value can be overridden by its option.
-BASE: Mapping[str, Any] = MappingProxyType(
+BASE: MappingProxyType[str, Any] = MappingProxyType(
     {
         "epochs": 30, "batch_tokens": 4096, "weight_decay": 0.01, "warmup": 0.1, "schedule": "cosine", "label_smoothing": 0.1,
         "clip_grad": 1.0, "dropout": 0.3, "optimizer": "adamw", "layer_decay": 1.0, "ema": 0.999, "sam": 0.0,
@@ -135,7 +135,7 @@ def resolve_text(
             choices["max_length"] = MAX_LENGTH
     else:
         choices |= own_options(loaded)
-    name = options.recipe
+    name: str = options.recipe
     if name == "auto":
         name = choices["recipe"] = choose_text_recipe(sentences, pretrained=loaded is not None)
     choices |= from_recipe(recipes[name], options)

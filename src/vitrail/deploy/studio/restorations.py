@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import UInt8
 from PIL import Image
 
-from vitrail.data.degradation import degrade
+from vitrail.data.degradation import degrade, enlarge, to_bytes
 from vitrail.data.images import read_picture
 from vitrail.data.transforms import to_unit
 from vitrail.deploy.image_to_image import ImageToImage, Layers
@@ -21,9 +21,9 @@ from vitrail.deploy.studio.restore_facts import RestoreFacts
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.uploads import Picture, encode_pixels
 from vitrail.explain.evaluating import NOT_FINITE
+from vitrail.learn.metrics.restoration import measure
 from vitrail.models.tiling import TILE, restore_tiled
 from vitrail.report.compare import Square, differing_square
-from vitrail.tasks.restore import enlarge, measure, to_bytes
 
 MOST_MADE = 8_000_000  # pixels that come out
 SQUARE = 64  # pixels a side of what the page enlarges

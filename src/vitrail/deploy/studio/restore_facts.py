@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from vitrail.data.degradation import Degradation, parse_degradation
+from vitrail.data.degradation import Degradation, describe_degradation, parse_degradation
 from vitrail.errors import VitrailError
 from vitrail.models.catalogue import count_parameters
-from vitrail.report.restoration import tell_degradation
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +26,7 @@ class RestoreFacts:
             "scale": self.scale,
             "channels": self.channels,
             "degradation": None if self.degradation is None else str(self.degradation),
-            "degraded": None if self.degradation is None else tell_degradation(self.degradation),
+            "degraded": None if self.degradation is None else describe_degradation(self.degradation),
             "parameters": self.parameters,
             "attention": False,
         }

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from vitrail.jobs.options.values import Auto, whole
+from vitrail.jobs.options.values import whole
 
 
 @Parameter(name="*")
@@ -69,20 +69,4 @@ class CompleteOptions:
     top_k: Annotated[int | None, Parameter(converter=whole, help="Draw among so many of the likeliest colors.")] = None
     top_p: Annotated[float | None, Parameter(help="Draw among the likeliest colors that make up this share, in (0, 1].")] = None
     seed: Annotated[int, Parameter(converter=whole, help="Decides every draw.")] = 0
-    device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RestoreOptions:
-    """What `vitrail restore` takes beside RUN and pictures."""
-
-    tile: Annotated[
-        int | Auto,
-        Parameter(converter=whole, help="Restore pieces of this side, so that memory is bounded; auto: pictures over 512."),
-    ] = "auto"
-    overlap: Annotated[
-        int | None, Parameter(converter=whole, help="Pixels that neighboring pieces share; by default as the model sees far.")
-    ] = None
-    out: Annotated[str | None, Parameter(help="A folder for the pictures; by default each lies beside its original.")] = None
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"

@@ -161,7 +161,7 @@ class EvalOptions(ProtocolEvalOptions):
 
 
 # How to learn from so many images: rows chosen by the size of the training split. Each value can be overridden by its option.
-BASE: Mapping[str, Any] = MappingProxyType(
+BASE: MappingProxyType[str, Any] = MappingProxyType(
     {
         "weight_decay": 0.05, "warmup": 0.05, "schedule": "cosine", "label_smoothing": 0.1, "clip_grad": 1.0, "drop_path": 0.0,
         "shift": 0.0, "rotate": 0.0, "zoom": 0.0, "cutout": 0.0, "operations": 0, "magnitude": 9.0, "erase": 0.0, "mixup": 0.0,

@@ -95,7 +95,7 @@ class Classification(ImageTask[Options, DataSet, Taught | None]):
             size, channels = choices["image_size"], choices["in_channels"]
         else:
             size, channels = loaded.image_size, loaded.config.in_channels
-        name = options.recipe
+        name: str = options.recipe
         if name == "auto":
             name = choices["recipe"] = choose_recipe(len(data["train"]), pretrained=loaded is not None)
         recipe = recipe_for(name, size=size, channels=channels)
@@ -182,7 +182,7 @@ class Classification(ImageTask[Options, DataSet, Taught | None]):
 
     def write_predictions(self, scored: Scored[DataSet], folder: Path) -> None:
         """A line per image: its label, the prediction and its probability; with several labels, the probability of each."""
-        found, split, labels = predictions_of(scored), scored.data.splits[scored.split], scored.data.classes  # type: ignore[index]
+        found, split, labels = predictions_of(scored), scored.data[scored.split], scored.data.classes  # type: ignore[index]
         names = np.array(labels, dtype=object)
         probabilities = found.probabilities
         if found.multi_label:
@@ -262,7 +262,7 @@ def own_options(options: Options, config: Any, names: tuple[str, ...]) -> dict[s
     return known_options(options, config, names, recipes=rows, optional=OF_RECIPE)
 
 
-def predict_split(setup: State, name: str, *, device: str, world: World) -> tuple[Predictions, DataSet]:
+def predict_split(setup: State, name: str, *, device: str, world: World) -> tuple[Predictions, Any]:
     """Of a model; images that have become unreadable since they were tried are left out of the data."""
     options, model, met = setup.options, setup.model, set[str]()
     split = setup.data.splits[name]  # type: ignore[index]

@@ -95,9 +95,10 @@ class Detection(ImageTask[Options, DataSet, None]):
                 )
         if options.num_queries == "auto" and "num_queries" not in choices:
             choices["num_queries"] = choose_queries(count_objects(train))
-        auto = options.recipe == "auto"
-        name = choose_box_recipe(len(train), pretrained=loaded is not None) if auto else options.recipe
-        recipe, choices["recipe"] = RECIPES[name], name
+        name: str = options.recipe
+        if name == "auto":
+            name = choices["recipe"] = choose_box_recipe(len(train), pretrained=loaded is not None)
+        recipe = RECIPES[name]
         choices |= from_recipe(recipe, options)
         if options.lr is None:
             choices["lr"] = recipe["lr"]
@@ -247,7 +248,7 @@ def config_changes(options: Options) -> dict[str, Any]:
     return {"guesses": 1} | asked if options.query_kind == "anchor" else asked
 
 
-def build_new(options: Options, *, classes: int, changes: dict[str, Any]) -> Any:
+def build_new(options: Options, *, classes: int, changes: Mapping[str, Any]) -> Any:
     """The detector of a name, or one on the encoder of a name."""
     shape: dict[str, Any] = {"image_size": options.image_size, "in_channels": options.in_channels}
     architecture, config = model_config(options.model)
@@ -257,7 +258,7 @@ def build_new(options: Options, *, classes: int, changes: dict[str, Any]) -> Any
     encoder = create_model(options.model, num_classes=0, **shape, **parts)
     size = as_size(options.image_size)
     assert size is not None
-    return detector_on(encoder, num_classes=classes, **(head_of(choose_detector(size)) | changes))
+    return detector_on(encoder, num_classes=classes, **{**head_of(choose_detector(size)), **changes})
 
 
 def head_of(name: str) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class PredictOptions(SharedPredictOptions):
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
 
 
-BASE: Mapping[str, Any] = MappingProxyType(
+BASE: MappingProxyType[str, Any] = MappingProxyType(
     {
         "weight_decay": 0.05, "warmup": 0.05, "schedule": "cosine", "clip_grad": 1.0, "shift": 0.0, "rotate": 0.0, "zoom": 0.0,
         "repeats": 1, "optimizer": "adamw", "layer_decay": 1.0, "ema": 0.0, "sam": 0.0,

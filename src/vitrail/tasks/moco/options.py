@@ -39,7 +39,7 @@ class EvalOptions(PretrainingEvalOptions):
     """What `vitrail eval` takes beside a model of MoCo v3."""
 
 
-BASE: Mapping[str, Any] = MappingProxyType(
+BASE: MappingProxyType[str, Any] = MappingProxyType(
     {
         "weight_decay": 0.1, "warmup": 0.1, "schedule": "cosine", "clip_grad": 1.0, "drop_path": 0.0, "optimizer": "adamw",
         "layer_decay": 1.0,

@@ -81,7 +81,7 @@ class Options(AveragingOptions, OptimizerOptions, SizeOptions, BatchOptions, Com
 
 
 # How to learn from so many slices. Each value can be overridden by its option.
-BASE: Mapping[str, Any] = MappingProxyType(
+BASE: MappingProxyType[str, Any] = MappingProxyType(
     {
         "batch_size": 4, "weight_decay": 0.0, "warmup": 0.05, "schedule": "cosine", "clip_grad": 1.0, "optimizer": "adamw",
         "ema": 0.0, "sam": 0.0,

@@ -13,7 +13,6 @@ from vitrail.files import write_table
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import ARCHITECTURES, count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import load
-from vitrail.tasks.image_task import model_name
 from vitrail.tasks.mri.data import SCORED, choose_slices, describe_sampling, sampling_of, scored_batches, training_batches
 from vitrail.tasks.mri.objective import COLUMNS, Reconstruct, ReconstructionScores
 from vitrail.tasks.mri.options import FEW, RATES, RECIPES, Options
@@ -29,6 +28,7 @@ from vitrail.tasks.task import (
     Task,
     count_splits,
     describe_recipe,
+    model_name,
     with_split,
 )
 
@@ -67,7 +67,7 @@ class Reconstruction(Task[Options, ScanData, None]):
             architecture, config = model_config(name)
             if ARCHITECTURES[architecture].takes != "k-space":
                 raise VitrailError(f"--model {name} does not read k-space; mri_vit_small does")
-        kind = options.recipe
+        kind: str = options.recipe
         if kind == "auto":
             by_slices = "tiny" if slices <= FEW else "small"
             kind = choices["recipe"] = by_slices if loaded is None else "finetune"

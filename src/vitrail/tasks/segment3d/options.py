@@ -139,7 +139,7 @@ class ExplainOptions(shared.ExplainOptions):
 
 
 # How to learn from so many volumes. Each value can be overridden by its option.
-BASE: Mapping[str, Any] = MappingProxyType(
+BASE: MappingProxyType[str, Any] = MappingProxyType(
     {
         "batch_size": 2, "weight_decay": 0.01, "warmup": 0.05, "schedule": "cosine", "label_smoothing": 0.0, "clip_grad": 1.0,
         "rotate": 15.0, "zoom": 0.15, "optimizer": "adamw", "ema": 0.0, "sam": 0.0,

@@ -16,7 +16,6 @@ from vitrail.files import write_table
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import ARCHITECTURES, build_model, count_parameters, create_model, model_config
 from vitrail.models.folder import load
-from vitrail.tasks.image_task import model_name
 from vitrail.tasks.options import from_recipe
 from vitrail.tasks.segment3d.data import (
     crop_loader,
@@ -39,6 +38,7 @@ from vitrail.tasks.task import (
     Task,
     count_splits,
     describe_recipe,
+    model_name,
 )
 
 COARSE = 0.25  # overlap of windows, at most, where an epoch is to be chosen
@@ -71,7 +71,7 @@ class VolumeSegmentation(Task[Options, VolumeData, None]):
         if options.window_level is None:
             known = None if loaded is None else loaded.config.window
             choices["window_level"] = known or find_common_window(data.splits["train"])
-        name = options.recipe
+        name: str = options.recipe
         if name == "auto":
             by_count = "tiny" if len(data.splits["train"]) <= FEW else "small"
             name = choices["recipe"] = by_count if loaded is None else "finetune"

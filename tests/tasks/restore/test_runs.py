@@ -1,4 +1,4 @@
-"""Restoring as a job: a run from its pictures to its report, again from its files, and pictures restored by its model."""
+"""Runs that restore: from images to its report, again from its files, and pictures restored by its model."""
 
 import csv
 import json
@@ -12,18 +12,18 @@ import yaml
 from PIL import Image
 
 import vitrail as vt
-from vitrail.cli.app import app
-from vitrail.cli.words import spell_words
 from vitrail.deploy import image_to_image
 from vitrail.deploy.image_to_image import ImageToImage, open_layers
-from vitrail.jobs.restore import free_name
-from vitrail.jobs.restoring import Restoring
-from vitrail.jobs.restoring_settling import choose_restorer, damage_of
-from vitrail.jobs.train import train
+from vitrail.deploy.predicted_files import free_name
 from vitrail.learn.training.interruption import Interrupted
 from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.run.prepare import prepare
+from vitrail.run.train import train
+from vitrail.tasks.restore.data import damage_of
+from vitrail.tasks.restore.options import Options
+from vitrail.tasks.restore.task import TASK, Restoration, choose_restorer
 
-SHORT = {"epochs": 2, "batch": 4, "patch_size": 8, "patches": 1, "model": "unet_nano", "device": "cpu", "quiet": True}
+SHORT = {"epochs": 2, "batch_size": 4, "patch_size": 8, "patches": 1, "model": "unet_nano", "device": "cpu", "quiet": True}
 
 
 def draw(generator, height, width):
@@ -47,8 +47,10 @@ def _no_report():
     """A report of its headline alone, whose figures take longer than these runs; the page has tests of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "vitrail.report.restoration.write_restoration_report",
-            lambda report, path: path.write_text(f"{report.headline} {report.interval} {len(report.examples)}"),
+            "vitrail.tasks.restore.report.write",
+            lambda path, scored, setup, frame: path.write_text(
+                f"{frame.headline} {frame.certainty} {len(scored.evaluation.examples)}"
+            ),
         )
         yield
 
@@ -75,7 +77,7 @@ def test_a_run_from_pictures_to_report(run, folder):
         scored = list(csv.DictReader(file))
     assert len(scored) == 2
     assert np.mean([float(row["psnr"]) for row in scored]) == pytest.approx(metrics["psnr"], abs=1e-3)
-    assert (run.path / "report.html").read_text().startswith(f"val psnr {metrics['psnr']:.2f} dB bicubic ")
+    assert (run.path / "report.html").read_text().startswith(f"val PSNR {metrics['psnr']:.2f} dB bicubic ")
     assert "broken.png" in (run.path / "bad_files.csv").read_text()
     card = (run.path / "best" / "README.md").read_text()
     assert "pipeline_tag: image-to-image" in card
@@ -88,14 +90,14 @@ def test_the_last_line_and_the_epochs_are_in_decibels(folder, tmp_path, command)
     answer = command("train", "--data", folder, *words, "--model", "unet_nano", "--batch", 4, "--out", tmp_path / "run")
     assert answer.code == 0, answer.err
     lines = answer.out.splitlines()
-    assert lines[-1].startswith("val psnr ")
+    assert lines[-1].startswith("val PSNR ")
     assert lines[-1].endswith(" dB")
     assert any(line.startswith("epoch   1/1") and " dB  *" in line for line in lines)
     assert any("takes away Gaussian noise of 25 levels" in line for line in lines)
     assert vt.load(tmp_path / "run").config.in_channels == 1
     listed = command("runs", tmp_path)
-    value = lines[-1].removeprefix("val ").removesuffix(" dB").removeprefix("psnr ")
-    assert listed.out.splitlines()[1].split("1/1")[1].split()[:4] == [value, "dB", "psnr", "-"]  # no test split
+    value = lines[-1].removeprefix("val ").removesuffix(" dB").removeprefix("PSNR ")
+    assert listed.out.splitlines()[1].split("1/1")[1].split()[:4] == [value, "dB", "PSNR", "-"]  # no test split
 
 
 def test_a_test_folder_is_read_at_the_end(tmp_path):
@@ -103,18 +105,18 @@ def test_a_test_folder_is_read_at_the_end(tmp_path):
     for name in ("train/1.png", "train/2.png", "val/3.png", "test/4.png"):
         (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
         draw(generator, 20, 22).convert("L").save(tmp_path / "data" / name)
-    run = train(data=tmp_path / "data", task="restore", degrade="jpeg10", out=tmp_path / "run", **{**SHORT, "batch": 2})
+    run = train(data=tmp_path / "data", task="restore", degrade="jpeg10", out=tmp_path / "run", **{**SHORT, "batch_size": 2})
     assert json.loads((run.path / "metrics.json").read_text())["split"] == "test"
     assert run.model.config.in_channels == 1  # as the pictures are
-    assert (run.path / "report.html").read_text().startswith("test psnr ")
+    assert (run.path / "report.html").read_text().startswith("test PSNR ")
 
 
 def test_interrupted_and_resumed_it_is_the_same_run(run, folder, tmp_path, monkeypatch):
     whole = (run.path / "last" / "model.safetensors").read_bytes()
-    plain, steps = Restoring.make_task, []
+    plain, steps = Restoration.objective, []
 
-    def make_task(self, **how):
-        task = plain(self, **how)
+    def objective(self, setup, **how):
+        task = plain(self, setup, **how)
         loss = task.loss
 
         def counted(batch):
@@ -126,11 +128,11 @@ def test_interrupted_and_resumed_it_is_the_same_run(run, folder, tmp_path, monke
         task.loss = counted
         return task
 
-    monkeypatch.setattr(Restoring, "make_task", make_task)
+    monkeypatch.setattr(Restoration, "objective", objective)
     options = {"data": folder, "task": "restore", "degrade": "sr2", "out": tmp_path / "run", **SHORT}
     with pytest.raises(Interrupted):
         train(**options)
-    monkeypatch.setattr(Restoring, "make_task", plain)
+    monkeypatch.setattr(Restoration, "objective", plain)
     again = train(**options, resume=True)
     assert (again.path / "last" / "model.safetensors").read_bytes() == whole
     assert again.metrics == run.metrics
@@ -138,22 +140,23 @@ def test_interrupted_and_resumed_it_is_the_same_run(run, folder, tmp_path, monke
 
 def test_scoring_it_again_and_on_other_pictures(run, tmp_path, command):
     answer = command("eval", run.path, "--split", "val")
-    assert answer.out.splitlines()[-1] == f"val psnr {run.metrics['psnr']:.2f} dB"
+    assert answer.out.splitlines()[-1] == f"val PSNR {run.metrics['psnr']:.2f} dB"
     assert f"psnr_given         {run.metrics['psnr_given']:.4f}" in answer.out
     generator = np.random.default_rng(9)
     for number in range(3):
         (tmp_path / "other").mkdir(exist_ok=True)
         draw(generator, 21, 27).save(tmp_path / "other" / f"{number}.png")
     answer = command("eval", run.path, "--data", tmp_path / "other", "--out", tmp_path / "scores")
-    assert answer.out.splitlines()[-1].startswith("test psnr ")
+    assert answer.out.splitlines()[-1].startswith("test PSNR ")
     assert len((tmp_path / "scores" / "predictions.csv").read_text().splitlines()) == 4
     assert (
         vt.evaluate(run.path, data=tmp_path / "other", degrade="real2")["psnr"]
         < vt.evaluate(run.path, data=tmp_path / "other")["psnr"]
     )
     wrong = command("eval", run.path, "--data", tmp_path / "other", "--degrade", "sr4")
-    assert (wrong.code, "makes pictures 4 times smaller" in wrong.err) == (2, True)
-    assert 'has no split "test"' in command("eval", run.path).err
+    assert (wrong.code, "makes images 4 times smaller" in wrong.err) == (2, True)
+    again = json.loads(command("eval", run.path, "--json").out)  # without test, validation stands for it, as in training
+    assert again["psnr"] == pytest.approx(run.metrics["psnr"])
 
 
 @pytest.mark.parametrize(
@@ -162,9 +165,9 @@ def test_scoring_it_again_and_on_other_pictures(run, tmp_path, command):
         ({"degrade": None}, "--task restore needs --degrade"),
         ({"degrade": "sr5"}, "there is no sr of 5"),
         ({"model": "swinir_nano_x4"}, "enlarges 4 times, --degrade sr2 needs 2: swinir_nano_x2 does"),
-        ({"model": "vit_nano_conv"}, "restores no pictures; swinir_nano_x2 does"),
-        ({"mixup": 0.2}, "--mixup is about pictures: --task restore has none"),
-        ({"smoothing": 0.1}, "restoring pictures has no such option"),
+        ({"model": "vit_nano_conv"}, "restores no images; swinir_nano_x2 does"),
+        ({"mixup": 0.2}, "mixup is an option of --task classify"),
+        ({"smoothing": 0.1}, "smoothing is an option of --task classify"),
         ({"cache": "disk"}, "--cache disk"),
         ({"patch_size": 0}, "--patch-size must be at least 1"),
         ({"recipe": "large"}, "recipe for restoring"),
@@ -179,7 +182,7 @@ def test_what_cannot_be_is_refused(folder, tmp_path, changes, message):
 
 def test_other_tasks_have_no_degradation(folder, tmp_path, command):
     answer = command("train", "--data", "digits", "--degrade", "sr2", "--out", tmp_path / "run")
-    assert "--degrade is about restoration: --task classify has none" in answer.err
+    assert "--degrade is an option of --task restore only" in answer.err
 
 
 @pytest.mark.parametrize(
@@ -187,24 +190,19 @@ def test_other_tasks_have_no_degradation(folder, tmp_path, command):
     [("sr2", "swinir_nano_x2"), ("sr8", "swinir_nano_x4"), ("real1", "swinir_nano"), ("jpeg10", "swinir_nano")],
 )
 def test_a_model_is_chosen_by_the_damage(folder, tmp_path, name, model):
-    words = ["train", "--task", "restore", "--data", str(folder), "--degrade", name]
-    _, bound, _ = app.parse_args(spell_words(words), exit_on_error=False, print_error=False)
-    trade = Restoring.prepare(bound.args[0], ProgressBar(quiet=True), begun=None)
-    assert (trade.options.model, trade.options.patch_size, trade.options.batch) == (model, 32, 8)
-    assert trade.options.patches == 178  # 3200 patches of 18 pictures
-    assert trade.model.scale == damage_of(trade.options).scale
-    assert choose_restorer(damage_of(trade.options)) == model
+    setup = prepare(Options(data=str(folder), degrade=name), ProgressBar(quiet=True), resumed=None)
+    assert (setup.options.model, setup.options.patch_size, setup.options.batch_size) == (model, 32, 8)
+    assert setup.options.patches == 178  # 3200 patches of 18 pictures
+    assert setup.model.scale == damage_of(setup.options).scale
+    assert choose_restorer(damage_of(setup.options)) == model
 
 
 @pytest.mark.parametrize("told", [False, True])
-def test_pictures_smaller_than_a_patch_are_told_about(folder, tmp_path, told, monkeypatch):
-    words = ["train", "--task", "restore", "--data", str(folder), "--degrade", "sr2"]
-    _, bound, _ = app.parse_args(spell_words(words), exit_on_error=False, print_error=False)
-    trade, lines = Restoring.prepare(bound.args[0], ProgressBar(quiet=True), begun=None), []
-    smallest = min(min(trade.data["train"].read(index).size) for index in range(len(trade.data["train"])))
-    trade.options = replace(trade.options, patch_size=smallest // 2 + told)  # of which the true patch is twice as large
-    monkeypatch.setattr(ProgressBar, "say", lambda _, line: lines.append(line))
-    trade.describe(tmp_path, ProgressBar(quiet=True))
+def test_pictures_smaller_than_a_patch_are_told_about(folder, told):
+    setup = prepare(Options(data=str(folder), degrade="sr2"), ProgressBar(quiet=True), resumed=None)
+    smallest = min(min(setup.data["train"].read(index).size) for index in range(len(setup.data["train"])))
+    options = replace(setup.options, patch_size=smallest // 2 + told)  # of which the true patch is twice as large
+    lines = TASK.describe(replace(setup, options=options))
     assert any("pixels a side is smaller than a patch of" in line for line in lines) == told
 
 
@@ -269,7 +267,7 @@ def test_bad_files_are_a_line_each_and_the_rest_goes_on(run, folder, tmp_path, c
     assert len(answer.err.splitlines()) == 1
     assert "broken.png" in answer.err
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["00_restored.png", "01_restored.png"]
-    assert free_name(folder / "00.png", tmp_path / "out").name == "00_restored_2.png"
+    assert free_name(folder / "00.png", tmp_path / "out", ending="_restored.png").name == "00_restored_2.png"
 
 
 def test_tiles_give_what_the_whole_does(folder, monkeypatch):

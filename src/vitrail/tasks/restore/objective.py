@@ -14,19 +14,16 @@ import torch
 from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
-from vitrail.data.degradation import Degradation
+from vitrail.data.degradation import Degradation, enlarge, to_bytes
 from vitrail.data.patches_of_pictures import Pairs, WholePair
 from vitrail.learn.losses.charbonnier import charbonnier
-from vitrail.learn.metrics.psnr import psnr, to_luma
-from vitrail.learn.metrics.ssim import ssim
+from vitrail.learn.metrics.restoration import measure
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.tiling import TILE, WHOLE, restore_tiled
-from vitrail.nn.functional.bicubic import resize_bicubic, round_levels
 
 COLUMNS = ("loss", "psnr", "ssim", "psnr_given", "ssim_given")
 EXAMPLES = 8
-CEILING = 100.0  # dB: a picture without an error; a mean cannot hold infinity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +59,7 @@ class Restorations:
 
 
 class Restore:
-    """Satisfies the training loop's Task protocol."""
+    """Satisfies `learn.training.objective.Objective`."""
 
     name = "restore"
     score = "psnr"
@@ -112,23 +109,3 @@ class Restore:
         if max(given.shape[-2:]) <= WHOLE:
             return self.forward(given)
         return restore_tiled(self.model, given, tile=TILE)
-
-
-def measure(restored: UInt8[np.ndarray, "h w ch"], truth: UInt8[np.ndarray, "h w ch"], how: Degradation) -> tuple[float, float]:
-    """PSNR and SSIM as papers have them: of enlarged pictures and of JPEG on Y, without a border as wide as the scale where there is
-    one; of noise on all channels; of gray on gray."""
-    border = how.scale if how.scale > 1 else 0
-    if truth.shape[2] == 3 and how.kind != "noise":
-        found, wanted = to_luma(restored), to_luma(truth)
-    else:
-        found, wanted = restored, truth
-    return min(CEILING, psnr(found, wanted, border=border)), ssim(found, wanted, border=border)
-
-
-def enlarge(given: Float[Tensor, "1 ch h w"], scale: int) -> UInt8[np.ndarray, "h2 w2 ch"]:
-    """What was given at the size of what is wanted: what there was before any model."""
-    return to_bytes(given if scale == 1 else resize_bicubic(given, float(scale)))
-
-
-def to_bytes(picture: Float[Tensor, "1 ch h w"]) -> UInt8[np.ndarray, "h w ch"]:
-    return round_levels(255 * picture[0]).to(torch.uint8).permute(1, 2, 0).numpy()

@@ -1,4 +1,4 @@
-"""The task of restoring: its loss, its measures as papers have them, and what it keeps for the report."""
+"""The objective of restoring: its loss, its measures as papers have them, and what it keeps for the report."""
 
 import math
 from types import SimpleNamespace
@@ -13,11 +13,14 @@ from vitrail.data.degradation import parse_degradation
 from vitrail.data.patches_of_pictures import Pairs, whole_loader
 from vitrail.data.picture_store import PictureStore
 from vitrail.learn.metrics.psnr import psnr, to_luma
+from vitrail.learn.metrics.restoration import measure
 from vitrail.learn.metrics.ssim import ssim
-from vitrail.learn.training.objective import Evaluation, Objective, tell_score
+from vitrail.learn.training.objective import Evaluation, Objective
 from vitrail.nn.functional.bicubic import resize_bicubic, round_levels
-from vitrail.tasks import restore
-from vitrail.tasks.restore import Restore, measure
+from vitrail.tasks.metric import find_metric
+from vitrail.tasks.restore import objective as restore
+from vitrail.tasks.restore.metrics import METRICS
+from vitrail.tasks.restore.objective import Restore
 
 
 class Enlarge(nn.Module):
@@ -46,7 +49,7 @@ def pairs(name, *, channels=3, count=3):
 def test_it_satisfies_the_loop_and_tells_decibels():
     task = Restore(Enlarge(2), parse_degradation("sr2"))
     assert isinstance(task, Objective)
-    assert tell_score(task, 33.6614) == "33.66 dB"
+    assert find_metric(METRICS, task.score).format(33.6614) == "33.66 dB"
     found = task.evaluate(pairs("sr2").batches())
     assert isinstance(found, Evaluation)
     assert list(found.metrics) == ["loss", "psnr", "ssim", "psnr_given", "ssim_given"]
