@@ -26,14 +26,15 @@ from records import append, read_rows
 
 import vitrail as vt
 from vitrail.data.annotations import IGNORE
+from vitrail.data.clean import open_clean_boxes
 from vitrail.data.dense_batches import whole_loader
 from vitrail.learn.training.progress_bar import ProgressBar
-from vitrail.learn.training.world import World
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.dense_inference import Inference, infer, name_pixels
-from vitrail.run.evaluate import open_setup
 from vitrail.run.stored import read_options
-from vitrail.tasks import registry
+from vitrail.tasks.detect.data import labels_of
+from vitrail.tasks.detect.task import detect_split
+from vitrail.tasks.segment.data import open_masked
 
 Rows = list[Sequence[Any]]
 SCORED = {  # the columns of each task that a document publishes
@@ -43,16 +44,10 @@ SCORED = {  # the columns of each task that a document publishes
 }
 
 
-def open_test(run: Path, options: Any, model: Any) -> tuple[Any, Any]:
-    """The run's task and its data, split as in training; no image is too broken."""
-    asked = registry.options_of(options.task, "eval")(bad_files=1.0, batch_size=8, workers=0)
-    task, setup, _ = open_setup(str(run), model, options, asked, ProgressBar())
-    return task, setup
-
-
-def pixels_of(run: Path, options: Any, model: Any) -> Rows:
+def pixels_of(options: Any, model: Any) -> Rows:
     """A row for each pair of classes of each test picture: how many pixels are of the one and were said to be of the other."""
-    data = open_test(run, options, model)[1].data
+    shares = {"seed": options.seed, "val_share": options.val_split, "ignore": options.ignore_index}
+    data, _ = open_masked(options.data, limit=1.0, progress=ProgressBar(), **shares)
     loader = whole_loader(data["test"], model.preprocessing, classes=model.num_classes, batch=1, workers=0, on_bad=print)
     rows: Rows = [("picture", "truth", "said", "pixels")]
     with torch.inference_mode():
@@ -66,11 +61,18 @@ def pixels_of(run: Path, options: Any, model: Any) -> Rows:
     return rows
 
 
-def boxes_of(run: Path, options: Any, model: Any) -> Rows:
+def boxes_of(options: Any, model: Any) -> Rows:
     """A row a box: those that were found, and those that were to be found, whose score is empty; the difficult ones count for nobody."""
-    task, setup = open_test(run, options, model)
-    data, found = setup.data, task.score(setup, "test", device="cpu", world=World()).evaluation
-    names, labels = [Path(data["test"].name(index)).stem for index in range(len(data["test"]))], model.labels
+    data, bad = open_clean_boxes(
+        options.data,
+        seed=options.seed,
+        val_share=options.val_split,
+        limit=1.0,
+        image_size=model.image_size,
+        progress=ProgressBar(),
+    )
+    found = detect_split(model, data, "test", batch=8, workers=0, device="cpu", bad=bad)
+    names, labels = [Path(data["test"].name(index)).stem for index in range(len(data["test"]))], labels_of(model)
     rows: Rows = [("picture", "label", "score", "xmin", "ymin", "xmax", "ymax", "ignored")]
     for row in found.truth.tolist():
         box = (f"{value:.2f}" for value in row[4:])
@@ -88,7 +90,7 @@ def keep(run: Path, folder: Path, command: str | None, more: Sequence[str]) -> N
         table = (run / "predictions.csv").read_text()
     else:
         text = io.StringIO()
-        rows = pixels_of(run, options, model) if options.task == "segment" else boxes_of(run, options, model)
+        rows = pixels_of(options, model) if options.task == "segment" else boxes_of(options, model)
         csv.writer(text, lineterminator="\n").writerows(rows)
         table = text.getvalue()
     name = f"predictions-{run.name}.csv.gz"

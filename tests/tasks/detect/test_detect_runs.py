@@ -235,12 +235,12 @@ def test_check_names_what_is_wrong_with_boxes(folder, command):
     assert {"unreadable", "foreign boxes", "corrupt label", "no boxes"} <= found.keys()
     assert found["foreign boxes"]["pictures"][0].endswith("04.png: its annotations were made for 37x29 pixels, it has 50x50")
     assert "07.xml: cell: the box (299, 2, 310, 9) lies outside the picture: left out" in found["corrupt label"]["pictures"][0]
-    assert "7 of 21 pictures have no box" in found["no boxes"]["text"]
+    assert "7 of 21 images have no box" in found["no boxes"]["text"]
     assert json.loads(answer.out)["suggestion"]["command"].startswith("vitrail train --task detect --data ")
     Image.new("L", (5, 5)).save(folder / "JPEGImages" / "lonely.png")
     told = command("check", folder, "--task", "detect", "--workers", 0)
     (folder / "JPEGImages" / "lonely.png").unlink()
-    assert "1 picture without annotations, or in no list, is not used" in told.out
+    assert "1 image without annotations, or in no list, is not used" in told.out
     assert "no boxes are marked" in command("check", "digits", "--task", "detect").err
     assert "which has no boxes" in command("check", folder, "--task", "detect", "--fix", "x.csv").err
 

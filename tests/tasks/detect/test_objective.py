@@ -55,7 +55,7 @@ def test_the_right_answers_score_1_and_none_0():
     assert right.metrics["ap"] == pytest.approx(1)
     assert right.metrics["loss"] < 0.01
     assert right.error == pytest.approx(0, abs=1e-6)
-    assert right.pictures.tolist() == list(range(11))
+    assert right.images.tolist() == list(range(11))
     nothing = [[type(target)(target.classes[:0], target.boxes[:0]) for target in batch.targets] for batch in batches]
     wrong = Detect(Oracle(nothing)).evaluate(batches)
     assert wrong.metrics["ap50"] == 0

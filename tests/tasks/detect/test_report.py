@@ -20,7 +20,7 @@ def found():
     return Detections(
         found=np.array([[0, 0, 0.9, *BOX], [0, 1, 0.8, 2, 2, 9, 9], [0, 0, 0.1, 0, 0, 5, 5]], dtype=np.float64),
         truth=np.array([[0, 0, 0, 0, *BOX], [0, 1, 0, 1, 40, 40, 50, 50], [1, 1, 0, 0, *BOX]], dtype=np.float64),
-        pictures=np.arange(3),
+        images=np.arange(3),
         classes=3,
         loss=1.5,
     )

@@ -76,8 +76,8 @@ def test_the_worst_are_kept_and_no_more_of_them():
 
 def test_large_pictures_are_kept_small():
     (example,) = Segment(ByColor()).evaluate([[picture(0, height=400, width=1000)]]).examples
-    assert example.picture.shape == (154, 384, 3)
-    assert example.truth.shape == example.said.shape == (154, 384)
+    assert example.image.shape == (154, 384, 3)
+    assert example.truth.shape == example.predicted.shape == (154, 384)
 
 
 def test_windows_scales_and_flips_do_not_move_what_is_plain():

@@ -22,7 +22,9 @@ def make_report(*, count=3, boundary=True, examples=2):
         counted = pixel_confusion(truth, said, 4)
         matrix += counted
         picture = generator.integers(0, 256, (11, 13, 1 + 2 * (number % 2)), dtype=np.uint8)
-        shown.append(SegmentedExample(name=f"a/{number}.png", picture=picture, truth=truth, said=said, score=mean_iou(counted)))
+        shown.append(
+            SegmentedExample(name=f"a/{number}.png", image=picture, truth=truth, predicted=said, score=mean_iou(counted))
+        )
     found = Segmentations(
         matrix=matrix,
         rows=generator.random((count, 4)),

@@ -41,7 +41,7 @@ def find_foreign_marks(data: DataSet, unreadable: set[str]) -> list[Finding]:
     if not lines:
         return []
     count = len(lines)
-    text = f"{count:,} {plural(count, 'picture is', 'pictures are')} of another size than {plural(count, 'its', 'their')} boxes; training leaves {plural(count, 'it', 'them')} out"
+    text = f"{count:,} {plural(count, 'image is', 'images are')} of another size than {plural(count, 'its', 'their')} boxes; training leaves {plural(count, 'it', 'them')} out"
     return [Finding(level="serious", kind="foreign boxes", text=text, pictures=lines)]
 
 
@@ -54,7 +54,7 @@ def find_empty(data: DataSet) -> list[Finding]:
     if not names:
         return []
     total = sum(len(split) for split in data.splits.values())
-    text = f"{len(names):,} of {total:,} pictures have no box: if there is something in them, their annotations are missing"
+    text = f"{len(names):,} of {total:,} images have no box: if there is something in them, their annotations are missing"
     return [Finding(level="warning", kind="no boxes", text=text, pictures=tuple(names))]
 
 
@@ -65,5 +65,5 @@ def find_unpaired(data: DataSet) -> list[Finding]:
     left: list[Path] = sorted({path.resolve() for folder in folders for path in find_pictures(folder)} - used)
     if not left:
         return []
-    text = f"{len(left):,} {plural(len(left), 'picture')} without annotations, or in no list, {plural(len(left), 'is', 'are')} not used"
+    text = f"{len(left):,} {plural(len(left), 'image')} without annotations, or in no list, {plural(len(left), 'is', 'are')} not used"
     return [Finding(level="warning", kind="unpaired", text=text, pictures=tuple(map(str, left)))]

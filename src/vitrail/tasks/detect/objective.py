@@ -31,7 +31,7 @@ class Detections:
 
     found: Float64[np.ndarray, "n 7"]
     truth: Float64[np.ndarray, "m 8"]
-    pictures: Int[np.ndarray, "p"]
+    images: Int[np.ndarray, "p"]
     classes: int
     loss: float
     by_size: bool = True
@@ -41,7 +41,7 @@ class Detections:
         return average_precision(
             to_found(self.found),
             to_truth(self.truth),
-            pictures=self.pictures.tolist(),
+            pictures=self.images.tolist(),
             classes=self.classes,
             by_size=self.by_size,
         )
@@ -93,18 +93,18 @@ class Detect:
                 loss = self.distance(detected, targets)
                 losses.append(torch.tensor([[loss.item() * batch.weight, batch.weight]], dtype=torch.float64))
                 seen.append(batch.indices)
-                answers = decode_boxes(detected, batch.sizes.to(self.device), config=self.model.config, top=MOST)
-                found += [box_rows(index, *answer) for index, answer in zip(batch.indices, answers, strict=True)]
+                boxes = decode_boxes(detected, batch.sizes.to(self.device), config=self.model.config, top=MOST)
+                found += [box_rows(index, *one) for index, one in zip(batch.indices, boxes, strict=True)]
                 truth += [truth_rows(batch, row) for row in range(len(batch.indices))]
         self.model.train(was_training)
         numbers = torch.cat(seen) if seen else torch.zeros(0, dtype=torch.int64)
-        pictures, _ = self.world.gather_rows(numbers[:, None], numbers)
+        images, _ = self.world.gather_rows(numbers[:, None], numbers)
         counted = self.world.gather(torch.cat(losses).sum(0).tolist() if losses else [0.0, 0.0])
         total, weight = (sum(column) for column in zip(*counted, strict=True))
         return Detections(
             found=self.gather(found, 7),
             truth=self.gather(truth, 8),
-            pictures=pictures[:, 0].numpy(),
+            images=images[:, 0].numpy(),
             classes=self.model.num_classes,
             loss=total / max(1.0, weight),
             by_size=self.by_size,

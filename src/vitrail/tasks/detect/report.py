@@ -88,9 +88,9 @@ def commands(run: str, model: Any) -> Mapping[str, str]:
 
 def choose_examples(found: Detections, images: Split, *, threshold: float) -> list[Example]:
     """Half of them those with the most mistakes, the others evenly chosen; none that cannot be read any more."""
-    mistakes = {index: count_mistakes(*rows_of(found, index, threshold)) for index in found.pictures.tolist()}
+    mistakes = {index: count_mistakes(*rows_of(found, index, threshold)) for index in found.images.tolist()}
     worst = sorted((index for index in mistakes if mistakes[index]), key=lambda index: (-mistakes[index], index))[: MOST // 2]
-    others = [int(found.pictures[place]) for place in spread(len(found.pictures), MOST)]
+    others = [int(found.images[place]) for place in spread(len(found.images), MOST)]
     chosen = [*worst, *(index for index in others if index not in worst)][:MOST]
     examples = []
     for index in sorted(chosen):

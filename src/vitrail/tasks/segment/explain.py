@@ -98,20 +98,20 @@ def explain_image(model: Any, path: Path, options: ExplainOptions, *, target: in
     array = to_channels(read, model.config.in_channels)
     image = to_base(array, model.preprocessing)
     size = (image.shape[2], image.shape[3])
-    chances = pixel_chances(model, image)
-    numbers, _ = name_pixels(chances, (array.shape[0], array.shape[1]))
-    counts = np.bincount(numbers.numpy().ravel(), minlength=len(chances))
+    probabilities = pixel_chances(model, image)
+    numbers, _ = name_pixels(probabilities, (array.shape[0], array.shape[1]))
+    counts = np.bincount(numbers.numpy().ravel(), minlength=len(probabilities))
     largest = sorted(np.flatnonzero(counts).tolist(), key=lambda one: -counts[one])[:MOST]
     looks = [
-        look_at_pixels(model, image, one, chances=chances, query=options.query, method=method)
+        look_at_pixels(model, image, one, chances=probabilities, query=options.query, method=method)
         for one in (largest if target is None else [target])
     ]
     return ExplainedPixels(
         name=str(path),
         image=to_channels(read, 3),
         numbers=numbers.numpy(),
-        unsure=uncertainty(chances),
-        chances={look.label: chances[look.label] for look in looks},
+        unsure=uncertainty(probabilities),
+        probabilities={look.label: probabilities[look.label] for look in looks},
         looks=looks,
         size=size,
         padded=whole_cells(size, model.stride),

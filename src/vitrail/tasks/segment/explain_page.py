@@ -42,7 +42,7 @@ class ExplainedPixels:
     image: UInt8[np.ndarray, "h w 3"]
     numbers: Int[np.ndarray, "h w"]
     unsure: Float[Tensor, "_ _"]
-    chances: Mapping[int, Float[Tensor, "_ _"]]  # of the classes that are looked at
+    probabilities: Mapping[int, Float[Tensor, "_ _"]]  # of the classes that are looked at
     looks: Sequence[PixelLook]
     size: tuple[int, int]
     padded: tuple[int, int]
@@ -100,7 +100,7 @@ def show_look(shown: ExplainedPixels, look: PixelLook, about: PixelPage, out: Pa
         )
         for of in (True, False)
     }  # what pixels rest on is another quantity than attention
-    figures = {"probability": ("How likely it is: yellow is 1", lay(shown.image, shown.chances[look.label], 1.0))}
+    figures = {"probability": ("How likely it is: yellow is 1", lay(shown.image, shown.probabilities[look.label], 1.0))}
     for name, words, one, framed in maps:
         pixels = lay(shown.image, one, ends[name == RELEVANCE])
         figures[name] = (words, frame(pixels, look, shown) if framed else pixels)

@@ -40,18 +40,18 @@ SHOWN = 384  # pixels of the longer side of what is kept to be looked at
 
 @dataclass(frozen=True, kw_only=True)
 class SegmentedExample:
-    """One picture, its mask and what the model said; truth has IGNORE where there is none."""
+    """One image, its mask and the prediction; `truth` has IGNORE where there is no class."""
 
     name: str
-    picture: UInt8[np.ndarray, "h w ch"]
+    image: UInt8[np.ndarray, "h w ch"]
     truth: Int64[np.ndarray, "h w"]
-    said: Int64[np.ndarray, "h w"]
+    predicted: Int64[np.ndarray, "h w"]
     score: float  # its mean IoU
 
 
 @dataclass(frozen=True, kw_only=True)
 class Segmentations:
-    """What a model makes of a split: the matrix over all pixels, a row a picture, and some pictures to look at."""
+    """What a model makes of a split: the matrix over all pixels, a row for each image, and some images to look at."""
 
     matrix: Int64[np.ndarray, "k k"]
     rows: Float[np.ndarray, "n 4"]
@@ -66,7 +66,7 @@ class Segmentations:
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """Over all pixels of the split at once, but for the loss and the edges, which are means over pictures and classes."""
+        """Over all pixels of the split at once, but for the loss and the edges, which are means over images and classes."""
         found = {
             "loss": float(np.nanmean(self.rows[:, 0])) if len(self.rows) else math.nan,
             "miou": mean_iou(self.matrix),
@@ -78,7 +78,7 @@ class Segmentations:
 
     @property
     def error(self) -> float:
-        """None to speak of: the same pictures every time."""
+        """None to speak of: the same images every time."""
         return 0.0
 
 
@@ -102,7 +102,7 @@ class Segment:
         compiled: bool = False,
         world: World | None = None,
     ) -> None:
-        """`edges`: whether boundaries are measured too, which takes as long as a small model. `shown`: numbers of pictures to look at."""
+        """`edges`: whether boundaries are measured too, which takes as long as a small model. `shown`: numbers of images to look at."""
         self.model, self.kind, self.smoothing, self.edges, self.shown = model, kind, smoothing, edges, frozenset(shown)
         self.how, self.device, self.world = how or Inference(), torch.device(device), world or World()
         self.weights = None if weights is None else weights.to(self.device)
@@ -117,8 +117,8 @@ class Segment:
 
     def loss(self, batch: DenseBatch) -> Tensor:
         """L(logits) + 0.4 sum_j L(logits of the auxiliary head j), where there are such heads."""
-        answer = self.train_forward(batch.images)
-        logits, others = answer if isinstance(answer, tuple) else (answer, ())
+        output = self.train_forward(batch.images)
+        logits, others = output if isinstance(output, tuple) else (output, ())
         return self.distance(logits, batch) + AUXILIARY * sum(self.distance(other, batch) for other in others)
 
     def distance(self, logits: Float[Tensor, "b k h w"], batch: DenseBatch) -> Tensor:
@@ -129,18 +129,18 @@ class Segment:
         self.model.eval()
         found = Tally(self.model.num_classes, self.model.preprocessing, edges=self.edges, shown=self.shown)
         with torch.inference_mode():
-            for pictures in batches:
-                for group in alike(pictures):
-                    images = torch.cat([picture.image for picture in group]).to(self.device)
-                    chances = infer(self.forward, images, self.how).cpu()
-                    for picture, answer in zip(group, chances, strict=True):
-                        found.add(picture, answer)
+            for batch in batches:
+                for group in alike(batch):
+                    images = torch.cat([one.image for one in group]).to(self.device)
+                    probabilities = infer(self.forward, images, self.how).cpu()
+                    for one, output in zip(group, probabilities, strict=True):
+                        found.add(one, output)
         self.model.train(was_training)
         return found.gather(self.world)
 
 
 class WithAuxiliary(nn.Module):
-    """A segmenter that also says what its auxiliary heads do."""
+    """A segmenter that also gives the logits of its auxiliary heads."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ class WithAuxiliary(nn.Module):
 
 
 class Tally:
-    """What is counted picture by picture, in memory that does not grow with the split but for a row a picture."""
+    """What is counted image by image, in memory that does not grow with the split but for a row for each image."""
 
     def __init__(self, classes: int, preprocessing: Preprocessing, *, edges: bool, shown: Collection[int]) -> None:
         self.classes, self.preprocessing, self.shown = classes, preprocessing, shown
@@ -162,21 +162,21 @@ class Tally:
         self.examples = list[SegmentedExample]()
         self.worst = list[tuple[float, int, SegmentedExample]]()  # a heap, the best of the worst first
 
-    def add(self, picture: WholePicture, chances: Float[Tensor, "k h w"]) -> None:
-        truth = picture.mask.numpy()
-        said = name_pixels(chances, (truth.shape[0], truth.shape[1]))[0].numpy()
-        matrix = pixel_confusion(truth, said, self.classes)
+    def add(self, sample: WholePicture, probabilities: Float[Tensor, "k h w"]) -> None:
+        truth = sample.mask.numpy()
+        predicted = name_pixels(probabilities, (truth.shape[0], truth.shape[1]))[0].numpy()
+        matrix = pixel_confusion(truth, predicted, self.classes)
         self.matrix += matrix
         score = mean_iou(matrix)
-        edge = math.nan if self.edges is None else self.edges.add(truth, said)
-        self.rows.append([surprise(chances, picture.mask), score, pixel_accuracy(matrix), edge])
-        self.indices.append(picture.number)
-        full, shown = len(self.worst) == WORST, picture.number in self.shown
+        edge = math.nan if self.edges is None else self.edges.add(truth, predicted)
+        self.rows.append([surprise(probabilities, sample.mask), score, pixel_accuracy(matrix), edge])
+        self.indices.append(sample.number)
+        full, shown = len(self.worst) == WORST, sample.number in self.shown
         if shown or not full or -score > self.worst[0][0]:
-            example = show(picture, said, self.preprocessing, score)
+            example = show(sample, predicted, self.preprocessing, score)
             if shown:
                 self.examples.append(example)
-            entry = (-score, -picture.number, example)
+            entry = (-score, -sample.number, example)
             heapq.heappushpop(self.worst, entry) if full else heapq.heappush(self.worst, entry)
 
     def gather(self, world: World) -> Segmentations:
@@ -198,31 +198,35 @@ class Tally:
         )
 
 
-def alike(pictures: list[WholePicture]) -> list[list[WholePicture]]:
-    """Pictures that the model can be asked about together: of one size."""
+def alike(samples: list[WholePicture]) -> list[list[WholePicture]]:
+    """Images that the model can see together: of one size."""
     groups: dict[tuple[int, ...], list[WholePicture]] = {}
-    for picture in pictures:
-        groups.setdefault(tuple(picture.image.shape), []).append(picture)
+    for sample in samples:
+        groups.setdefault(tuple(sample.image.shape), []).append(sample)
     return list(groups.values())
 
 
-def surprise(chances: Float[Tensor, "k h w"], mask: Int[Tensor, "p q"]) -> float:
+def surprise(probabilities: Float[Tensor, "k h w"], mask: Int[Tensor, "p q"]) -> float:
     """-mean log p of the true classes, at the size that the model sees; NaN where no pixel has a class."""
-    small = F.interpolate(mask[None, None].double(), size=tuple(chances.shape[1:]), mode="nearest-exact")[0, 0].long()
+    small = F.interpolate(mask[None, None].double(), size=tuple(probabilities.shape[1:]), mode="nearest-exact")[0, 0].long()
     known = small != IGNORE
     if not bool(known.any()):
         return math.nan
-    own = chances.gather(0, small.clamp(min=0)[None])[0][known]
+    own = probabilities.gather(0, small.clamp(min=0)[None])[0][known]
     return float(-own.double().clamp(min=1e-12).log().mean())
 
 
-def show(picture: WholePicture, said: Int64[np.ndarray, "p q"], preprocessing: Preprocessing, score: float) -> SegmentedExample:
+def show(
+    sample: WholePicture, predicted: Int64[np.ndarray, "p q"], preprocessing: Preprocessing, score: float
+) -> SegmentedExample:
     """All three at one size that is small enough to be kept."""
-    shrink = min(1.0, SHOWN / max(said.shape))
-    size = (max(1, round(said.shape[0] * shrink)), max(1, round(said.shape[1] * shrink)))
-    image = F.interpolate(picture.image, size=size, mode="bilinear", antialias=True)
-    truth, answer = (
+    shrink = min(1.0, SHOWN / max(predicted.shape))
+    size = (max(1, round(predicted.shape[0] * shrink)), max(1, round(predicted.shape[1] * shrink)))
+    image = F.interpolate(sample.image, size=size, mode="bilinear", antialias=True)
+    truth, shown = (
         F.interpolate(numbers[None, None].double(), size=size, mode="nearest-exact")[0, 0].long().numpy()
-        for numbers in (picture.mask, torch.from_numpy(said))
+        for numbers in (sample.mask, torch.from_numpy(predicted))
     )
-    return SegmentedExample(name=picture.name, picture=to_bytes(image, preprocessing)[0], truth=truth, said=answer, score=score)
+    return SegmentedExample(
+        name=sample.name, image=to_bytes(image, preprocessing)[0], truth=truth, predicted=shown, score=score
+    )

@@ -103,11 +103,11 @@ def show_rows(shown: Shown, examples: Sequence[SegmentedExample]) -> Markup:
 
 
 def show_example(shown: Shown, example: SegmentedExample) -> Markup:
-    """Picture, truth and answer side by side."""
+    """Image, mask and prediction side by side."""
     panes = (
-        ("picture", np.broadcast_to(example.picture, (*example.picture.shape[:2], 3))),
-        ("truth", paint_over(example.picture, example.truth, shown.palette)),
-        ("answer", paint_over(example.picture, example.said, shown.palette)),
+        ("image", np.broadcast_to(example.image, (*example.image.shape[:2], 3))),
+        ("mask", paint_over(example.image, example.truth, shown.palette)),
+        ("prediction", paint_over(example.image, example.predicted, shown.palette)),
     )
     name = PurePosixPath(example.name).name
     figures = (
@@ -139,14 +139,14 @@ def show_classes(shown: Shown) -> list[Markup]:
         )
         for k in order.tolist()
     ]
-    table = sortable_table(
+    made = sortable_table(
         ("Class", "of all pixels", *columns), rows, ordered=(2, "ascending"), filtered="classes" if len(rows) > FEW else ""
     )
     note = (
         "IoU: pixels that are and are called so, of those that are or are called so. Boundary F: how much of the edges lies within two "
         "pixels of each other. The lowest IoU first; a click on a column sorts by it."
     )
-    return [section("Classes", element("div", table, class_="card classes"), note=note)]
+    return [section("Classes", element("div", made, class_="card classes"), note=note)]
 
 
 def show_confusions(shown: Shown) -> list[Markup]:
@@ -154,12 +154,12 @@ def show_confusions(shown: Shown) -> list[Markup]:
     if not matrix.sum():
         return []
     shares, rows = confusion_shares(matrix), []
-    for true, said, count in frequent_confusions(matrix, CONFUSIONS):
+    for true, predicted, count in frequent_confusions(matrix, CONFUSIONS):
         between = element("span", " taken for ", class_="note")
-        words = join(label(labels[true], columns=40), between, label(labels[said], columns=40))
-        rows.append((words, f"{count:,}", percent(float(shares[true, said]))))
+        words = join(label(labels[true], columns=40), between, label(labels[predicted], columns=40))
+        rows.append((words, f"{count:,}", percent(float(shares[true, predicted]))))
     share = np.nan_to_num(1000 * shares).round().astype(np.int64)  # a pixel count of millions does not fit a cell
-    note = "A row is a true class, a column an answer, in thousandths of the class's pixels; the diagonal is right."
+    note = "A row is a true class, a column a predicted one, in thousandths of the class's pixels; the diagonal is right."
     if len(labels) > DRAWN_CLASSES:
         note += f" Shown: the {DRAWN_CLASSES} of {len(labels):,} classes with the most mistakes."
     parts = [drawing(to_svg(draw_confusion(share, labels)), "confusion matrix", kind="confusion")]
