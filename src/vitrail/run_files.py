@@ -116,7 +116,7 @@ def read_run(path: Path, figures_of: FiguresOf = no_figures) -> RunSummary:
     weights = next((name for name in ("best/model.safetensors", "last/model.safetensors") if (path / name).is_file()), None)
     parameters = None if weights is None else attempt(weights, count_stored_parameters, None)
 
-    known = figures_of(str(options.get("task", "classify")))
+    known = figures_of(str(options.get("task", "")))
     best = progress.get("best")
     chosen: dict[str, Any] = best if isinstance(best, dict) else best_of(rows, known)
     metric = score_name(metrics, known) or score_name(chosen, known)

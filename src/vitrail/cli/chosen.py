@@ -24,7 +24,7 @@ USES: dict[str, registry.Use] = {
 SHARED: dict[registry.Use, type[Block]] = {
     "train": CommonOptions, "eval": EvalOptions, "predict": PredictOptions, "explain": ExplainOptions,
 }  # fmt: skip
-DEFAULT_METHOD = "mae"
+DEFAULT_METHOD = registry.DEFAULT_METHOD
 
 
 def value_of(words: Sequence[str], name: str) -> str | None:

@@ -110,7 +110,7 @@ def describe_rest(check: Check) -> Iterator[Line]:
         yield from (("", f"      {brief(f'{name}: {reason}', check)}") for name, reason in out[:EXAMPLES])
         if len(out) > EXAMPLES:
             yield "", f"      and {len(out) - EXAMPLES:,} more"
-    elif check.task == "classify" and check.formats and any(finding.kind in FIXABLE for finding in check.findings):
+    elif check.task == registry.DEFAULT and check.formats and any(finding.kind in FIXABLE for finding in check.findings):
         yield "", "--fix clean.csv writes a list without unreadable files, leaks and copies"
     if check.suggestion is None:
         yield "yellow", f"no suggestion: {check.no_suggestion}"

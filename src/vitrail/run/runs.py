@@ -47,6 +47,7 @@ def list_runs(folders: Sequence[Path], *, sort: Sort = "score", best: int | None
 
 def figures_of(task: str) -> Sequence[Metric]:
     """The metrics of a task; none of a name that is no task."""
+    task = task or registry.DEFAULT  # which a run of the first version does not say
     return registry.metrics_of(task) if task in registry.TASKS else ()
 
 

@@ -22,6 +22,7 @@ CLASS_OF: Mapping[Use, str] = {
     "predict": "PredictOptions",
     "explain": "ExplainOptions",
 }
+DEFAULT_METHOD = "mae"  # of `vitrail pretrain`
 DEFAULT = "classify"  # the task without --task, and of the evaluation protocols
 
 
