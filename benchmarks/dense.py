@@ -27,14 +27,13 @@ from records import append, read_rows
 import vitrail as vt
 from vitrail.data.annotations import IGNORE
 from vitrail.data.dense_batches import whole_loader
-from vitrail.jobs.cleaning import open_clean_boxes
-from vitrail.jobs.detection_scores import labels_of, score
-from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.segmenting_settling import open_masked
-from vitrail.jobs.stored import read_options
 from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.learn.training.world import World
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.dense_inference import Inference, infer, name_pixels
+from vitrail.run.evaluate import open_setup
+from vitrail.run.stored import read_options
+from vitrail.tasks import registry
 
 Rows = list[Sequence[Any]]
 SCORED = {  # the columns of each task that a document publishes
@@ -44,10 +43,16 @@ SCORED = {  # the columns of each task that a document publishes
 }
 
 
-def pixels_of(options: TrainOptions, model: Any) -> Rows:
+def open_test(run: Path, options: Any, model: Any) -> tuple[Any, Any]:
+    """The run's task and its data, split as in training; no image is too broken."""
+    asked = registry.options_of(options.task, "eval")(bad_files=1.0, batch_size=8, workers=0)
+    task, setup, _ = open_setup(str(run), model, options, asked, ProgressBar())
+    return task, setup
+
+
+def pixels_of(run: Path, options: Any, model: Any) -> Rows:
     """A row for each pair of classes of each test picture: how many pixels are of the one and were said to be of the other."""
-    shares = {"seed": options.seed, "val_share": options.val_share, "ignore": options.ignore_index}
-    data, _ = open_masked(options.data, limit=1.0, bar=ProgressBar(), **shares)
+    data = open_test(run, options, model)[1].data
     loader = whole_loader(data["test"], model.preprocessing, classes=model.num_classes, batch=1, workers=0, on_bad=print)
     rows: Rows = [("picture", "truth", "said", "pixels")]
     with torch.inference_mode():
@@ -61,13 +66,11 @@ def pixels_of(options: TrainOptions, model: Any) -> Rows:
     return rows
 
 
-def boxes_of(options: TrainOptions, model: Any) -> Rows:
+def boxes_of(run: Path, options: Any, model: Any) -> Rows:
     """A row a box: those that were found, and those that were to be found, whose score is empty; the difficult ones count for nobody."""
-    data, bad = open_clean_boxes(
-        options.data, seed=options.seed, val_share=options.val_share, limit=1.0, image_size=model.image_size, bar=ProgressBar()
-    )
-    found = score(model, data, "test", batch=8, workers=0, device="cpu", bad=bad)
-    names, labels = [Path(data["test"].name(index)).stem for index in range(len(data["test"]))], labels_of(model)
+    task, setup = open_test(run, options, model)
+    data, found = setup.data, task.score(setup, "test", device="cpu", world=World()).evaluation
+    names, labels = [Path(data["test"].name(index)).stem for index in range(len(data["test"]))], model.labels
     rows: Rows = [("picture", "label", "score", "xmin", "ymin", "xmax", "ymax", "ignored")]
     for row in found.truth.tolist():
         box = (f"{value:.2f}" for value in row[4:])
@@ -85,7 +88,7 @@ def keep(run: Path, folder: Path, command: str | None, more: Sequence[str]) -> N
         table = (run / "predictions.csv").read_text()
     else:
         text = io.StringIO()
-        rows = pixels_of(options, model) if options.task == "segment" else boxes_of(options, model)
+        rows = pixels_of(run, options, model) if options.task == "segment" else boxes_of(run, options, model)
         csv.writer(text, lineterminator="\n").writerows(rows)
         table = text.getvalue()
     name = f"predictions-{run.name}.csv.gz"

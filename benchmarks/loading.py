@@ -25,7 +25,7 @@ from vitrail.data.dataset import FileSplit, Split
 from vitrail.data.loading import Batch, Loader
 from vitrail.data.shapes import draw_scene
 from vitrail.data.transforms import read_fitted
-from vitrail.jobs.planning import forever
+from vitrail.run.plan import forever
 from vitrail.tasks.classify.objective import Classify
 
 SIZE, BATCH, WORKERS = 160, 32, 2

@@ -27,9 +27,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from records import keep, read_rows, write_rows
 
 import vitrail as vt
-from vitrail.jobs.stored import read_options
 from vitrail.models.catalogue import rebuild
 from vitrail.run.cost import forward_macs
+from vitrail.run.stored import read_options
 
 
 class Speed(NamedTuple):

@@ -19,7 +19,7 @@ import vitrail as vt
 from vitrail.data.palette import Palette
 from vitrail.data.transforms import read_fitted
 from vitrail.explain.probe import Labelled, layer_features, probe_layers
-from vitrail.jobs.stored import read_options
+from vitrail.run.stored import read_options
 
 AT_ONCE = 128  # pictures
 

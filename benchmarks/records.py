@@ -42,8 +42,8 @@ def read_rows(path: Path) -> list[dict[str, str]]:
 def read_run(run: Path) -> tuple[Any, list[dict[str, str]], dict[str, Any]]:
     """Of a run of `vitrail train`: its options, what it said of the test samples, and facts for a row of the table."""
     import vitrail as vt
-    from vitrail.jobs.stored import read_options
     from vitrail.models.catalogue import count_parameters
+    from vitrail.run.stored import read_options
 
     epochs = read_rows(run / "results.csv")
     facts = {"parameters": count_parameters(vt.load(run)), "epochs": len(epochs), "seconds": epochs[-1]["seconds"]}

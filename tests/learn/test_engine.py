@@ -16,9 +16,9 @@ from safetensors.torch import load_file
 
 import vitrail as vt
 from vitrail.data.loading import Loader
-from vitrail.jobs import classifying as job
 from vitrail.learn.training import step
 from vitrail.learn.training.state import latest_state
+from vitrail.tasks import image_task as job
 
 pytestmark = pytest.mark.usefixtures("quick_report")
 EVERYTHING = {

@@ -17,7 +17,8 @@ DRIVER = textwrap.dedent("""
     import json, mmap, os, random, signal, struct, sys, time
     import vitrail as vt
     from vitrail.data.loading import Loader
-    from vitrail.jobs import classification_scores, classifying
+    from vitrail.tasks import image_task
+    from vitrail.tasks.classify import report
     from vitrail.learn.training import loop
     from vitrail.learn.training.state import latest_state, read_progress
     from pathlib import Path
@@ -25,7 +26,7 @@ DRIVER = textwrap.dedent("""
     data, folder, kills = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     where = mmap.mmap(-1, 16)
     loop.SECONDS_BETWEEN_CHECKPOINTS = 0.1
-    classification_scores.write_page = lambda path, *_, **__: path.write_text("")
+    report.write = lambda path, *_, **__: path.write_text("")
 
     class Told(Loader):
         def batches(self, epoch=0, start=0):
@@ -34,7 +35,7 @@ DRIVER = textwrap.dedent("""
                     where[:16] = struct.pack("qq", epoch, number)
                 yield batch
 
-    classifying.Loader = Told
+    image_task.Loader = Told
 
     def run(out, **more):
         vt.train(data=data, model="vit_nano_conv", batch=8, epochs=8, seed=3, mixup=0.4, drop_path=0.3, ema=0.9, out=out,

@@ -15,8 +15,6 @@ from torch import Tensor, nn
 from vitrail.data.loading import Loader
 from vitrail.data.opening import open_data
 from vitrail.errors import VitrailError
-from vitrail.jobs import classification_scores as evaluation
-from vitrail.jobs import classifying as job
 from vitrail.learn.training import loop
 from vitrail.learn.training.loop import Plan, fit, rate_factor
 from vitrail.learn.training.objective import Batches, Evaluation, Objective
@@ -24,6 +22,8 @@ from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.run_folder import RunFolder
 from vitrail.learn.training.step import Stepper
 from vitrail.learn.training.world import World
+from vitrail.tasks import image_task as job
+from vitrail.tasks.classify import data as evaluation
 
 
 class Points(NamedTuple):

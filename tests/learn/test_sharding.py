@@ -21,9 +21,6 @@ import vitrail as vt
 from vitrail.data.dataset import ArraySplit
 from vitrail.data.loading import Loader
 from vitrail.errors import VitrailError
-from vitrail.jobs import classification_scores, classifying, train
-from vitrail.jobs.options import TrainOptions
-from vitrail.jobs.settling import check_numbers
 from vitrail.learn.training import sharded_state
 from vitrail.learn.training.checkpoint import find_checkpoint, find_fault, list_shards
 from vitrail.learn.training.interruption import Interrupted
@@ -31,7 +28,12 @@ from vitrail.learn.training.sharded_state import check_written, load_shards, sav
 from vitrail.learn.training.sharding import gather_weights, is_sharded, local, shard, whole
 from vitrail.learn.training.state import Progress, save_state
 from vitrail.learn.training.world import World
+from vitrail.run import train
+from vitrail.tasks import image_task
+from vitrail.tasks.classify import report
 from vitrail.tasks.classify.objective import Classify
+from vitrail.tasks.classify.options import Options
+from vitrail.tasks.options import check
 
 # Batches of 14 for two, 15 pictures to validate: of the second batch one process has none.
 PLAIN = {"model": "vit_nano_conv", "batch": 14, "epochs": 1, "seed": 5, "workers": 0}
@@ -45,7 +47,7 @@ class Pair:
     def __init__(self, folder: Path, data: str) -> None:
         self.folder, self.data, self.count, self.models = folder, data, 0, list[torch.nn.Module]()
         self.rank = int(os.environ["RANK"])
-        classification_scores.write_page = lambda path, *_, **__: path.write_text("")
+        report.write = lambda path, *_, **__: path.write_text("")
         train.shard = self.remember
 
     def remember(self, model: torch.nn.Module, world: World) -> None:
@@ -72,13 +74,13 @@ class Pair:
                         os.kill(os.getpid(), signal.SIGTERM)
                     yield batch
 
-        classifying.Loader = Stopped
+        image_task.Loader = Stopped
         try:
             self.train(run, **options)
         except Interrupted:
             return True
         finally:
-            classifying.Loader = Loader
+            image_task.Loader = Loader
         return False
 
     def spoil(self, run: str, **options: Any) -> None:
@@ -347,8 +349,8 @@ def test_alone_it_is_refused_in_one_line(command, arrays, tmp_path):
 )
 def test_what_does_not_go_with_it_is_named(more, name):
     with pytest.raises(VitrailError, match=f"--shard and {name} do not go together"):
-        check_numbers(TrainOptions(data="digits", shard=True, **more))
-    check_numbers(TrainOptions(data="digits", shard=True, sam=0.0, optimizer="sgd"))
+        check(Options(data="digits", shard=True, **more))
+    check(Options(data="digits", shard=True, sam=0.0, optimizer="sgd"))
 
 
 def test_a_model_as_it_is_made_is_not_divided():

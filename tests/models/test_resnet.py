@@ -12,13 +12,13 @@ from torch.testing import assert_close
 import vitrail as vt
 from vitrail.data.loading import Batch, Loader
 from vitrail.errors import VitrailError
-from vitrail.jobs import classifying as job
 from vitrail.learn.optim.groups import layer_groups
 from vitrail.learn.training.interruption import Interrupted
 from vitrail.learn.training.state import TENSORS, latest_state
 from vitrail.models.catalogue import count_parameters
 from vitrail.nn.convolution.hard_attention import HardAttention
 from vitrail.nn.heads.maps import MapHead
+from vitrail.tasks import image_task as job
 from vitrail.tasks.classify.objective import Classify
 
 PRESETS = vt.list_models("resnet*_32")

@@ -306,7 +306,7 @@ def test_wrong_data_and_models(network, arrays, tmp_path, command):
     (tmp_path / "full" / "thesis.txt").write_text("mine")
     assert "other files" in refused(network, "--protocol", "knn", "--data", arrays, "--out", tmp_path / "full")
     pixels = save(vt.create_model("igpt_nano", image_size=(4, 4)), tmp_path / "pixels")
-    assert "linear probe" in refused(pixels, "--protocol", "knn", "--data", arrays, "--out", tmp_path / "out")
+    assert "--protocol is an option of" in refused(pixels, "--protocol", "knn", "--data", arrays, "--out", tmp_path / "out")
 
 
 def test_another_model_in_the_same_folder_is_refused(done, arrays, tmp_path, command):

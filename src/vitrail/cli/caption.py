@@ -36,7 +36,7 @@ def caption(
     from vitrail.data.inputs import expand
     from vitrail.errors import VitrailError
     from vitrail.explain.files import check_out
-    from vitrail.jobs.caption import caption_files
+    from vitrail.tasks.caption.predict import caption_files
 
     paths = expand(files)
     folder = None if out is None else check_out(out)

@@ -5,9 +5,8 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from vitrail.cli.chosen import from_shown, shown_class
+from vitrail.cli.chosen import from_shown, options_class, shown_class
 from vitrail.cli.predict import predict
-from vitrail.cli.words import kind_of
 from vitrail.errors import VitrailError
 from vitrail.tasks import registry
 
@@ -31,7 +30,7 @@ Inputs = Annotated[
 
 def command_for(task: str | None) -> Callable[..., int]:
     """`vitrail complete` with the options of a task; without one, with those that all tasks share."""
-    kind = kind_of("complete", task)
+    kind = options_class("complete", task)
     shown = shown_class(kind)
 
     def command(run: str, inputs: list[str], /, options: Any = None) -> int:

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from vitrail.cli.chosen import from_shown, shown_class
-from vitrail.cli.words import kind_of
+from vitrail.cli.chosen import from_shown, options_class, shown_class
 from vitrail.tasks import registry
 
 EXAMPLES = """Examples:
@@ -34,7 +33,7 @@ Run = Annotated[str, Parameter(help="A run folder, a model folder or a hub id.")
 
 def command_for(task: str | None) -> Callable[..., int]:
     """`vitrail eval` with the options of a task; without one, with those that all tasks share."""
-    kind = kind_of("eval", task)
+    kind = options_class("eval", task)
     shown = shown_class(kind)
 
     def command(run: str, /, options: Any = None) -> int:
@@ -48,24 +47,16 @@ def command_for(task: str | None) -> Callable[..., int]:
 def evaluate(run: str, options: Any, *, task: str) -> int:
     if getattr(options, "protocol", None) is not None:
         return evaluate_protocols(run, options)
-    if task in registry.TASKS:
-        from vitrail.run.evaluate import run_evaluation
-        from vitrail.tasks.metric import headline
+    from vitrail.run.evaluate import run_evaluation
+    from vitrail.tasks.metric import headline
 
-        metrics = run_evaluation(run, options, quiet=options.json)
-        line = headline(registry.metrics_of(task), options.split, metrics)
-    else:  # until every task is ported
-        from vitrail.jobs.evaluate import headline as old_headline
-        from vitrail.jobs.evaluate import run_evaluation as old_evaluation
-
-        metrics = old_evaluation(run, options, quiet=options.json)
-        line = old_headline(options.split, metrics)
+    metrics = run_evaluation(run, options, quiet=options.json)
     if options.json:
         print(json.dumps({"split": options.split, **metrics}))
     else:
         for name, value in metrics.items():
             print(f"{name:<18} {value:.4f}")
-        print(line)
+        print(headline(registry.metrics_of(task), options.split, metrics))
     return 0
 
 

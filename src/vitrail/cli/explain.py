@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from vitrail.cli.chosen import from_shown, shown_class
-from vitrail.cli.words import kind_of
+from vitrail.cli.chosen import from_shown, options_class, shown_class
 from vitrail.tasks import registry
 
 EXAMPLES = """Examples:
@@ -31,7 +30,7 @@ Inputs = Annotated[list[str], Parameter(help="Files, folders of files, or globs;
 
 def command_for(task: str | None) -> Callable[..., int]:
     """`vitrail explain` with the options of a task; without one, with those that all tasks share."""
-    kind = kind_of("explain", task)
+    kind = options_class("explain", task)
 
     def command(run: str, inputs: list[str], /, options: Any) -> int:
         return explain(run, inputs, from_shown(kind, options), task=task or registry.DEFAULT)

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from vitrail.cli.chosen import from_shown, shown_class
-from vitrail.cli.words import kind_of
+from vitrail.cli.chosen import from_shown, options_class, shown_class
 from vitrail.tasks import registry
 
 EXAMPLES = """Examples:
@@ -31,7 +30,7 @@ Files = Annotated[list[str], Parameter(help="Files, folders of files, or globs."
 
 def command_for(task: str | None) -> Callable[..., int]:
     """`vitrail predict` with the options of a task; without one, with those that all tasks share."""
-    kind = kind_of("predict", task)
+    kind = options_class("predict", task)
     shown = shown_class(kind)
 
     def command(run: str, files: list[str], /, options: Any = None) -> int:

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from vitrail.cli.chosen import DEFAULT_METHOD, from_shown, list_methods, list_tasks, shown_class
-from vitrail.cli.words import kind_of
+from vitrail.cli.chosen import DEFAULT_METHOD, from_shown, list_methods, list_tasks, options_class, shown_class
 from vitrail.tasks import registry
 
 EXAMPLES = """Examples:
@@ -36,7 +35,7 @@ Given = Annotated[Set[str], Parameter(parse=False)]
 
 def command_for(verb: Literal["train", "pretrain"], task: str | None) -> Callable[..., int]:
     """`vitrail train` with the options of a task; without one, with those that all tasks share."""
-    kind = kind_of(verb, task)
+    kind = options_class(verb, task)
     without = ("task",) if verb == "pretrain" else ()
 
     def command(options: Any, *, config: str | None = None, given: Set[str]) -> int:
@@ -77,26 +76,16 @@ def epilogue(verb: str, task: str | None, examples: str) -> str:
 
 def train(options: Any, *, given: Set[str]) -> int:
     from vitrail.learn.training.interruption import Interrupted
+    from vitrail.run.stored import scored_split
+    from vitrail.run.train import run_training
     from vitrail.tasks.metric import headline
 
     try:
-        if options.task in registry.TASKS:
-            from vitrail.run.stored import scored_split
-            from vitrail.run.train import run_training
-
-            run: Any = run_training(options, given=given)
-            line = headline(registry.metrics_of(options.task), scored_split(run.path), run.metrics)
-        else:  # until every task is ported
-            from vitrail.jobs.evaluate import headline as old_headline
-            from vitrail.jobs.evaluate import scored_split
-            from vitrail.jobs.train import run_training as old_training
-
-            run = old_training(options, given=given)
-            line = old_headline(scored_split(run.path), run.metrics)
+        run = run_training(options, given=given)
     except Interrupted as stop:
-        verb = registry.TASKS[options.task].verb if options.task in registry.TASKS else "train"
+        verb = registry.TASKS[options.task].verb
         print(f"{stop}; everything is saved: vitrail {verb} --out {stop.where} --resume continues it", file=sys.stderr)
         return stop.exit_code
     if run.first:
-        print(line)
+        print(headline(registry.metrics_of(options.task), scored_split(run.path), run.metrics))
     return 0

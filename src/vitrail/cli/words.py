@@ -11,12 +11,10 @@ from typing import Any
 
 from vitrail.cli.chosen import DEFAULT_METHOD, USES, find_task, options_class
 from vitrail.errors import VitrailError, VitrailWarning, suggestion
-from vitrail.jobs.options import EvalOptions, ExplainOptions, TrainOptions
 from vitrail.run.bench_options import BenchOptions
 from vitrail.run_files import read_table
 from vitrail.tasks import registry
 from vitrail.tasks.classify.cascade_options import CascadeOptions
-from vitrail.tasks.options import PredictOptions as SharedPredictOptions
 from vitrail.tasks.options import present_record, renamed_of, unknown_option
 from vitrail.tasks.restore.options import PredictOptions as RestoreOptions
 
@@ -51,7 +49,7 @@ class Known:
         if verb in PER_TASK:
             self.task = find_task(verb, words)
             asks = any(word in ("--help", "-h") for word in words)
-            kind = self.kind = kind_of(verb, self.task if self.task or asks else default_task(verb))
+            kind = self.kind = options_class(verb, self.task if self.task or asks else default_task(verb))
             hints = typing.get_type_hints(kind)
             self.names = (*(field.name for field in fields(kind)), *BESIDE[verb])
             self.switches = {name for name, hint in hints.items() if hint is bool or bool in typing.get_args(hint)}
@@ -76,14 +74,6 @@ class Known:
 
 def default_task(verb: str) -> str:
     return DEFAULT_METHOD if verb == "pretrain" else registry.DEFAULT
-
-
-def kind_of(verb: str, task: str | None) -> type[Any]:
-    from vitrail.jobs.trades import TRADES
-
-    if task is not None and task not in registry.TASKS and task in TRADES:  # until every task is ported
-        return {"eval": EvalOptions, "predict": SharedPredictOptions, "explain": ExplainOptions}.get(verb, TrainOptions)
-    return options_class(verb, task)
 
 
 def spell_words(words: list[str]) -> list[str]:

@@ -8,6 +8,8 @@ from typing import Protocol, runtime_checkable
 
 from vitrail.data.bad_files import BadFile, BadFiles, find_bad, leave_out
 from vitrail.data.box_data import find_boxes, read_marks
+from vitrail.data.captions import CaptionData, divide_captions, open_captions
+from vitrail.data.captions import leave_out as leave_out_captions
 from vitrail.data.dataset import DataSet
 from vitrail.data.images import PictureError
 from vitrail.data.opening import divide_data, find_data
@@ -90,6 +92,24 @@ def open_clean_boxes(
         bad.check()
     data = leave_out(data, bad.names("before"))
     return divide_data(data, seed=seed, least=1, val_share=val_share) if divide else data, bad
+
+
+def open_clean_captions(
+    source: str,
+    *,
+    seed: int,
+    image_size: tuple[int, int] | None,
+    limit: float,
+    progress: Counting,
+    known: Sequence[BadFile] | None = None,
+    divide: bool = True,
+) -> tuple[CaptionData, BadFiles]:
+    """The same of images with captions."""
+    data = open_captions(source, image_size=image_size, divide=False)
+    images = DataSet(name=data.name, classes=("picture",), splits=data.splits)
+    bad = try_pictures(images, limit=limit, progress=progress, known=known)
+    data = leave_out_captions(data, bad.names("before"))
+    return divide_captions(data, seed=seed) if divide else data, bad
 
 
 def find_bad_marks(data: DataSet) -> Iterator[BadFile]:

@@ -206,8 +206,9 @@ def plain_loader(
     )  # fmt: skip
 
 
-def note_bad(bad: BadFiles, split: str, error: PictureError) -> None:
+def note_bad(bad: BadFiles | None, split: str, error: PictureError) -> None:
     """An image that could be read when the run began, and cannot any more."""
+    assert bad is not None
     bad.add(BadFile(error.name, split, error.reason, "during"))
 
 

@@ -38,13 +38,14 @@ class Entry:
 
 TASKS: dict[str, Entry] = {
     "classify": Entry("say which class, or classes, an image is of", architectures=("vit", "resnet", "swin", "gsa", "gcnn")),
+    "segment": Entry("label every pixel", architectures=("segmenter",)),
+    "detect": Entry("find objects and put a box around each", architectures=("detr",)),
+    "segment3d": Entry("label every voxel of a volume", architectures=("unetr", "convolution_free")),
     "restore": Entry("enlarge, denoise or repair images", architectures=("swinir", "unet", "vit_restorer")),
     "mri": Entry("reconstruct accelerated MRI scans", architectures=("reconstructor",)),
-    "segment3d": Entry("label every voxel of a volume", architectures=("unetr", "convolution_free")),
-    "detect": Entry("find objects and put a box around each", architectures=("detr",)),
-    "segment": Entry("label every pixel", architectures=("segmenter",)),
     "translate": Entry("translate sentences", architectures=("transformer", "seq2seq", "mask_predict")),
     "language": Entry("predict text: continue it, or fill in what is masked", architectures=("language",), alias="complete"),
+    "caption": Entry("say in words what is in an image", architectures=("captioner", "show_attend_tell")),
     "mae": Entry("pretraining: draw masked patches", verb="pretrain", architectures=("mae",)),
     "beit": Entry("pretraining: name masked patches in the codes of a discrete VAE", verb="pretrain", architectures=("beit",)),
     "dvae": Entry("pretraining: a vocabulary of visual codes", verb="pretrain", architectures=("dvae",)),

@@ -149,7 +149,8 @@ def test_what_eval_and_complete_cannot_use_is_refused(run, command, tmp_path):
     assert answer.code == 2
     assert re.fullmatch(r"vitrail: (unknown option \"--beams\" of eval.*|--beams is an option of --task .* only)\n", answer.err)
     assert "--out is missing" in command("complete", run.path, tmp_path).err
-    assert "--longest is about text" in command("complete", run.path, tmp_path, "--out", tmp_path, "--longest", 3).err
+    answer = command("complete", run.path, tmp_path, "--out", tmp_path, "--longest", 3)
+    assert re.match("vitrail: --longest is an option of --task .*language", answer.err)
 
 
 def test_completions(run, stripes, tmp_path, command):
@@ -177,10 +178,11 @@ def test_completions(run, stripes, tmp_path, command):
     "words, message",
     [
         (("--samples", 0), "--samples must be at least 1"),
-        (("--keep", 1), r"--keep is a share of the rows, in \[0, 1\): got 1"),
-        (("--temperature", -1), "--temperature must be a number from 0 up"),
+        (("--keep", 1), r"--keep must be in \[0, 1\), got 1"),
+        (("--temperature", -1), "--temperature must be at least 0, got -1"),
         (("--top-k", 0), "--top-k must be at least 1"),
-        (("--top-p", 0), r"--top-p must be in \(0, 1\]"),
+        (("--top-p", 0), "--top-p must be above 0, got 0"),
+        (("--top-p", 1.5), "--top-p must be at most 1, got 1.5"),
     ],
 )
 def test_wrong_numbers_of_complete(run, words, message, command, tmp_path):

@@ -3,9 +3,11 @@
 import pytest
 
 from vitrail.learn.metrics.bleu import LengthGroup
-from vitrail.report.figures import draw_curves
+from vitrail.report.figures import Rows, draw_curves
 from vitrail.report.frame import Frame, write_framed
 from vitrail.report.page import section
+from vitrail.tasks.metric import find_metric
+from vitrail.tasks.translate.metrics import METRICS
 from vitrail.tasks.translate.objective import Translations
 from vitrail.tasks.translate.report import draw_lengths, show_lengths, show_sentences
 
@@ -65,5 +67,5 @@ def test_the_bars_are_the_scores():
 )
 def test_the_curve_is_of_what_the_task_is_judged_by(name, values, words):
     history = [{"epoch": i + 1, "train_loss": 1.0, "val_loss": 1.0, "lr": 0.1, f"val_{name}": v} for i, v in enumerate(values)]
-    [axes] = draw_curves(history, panels=("score",)).axes
+    [axes] = draw_curves(Rows.of(history, find_metric(METRICS, name)), panels=("score",)).axes
     assert words in [text.get_text() for text in axes.texts]

@@ -22,8 +22,8 @@ from vitrail.tasks.options import (
     MovementOptions,
     PartOptions,
     PretrainingOptions,
-    ProtocolEvalOptions,
     Range,
+    ReadingEvalOptions,
     integer,
     switch,
 )
@@ -61,12 +61,12 @@ class Options(
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvalOptions(ProtocolEvalOptions):
-    """What `vitrail eval` takes beside a model of pixels."""
+class EvalOptions(ReadingEvalOptions):
+    """What `vitrail eval` takes beside a model of pixels, whose report has a linear probe of every layer already."""
 
     def check(self) -> None:
         super().check()
-        if self.out is not None and self.protocol is None:
+        if self.out is not None:
             raise VitrailError("--out: a model of pixels gives no predictions to write; vitrail complete draws images")
 
 

@@ -169,7 +169,7 @@ class ExplainOptions(SharedExplainOptions):
     head: Annotated[int | None, integer("Show this head alone; by default each of them.")] = None
 
 
-BASE: Mapping[str, Any] = MappingProxyType(
+BASE: MappingProxyType[str, Any] = MappingProxyType(
     {
         "weight_decay": 0.05, "warmup": 0.05, "schedule": "cosine", "label_smoothing": 0.0, "clip_grad": 1.0, "drop_path": 0.0,
         "rotate": 0.0, "zoom": 0.0, "optimizer": "adamw", "layer_decay": 1.0, "ema": 0.0, "sam": 0.0,

@@ -139,14 +139,14 @@ def show_classes(shown: Shown) -> list[Markup]:
         )
         for k in order.tolist()
     ]
-    shown = sortable_table(
+    table = sortable_table(
         ("Class", "of all pixels", *columns), rows, ordered=(2, "ascending"), filtered="classes" if len(rows) > FEW else ""
     )
     note = (
         "IoU: pixels that are and are called so, of those that are or are called so. Boundary F: how much of the edges lies within two "
         "pixels of each other. The lowest IoU first; a click on a column sorts by it."
     )
-    return [section("Classes", element("div", shown, class_="card classes"), note=note)]
+    return [section("Classes", element("div", table, class_="card classes"), note=note)]
 
 
 def show_confusions(shown: Shown) -> list[Markup]:

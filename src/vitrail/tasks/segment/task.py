@@ -35,7 +35,6 @@ from vitrail.tasks.image_task import (
     clean_arguments,
     describe_data,
     measure_on,
-    model_name,
     note_bad,
     sample_images,
 )
@@ -52,7 +51,7 @@ from vitrail.tasks.segment.data import (
 )
 from vitrail.tasks.segment.objective import COLUMNS, EXAMPLES, Segment, Segmentations
 from vitrail.tasks.segment.options import RECIPES, EvalOptions, Options
-from vitrail.tasks.task import Log, Opened, Opening, Resolved, Scored, Setup, Summary, count_splits, describe_recipe
+from vitrail.tasks.task import Log, Opened, Opening, Resolved, Scored, Setup, Summary, count_splits, describe_recipe, model_name
 
 FEW_CELLS = 96  # pixels a side, at most, of images with a dozen of tokens a side
 OWN_SIZE = 256  # pixels a side, at most, of images that are all alike and keep their size

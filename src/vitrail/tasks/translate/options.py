@@ -46,7 +46,9 @@ class Options(
 
     data: Annotated[
         str,
-        Parameter(help="A folder with a file for each split and language, such as train.de and train.en, or copy, reverse."),
+        Parameter(
+            help="A folder with a file for each split and language, such as train.de and train.en; or copy, reverse, sort."
+        ),
     ]
     task: Annotated[Literal["translate"], Parameter(help="What to learn.")] = "translate"
     source: Annotated[
@@ -57,7 +59,7 @@ class Options(
         float | Auto,
         SHARE,
         Parameter(
-            group=TEXT, help="Share of merges left out, so that words are cut now so, now so; the recipe's unless given."
+            group=TEXT, help="Share of merges left out, so that a word is cut in several ways; the recipe's unless given."
         ),
     ] = "auto"
 

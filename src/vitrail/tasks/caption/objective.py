@@ -1,6 +1,6 @@
-"""Captioning: model + cross-entropy of words + the share of captions that are exactly right + BLEU.
+"""Captioning: model + cross-entropy of tokens + the share of captions that are exactly right + BLEU.
 
-b batch, ch channels, h w picture, n words
+b batch, n captions
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +21,7 @@ from vitrail.learn.metrics.bleu import Bleu, corpus_bleu
 from vitrail.learn.metrics.bootstrap import bootstrap_interval
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
-from vitrail.models.decoding import beam_search, greedy
+from vitrail.models.decoding.writing import write_caption
 
 Score = Literal["exact", "bleu"]
 BEAMS = 5
@@ -29,12 +29,12 @@ BEAMS = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Captions:
-    """What a captioner says of the pictures of a split, in the split's order, and what people said."""
+    """Captions of the images of a split, in the split's order, and what people said."""
 
-    indices: Int[np.ndarray, "n"]  # of the pictures in their split: those that could be read
+    indices: Int[np.ndarray, "n"]  # of the images in their split: those that could be read
     captions: tuple[str, ...]
     references: tuple[tuple[str, ...], ...]  # as the tokenizer normalizes them
-    loss: float  # of a word of the first reference
+    loss: float  # per token of the first reference
     score: Score
 
     @cached_property
@@ -54,7 +54,7 @@ class Captions:
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """What is exactly right is counted only where a picture decides its caption: people hardly ever say the same."""
+        """What is exactly right is counted only where an image decides its caption: people hardly ever say the same."""
         exact = {"exact": float(self.right.mean()) if len(self.captions) else 0.0} if self.score == "exact" else {}
         return {"loss": self.loss, **exact, "bleu": self.agreement.score / 100.0}
 
@@ -69,7 +69,7 @@ class Captions:
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """The 95 % bootstrap interval of the score, over pictures."""
+        """The 95 % bootstrap interval of the score, over images."""
         if self.score == "exact":
             return bootstrap_interval(self.right)
         low, high = self.agreement.interval
@@ -77,9 +77,9 @@ class Captions:
 
 
 class Caption:
-    """Satisfies the training loop's Task protocol.
+    """Satisfies the training loop's `Objective`.
 
-    `references` are all captions of the pictures that are evaluated, by picture. `decided`: a picture decides its caption, and the score is
+    `references` are all captions of the images that are evaluated, by image. `decided`: an image decides its caption, and the score is
     the share that is exactly right; otherwise it is BLEU.
     """
 
@@ -113,7 +113,7 @@ class Caption:
         return for_training(self.forward, self.model, self.world)
 
     def loss(self, batch: CaptionBatch) -> Float[Tensor, ""]:
-        """The mean over words. A model that draws something at random asks for each caption's loss, and adds a term of value 0
+        """The mean over tokens. A model that draws something at random asks for each caption's loss, and adds a term of value 0
         whose gradient is that of the expectation in what decided the draw."""
         targets = batch.words[:, 1:]
         places = asked_places(targets)
@@ -126,7 +126,7 @@ class Caption:
         return losses.mean() + surrogate_loss(losses.detach())  # each caption's, so scaled that their mean is the batch's
 
     def evaluate(self, batches: Iterable[CaptionBatch]) -> Captions:
-        """Captions by greedy decoding or beam search, and the loss of each picture's own words."""
+        """Captions by greedy decoding or beam search, and the loss of each image's own tokens."""
         was_training = self.model.training
         self.model.eval()
         written, indices, total, words = list[str](), list[int](), 0.0, 0
@@ -138,7 +138,7 @@ class Caption:
                 logits = self.forward(places, images, ids[:, :-1])
                 total += word_cross_entropy(logits, targets.flatten()[places], reduction="sum").item()
                 words += len(places)
-                written += [self.tokenizer.decode(row) for row in write_words(self.model, images, beams=self.beams).tolist()]
+                written += [self.tokenizer.decode(row) for row in write_caption(self.model, images, beams=self.beams).tolist()]
                 indices += batch.indices.tolist()
         self.model.train(was_training)
         parts = self.world.gather([total, words, list(zip(indices, written, strict=True))])
@@ -150,11 +150,3 @@ class Caption:
             loss=sum(part[0] for part in parts) / max(1, sum(part[1] for part in parts)),
             score="exact" if self.decided else "bleu",
         )
-
-
-def write_words(model: Any, images: Float[Tensor, "b ch h w"], *, beams: int = 1) -> Int[Tensor, "b n"]:
-    """What a model says of pictures, without BEGIN: by beam search, or greedily with one beam, which is the same and faster."""
-    longest = model.config.longest - 1  # BEGIN is one of them
-    return (
-        greedy(model, images, longest=longest) if beams == 1 else beam_search(model, images, beams=beams, longest=longest).ids
-    )

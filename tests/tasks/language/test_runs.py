@@ -56,7 +56,7 @@ def test_the_files_of_a_run(run, command):
     kind = "Masked" if config["masked"] else "Causal"
     assert f"# {kind} language model (language)" in (run / "best" / "README.md").read_text()
     answer = command("runs", run)
-    assert "likelihood" in answer.out
+    assert "perplexity" in answer.out
 
 
 def test_eval_gives_the_numbers_of_the_run(run, text, command):
@@ -135,11 +135,11 @@ def test_what_a_config_says_needs_no_choice(run):
 
 
 def test_complete_writes_on(run, command):
-    words = ("complete", run, "ab cd", "a=b", "--samples", 3, "--longest", 4)
+    words = ("complete", run, "ab cd", "a=b", "--samples", 3, "--max-length", 4)
     answer = command(*words)
     if yaml.safe_load((run / "config.yaml").read_text())["masked"]:
         assert answer.code == 2
-        assert "for fill completes neither pictures nor text" in answer.err
+        assert answer.err.count('nothing is hidden in "') == 2, "it fills in instead"
         assert len(vt.pipeline("fill-mask", run)("ab <mask> ef", top_k=2)) == 2
         return
     assert answer.code == 0, answer.err
@@ -149,10 +149,29 @@ def test_complete_writes_on(run, command):
     assert command(*words).out == answer.out
     assert command(*words, "--seed", 1).out != answer.out
     assert [row["generated_text"] for row in vt.pipeline("text-generation", run)("ab cd", samples=3, longest=4)] == lines[:3]
-    assert "--keep is about pictures" in command(*words, "--keep", 0.25).err
-    assert "--out is about pictures" in command(*words, "--out", "x").err
-    assert "--longest must be at least 1" in command("complete", run, "ab", "--longest", 0).err
+    assert "--keep is an option of --task igpt only" in command(*words, "--keep", 0.25).err
+    assert "--out is an option of --task" in command(*words, "--out", "x").err
+    assert "--max-length must be at least 1" in command("complete", run, "ab", "--max-length", 0).err
+    assert command("complete", run, "ab", "--longest", 4).out == command("complete", run, "ab", "--max-length", 4).out
     assert "leaves no room to go on: the model reads 16" in command("complete", run, " ".join(["ab"] * 40)).err
+
+
+def test_predict_continues_or_fills_in(run, command):
+    if yaml.safe_load((run / "config.yaml").read_text())["masked"]:
+        answer = command("predict", run, "ab <mask> ef", "ab ef", "--json", "--top-k", 2)
+        assert answer.code == 2
+        assert "nothing is hidden" in answer.err
+        assert json.loads(answer.out)[0] == vt.pipeline("fill-mask", run)("ab <mask> ef", top_k=2)
+        assert len(command("predict", run, "ab <mask> <mask>").out.splitlines()) == 2
+        return
+    words = (run, "ab cd", "ef", "--samples", 3)
+    answer = command("predict", *words, "--max-length", 4)
+    assert answer.code == 0, answer.err
+    assert answer.out == command("complete", *words, "--max-length", 4).out
+    answer = command("predict", run, "ab", " ".join(["ab"] * 40), "--json", "--max-length", 4)
+    assert answer.code == 2
+    assert "leaves no room to go on: the model reads 16" in answer.err
+    assert json.loads(answer.out)[0] == vt.pipeline("text-generation", run)("ab", samples=4, longest=4)
 
 
 def test_a_model_of_the_other_kind_is_refused(text, command):

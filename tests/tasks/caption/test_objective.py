@@ -18,7 +18,7 @@ from vitrail.models.captioner import CaptionerConfig, build_captioner
 from vitrail.models.show_attend_tell import PRESETS as SHOW_ATTEND_TELL
 from vitrail.models.show_attend_tell import build_show_attend_tell
 from vitrail.special_tokens import BEGIN, END, PAD
-from vitrail.tasks.caption import Caption, Captions
+from vitrail.tasks.caption.objective import Caption, Captions
 
 COLORS = {"a red square": (255, 0, 0), "a green circle here": (0, 255, 0), "blue": (0, 0, 255), "nothing , black": (0, 0, 0)}
 TEXTS = [[text] for text in COLORS]

@@ -226,7 +226,7 @@ def test_evaluate_takes_beams_and_no_bad_files(run):
 def test_runs_lists_it(run, command):
     answer = command("runs", run)
     assert "finished" in answer.out
-    assert " bleu" in answer.out
+    assert " BLEU" in answer.out
 
 
 def test_translate_keeps_order_and_empty_lines(run, command, monkeypatch):
@@ -259,6 +259,16 @@ def test_translate_names_what_it_could_not_read(run, command, monkeypatch):
     assert answer.err == "vitrail: standard input: line 2 is not UTF-8 text (byte 0xff)\n"
     assert len(answer.out.split("\n")) == 2, "the line before is answered"
     assert "--beams and --batch must be at least 1" in command("translate", run, "ab", "--beams", 0).err
+
+
+def test_predict_is_translate_with_the_options_of_the_task(run, command):
+    words = (run, "ab cd", "ab Ω", " ".join(["ab"] * 50))
+    answer = command("predict", *words, "--num-beams", 2)
+    assert answer.code == 0
+    assert answer.out == command("translate", *words, "--beams", 2).out
+    assert "input 2: 1 of " in answer.err
+    assert "input 3: cut: " in answer.err
+    assert json.loads(command("predict", run, "ab cd", "--json").out) == vt.pipeline("translation", run)("ab cd")
 
 
 def test_translate_on_a_device(run, command):
