@@ -1,4 +1,4 @@
-"""Scans and pictures to restore, learned from by two processes under torchrun, with the rate that is looked for first."""
+"""Scans and images to restore, learned from by two processes under torchrun, with the learning rate that is looked for first."""
 
 import json
 import os

@@ -1,6 +1,6 @@
 """Reconstruction of accelerated MRI scans: model + distance to the truth, or equivariant imaging without any; PSNR and SSIM.
 
-b batch, c coils, h w picture, n slices
+b batch, c coils, h w image, n slices
 """
 
 import math
@@ -39,7 +39,7 @@ class ReconstructedSlice(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ReconstructionScores:
-    """What a model makes of a split, in the split's order: a row a slice with COLUMNS, and some of the slices to look at."""
+    """What a model makes of a split, in the split's order: one row per slice with COLUMNS, and some of the slices to look at."""
 
     rows: Float[np.ndarray, "n 5"]
     indices: Int[np.ndarray, "n"]
@@ -61,7 +61,7 @@ class ReconstructionScores:
 
     @property
     def error(self) -> float:
-        """Of the gain over the zero-filled pictures: slices differ more among themselves than what a model does to them. Of `fit`, 0."""
+        """Of the gain over the zero-filled images: slices differ more among themselves than what a model does to them. Of `fit`, 0."""
         gain = self.column("psnr") - self.column("psnr_zero_filled")
         return float(gain.std(ddof=1)) / math.sqrt(len(gain)) if len(gain) > 1 and self.objective == "supervised" else 0.0
 
@@ -83,10 +83,10 @@ class Reconstruct:
         compiled: bool = False,
         world: World | None = None,
     ) -> None:
-        """`alpha` weighs the equivariance of equivariant imaging; of the slices `shown` an evaluation keeps the pictures."""
+        """`alpha` weighs the equivariance of equivariant imaging; of the slices `shown` an evaluation keeps the images."""
         self.model, self.objective, self.alpha, self.shown = model, objective, alpha, frozenset(shown)
         self.device, self.world = torch.device(device), world or World()
-        # What never saw a truth must not be chosen by one: psnr is told, and does not decide.
+        # What never saw a truth must not be chosen by one: psnr is shown, and does not decide.
         self.score = "psnr" if objective == "supervised" else "fit"
         self.forward: Callable[..., Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
 
@@ -132,9 +132,9 @@ class Reconstruct:
                     else self.without_truth(there, self.forward, quarter_turn)
                 )
                 zero_filled = sense_adjoint(there.kspace, there.maps, there.mask)
-                pictures = [x.abs().float().cpu().numpy() for x in (zero_filled, image, there.target)]
+                magnitudes = [x.abs().float().cpu().numpy() for x in (zero_filled, image, there.target)]
                 for number, index in enumerate(batch.indices.tolist()):
-                    given, found, truth = (picture[number] for picture in pictures)
+                    given, found, truth = (magnitude[number] for magnitude in magnitudes)
                     rows.append(torch.tensor([[float(losses[number]), *score(found, truth), *score(given, truth)]]))
                     if index in self.shown:
                         examples.append(ReconstructedSlice(index, given, found, truth, batch.mask[number].numpy()))

@@ -65,7 +65,7 @@ def show_slice(one: ReconstructedSlice, names: Sequence[str]) -> Markup:
 
 
 def show_masks(some: Sequence[ReconstructedSlice], names: Sequence[str], sampling: str) -> Markup:
-    """Each slice's mask as a picture of its k-space: white is measured, the zero frequency in the middle."""
+    """Each slice's mask as an image of its k-space: white is measured, the zero frequency in the middle."""
     figures = (
         element(
             "figure",

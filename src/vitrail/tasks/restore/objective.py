@@ -1,6 +1,6 @@
-"""Restoring pictures: model + distance to the true picture, measured as the literature does.
+"""Restoring images: model + distance to the true image, measured as the literature does.
 
-b batch, ch channels, h w given, h2 w2 true, p pictures
+b batch, ch channels, h w given, h2 w2 true, p images
 """
 
 import math
@@ -28,7 +28,7 @@ EXAMPLES = 8
 
 @dataclass(frozen=True, kw_only=True)
 class RestoredExample:
-    """One picture before and after. `given` is enlarged bicubically to the size of the others."""
+    """One image before and after. `given` is enlarged bicubically to the size of the others."""
 
     name: str
     given: UInt8[np.ndarray, "h w ch"]
@@ -40,21 +40,21 @@ class RestoredExample:
 
 @dataclass(frozen=True, kw_only=True)
 class Restorations:
-    """What a model makes of a split, in the split's order: a row a picture of loss, PSNR and SSIM, and the same of what was given."""
+    """What a model makes of a split, in the split's order: one row per image with loss, PSNR and SSIM, and the same of what was given."""
 
     rows: Float[np.ndarray, "p 5"]
-    indices: Int[np.ndarray, "p"]  # of the rows' pictures
+    indices: Int[np.ndarray, "p"]  # of the rows' images
     examples: tuple[RestoredExample, ...] = ()
 
     @cached_property
     def metrics(self) -> dict[str, float]:
-        """Means over the pictures, as the literature has them: not of the squared errors."""
+        """Means over the images, as the literature has them: not of the squared errors."""
         means = self.rows.mean(axis=0, dtype=np.float64) if len(self.rows) else np.full(len(COLUMNS), math.nan)
         return dict(zip(COLUMNS, means.tolist(), strict=True))
 
     @property
     def error(self) -> float:
-        """None to speak of: the same pictures with the same damage every time, so that epochs differ by the model alone."""
+        """None to speak of: the same images with the same damage every time, so that epochs differ by the model alone."""
         return 0.0
 
 
@@ -105,7 +105,7 @@ class Restore:
         return Restorations(rows=table.numpy(), indices=indices.numpy(), examples=tuple(examples))
 
     def restore(self, given: Float[Tensor, "1 ch h w"]) -> Float[Tensor, "1 ch h2 w2"]:
-        """In one piece, or a large picture in pieces that fit the memory."""
+        """In one piece, or a large image in pieces that fit the memory."""
         if max(given.shape[-2:]) <= WHOLE:
             return self.forward(given)
         return restore_tiled(self.model, given, tile=TILE)

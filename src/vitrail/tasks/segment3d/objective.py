@@ -38,7 +38,7 @@ class SegmentedVolume(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class VolumeScores:
-    """What a model makes of a split, a row a volume: the loss, then of each class Dice, mean and 95 % distance of the surfaces (mm), and ml
+    """What a model makes of a split, one row per volume: the loss, then of each class Dice, mean and 95 % distance of the surfaces (mm), and ml
     found and true. Class 0 is the background."""
 
     losses: Float[np.ndarray, "n"]

@@ -56,10 +56,10 @@ def show_volume(one: SegmentedVolume, name: str) -> Markup:
     figures = (
         element(
             "figure",
-            photograph(encode_picture(picture, largest=SIDE), f"{words} of {name}", pixelated=False),
+            photograph(encode_picture(image, largest=SIDE), f"{words} of {name}", pixelated=False),
             element("figcaption", label(name), f" {words}"),
         )
-        for words, picture in drawn
+        for words, image in drawn
     )
     return element("div", *figures, class_="planes")
 
@@ -88,15 +88,15 @@ def paint(
     gray: Float32[np.ndarray, "u v"], truth: Integer[np.ndarray, "u v"], found: Integer[np.ndarray, "u v"]
 ) -> UInt8[np.ndarray, "u v 3"]:
     """Gray, tinted where there is a label, and fully colored at the edges of labels."""
-    picture = np.repeat(gray[..., None].clip(0, 1) * 255, 3, axis=-1)
+    image = np.repeat(gray[..., None].clip(0, 1) * 255, 3, axis=-1)
     for where, color in (
         ((truth > 0) & (found == truth), BOTH),
         ((truth > 0) & (found != truth), TRUTH),
         ((found > 0) & (truth == 0), FOUND),
     ):
         strength = np.where(edges_of(where), 0.9, 0.35)[where][:, None]
-        picture[where] = (1 - strength) * picture[where] + strength * np.array(color)
-    return picture.round().astype(np.uint8)
+        image[where] = (1 - strength) * image[where] + strength * np.array(color)
+    return image.round().astype(np.uint8)
 
 
 def show_scores(found: VolumeScores, names: Sequence[str], classes: Sequence[str]) -> Markup:

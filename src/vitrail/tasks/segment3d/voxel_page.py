@@ -105,7 +105,7 @@ def asking(look: VoxelLook, size: tuple[int, ...], others: Sequence[int]) -> Boo
 
 
 def beside(planes: Sequence[UInt8[np.ndarray, "_ _ 3"]], spacing: tuple[float, float, float]) -> UInt8[np.ndarray, "h w 3"]:
-    """The three planes as radiologists look at them, in one picture."""
+    """The three planes as radiologists look at them, in one image."""
     drawn = [finish(plane, spacing, axis) for axis, plane in enumerate(planes)]
     whole = np.zeros((max(len(one) for one in drawn), sum(one.shape[1] + GAP for one in drawn) - GAP, 3), np.uint8)
     left = 0
