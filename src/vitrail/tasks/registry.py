@@ -23,6 +23,7 @@ CLASS_OF: Mapping[Use, str] = {
     "explain": "ExplainOptions",
 }
 DEFAULT = "classify"  # the task without --task, and of the evaluation protocols
+DEFAULT_METHOD = "mae"  # of `vitrail pretrain`
 
 
 @dataclass(frozen=True, slots=True)
