@@ -78,7 +78,9 @@ def within(limits):
 
 
 def required(kind):
-    return {field.name: "digits" if field.name == "data" else "x" for field in fields(kind) if field.default is MISSING}
+    """What a class does not work without."""
+    needed = {field.name: "digits" if field.name == "data" else "x" for field in fields(kind) if field.default is MISSING}
+    return needed | ({"degrade": "sr2"} if "degrade" in {field.name for field in fields(kind)} and "data" in needed else {})
 
 
 @pytest.mark.parametrize("task, use", EVERY)
@@ -116,15 +118,10 @@ def test_numbers_out_of_range_are_refused_with_the_option_and_the_value(task, us
             low = max(limits.ge, limits.gt)
             if low == -float("inf"):
                 continue
-            wrong = low - 1
-            value = (
-                (type(field.default)((wrong,)) if isinstance(field.default, tuple) else wrong)
-                if field.default is not MISSING
-                else wrong
-            )
             hint = typing.get_type_hints(kind)[field.name]
-            if "tuple" in str(hint):
-                value = (int(wrong),)
+            choices = typing.get_args(hint) or (hint,)
+            wrong = int(low - 1) if int in choices or "tuple[int" in str(hint) else float(low - 1)
+            value = (wrong,) * (3 if "float, float, float" in str(hint) else 1) if "tuple" in str(hint) else wrong
             options = kind(**{**required(kind), field.name: value})
             with pytest.raises(VitrailError, match=f"^{spell(field.name)} "):
                 check(options)

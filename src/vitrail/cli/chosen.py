@@ -24,7 +24,6 @@ USES: dict[str, registry.Use] = {
 SHARED: dict[registry.Use, type[Block]] = {
     "train": CommonOptions, "eval": EvalOptions, "predict": PredictOptions, "explain": ExplainOptions,
 }  # fmt: skip
-DEFAULT_METHOD = registry.DEFAULT_METHOD
 
 
 def value_of(words: Sequence[str], name: str) -> str | None:
@@ -41,7 +40,7 @@ def find_task(verb: str, words: Sequence[str]) -> str | None:
     if verb == "train":
         return find_trained(words, option="task", default=registry.DEFAULT)
     if verb == "pretrain":
-        method = find_trained(words, option="method", default=DEFAULT_METHOD)
+        method = find_trained(words, option="method", default=registry.DEFAULT_METHOD)
         return None if method is None else check_choice("method", method, list_methods())
     run = next((word for word in words if not word.startswith("-")), None)
     return None if run is None else task_of_run(run)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from vitrail.cli.chosen import DEFAULT_METHOD, from_shown, list_methods, list_tasks, options_class, shown_class
+from vitrail.cli.chosen import from_shown, list_methods, list_tasks, options_class, shown_class
 from vitrail.tasks import registry
 
 EXAMPLES = """Examples:
@@ -42,7 +42,7 @@ def command_for(verb: Literal["train", "pretrain"], task: str | None) -> Callabl
         return train(from_shown(kind, options), given=given)
 
     def command_of_method(
-        options: Any, *, method: str = task or DEFAULT_METHOD, config: str | None = None, given: Set[str]
+        options: Any, *, method: str = task or registry.DEFAULT_METHOD, config: str | None = None, given: Set[str]
     ) -> int:
         return train(from_shown(kind, options, task=method), given=given | ({"task"} if "method" in given else set()))
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from vitrail.cli.chosen import DEFAULT_METHOD, USES, find_task, options_class
+from vitrail.cli.chosen import USES, find_task, options_class
 from vitrail.errors import VitrailError, VitrailWarning, suggestion
 from vitrail.run.bench_options import BenchOptions
 from vitrail.run_files import read_table
@@ -73,7 +73,7 @@ class Known:
 
 
 def default_task(verb: str) -> str:
-    return DEFAULT_METHOD if verb == "pretrain" else registry.DEFAULT
+    return registry.DEFAULT_METHOD if verb == "pretrain" else registry.DEFAULT
 
 
 def spell_words(words: list[str]) -> list[str]:

@@ -503,8 +503,7 @@ class PretrainingOptions(OptimizerOptions, CacheOptions, ImageOptions):
     """Images without labels, of all methods of `vitrail pretrain`."""
 
     retired: ClassVar[Mapping[str, Any]] = {
-        "balance": "none", "smoothing": 0.0, "mixup": 0.0, "cutmix": 0.0, "token_keep": 1.0, "progressive": 1.0, "repeats": 1,
-        "shard": False,
+        "balance": "none", "smoothing": 0.0, "mixup": 0.0, "cutmix": 0.0, "token_keep": 1.0, "progressive": 1.0, "shard": False,
     }  # fmt: skip
 
 
@@ -527,7 +526,7 @@ class ViewOptions(Block):
 
     retired: ClassVar[Mapping[str, Any]] = {
         "shift": 0.0, "rotate": 0.0, "zoom": 0.0, "cutout": 0.0, "operations": 0, "magnitude": 9.0, "erase": 0.0, "ema": 0.0,
-        "sam": 0.0,
+        "sam": 0.0, "repeats": 1,
     }  # fmt: skip
 
     momentum: Annotated[

@@ -34,6 +34,7 @@ class Options(
 ):
     """What `vitrail pretrain --method beit` takes."""
 
+    retired: ClassVar[Mapping[str, Any]] = {"repeats": 1}
     paths: ClassVar[tuple[str, ...]] = ("tokenizer",)
 
     task: Annotated[Literal["beit"], Parameter(help="What to learn.")] = "beit"

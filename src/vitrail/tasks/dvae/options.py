@@ -26,6 +26,7 @@ class Options(AugmentationOptions, AveragingOptions, PretrainingOptions, CommonO
 
     retired: ClassVar[Mapping[str, Any]] = {
         "position": None, "position_where": "auto", "attention": None, "drop_path": 0.0, "layer_decay": 1.0,
+        "repeats": 1,
     }  # fmt: skip
 
     task: Annotated[Literal["dvae"], Parameter(help="What to learn.")] = "dvae"

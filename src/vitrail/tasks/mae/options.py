@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
@@ -37,6 +37,8 @@ class Options(
     CommonOptions,
 ):
     """What `vitrail pretrain --method mae` takes."""
+
+    retired: ClassVar[Mapping[str, Any]] = {"repeats": 1}
 
     task: Annotated[Literal["mae"], Parameter(help="What to learn.")] = "mae"
     decoder_depth: Annotated[int | Auto, COUNT, integer("Blocks of the decoder; auto: half of the encoder's.", group=TASK)] = (
