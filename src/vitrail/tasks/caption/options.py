@@ -93,11 +93,11 @@ BASE: MappingProxyType[str, Any] = MappingProxyType(
 )  # fmt: skip
 RECIPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        "tiny": BASE | {"epochs": 30},
-        "small": BASE | {"epochs": 10},
-        "medium": BASE | {"epochs": 20, "batch_size": 256, "weight_decay": 0.1, "label_smoothing": 0.1, "ema": 0.9995},
-        "finetune": BASE | {"epochs": 5, "lr": 3e-4, "warmup": 0.1},
-        "plain": BASE | {"epochs": 30, "ema": 0.0},
+        "tiny": {**BASE, "epochs": 30},
+        "small": {**BASE, "epochs": 10},
+        "medium": {**BASE, "epochs": 20, "batch_size": 256, "weight_decay": 0.1, "label_smoothing": 0.1, "ema": 0.9995},
+        "finetune": {**BASE, "epochs": 5, "lr": 3e-4, "warmup": 0.1},
+        "plain": {**BASE, "epochs": 30, "ema": 0.0},
     }
 )
 

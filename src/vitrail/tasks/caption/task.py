@@ -84,8 +84,8 @@ class Captioning(ImageTask[Options, CaptionData, BytePairs]):
             size, channels, config = loaded.image_size, loaded.config.in_channels, loaded.config
         name: str = options.recipe
         if name == "auto":
-            name = choose_recipe(len(data["train"]), pretrained=loaded is not None)
-            name = choices["recipe"] = "medium" if name == "large" else name
+            chosen = choose_recipe(len(data["train"]), pretrained=loaded is not None)
+            name = choices["recipe"] = "medium" if chosen == "large" else chosen
         recipe = caption_recipe(name, size=size, hidden=hasattr(config, "decoder_depth"))
         choices |= from_recipe(recipe, options)
         if options.dropout == "auto":
