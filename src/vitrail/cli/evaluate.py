@@ -50,13 +50,13 @@ def evaluate(run: str, options: Any, *, task: str) -> int:
     from vitrail.run.evaluate import run_evaluation
     from vitrail.tasks.metric import headline
 
-    metrics = run_evaluation(run, options, quiet=options.json)
+    metrics, split = run_evaluation(run, options, quiet=options.json)
     if options.json:
-        print(json.dumps({"split": options.split, **metrics}))
+        print(json.dumps({"split": split, **metrics}))
     else:
         for name, value in metrics.items():
             print(f"{name:<18} {value:.4f}")
-        print(headline(registry.metrics_of(task), options.split, metrics))
+        print(headline(registry.metrics_of(task), split, metrics))
     return 0
 
 

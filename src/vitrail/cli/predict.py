@@ -56,5 +56,5 @@ def predict(run: str, files: list[str], options: Any, *, task: str) -> int:
         elif not options.json:
             print(found.line)
     if options.json:
-        print(json_format.dumps(results[0] if len(results) == 1 else results))
+        print(json_format.dumps(results[0] if len(results) == 1 else results, ensure_ascii=False))
     return 2 if None in results else 0

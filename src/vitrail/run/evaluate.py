@@ -30,17 +30,19 @@ def evaluate(run: str | Path, **options: Any) -> dict[str, float]:
     """
     kind = registry.options_of(registry.task_of(find(str(run))), "eval")
     given = {name: join_words(value) if name in JOINED else value for name, value in options.items() if value is not None}
-    return run_evaluation(str(run), read_arguments(kind, given, what="evaluate", use="eval"))
+    return run_evaluation(str(run), read_arguments(kind, given, what="evaluate", use="eval"))[0]
 
 
-def run_evaluation(run: str, options: Any, *, quiet: bool = False) -> dict[str, float]:
+def run_evaluation(run: str, options: Any, *, quiet: bool = False) -> tuple[dict[str, float], str]:
+    """The metrics, and what the split is called that was scored."""
     check(options)
     if getattr(options, "protocol", None) is not None:
         from vitrail.run.protocols import run_protocols, summarize  # which train, and so evaluate
 
-        return summarize(run_protocols(run, options, quiet=quiet))
+        return summarize(run_protocols(run, options, quiet=quiet)), "test"
     bar, model, trained = ProgressBar(quiet=quiet), load(run), training_options(run)
     task, setup, split = open_setup(run, model, trained, options, bar)
+    shown = options.split if split == "train" else split  # of data that is not split, all is scored as what was asked for
     folder = make_folder(options, setup.bad)
     scored = task.score(setup, split, device=choose_device(options.device), world=World())
     summary, warning = task.summarize(setup, scored), warning_of(scored.evaluation)
@@ -49,7 +51,7 @@ def run_evaluation(run: str, options: Any, *, quiet: bool = False) -> dict[str, 
         details = {
             "Model": f"{run}, {count_parameters(model):,} parameters",
             "Data": options.data or setup.name,
-            "Split": f"{options.split}, {len(scored.data.splits[split]):,} {task.unit}",
+            "Split": f"{shown}, {len(scored.data.splits[split]):,} {task.unit}",
             **summary.details,
         }
         where = None if trained is None else find(run).resolve().parent
@@ -58,8 +60,8 @@ def run_evaluation(run: str, options: Any, *, quiet: bool = False) -> dict[str, 
             run,
             setup,
             scored,
-            title=f"{setup.name}: {options.split}",
-            split=options.split,
+            title=f"{setup.name}: {shown}",
+            split=shown,
             certainty=summary.certainty,
             details=details,
             rows=[] if where is None else read_results(where),
@@ -71,7 +73,7 @@ def run_evaluation(run: str, options: Any, *, quiet: bool = False) -> dict[str, 
     for line in (bad, warning and f"warning: {warning}", *summary.lines, written):
         if line:
             bar.say(line)
-    return scored.metrics
+    return scored.metrics, shown
 
 
 def open_setup(

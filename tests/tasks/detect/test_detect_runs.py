@@ -204,7 +204,7 @@ def test_weights_of_detectors_classifiers_and_others(run, folder, tmp_path):
         ({"cache": "disk"}, "--cache disk"),
         ({"num_queries": 0}, "--num-queries must be at least 1"),
         ({"min_crop": 0.0}, "--min-crop must be above 0"),
-        ({"recipe": "large"}, "recipe for finding objects"),
+        ({"recipe": "large"}, "recipe: expected .*got 'large'"),
         ({"position": "rotary", "model": "detr_micro"}, "has no position to choose"),
         ({"bad_files": 0.01}, "1 of 21 pictures"),
     ],

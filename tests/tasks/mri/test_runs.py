@@ -136,7 +136,7 @@ def test_learning_without_truth_chooses_its_epoch_without_it(volume, tmp_path):
         ({"smoothing": 0.1}, "smoothing is an option of --task classify"),
         ({"flip": True}, "flip is an option of --task classify"),
         ({"model": "vit_nano_conv"}, "does not read k-space"),
-        ({"recipe": "large"}, 'unknown recipe for MRI "large"'),
+        ({"recipe": "large"}, "recipe: expected .*got 'large'"),
         ({"slices": 0}, "--slices must be at least 1"),
         ({"rows": 0}, "--rows must be at least 1"),
         ({"rows": 8, "objective": "equivariant"}, "equivariant turns whole slices around"),

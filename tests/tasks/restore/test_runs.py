@@ -170,7 +170,7 @@ def test_scoring_it_again_and_on_other_pictures(run, tmp_path, command):
         ({"smoothing": 0.1}, "smoothing is an option of --task classify"),
         ({"cache": "disk"}, "--cache disk"),
         ({"patch_size": 0}, "--patch-size must be at least 1"),
-        ({"recipe": "large"}, "recipe for restoring"),
+        ({"recipe": "large"}, "recipe: expected .*got 'large'"),
         ({"position": "rotary"}, "has no position to choose"),
     ],
 )

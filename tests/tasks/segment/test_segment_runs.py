@@ -289,7 +289,7 @@ def test_wrong_wishes_in_one_line(folder, tmp_path, command):
     assert "head" in refusal("--model", "vit_nano_patch4_32", "--head", "upernett")
     assert "--mixup is an option of --task classify" in refusal("--mixup", 0.2)
     assert "--color-jitter must be in [0, 1)" in refusal("--color-jitter", 3)
-    assert 'unknown recipe for segmentation "large"' in refusal("--recipe", "large")
+    assert 'Invalid value "large" for --recipe' in refusal("--recipe", "large")
     assert "--bad-files" in refusal("--bad-files", 0)
     assert "--ignore-index takes numbers of masks, from 0 to 65535, got 70000" in refusal("--ignore-index", 3, 70000)
     assert "--val-split must be between 0 and 1, got 1" in refusal("--val-split", 1)

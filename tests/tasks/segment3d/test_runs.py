@@ -271,7 +271,7 @@ def test_explain_writes_a_page(run, balls, tmp_path, command):
         ({"window_level": (5.0, 5.0)}, "--window-level takes LOW HIGH"),
         ({"foreground": 1.5}, "--foreground must be at most 1, got 1.5"),
         ({"overlap": 1.0}, r"--overlap must be in \[0, 1\), got 1.0"),
-        ({"recipe": "large"}, 'unknown recipe for volumes "large"'),
+        ({"recipe": "large"}, "recipe: expected .*got 'large'"),
         ({"acceleration": 8.0}, "acceleration is an option of --task mri only"),
         ({"attention": "softmax"}, "attention is an option of --task classify"),
     ],

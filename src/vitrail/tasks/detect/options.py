@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
-from vitrail.errors import VitrailError, check_choice
+from vitrail.errors import VitrailError
 from vitrail.tasks.options import (
     AUGMENTATION,
     COUNT,
@@ -56,6 +56,10 @@ class Options(
     of_weights: ClassVar[tuple[str, ...]] = ("model", "position", "position_where", "attention")
 
     task: Annotated[Literal["detect"], Parameter(help="What to learn.")] = "detect"
+    recipe: Annotated[
+        Literal["auto", "tiny", "small", "medium", "finetune", "plain"],
+        Parameter(help="How to learn; auto: by the amount of data, finetune with --weights."),
+    ] = "auto"
     num_queries: Annotated[
         int | Auto,
         Range(ge=1, le=10_000),
@@ -113,7 +117,6 @@ class Options(
 
     def check(self) -> None:
         super().check()
-        check_choice("recipe for finding objects", self.recipe, ("auto", *RECIPES))
         if self.cache == "disk":
             raise VitrailError("--cache disk: images of any size are cached in memory or not at all; give memory or off")
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
-from vitrail.errors import VitrailError, check_choice
+from vitrail.errors import VitrailError
 from vitrail.tasks.options import (
     COUNT,
     IMAGES,
@@ -35,6 +35,10 @@ class Options(AveragingOptions, OptimizerOptions, SizeOptions, BatchOptions, Com
     of_weights: ClassVar[tuple[str, ...]] = ("model",)  # k-space has any size
 
     task: Annotated[Literal["mri"], Parameter(help="What to learn.")] = "mri"
+    recipe: Annotated[
+        Literal["auto", "tiny", "small", "finetune"],
+        Parameter(help="How to learn; auto: by the amount of data, finetune with --weights."),
+    ] = "auto"
     batch_size: Annotated[int | Auto, COUNT, integer("Slices per step.", group=IMAGES)] = "auto"
     image_size: Annotated[
         tuple[int, ...] | None,
@@ -76,8 +80,6 @@ class Options(AveragingOptions, OptimizerOptions, SizeOptions, BatchOptions, Com
             raise VitrailError(
                 "--objective equivariant turns whole slices around: --rows, which cuts bands out of them, does not go with it"
             )
-        if self.recipe != "auto":
-            check_choice("recipe for MRI", self.recipe, RECIPES)
 
 
 # How to learn from so many slices. Each value can be overridden by its option.

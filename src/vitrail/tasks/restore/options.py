@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
-from vitrail.errors import VitrailError, check_choice
+from vitrail.errors import VitrailError
 from vitrail.tasks import options as shared
 from vitrail.tasks.options import (
     AUGMENTATION,
@@ -49,6 +49,10 @@ class Options(
     retired: ClassVar[Mapping[str, Any]] = {"smoothing": 0.0, "shard": False}
 
     task: Annotated[Literal["restore"], Parameter(help="What to learn.")] = "restore"
+    recipe: Annotated[
+        Literal["auto", "small", "finetune", "plain"],
+        Parameter(help="How to learn; auto: by the amount of data, finetune with --weights."),
+    ] = "auto"
     batch_size: Annotated[int | Auto, COUNT, integer("Patches per step.", group=IMAGES)] = "auto"
     degrade: Annotated[
         str | None,
@@ -75,8 +79,6 @@ class Options(
             check_degradation(self.degrade)
         if self.cache == "disk":
             raise VitrailError("--cache disk: images of any size are stored in memory or not at all; give memory or off")
-        if self.recipe != "auto":
-            check_choice("recipe for restoring", self.recipe, RECIPES)
 
 
 def check_degradation(degrade: str | None) -> None:

@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
-from vitrail.errors import check_choice
 from vitrail.tasks.options import (
     AUGMENTATION,
     COUNT,
@@ -56,6 +55,10 @@ class Options(
     of_weights: ClassVar[tuple[str, ...]] = ("model", "position", "position_where", "attention")
 
     task: Annotated[Literal["segment"], Parameter(help="What to learn.")] = "segment"
+    recipe: Annotated[
+        Literal["auto", "tiny", "small", "medium", "finetune", "plain"],
+        Parameter(help="How to learn; auto: by the amount of data, finetune with --weights."),
+    ] = "auto"
     head: Annotated[
         str | None,
         Parameter(
@@ -95,7 +98,6 @@ class Options(
 
     def check(self) -> None:
         super().check()
-        check_choice("recipe for segmentation", self.recipe, ("auto", *RECIPES))
         check_ignored(self.ignore_index)
 
     def normalize(self) -> Any:

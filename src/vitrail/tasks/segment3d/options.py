@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
-from vitrail.errors import VitrailError, check_choice
+from vitrail.errors import VitrailError
 from vitrail.tasks import options as shared
 from vitrail.tasks.options import (
     AUGMENTATION,
@@ -37,6 +37,10 @@ class Options(RotateZoomOptions, AveragingOptions, SmoothingOptions, OptimizerOp
     }  # fmt: skip
 
     task: Annotated[Literal["segment3d"], Parameter(help="What to learn.")] = "segment3d"
+    recipe: Annotated[
+        Literal["auto", "tiny", "small", "finetune", "plain"],
+        Parameter(help="How to learn; auto: by the amount of data, finetune with --weights."),
+    ] = "auto"
     batch_size: Annotated[int | Auto, COUNT, integer("Crops per step.", group=TASK)] = "auto"
     crop: Annotated[
         tuple[int, ...] | None,
@@ -99,8 +103,6 @@ class Options(RotateZoomOptions, AveragingOptions, SmoothingOptions, OptimizerOp
         if self.window_level is not None and not self.window_level[0] < self.window_level[1]:
             low, high = self.window_level
             raise VitrailError(f"--window-level takes LOW HIGH, the second above the first, got {low:g} {high:g}")
-        if self.recipe != "auto":
-            check_choice("recipe for volumes", self.recipe, RECIPES)
 
     def normalize(self) -> Any:
         found = super().normalize()
