@@ -192,7 +192,7 @@ def test_the_card_is_for_people(saved):
 
 
 def test_facts_go_into_the_card_and_nowhere_else(saved, tmp_path):
-    save(load(saved), tmp_path, facts={"data": "digits", "metrics": {"accuracy": 0.75}})
+    save(load(saved), tmp_path, facts={"data": "digits", "metrics": [Measure("accuracy", "Accuracy", 0.75, "75.00 %")]})
     assert "**75.00 %**" in (tmp_path / CARD).read_text(encoding="utf-8")
     assert all((tmp_path / name).read_bytes() == (saved / name).read_bytes() for name in (CONFIG, WEIGHTS))
 
