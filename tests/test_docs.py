@@ -118,8 +118,9 @@ def test_the_reference_of_the_command_line_has_every_option():
         listed = set(re.findall(r"^\| `--([\w-]+)`", section, re.MULTILINE))
         assert listed == {option.replace("_", "-") for option in options} - ({"task"} if verb == "pretrain" else set())
     for task, entry in registry.TASKS.items():
-        section = page.partition(f"## {task}\n")[2].partition("\n## ")[0].partition("**vitrail eval")[0]
-        listed = set(re.findall(r"^\| `--([\w-]+)`", section, re.MULTILINE))
+        section = page.partition(f"## {task}\n")[2].partition("\n## ")[0]
+        table = section.partition("**vitrail ")[2].partition("**vitrail ")[0]
+        listed = set(re.findall(r"^\| `--([\w-]+)`", table, re.MULTILINE))
         own = {field.name for field in fields(registry.options_of(task))} - {field.name for field in fields(CommonOptions)}
         assert listed == {option.replace("_", "-") for option in own}, (task, entry.verb)
 

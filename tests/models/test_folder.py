@@ -21,6 +21,7 @@ from torch.testing import assert_close
 import vitrail as vt
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
+from vitrail.models.card import Measure
 from vitrail.models.catalogue import ARCHITECTURES
 from vitrail.models.folder import CARD, CONFIG, FORMAT, TOKENIZER, WEIGHTS, load, save
 from vitrail.preprocessing import Preprocessing

@@ -368,7 +368,7 @@ def test_runs_are_read_again_while_they_train(visit, site):
     assert before.count("L") == 1
     with site.growing.joinpath("results.csv").open("a") as file:
         file.write("3,0.5,0.6,0.9,0.001,90\n")
-    shows(tab, "#run-words", "epoch 3 of 5.*90.0\u00a0%, epoch 3")
+    shows(tab, "#run-words", "epoch 3 of 5.*90.00\u00a0%, epoch 3")
     assert tab.evaluate(path).count("L") == 2
     assert tab.locator(".curves svg").count() == 3
     tab.click(".run:has-text('several')")
