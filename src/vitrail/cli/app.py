@@ -65,16 +65,20 @@ app = App(
 )
 
 
-def add_task_commands(app: App, task: str | None) -> None:
-    """The verbs whose options are those of a task; without one, those that all tasks share."""
-    verbs: tuple[tuple[Literal["train", "pretrain"], str], ...] = (("train", train.EXAMPLES), ("pretrain", pretrain.EXAMPLES))
-    for verb, examples in verbs:
-        found = train.command_for(verb, task)
-        if verb == "pretrain" and task is None:
-            found.__doc__ = pretrain.ABOUT
-        app.command(found, name=verb, help_epilogue=train.epilogue(verb, task, examples))
-    for name, verb_module in (("eval", evaluate), ("predict", predict), ("explain", explain), ("complete", complete)):
-        app.command(verb_module.command_for(task), name=name, help_epilogue=verb_module.EXAMPLES)
+VERBS: dict[str, Any] = {"eval": evaluate, "predict": predict, "explain": explain, "complete": complete}
+
+
+def add_task_commands(app: App, task: str | None, verbs: Sequence[str] = PER_TASK) -> None:
+    """Verbs whose options are those of a task; without one, those that all tasks share."""
+    trained: dict[Literal["train", "pretrain"], str] = {"train": train.EXAMPLES, "pretrain": pretrain.EXAMPLES}
+    for verb, examples in trained.items():
+        if verb in verbs:
+            found = train.command_for(verb, task)
+            if verb == "pretrain" and task is None:
+                found.__doc__ = pretrain.ABOUT
+            app.command(found, name=verb, help_epilogue=train.epilogue(verb, task, examples))
+    for name in (name for name in verbs if name in VERBS):
+        app.command(VERBS[name].command_for(task), name=name, help_epilogue=VERBS[name].EXAMPLES)
 
 
 add_task_commands(app, None)
@@ -136,7 +140,7 @@ def app_for(words: list[str]) -> App:
             return app
         task = default_task(words[0])
     found = App(name="vitrail", version=__version__, help_format="plaintext", result_action="return_value")
-    add_task_commands(found, task)
+    add_task_commands(found, task, (words[0],))
     return found
 
 
