@@ -134,7 +134,7 @@ MUTANTS: tuple[Mutant, ...] = (
     mutant("owners_forget_earlier_names", REGISTRY, "{field.name for field in fields(kind)} | renamed_of(kind).keys()",
            "{field.name for field in fields(kind)}", f"{MECHANISM}::test_an_option_of_another_task_is_refused_with_its_owners"),
     mutant("config_does_not_say_the_task", REGISTRY, 'if (here / "config.yaml").is_file():', "if False:", "tests/tasks/test_registry.py"),
-    mutant("nothing_is_laid_over", OPTIONS, 'if value not in (None, "auto")})', "})",
+    mutant("silence_is_laid_over", OPTIONS, 'if value not in (None, "auto")})', "})",
            f"{MECHANISM}::test_a_verbs_options_are_laid_over_those_of_the_run"),
     mutant("any_device", "src/vitrail/machine.py", "if not there.get(device.type, False) or", "if", WRONG_LINES, chosen="device"),
     mutant("batch_is_half_of_that", IMAGES, 'min(recipe["batch_size"], len(train) // 8)', 'min(recipe["batch_size"], len(train) // 4)',
