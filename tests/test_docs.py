@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from dataclasses import fields
 from html.parser import HTMLParser
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +17,9 @@ import pytest
 import yaml
 
 from vitrail.cli.app import run
-from vitrail.cli.words import OPTIONS
+from vitrail.cli.words import OPTIONS, PER_TASK, Known
+from vitrail.tasks import registry
+from vitrail.tasks.options import CommonOptions
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -109,10 +112,17 @@ def test_references_tell_what_is_there(name):
 def test_the_reference_of_the_command_line_has_every_option():
     """Against the table by which words are parsed, which is written by hand."""
     page = (DOCS / "reference/command_line.md").read_text(encoding="utf-8")
-    for verb, options in OPTIONS.items():
+    tables = {verb: Known(verb, ["--help"]).names if verb in PER_TASK else options for verb, options in OPTIONS.items()}
+    for verb, options in tables.items():
         section = page.partition(f"## vitrail {verb}\n")[2].partition("\n## ")[0]
         listed = set(re.findall(r"^\| `--([\w-]+)`", section, re.MULTILINE))
-        assert listed == {option.replace("_", "-") for option in options}
+        assert listed == {option.replace("_", "-") for option in options} - ({"task"} if verb == "pretrain" else set())
+    for task, entry in registry.TASKS.items():
+        section = page.partition(f"## {task}\n")[2].partition("\n## ")[0]
+        table = section.partition("**vitrail ")[2].partition("**vitrail ")[0]
+        listed = set(re.findall(r"^\| `--([\w-]+)`", table, re.MULTILINE))
+        own = {field.name for field in fields(registry.options_of(task))} - {field.name for field in fields(CommonOptions)}
+        assert listed == {option.replace("_", "-") for option in own}, (task, entry.verb)
 
 
 def test_install_lists_every_extra():

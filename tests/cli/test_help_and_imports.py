@@ -74,7 +74,7 @@ def test_version(process):
 def test_every_verb_has_help_with_examples_that_parse(verb, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # with runs of every task, which decide the options of some verbs
     for task in registry.TASKS:
-        for name in ("digits", "photos", "multi30k", "streets", "blood", "heart"):
+        for name in ("digits", "photos", "multi30k", "streets", "blood", "heart", "book"):
             (tmp_path / "runs" / task / name).mkdir(parents=True)
             (tmp_path / "runs" / task / name / "config.yaml").write_text(f"task: {task}\n")
     answer = command(verb, "--help")

@@ -69,7 +69,7 @@ def test_the_page_of_boxes(model, tmp_path, command):
         (("--box", 99), "box 99 does not exist"),
         (("--layer", 3), "layer 3 does not exist: the decoder has 3"),
         (("--target", "d"), '--target "d" is no class of this model'),
-        (("--method", "rollout"), "--method says nothing of a detector"),
+        (("--method", "rollout"), "--method is an option of --task classify and segment only"),
     ):
         wrong = command("explain", tmp_path / "model", tmp_path / "x.png", "--out", tmp_path / "other", *words)
         assert (wrong.code, message in wrong.err) == (2, True), wrong.err

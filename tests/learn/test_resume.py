@@ -77,7 +77,7 @@ def test_stopped_within_an_epoch(step, command, arrays, uninterrupted, tmp_path,
         stop_at(patch, step)
         answer = start(command, arrays, tmp_path / "run")
     assert answer.code == 130
-    assert re.fullmatch(r"stopped by SIGINT; everything is saved: vitrail train --out \S+ --resume goes on\n", answer.err)
+    assert re.fullmatch(r"stopped by SIGINT; everything is saved: vitrail train --out \S+ --resume continues it\n", answer.err)
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == step
     assert command("train", "--out", tmp_path / "run", "--resume").code == 0
     assert_same_run(tmp_path / "run", uninterrupted)
@@ -199,7 +199,7 @@ def test_a_process_stopped_by_ctrl_c(command, arrays, environment, tmp_path):
     processes = Processes(arrays, environment, tmp_path, epochs=8)
     code, err = processes.stop("epoch   1/8", signal.SIGINT, "--workers", "2")
     assert code == 130
-    assert err == f"stopped by SIGINT; everything is saved: vitrail train --out {processes.run} --resume goes on\n"
+    assert err == f"stopped by SIGINT; everything is saved: vitrail train --out {processes.run} --resume continues it\n"
     assert command("train", "--out", processes.run, "--resume").code == 0
     assert_same_run(processes.run, processes.train_whole())
 

@@ -21,6 +21,7 @@ from torch.testing import assert_close
 import vitrail as vt
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
+from vitrail.models.card import Measure
 from vitrail.models.catalogue import ARCHITECTURES
 from vitrail.models.folder import CARD, CONFIG, FORMAT, TOKENIZER, WEIGHTS, load, save
 from vitrail.preprocessing import Preprocessing
@@ -192,7 +193,7 @@ def test_the_card_is_for_people(saved):
 
 
 def test_facts_go_into_the_card_and_nowhere_else(saved, tmp_path):
-    save(load(saved), tmp_path, facts={"data": "digits", "metrics": {"accuracy": 0.75}})
+    save(load(saved), tmp_path, facts={"data": "digits", "metrics": [Measure("accuracy", "Accuracy", 0.75, "75.00 %")]})
     assert "**75.00 %**" in (tmp_path / CARD).read_text(encoding="utf-8")
     assert all((tmp_path / name).read_bytes() == (saved / name).read_bytes() for name in (CONFIG, WEIGHTS))
 

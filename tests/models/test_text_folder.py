@@ -15,6 +15,7 @@ from vitrail.errors import VitrailError
 from vitrail.models.card import card
 from vitrail.models.folder import CARD, CONFIG, TOKENIZER, WEIGHTS, load, save
 from vitrail.models.purpose import PIPELINES, purpose_of
+from vitrail.run.train import describe_measures
 
 SMALL = {"width": 12, "heads": 3, "hidden": 20, "depth": 1, "vocabulary": 40, "longest": 16}
 KINDS = {
@@ -24,6 +25,7 @@ KINDS = {
     "bert_tiny": {**SMALL, "position": "none"},
 }
 LINES = ["ein hund bellt", "a dog barks", "zwei Hunde", "two dogs"]
+MEASURED = describe_measures("translate", {"bleu": 0.3812}, None)
 
 
 def build(name):
@@ -137,14 +139,12 @@ def test_broken_tokenizers_give_one_line_or_a_model(folder):
 def test_the_card_says_what_it_is_for(name, purpose):
     model = build(name)
     assert purpose_of(model) == purpose
-    page = card(
-        model, {"languages": ("de", "en"), "data": "x/pairs", "metrics": {"bleu": 0.3812}, "signature": "case:lc|tok:13a"}
-    )
+    page = card(model, {"languages": ("de", "en"), "data": "x/pairs", "signature": "case:lc|tok:13a", **MEASURED})
     assert f"pipeline_tag: {PIPELINES[purpose]}" in page
     for words in (
         "BLEU on test: **38.12**",
         "`case:lc|tok:13a`",
-        "| BLEU | 38.1200 |",
+        "| BLEU | 38.12 |",
         "value: 38.12",
         "It translates `de` to `en`",
     ):

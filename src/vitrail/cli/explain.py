@@ -42,7 +42,9 @@ def command_for(task: str | None) -> Callable[..., int]:
 
 def explain(run: str, inputs: list[str], options: Any, *, task: str) -> int:
     from vitrail.learn.training.progress_bar import ProgressBar
-    from vitrail.tasks.options import check
+    from vitrail.tasks.options import (
+        check,
+    )
 
     check(options)
     module = registry.part(task, "explain") or registry.need_part(registry.DEFAULT, "explain")

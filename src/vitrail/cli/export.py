@@ -4,7 +4,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks.options import whole
+from vitrail.tasks.options import (
+    whole,
+)
 
 EXAMPLES = """Examples:
 

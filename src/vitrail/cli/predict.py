@@ -42,7 +42,9 @@ def command_for(task: str | None) -> Callable[..., int]:
 
 
 def predict(run: str, files: list[str], options: Any, *, task: str) -> int:
-    from vitrail.tasks.options import check
+    from vitrail.tasks.options import (
+        check,
+    )
 
     check(options)
     module = registry.part(task, "predict") or registry.need_part(registry.DEFAULT, "predict")

@@ -15,7 +15,11 @@ from vitrail.run.bench_options import BenchOptions
 from vitrail.run_files import read_table
 from vitrail.tasks import registry
 from vitrail.tasks.classify.cascade_options import CascadeOptions
-from vitrail.tasks.options import present_record, renamed_of, unknown_option
+from vitrail.tasks.options import (
+    present_record,
+    renamed_of,
+    unknown_option,
+)
 from vitrail.tasks.restore.options import PredictOptions as RestoreOptions
 
 OPTIONS: dict[str, tuple[str, ...]] = {

@@ -73,7 +73,7 @@ def _draw_score(axes: Axes, history: History) -> None:
     shown: Callable[[float], str] = (lambda value: f"{value:.4g}") if score is None else score.format
     axes.set_title(f"Validation {name if score is None else score.short}", loc="left")
     epochs, values = _draw_line(axes, history, f"val_{name}", color=BLUE)
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shown(value)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}" if score is None else score.tick(value)))
     if np.isfinite(values).any():
         lowest = score is not None and not score.higher_is_better
         best = int(np.nanargmin(values) if lowest else np.nanargmax(values))

@@ -6,7 +6,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from vitrail.tasks.options import read_record, renamed_of
+from vitrail.tasks.options import (
+    read_record,
+    renamed_of,
+)
 
 T = TypeVar("T")
 

@@ -28,8 +28,15 @@ class Metric:
 
     def format(self, value: float) -> str:
         """98.61 %, 33.66 dB, 31.18."""
-        number = f"{self.scaled(value):.{self.digits}f}"
-        return number if self.unit in ("hundred", "") else f"{number} {self.unit}"
+        return f"{self.scaled(value):.{self.digits}f}{self.suffix}"
+
+    def tick(self, value: float) -> str:
+        """The same on an axis: 90 %, 33.5 dB."""
+        return f"{self.scaled(value):.4g}{self.suffix}"
+
+    @property
+    def suffix(self) -> str:
+        return "" if self.unit in ("hundred", "") else f" {self.unit}"
 
     def scaled(self, value: float) -> float:
         """The value in its unit."""
@@ -44,7 +51,7 @@ class Metric:
         return {
             **asdict(self),
             "factor": 100 if self.is_share else 1,
-            "suffix": "" if self.unit in ("hundred", "") else f" {self.unit}",
+            "suffix": self.suffix,
         }
 
 

@@ -89,7 +89,7 @@ def find(task: str) -> Any:
 
 def options_of(task: str, use: Use = "train") -> type[Any]:
     """The options class of a task for a verb; a task without one of its own has the class that all share."""
-    from vitrail.tasks import options
+    from vitrail.tasks import verb_options as options
 
     default = {"eval": options.EvalOptions, "predict": options.PredictOptions, "explain": options.ExplainOptions}
     name = CLASS_OF[use]
@@ -105,7 +105,9 @@ def metrics_of(task: str) -> Sequence[Metric]:
 
 def owners_of(option: str, use: Use = "train") -> list[str]:
     """The tasks that have an option of this name, an earlier one too."""
-    from vitrail.tasks.options import renamed_of
+    from vitrail.tasks.options import (
+        renamed_of,
+    )
 
     found = []
     for name in TASKS:

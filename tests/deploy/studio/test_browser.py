@@ -362,17 +362,17 @@ def test_runs_are_read_again_while_they_train(visit, site):
     tab = visit()
     tab.click("#runs")
     tab.click(".run:has-text('growing')")
-    shows(tab, "#run-words", "epoch 2 of 5.*best validation accuracy 75.0\u00a0%, epoch 2")
+    shows(tab, "#run-words", "epoch 2 of 5.*best validation accuracy 75.00\u00a0%, epoch 2")
     path = "() => document.querySelector('.curves path.line').getAttribute('d')"
     before = tab.evaluate(path)
     assert before.count("L") == 1
     with site.growing.joinpath("results.csv").open("a") as file:
         file.write("3,0.5,0.6,0.9,0.001,90\n")
-    shows(tab, "#run-words", "epoch 3 of 5.*90.0\u00a0%, epoch 3")
+    shows(tab, "#run-words", "epoch 3 of 5.*90.00\u00a0%, epoch 3")
     assert tab.evaluate(path).count("L") == 2
     assert tab.locator(".curves svg").count() == 3
     tab.click(".run:has-text('several')")
-    shows(tab, "#run-words", "best validation mAP 75.0\u00a0%, epoch 2")
+    shows(tab, "#run-words", "best validation mAP 75.00\u00a0%, epoch 2")
     assert "Validation mAP" in tab.locator(".curves figcaption").all_inner_texts()
     asked = []
     tab.on("request", lambda request: asked.append(request.url) if request.url.endswith("/api/runs") else None)

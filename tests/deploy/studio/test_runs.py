@@ -85,13 +85,12 @@ def test_the_score_is_the_line_that_training_ends_with(tmp_path):
         assert runs_module.describe_score(tmp_path, figures_of) == headline(METRICS, "test", metrics)
 
 
-@pytest.mark.parametrize("column", ["val_bleu", "val_likelihood"])
-def test_curves_of_text_have_their_score(training, column):
+@pytest.mark.parametrize("task, column", [("translate", "val_bleu"), ("language", "val_perplexity")])
+def test_curves_of_text_have_their_score(training, task, column):
     run, client = training
-    (run / "results.csv").write_text(
-        f"epoch,train_loss,val_loss,{column},val_perplexity,lr,seconds\n1,2.0,1.5,0.25,4.5,0.001,30\n"
-    )
+    (run / "config.yaml").write_text(f"task: {task}\n")
+    (run / "results.csv").write_text(f"epoch,train_loss,val_loss,{column},val_other,lr,seconds\n1,2.0,1.5,0.25,4.5,0.001,30\n")
     [entry] = client.get("/api/runs").json()["runs"]
     [row] = client.get(f"/api/runs/{entry['id']}/curve").json()["rows"]
     assert row[column] == 0.25
-    assert "val_perplexity" not in row
+    assert "val_other" not in row

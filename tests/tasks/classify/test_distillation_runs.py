@@ -139,7 +139,7 @@ def test_parts_of_a_batch_and_mixed_pictures(arrays, teacher, tmp_path):
         (("--distill-share", "0.3"), "give --teacher too"),
         (("--teacher", "{teacher}", "--distill-share", "1.5"), "at most 1, got 1.5"),
         (("--teacher", "{teacher}", "--distill", "soft", "--distill-temperature", "0"), "above 0"),
-        (("--teacher", "{teacher}", "--distill-temperature", "2"), "hard answers have none"),
+        (("--teacher", "{teacher}", "--distill-temperature", "2"), "hard predictions have none"),
         (("--teacher", "{teacher}", "--distill-share", "0"), "would learn nothing"),
         (("--teacher", "{others}"), "does not know the class"),
         (("--teacher", "{nameless}"), "no names"),
@@ -175,5 +175,5 @@ def test_several_labels_a_picture_have_no_teacher(teacher, arrays):
     model = vt.load(teacher)
     assert np.isfinite(model.preprocessing.mean).all()
     object.__setattr__(data["train"], "labels", np.ones((96, 3), dtype=bool))
-    with pytest.raises(VitrailError, match="one label a picture"):
+    with pytest.raises(VitrailError, match="one label per image"):
         find_teacher(Options(data=str(arrays), teacher=str(teacher)), data)

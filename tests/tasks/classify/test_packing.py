@@ -118,16 +118,16 @@ def test_a_model_is_chosen_that_can_be_packed(size, model):
 @pytest.mark.parametrize(
     "words, line",
     [
-        (["--compile"], "--pack and --compile do not go together: pictures of a step are of different sizes"),
-        (["--shard"], "--pack and --shard do not go together: pictures of a step are of different sizes"),
-        (["--mixup", "0.2"], "--pack and --mixup 0.2 do not go together: pictures of a step are of different sizes"),
+        (["--compile"], "--pack and --compile do not go together: images of a step are of different sizes"),
+        (["--shard"], "--pack and --shard do not go together: images of a step are of different sizes"),
+        (["--mixup", "0.2"], "--pack and --mixup 0.2 do not go together: images of a step are of different sizes"),
         (
             ["--progressive", "0.5"],
-            "--pack and --progressive 0.5 do not go together: pictures of a step are of different sizes",
+            "--pack and --progressive 0.5 do not go together: images of a step are of different sizes",
         ),
-        (["--model", "resnet8_32"], "--pack: a model of the kind resnet cannot pack pictures of different sizes; a vit can"),
+        (["--model", "resnet8_32"], "--pack: a model of the kind resnet cannot pack images of different sizes; a vit can"),
         (["--model", "vit_nano_conv"], "pictures of different sizes cannot be learned from by a model with batch norm"),
-        (["--task", "caption"], "--pack is about classifying: --task caption has none"),
+        (["--task", "caption"], "--pack is an option of --task classify only"),
     ],
 )
 def test_what_does_not_go_with_it_is_one_line(words, line, folder, command, tmp_path):

@@ -75,7 +75,7 @@ def test_a_pipeline_gives_each_label_a_score_of_its_own(run, corners):
 def test_one_label_and_several_do_not_mix(command, run, arrays):
     answer = command("eval", run.path, "--data", arrays)
     assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "the model gives any number of labels a picture" in answer.err
+    assert "the model gives any number of labels per image" in answer.err
 
 
 @pytest.mark.parametrize("balance", ["weights", "sampling"])

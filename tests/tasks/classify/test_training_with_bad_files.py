@@ -104,7 +104,7 @@ def test_everything_is_as_on_the_cleaned_set(runs):
 def test_the_command_says_how_many_and_eval_knows_them(command, folders, runs, tmp_path):
     answer = command("train", "--data", folders[1], *NANO, "--out", tmp_path / "run")
     assert answer.code == 0
-    line = f"10 pictures that cannot be read are left out (3.98% of 251): see {tmp_path / 'run' / 'bad_files.csv'}"
+    line = f"10 images that cannot be read are left out (3.98% of 251): see {tmp_path / 'run' / 'bad_files.csv'}"
     assert answer.out.count(line) == 2, "at the beginning and in the summary"
     assert answer.out.splitlines()[-1].startswith("test accuracy ")
     again = command("eval", tmp_path / "run", "--json")

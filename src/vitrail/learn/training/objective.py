@@ -77,6 +77,9 @@ class Score(Protocol):
 
     def format(self, value: float) -> str: ...
 
+    def tick(self, value: float) -> str:
+        """On an axis."""
+
 
 def warning_of(evaluation: Evaluation) -> str:
     """What is to be said beside the score, or nothing."""

@@ -7,17 +7,21 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks.options import (
-    TASK,
+from vitrail.tasks.blocks import (
     AugmentationOptions,
     AveragingOptions,
-    CommonOptions,
     DropPathOptions,
     LayerDecayOptions,
     MaskOptions,
     PartOptions,
-    PretrainingEvalOptions,
     PretrainingOptions,
+)
+from vitrail.tasks.options import (
+    TASK,
+    CommonOptions,
+)
+from vitrail.tasks.verb_options import (
+    PretrainingEvalOptions,
 )
 
 

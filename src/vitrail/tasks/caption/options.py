@@ -7,27 +7,31 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks import options as shared
-from vitrail.tasks.options import (
-    AUGMENTATION,
-    COUNT,
-    TEXT,
+from vitrail.tasks import verb_options as shared
+from vitrail.tasks.blocks import (
     AugmentationOptions,
-    Auto,
     AveragingOptions,
-    BeamEvalOptions,
     BeamOptions,
     CacheOptions,
-    CommonOptions,
     ImageOptions,
     LayerDecayOptions,
     OptimizerOptions,
     PartOptions,
-    Range,
-    ReadingEvalOptions,
     SmoothingOptions,
     TextOptions,
+)
+from vitrail.tasks.options import (
+    AUGMENTATION,
+    COUNT,
+    TEXT,
+    Auto,
+    CommonOptions,
+    Range,
     integer,
+)
+from vitrail.tasks.verb_options import (
+    BeamEvalOptions,
+    ReadingEvalOptions,
 )
 
 

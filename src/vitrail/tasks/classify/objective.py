@@ -104,7 +104,7 @@ class Predictions:
     @property
     def error(self) -> float:
         """Standard error of the score, but no less than one picture of n: sqrt(p (1 - p) / n) of the accuracy p."""
-        count = len(self.truth)
+        count = max(1, len(self.truth))
         if self.multi_label:
             return max(1.0 / count, map_error(self.ranking))
         share = topk_accuracy(self.logits, self.truth)

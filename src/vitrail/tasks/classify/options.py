@@ -8,35 +8,41 @@ from typing import Annotated, Any, ClassVar, Literal
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
+from vitrail.tasks.blocks import (
+    AugmentationOptions,
+    AveragingOptions,
+    CacheOptions,
+    DropPathOptions,
+    FreezeOptions,
+    ImageOptions,
+    LayerDecayOptions,
+    OptimizerOptions,
+    PartOptions,
+    ShardOptions,
+    SmoothingOptions,
+    ValSplitOptions,
+)
 from vitrail.tasks.options import (
     AUGMENTATION,
     COUNT,
     IMAGES,
     RECIPE,
     TASK,
-    AugmentationOptions,
     Auto,
-    AveragingOptions,
-    CacheOptions,
     CommonOptions,
-    DropPathOptions,
-    EnginePredictOptions,
-    FreezeOptions,
-    ImageOptions,
-    LayerDecayOptions,
-    OptimizerOptions,
-    PartOptions,
-    ProtocolEvalOptions,
     Range,
-    ShardOptions,
-    SmoothingOptions,
-    ValSplitOptions,
     integer,
     spell,
     switch,
     whole,
 )
-from vitrail.tasks.options import ExplainOptions as SharedExplainOptions
+from vitrail.tasks.verb_options import (
+    EnginePredictOptions,
+    ProtocolEvalOptions,
+)
+from vitrail.tasks.verb_options import (
+    ExplainOptions as SharedExplainOptions,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,30 +8,36 @@ from typing import Annotated, Any, ClassVar, Literal
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
-from vitrail.tasks.options import (
-    AUGMENTATION,
-    COUNT,
-    IMAGES,
-    TASK,
-    Auto,
+from vitrail.tasks.blocks import (
     AveragingOptions,
     CacheOptions,
-    CommonOptions,
-    EnginePredictOptions,
     ImageOptions,
     JitterOptions,
     LayerDecayOptions,
     MovementOptions,
     OptimizerOptions,
     PartOptions,
-    ProtocolEvalOptions,
-    Range,
     ValSplitOptions,
+)
+from vitrail.tasks.options import (
+    AUGMENTATION,
+    COUNT,
+    IMAGES,
+    TASK,
+    Auto,
+    CommonOptions,
+    Range,
     integer,
     several,
     switch,
 )
-from vitrail.tasks.options import ExplainOptions as SharedExplainOptions
+from vitrail.tasks.verb_options import (
+    EnginePredictOptions,
+    ProtocolEvalOptions,
+)
+from vitrail.tasks.verb_options import (
+    ExplainOptions as SharedExplainOptions,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,19 +7,23 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks.options import (
-    TASK,
-    Auto,
-    CommonOptions,
+from vitrail.tasks.blocks import (
     DropPathOptions,
     FlipOptions,
     LayerDecayOptions,
     PartOptions,
-    PretrainingEvalOptions,
     PretrainingOptions,
-    Range,
     ViewOptions,
+)
+from vitrail.tasks.options import (
+    TASK,
+    Auto,
+    CommonOptions,
+    Range,
     integer,
+)
+from vitrail.tasks.verb_options import (
+    PretrainingEvalOptions,
 )
 
 

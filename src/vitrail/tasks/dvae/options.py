@@ -7,16 +7,20 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
+from vitrail.tasks.blocks import (
+    AugmentationOptions,
+    AveragingOptions,
+    PretrainingOptions,
+)
 from vitrail.tasks.options import (
     TASK,
-    AugmentationOptions,
     Auto,
-    AveragingOptions,
     CommonOptions,
-    PretrainingEvalOptions,
-    PretrainingOptions,
     Range,
     integer,
+)
+from vitrail.tasks.verb_options import (
+    PretrainingEvalOptions,
 )
 
 

@@ -8,6 +8,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
+from vitrail.tasks.blocks import (
+    AveragingOptions,
+    DropoutOptions,
+    LayerDecayOptions,
+    MovementOptions,
+    PartOptions,
+    PretrainingOptions,
+)
 from vitrail.tasks.options import (
     AUGMENTATION,
     COUNT,
@@ -15,19 +23,17 @@ from vitrail.tasks.options import (
     SHARE,
     TASK,
     Auto,
-    AveragingOptions,
     CommonOptions,
-    DropoutOptions,
-    LayerDecayOptions,
-    MovementOptions,
-    PartOptions,
-    PretrainingOptions,
     Range,
-    ReadingEvalOptions,
     integer,
     switch,
 )
-from vitrail.tasks.options import PredictOptions as SharedPredictOptions
+from vitrail.tasks.verb_options import (
+    PredictOptions as SharedPredictOptions,
+)
+from vitrail.tasks.verb_options import (
+    ReadingEvalOptions,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,25 +6,29 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks import options as shared
+from vitrail.tasks import verb_options as shared
+from vitrail.tasks.blocks import (
+    AveragingOptions,
+    LayerDecayOptions,
+    OptimizerOptions,
+    PartOptions,
+    SmoothingOptions,
+    TextOptions,
+    TokenBatchOptions,
+)
 from vitrail.tasks.options import (
     COUNT,
     SEED,
     TASK,
     TEXT,
     Auto,
-    AveragingOptions,
     CommonOptions,
-    LayerDecayOptions,
-    OptimizerOptions,
-    PartOptions,
     Range,
-    SentenceExplainOptions,
-    SmoothingOptions,
-    TextOptions,
-    TokenBatchOptions,
     integer,
     switch,
+)
+from vitrail.tasks.verb_options import (
+    SentenceExplainOptions,
 )
 
 

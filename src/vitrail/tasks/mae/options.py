@@ -7,21 +7,25 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks.options import (
-    COUNT,
-    TASK,
+from vitrail.tasks.blocks import (
     AugmentationOptions,
-    Auto,
     AveragingOptions,
-    CommonOptions,
     DropPathOptions,
     LayerDecayOptions,
     MaskOptions,
     PartOptions,
-    PretrainingEvalOptions,
     PretrainingOptions,
+)
+from vitrail.tasks.options import (
+    COUNT,
+    TASK,
+    Auto,
+    CommonOptions,
     integer,
     switch,
+)
+from vitrail.tasks.verb_options import (
+    PretrainingEvalOptions,
 )
 
 

@@ -8,15 +8,19 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
-from vitrail.tasks.options import (
-    CommonOptions,
+from vitrail.tasks.blocks import (
     DropPathOptions,
     FlipOptions,
     LayerDecayOptions,
     PartOptions,
-    PretrainingEvalOptions,
     PretrainingOptions,
     ViewOptions,
+)
+from vitrail.tasks.options import (
+    CommonOptions,
+)
+from vitrail.tasks.verb_options import (
+    PretrainingEvalOptions,
 )
 
 

@@ -8,17 +8,19 @@ from typing import Annotated, Any, ClassVar, Literal
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
+from vitrail.tasks.blocks import (
+    AveragingOptions,
+    BatchOptions,
+    OptimizerOptions,
+    SizeOptions,
+)
 from vitrail.tasks.options import (
     COUNT,
     IMAGES,
     TASK,
     Auto,
-    AveragingOptions,
-    BatchOptions,
     CommonOptions,
-    OptimizerOptions,
     Range,
-    SizeOptions,
     integer,
     several,
     switch,

@@ -8,26 +8,30 @@ from typing import Annotated, Any, ClassVar, Literal
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
-from vitrail.tasks import options as shared
+from vitrail.tasks import verb_options as shared
+from vitrail.tasks.blocks import (
+    AveragingOptions,
+    BatchOptions,
+    CacheOptions,
+    ChannelOptions,
+    FlipOptions,
+    LayerDecayOptions,
+    OptimizerOptions,
+    PartOptions,
+    ReadingOptions,
+)
 from vitrail.tasks.options import (
     AUGMENTATION,
     COUNT,
     IMAGES,
     TASK,
     Auto,
-    AveragingOptions,
-    BatchOptions,
-    CacheOptions,
-    ChannelOptions,
     CommonOptions,
-    FlipOptions,
-    LayerDecayOptions,
-    OptimizerOptions,
-    PartOptions,
     Range,
-    ReadingEvalOptions,
-    ReadingOptions,
     integer,
+)
+from vitrail.tasks.verb_options import (
+    ReadingEvalOptions,
 )
 
 

@@ -7,31 +7,37 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks.options import (
-    AUGMENTATION,
-    COUNT,
-    IMAGES,
-    TASK,
+from vitrail.tasks.blocks import (
     AveragingOptions,
-    CommonOptions,
     DropPathOptions,
-    EnginePredictOptions,
     FreezeOptions,
     ImageOptions,
     JitterOptions,
     LayerDecayOptions,
     OptimizerOptions,
     PartOptions,
-    ProtocolEvalOptions,
     RotateZoomOptions,
     SmoothingOptions,
     ValSplitOptions,
+)
+from vitrail.tasks.options import (
+    AUGMENTATION,
+    COUNT,
+    IMAGES,
+    TASK,
+    CommonOptions,
     integer,
     several,
     switch,
     whole,
 )
-from vitrail.tasks.options import ExplainOptions as SharedExplainOptions
+from vitrail.tasks.verb_options import (
+    EnginePredictOptions,
+    ProtocolEvalOptions,
+)
+from vitrail.tasks.verb_options import (
+    ExplainOptions as SharedExplainOptions,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,22 +8,25 @@ from typing import Annotated, Any, ClassVar, Literal
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
-from vitrail.tasks import options as shared
+from vitrail.tasks import verb_options as shared
+from vitrail.tasks.blocks import (
+    AveragingOptions,
+    BatchOptions,
+    OptimizerOptions,
+    RotateZoomOptions,
+    SmoothingOptions,
+)
 from vitrail.tasks.options import (
     AUGMENTATION,
     COUNT,
     SHARE,
     TASK,
     Auto,
-    AveragingOptions,
-    BatchOptions,
     CommonOptions,
-    OptimizerOptions,
     Range,
-    RotateZoomOptions,
-    SmoothingOptions,
     integer,
     several,
+    whole,
 )
 
 
@@ -128,7 +131,7 @@ class ExplainOptions(shared.ExplainOptions):
     voxel: Annotated[
         tuple[int, int, int] | None,
         Parameter(
-            converter=shared.whole,
+            converter=whole,
             negative="",
             help="X Y Z, from 0, to the right, front and up; by default the middle of the largest part.",
         ),

@@ -6,25 +6,29 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks import options as shared
+from vitrail.tasks import verb_options as shared
+from vitrail.tasks.blocks import (
+    AveragingOptions,
+    BeamOptions,
+    LayerDecayOptions,
+    OptimizerOptions,
+    PartOptions,
+    SmoothingOptions,
+    TextOptions,
+    TokenBatchOptions,
+)
 from vitrail.tasks.options import (
     COUNT,
     SHARE,
     TASK,
     TEXT,
     Auto,
-    AveragingOptions,
-    BeamEvalOptions,
-    BeamOptions,
     CommonOptions,
-    LayerDecayOptions,
-    OptimizerOptions,
-    PartOptions,
-    SentenceExplainOptions,
-    SmoothingOptions,
-    TextOptions,
-    TokenBatchOptions,
     integer,
+)
+from vitrail.tasks.verb_options import (
+    BeamEvalOptions,
+    SentenceExplainOptions,
 )
 
 

@@ -5,7 +5,17 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks.options import TASK, CommonOptions, FlipOptions, ImageOptions, OptimizerOptions, Range, integer
+from vitrail.tasks.blocks import (
+    FlipOptions,
+    ImageOptions,
+    OptimizerOptions,
+)
+from vitrail.tasks.options import (
+    TASK,
+    CommonOptions,
+    Range,
+    integer,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ import { lineChart } from "./chart.js";
 import { find, make, refill } from "./dom.js";
 import { complain } from "./said.js";
 import { LINES } from "./scales.js";
-import { number } from "./words.js";
+import { fixed, GAP, number } from "./words.js";
 
 const PAUSE = 2000;
 const rows = new Map(); // run -> rows by epoch
@@ -90,8 +90,8 @@ function paint() {
 function metric(run, history) {
   const found = run.metric;
   if (found) {
-    const { short, factor, suffix } = found;
-    return { key: `val_${found.key}`, name: short, write: (value) => `${number(factor * value, 4)}${suffix}`, share: factor === 100, sign: found.higher_is_better ? 1 : -1 };
+    const { short, factor, suffix, digits } = found;
+    return { key: `val_${found.key}`, name: short, write: (value) => `${fixed(factor * value, digits)}${suffix.replace(" ", GAP)}`, share: factor === 100, sign: found.higher_is_better ? 1 : -1 };
   }
   const key = Object.keys(history.at(-1) ?? {}).find((name) => name.startsWith("val_") && name !== "val_loss") ?? "val_loss";
   return { key, name: key.replace("val_", ""), write: (value) => number(value), share: false, sign: 1 };

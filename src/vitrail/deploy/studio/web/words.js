@@ -1,6 +1,6 @@
 // Numbers and places as people read them.
 
-const GAP = "\u00a0"; // "14 %" stays on one line
+export const GAP = "\u00a0"; // "14 %" stays on one line
 
 /** 0.1414 -> "14.1 %"; small shares keep two digits, so that an even share of 1,024 patches is not "0.1 %". */
 export function percent(share) {
