@@ -9,8 +9,8 @@ from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.run import evaluate
 from vitrail.tasks import registry
 from vitrail.tasks.classify.options import Options
-from vitrail.tasks.options import ReadingEvalOptions
 from vitrail.tasks.task import Opened
+from vitrail.tasks.verb_options import ReadingEvalOptions
 
 
 def data_of(*splits):

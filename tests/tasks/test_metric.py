@@ -39,6 +39,10 @@ def test_each_unit_has_its_way_and_the_browser_the_same(unit, digits, value, sho
     assert metric.is_share == (factor == 100)
 
 
+def test_ticks_of_an_axis_are_short():
+    assert [SHARE.tick(0.9), BLEU.tick(0.305), PSNR.tick(33.5), LOSS.tick(0.25)] == ["90 %", "30.5", "33.5 dB", "0.25"]
+
+
 def test_the_headline_is_the_first_of_the_task_that_was_measured():
     values = {"loss": 0.5, "bleu": 0.25, "accuracy": 0.75}  # in another order than the task's
     assert first_measured(KNOWN, values) is SHARE
