@@ -24,6 +24,7 @@ from vitrail.learn.training.step import Stepper
 from vitrail.learn.training.world import World
 from vitrail.tasks import image_task as job
 from vitrail.tasks.classify import data as evaluation
+from vitrail.tasks.metric import Metric
 
 
 class Points(NamedTuple):
@@ -423,6 +424,15 @@ def test_the_best_score_wins_and_among_equals_the_later(tmp_path):
     best = notes.saved["best"][-1]["weight"]
     assert best.equal(notes.saved["last"][2]["weight"])
     assert not best.equal(notes.saved["last"][3]["weight"])
+
+
+def test_where_lower_is_better_the_latest_epoch_within_an_error_of_the_lowest_is_the_best(tmp_path):
+    closeness = Metric(key="closeness", title="Distance", short="distance", unit="", higher_is_better=False)
+    notes, parts = Notes(tmp_path), (Pieces(5), Pieces(1))
+    bar = ProgressBar(quiet=True)
+    progress = fit(Scripted(0.5, 0.1, 0.13, 0.4, error=0.05), *parts, plan(), notes, bar, metrics=(closeness,))
+    assert progress.best["epoch"] == 3
+    assert len(notes.saved["best"]) == 3
 
 
 def test_test_pictures_choose_nothing_and_are_read_once(command, arrays, quick_report, tmp_path, monkeypatch):

@@ -137,6 +137,16 @@ def test_sorting_is_by_validation_within_a_data_set(tmp_path):
         list_runs([tmp_path / "nowhere"])
 
 
+def test_an_error_is_best_where_it_is_lowest(tmp_path):
+    for name, values in {"a": (7, 9), "b": (4, 3), "c": (5, 6)}.items():
+        run = make_run(tmp_path / name, task="language", scored=False)
+        (run / "state" / "step-000000040" / "state.json").write_text("{}")
+        lines = [f"{epoch},{value}" for epoch, value in enumerate(values, 1)]
+        (run / "results.csv").write_text("\n".join(["epoch,val_perplexity", *lines, ""]))
+    found = list_runs([tmp_path])
+    assert [(run.path.name, run.validation, run.best_epoch) for run in found] == [("b", 3, 2), ("c", 5, 1), ("a", 7, 1)]
+
+
 def test_only_options_that_differ_are_compared(tmp_path):
     make_run(tmp_path / "a", lr=0.001, image_size=[8, 8], workers=1)
     make_run(tmp_path / "b", lr=0.002, image_size=[8, 8], workers=2, cutout=0.5)  # an older version had no cutout

@@ -189,6 +189,7 @@ class Thing(Block):
         ({"new": 6}, "--new must be at most 5, got 6"),
         ({"share": 1.0}, "--share must be between 0 and 1, got 1"),
         ({"share": float("nan")}, "--share must be a finite number, got nan"),
+        ({"new": 5, "share": 0.0}, "--share must be between 0 and 1, got 0"),
         ({"sizes": (2, 1)}, "--sizes must be at least 2, got 1"),
     ],
 )
@@ -211,6 +212,7 @@ def test_earlier_keys_are_read_and_hinted_at():
 def test_an_option_of_another_task_is_refused_with_its_owners():
     owners = registry.owners_of("mixup")
     assert owners == ["classify"]
+    assert "classify" in registry.owners_of("smoothing"), "by its earlier name too"
     other = next(task for task in TASKS if task != "classify")
     kind = registry.options_of(other)
     with pytest.raises(VitrailError, match="mixup is an option of --task classify only"):

@@ -154,6 +154,8 @@ def test_a_run_that_goes_on_does_not_look_for_bad_files_again(folders, tmp_path,
     assert command("train", "--data", tmp_path / "data", *NANO, "--workers", 0, "--out", run).code == 0
     scored = [row["picture"] for row in read_list(run / "predictions.csv")]
     Path(vt.open_data(str(tmp_path / "data"), seed=0)["val"].name(0)).write_bytes(b"")
+    assert command("eval", run, "--workers", 0, "--out", tmp_path / "scores").code == 0
+    assert [row["picture"] for row in read_list(tmp_path / "scores" / "predictions.csv")] == scored
     (run / "metrics.json").unlink()
     answer = command("train", "--out", run, "--resume")
     assert answer.code == 0, answer.err
