@@ -10,6 +10,7 @@ import pytest
 
 from vitrail.cli.app import app, app_for
 from vitrail.cli.words import OPTIONS, PER_TASK, SWITCHES, Known, spell_words
+from vitrail.errors import VitrailError
 from vitrail.tasks import registry
 from vitrail.version import __version__
 
@@ -116,3 +117,14 @@ def test_the_parser_of_words_knows_the_options_of_a_task(task):
     known, named = Known(verb, words[1:]), named_options(app_for(words), verb)
     assert {plain(a) for a in named} == set(known.names) - ({"task"} if verb == "pretrain" else set())
     assert {plain(a) for a in named if a.hint in (bool, bool | None)} == known.switches
+
+
+def test_a_sentence_with_an_equals_sign_is_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for task in ("language", "classify"):
+        (tmp_path / task).mkdir()
+        (tmp_path / task / "config.yaml").write_text(f"task: {task}\n")
+    assert spell_words(["predict", "language", "E=mc"]) == ["predict", "language", "E=mc"]
+    assert spell_words(["complete", "language", "E=mc", "samples=2"]) == ["complete", "language", "E=mc", "--samples=2"]
+    with pytest.raises(VitrailError, match='unknown option "E"'):
+        spell_words(["predict", "classify", "E=mc"])

@@ -38,7 +38,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 }  # of verbs whose options are those of every task
 SWITCHES = frozenset({"json", "open"})  # of those verbs: options without a value
 BESIDE = {**dict.fromkeys(USES, ()), "train": ("config",), "pretrain": ("config", "method")}
-SENTENCES = frozenset({"complete", "translate"})  # verbs whose words may be any text, E=mc² too
+SENTENCES = frozenset({"translate"})  # verbs whose words may be any text, E=mc² too; of others the task decides
 PER_TASK = tuple(USES)
 ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)
 
@@ -61,6 +61,11 @@ class Known:
     @property
     def renamed(self) -> dict[str, str]:
         return {} if self.kind is None else renamed_of(self.kind)
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether the words of a command may be any text, E=mc² too."""
+        return self.verb in SENTENCES or (self.task in registry.TASKS and registry.TASKS[self.task].reads_text)
 
     def refuse(self, name: str, *, word: str | None = None) -> VitrailError:
         """Why there is no option of this name; `word`: as it was written, without dashes."""
@@ -98,7 +103,7 @@ def spell_words(words: list[str]) -> list[str]:
             out.append(word)
             continue
         name = known.renamed.get(plain_name(match[1]), plain_name(match[1]))
-        if name not in known.names and verb in SENTENCES:
+        if name not in known.names and known.reads_text:
             out.append(word)
             continue
         if name not in known.names:

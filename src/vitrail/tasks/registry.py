@@ -34,6 +34,7 @@ class Entry:
     verb: Verb = "train"
     architectures: tuple[str, ...] = ()
     alias: str | None = None
+    reads_text: bool = False  # its inputs on the command line are sentences, not files
     home: str = ""  # the package of its modules; by default vitrail.tasks.<name>
 
 
@@ -44,8 +45,10 @@ TASKS: dict[str, Entry] = {
     "segment3d": Entry("label every voxel of a volume", architectures=("unetr", "convolution_free")),
     "restore": Entry("enlarge, denoise or repair images", architectures=("swinir", "unet", "vit_restorer")),
     "mri": Entry("reconstruct accelerated MRI scans", architectures=("reconstructor",)),
-    "translate": Entry("translate sentences", architectures=("transformer", "seq2seq", "mask_predict")),
-    "language": Entry("predict text: continue it, or fill in what is masked", architectures=("language",), alias="complete"),
+    "translate": Entry("translate sentences", architectures=("transformer", "seq2seq", "mask_predict"), reads_text=True),
+    "language": Entry(
+        "predict text: continue it, or fill in what is masked", architectures=("language",), alias="complete", reads_text=True
+    ),
     "caption": Entry("say in words what is in an image", architectures=("captioner", "show_attend_tell")),
     "mae": Entry("pretraining: draw masked patches", verb="pretrain", architectures=("mae",)),
     "beit": Entry("pretraining: name masked patches in the codes of a discrete VAE", verb="pretrain", architectures=("beit",)),
