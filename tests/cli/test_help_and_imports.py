@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from vitrail.cli.app import app, app_for
+from vitrail.cli.chosen import find_task
 from vitrail.cli.words import OPTIONS, PER_TASK, SWITCHES, Known, spell_words
 from vitrail.errors import VitrailError
 from vitrail.tasks import registry
@@ -128,3 +129,18 @@ def test_a_sentence_with_an_equals_sign_is_a_sentence(tmp_path, monkeypatch):
     assert spell_words(["complete", "language", "E=mc", "samples=2"]) == ["complete", "language", "E=mc", "--samples=2"]
     with pytest.raises(VitrailError, match='unknown option "E"'):
         spell_words(["predict", "classify", "E=mc"])
+
+
+def test_the_run_is_found_among_the_values_of_options(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.yaml").write_text("task: segment\n")
+    for words in (
+        ["--split", "val", "run"],
+        ["--scales", "0.75", "1", "run"],
+        ["run", "--window", "3", "3"],
+        ["--json", "run"],
+    ):
+        assert find_task("eval", words) == "segment"
+    assert find_task("eval", ["--split", "val", "owner"]) == find_task("eval", ["owner"]) == registry.DEFAULT
+    assert find_task("eval", ["--json"]) is None

@@ -51,8 +51,18 @@ def find_task(verb: str, words: Sequence[str]) -> str | None:
     if verb == "pretrain":
         method = find_trained(words, option="method", default=registry.DEFAULT_METHOD)
         return None if method is None else check_choice("method", method, list_methods())
-    run = next((word for word in words if not word.startswith("-")), None)
+    run = find_run(words)
     return None if run is None else task_of_run(run)
+
+
+def find_run(words: Sequence[str]) -> str | None:
+    """RUN, before it is known which words are values of options: a folder of a model, else the first word that stands behind no option."""
+    plain = [(before, word) for before, word in zip(("", *words), words, strict=False) if not word.startswith("-")]
+    for _, word in plain:
+        folder = Path(word).expanduser()
+        if any((folder / name).is_file() for name in ("config.yaml", "config.json", "best/config.json", "cascade.json")):
+            return word
+    return next((word for before, word in plain if not before.startswith("--") or "=" in before), None)
 
 
 def find_trained(words: Sequence[str], *, option: str, default: str) -> str | None:

@@ -50,6 +50,7 @@ class Known:
         self.verb, self.kind, self.task = verb, None, None
         self.names: tuple[str, ...] = OPTIONS.get(verb, ())
         self.switches: Collection[str] = SWITCHES
+        self.negated: Collection[str] = ()
         if verb in PER_TASK:
             self.task = find_task(verb, words)
             asks = any(word in ("--help", "-h") for word in words)
@@ -57,6 +58,9 @@ class Known:
             hints = typing.get_type_hints(kind)
             self.names = (*(field.name for field in fields(kind)), *BESIDE[verb])
             self.switches = {name for name, hint in hints.items() if hint is bool or bool in typing.get_args(hint)}
+            self.negated = {
+                name for name in self.switches if type(None) in typing.get_args(hints[name])
+            }  # on, off or by default
 
     @property
     def renamed(self) -> dict[str, str]:
@@ -108,7 +112,7 @@ def spell_words(words: list[str]) -> list[str]:
             continue
         if name not in known.names:
             raise known.refuse(name, word=match[1])
-        out += spell(name, match[2], known.switches)
+        out += spell(name, match[2], known.switches, known.negated)
     return with_data(with_config(out, known), known) if verb in ("train", "pretrain") else out
 
 
@@ -123,15 +127,15 @@ def present_word(word: str, known: Known) -> str:
     return f"{present}{equals}{value}"
 
 
-def spell(name: str, value: Any, switches: Collection[str]) -> list[str]:
-    """An option and its value as the parser reads it; nothing for a value that means "not given"."""
+def spell(name: str, value: Any, switches: Collection[str], negated: Collection[str] = ()) -> list[str]:
+    """An option and its value as the parser reads it; nothing for a value that means "not given". `negated`: switches that can be off."""
     flag = f"--{name.replace('_', '-')}"
     if value is None or value == []:
         return []
     if name in switches and str(value).lower() in ("true", "false"):
         if str(value).lower() == "true":
             return [flag]
-        return [f"--no-{name.replace('_', '-')}"] if name in ("flip", "negatives", "focal") else []
+        return [f"--no-{name.replace('_', '-')}"] if name in negated else []
     if isinstance(value, list):
         return [flag, *map(str, value)]
     return [f"{flag}={value}"]
@@ -178,7 +182,7 @@ def with_config(words: list[str], known: Known) -> list[str]:
         if name not in known.names or name in BESIDE[known.verb]:
             raise VitrailError(f"--config {path}: {unknown_option(name, known.names, word=name)}")
         if name not in given:
-            rest += spell(name, value, known.switches)
+            rest += spell(name, value, known.switches, known.negated)
     return rest
 
 
