@@ -33,9 +33,7 @@ from vitrail.tasks import image_task
 from vitrail.tasks.classify import report
 from vitrail.tasks.classify.objective import Classify
 from vitrail.tasks.classify.options import Options
-from vitrail.tasks.options import (
-    check,
-)
+from vitrail.tasks.options import check
 
 # Batches of 14 for two, 15 pictures to validate: of the second batch one process has none.
 PLAIN = {"model": "vit_nano_conv", "batch": 14, "epochs": 1, "seed": 5, "workers": 0}

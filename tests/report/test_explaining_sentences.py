@@ -10,12 +10,8 @@ import vitrail as vt
 from vitrail.byte_pairs import BytePairs
 from vitrail.errors import VitrailError
 from vitrail.tasks import registry
-from vitrail.tasks.options import (
-    check,
-)
-from vitrail.tasks.verb_options import (
-    SentenceExplainOptions,
-)
+from vitrail.tasks.options import check
+from vitrail.tasks.verb_options import SentenceExplainOptions
 
 LINES = ["ein hund läuft weil er will", "the animal runs because it wants to"]
 

@@ -13,9 +13,7 @@ import vitrail as vt
 from vitrail.preprocessing import Preprocessing
 from vitrail.run import export as exporting
 from vitrail.tasks.classify.options import Options
-from vitrail.tasks.options import (
-    to_store,
-)
+from vitrail.tasks.options import to_store
 
 NANO = {"width": 24, "heads": 2, "depth": 1, "image_size": 8, "in_channels": 1, "patch": 2}
 

@@ -10,9 +10,7 @@ import vitrail as vt
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.run.prepare import prepare
 from vitrail.run.stored import read_options
-from vitrail.tasks.options import (
-    to_store,
-)
+from vitrail.tasks.options import to_store
 from vitrail.tasks.registry import options_of
 
 SIDE = 48

@@ -38,6 +38,21 @@ def test_no_task_imports_another():
                     assert not any(node.module == other or node.module.startswith(f"{other}.") for other in others), path
 
 
+def test_only_verbs_that_are_names_for_predict_import_a_task():
+    """Everything else reaches a task through the registry."""
+    allowed = {"cli/caption.py", "cli/restore.py", "cli/translate.py", "cli/words.py"}
+    homes = tuple(f"vitrail.tasks.{task}" for task in registry.TASKS)
+    found = set()
+    for path in SOURCE.rglob("*.py"):
+        where = path.relative_to(SOURCE).as_posix()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.ImportFrom) or not node.module or where.startswith("tasks/"):
+                continue
+            if any(node.module == home or node.module.startswith(f"{home}.") for home in homes):
+                found.add(where)
+    assert found <= allowed, found - allowed
+
+
 def test_each_task_has_the_parts_that_the_runner_needs():
     for task in registry.TASKS:
         for name in ("task", "options", "metrics"):

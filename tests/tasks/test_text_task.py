@@ -12,9 +12,7 @@ from vitrail.run.plan import set_checkpointing
 from vitrail.special_tokens import UNKNOWN
 from vitrail.tasks import registry
 from vitrail.tasks.language.options import Options as LanguageOptions
-from vitrail.tasks.options import (
-    check,
-)
+from vitrail.tasks.options import check
 from vitrail.tasks.text_task import load_text_model, make_tokenizer, resolve_text
 from vitrail.tasks.translate.options import Options as TranslateOptions
 

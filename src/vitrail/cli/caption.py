@@ -6,9 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from vitrail.tasks.options import (
-    whole,
-)
+from vitrail.tasks.options import whole
 
 EXAMPLES = """Examples:
 

@@ -1,11 +1,11 @@
 """vitrail cascade"""
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from vitrail.tasks.classify.cascade_options import CascadeOptions
+from vitrail.cli.words import CASCADE_OPTIONS
 
 EXAMPLES = """Examples:
 
@@ -18,19 +18,22 @@ EXAMPLES = """Examples:
 def cascade(
     models: Annotated[list[str], Parameter(help="Run folders, model folders or hub ids, from cheap to dear.")],
     /,
-    options: CascadeOptions,
+    options: Any,
 ) -> int:
     """Let easy pictures leave early: a cheap model answers where it is confident, a dearer one the rest.
 
     How confident it must be is chosen on validation pictures, so that the cascade answers at least a share --agreement of them as the last model
     does; test is read once, at the end. `vitrail predict` takes the folder of --out as it takes a run.
     """
-    from vitrail.tasks.classify.cascade import describe_result, run_cascade
+    from vitrail.run.cascade import run_cascade
 
-    result = run_cascade(models, options, quiet=options.json)
+    result, lines = run_cascade(models, options, quiet=options.json)
     if options.json:
-        print(json.dumps(result.to_json()))
+        print(json.dumps(result))
     else:
-        for line in describe_result(result):
+        for line in lines:
             print(line)
     return 0
+
+
+cascade.__annotations__["options"] = CASCADE_OPTIONS

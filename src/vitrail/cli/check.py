@@ -7,10 +7,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from vitrail.tasks import registry
-from vitrail.tasks.options import (
-    several,
-    whole,
-)
+from vitrail.tasks.options import several, whole
 
 EXAMPLES = """Examples:
 

@@ -11,16 +11,8 @@ from cyclopts import Parameter
 from vitrail.errors import VitrailError, check_choice
 from vitrail.run_files import read_table
 from vitrail.tasks import registry
-from vitrail.tasks.options import (
-    Block,
-    CommonOptions,
-    Range,
-)
-from vitrail.tasks.verb_options import (
-    EvalOptions,
-    ExplainOptions,
-    PredictOptions,
-)
+from vitrail.tasks.options import Block, CommonOptions, Range
+from vitrail.tasks.verb_options import EvalOptions, ExplainOptions, PredictOptions
 
 USES: dict[str, registry.Use] = {
     "train": "train",

@@ -63,9 +63,7 @@ def evaluate(run: str, options: Any, *, task: str) -> int:
 def evaluate_protocols(run: str, options: Any) -> int:
     from vitrail.learn.training.interruption import Interrupted
     from vitrail.run.protocols import describe_cells, run_protocols
-    from vitrail.tasks.options import (
-        check,
-    )
+    from vitrail.tasks.options import check
 
     check(options)
     try:

@@ -41,15 +41,9 @@ def command_for(task: str | None) -> Callable[..., int]:
 
 
 def explain(run: str, inputs: list[str], options: Any, *, task: str) -> int:
-    from vitrail.learn.training.progress_bar import ProgressBar
-    from vitrail.tasks.options import (
-        check,
-    )
+    from vitrail.run.explain import explain as explain_inputs
 
-    check(options)
-    module = registry.part(task, "explain") or registry.need_part(registry.DEFAULT, "explain")
-    with ProgressBar().counting(f"explaining {registry.find(task).unit}") as progress:
-        done = module.explain(run, inputs, options, progress=progress)
+    done = explain_inputs(run, inputs, options, task=task)
     for error in done.errors:
         print(f"vitrail: {error}", file=sys.stderr)
     print(f"{done.pictures} of {done.found} {done.what}, explained by {done.method}")

@@ -42,14 +42,10 @@ def command_for(task: str | None) -> Callable[..., int]:
 
 
 def predict(run: str, files: list[str], options: Any, *, task: str) -> int:
-    from vitrail.tasks.options import (
-        check,
-    )
+    from vitrail.run.predict import predict as predict_inputs
 
-    check(options)
-    module = registry.part(task, "predict") or registry.need_part(registry.DEFAULT, "predict")
     results = []
-    for found in module.predict(run, files, options):
+    for found in predict_inputs(run, files, options, task=task):
         results.append(found.result)
         for note in found.notes:
             print(f"vitrail: input {len(results):,}: {note}", file=sys.stderr)

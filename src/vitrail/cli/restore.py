@@ -6,9 +6,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from vitrail.cli.chosen import from_shown, shown_class
-from vitrail.tasks.options import (
-    check,
-)
+from vitrail.tasks.options import check
 from vitrail.tasks.restore.options import PredictOptions
 
 EXAMPLES = """Examples:

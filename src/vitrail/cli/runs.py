@@ -8,9 +8,7 @@ from cyclopts import Parameter
 
 from vitrail.cli.tables import print_table
 from vitrail.run.runs import Sort
-from vitrail.tasks.options import (
-    whole,
-)
+from vitrail.tasks.options import whole
 
 EXAMPLES = """Examples:
 

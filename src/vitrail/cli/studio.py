@@ -4,9 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from vitrail.tasks.options import (
-    whole,
-)
+from vitrail.tasks.options import whole
 
 EXAMPLES = """Examples:
 

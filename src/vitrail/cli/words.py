@@ -14,17 +14,13 @@ from vitrail.errors import VitrailError, VitrailWarning, suggestion
 from vitrail.run.bench_options import BenchOptions
 from vitrail.run_files import read_table
 from vitrail.tasks import registry
-from vitrail.tasks.classify.cascade_options import CascadeOptions
-from vitrail.tasks.options import (
-    present_record,
-    renamed_of,
-    unknown_option,
-)
+from vitrail.tasks.options import present_record, renamed_of, unknown_option
 from vitrail.tasks.restore.options import PredictOptions as RestoreOptions
 
+CASCADE_OPTIONS = registry.need_part(registry.DEFAULT, "cascade_options").CascadeOptions
 OPTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(USES, ()),
-    "cascade": tuple(field.name for field in fields(CascadeOptions)),
+    "cascade": tuple(field.name for field in fields(CASCADE_OPTIONS)),
     "translate": ("beams", "batch", "device", "json"),
     "caption": ("beams", "json", "out"),
     "restore": tuple(field.name for field in fields(RestoreOptions) if field.name != "json"),

@@ -6,10 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from vitrail.tasks.options import (
-    read_record,
-    renamed_of,
-)
+from vitrail.tasks.options import read_record, renamed_of
 
 T = TypeVar("T")
 

@@ -6,9 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
-from vitrail.tasks.options import (
-    whole,
-)
+from vitrail.tasks.options import whole
 
 
 @Parameter(name="*")

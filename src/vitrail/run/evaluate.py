@@ -16,11 +16,7 @@ from vitrail.run.arguments import join_words, read_arguments
 from vitrail.run.report import write_report
 from vitrail.run.stored import REPORT, same_source, training_options
 from vitrail.tasks import registry
-from vitrail.tasks.options import (
-    check,
-    lay_over,
-    to_store,
-)
+from vitrail.tasks.options import check, lay_over, to_store
 from vitrail.tasks.task import Opening, Setup, Task
 
 JOINED = ("protocol", "labels")  # options that the command line takes as words with commas

@@ -26,7 +26,7 @@ from vitrail.models.purpose import purpose_of
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
 from vitrail.run.stored import training_options
-from vitrail.tasks.segment3d.export import find_crops
+from vitrail.tasks import registry
 
 PROGRAMS: Mapping[str, Callable[..., Exported]] = {"onnx": write_onnx, "openvino": write_openvino, "pt2": write_pt2}
 STYLES = ("timm", "transformers")  # weights by another library's names, in a folder
@@ -73,7 +73,8 @@ def export_run(
     if interface_of(model).input == "volumes":
         trained = training_options(run)
         learned = None if trained is None else trained.data
-        trial = Trial(*find_crops(data, learned, model, choose_crop(model, image_size), max(check, 1)))
+        own = registry.need_part(registry.task_by_architecture(model.architecture), "export")
+        trial = Trial(*own.find_crops(data, learned, model, choose_crop(model, image_size), max(check, 1)))
     else:
         size = choose_size(model, image_size, step=step)
         described = from_record(Preprocessing, to_record(model.preprocessing) | {"size": list(size)}, what="--image-size")

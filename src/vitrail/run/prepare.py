@@ -11,9 +11,7 @@ from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.machine import check_precision, choose_device
 from vitrail.run.plan import set_checkpointing
 from vitrail.tasks import registry
-from vitrail.tasks.options import (
-    as_size,
-)
+from vitrail.tasks.options import as_size
 from vitrail.tasks.task import Opening, Setup
 
 

@@ -7,9 +7,7 @@ from typing import Any
 from vitrail.models.folder import find
 from vitrail.run_files import read_table
 from vitrail.tasks import registry
-from vitrail.tasks.options import (
-    read_record,
-)
+from vitrail.tasks.options import read_record
 
 CONFIG, METRICS, REPORT = "config.yaml", "metrics.json", "report.html"
 NO_METRICS = ("split", "interval", "signature")  # keys of metrics.json that are none

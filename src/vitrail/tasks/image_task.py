@@ -25,10 +25,7 @@ from vitrail.models.backbones import backbone_of
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.preprocessing import Preprocessing
-from vitrail.tasks.options import (
-    as_size,
-    spell,
-)
+from vitrail.tasks.options import as_size, spell
 from vitrail.tasks.task import PARTS as PARTS
 from vitrail.tasks.task import D, Log, O, Opening, Setup, Task, X, model_name
 from vitrail.tasks.task import choose_parts as choose_parts

@@ -38,9 +38,7 @@ from vitrail.tasks.image_task import (
     sample_images,
     small_patch,
 )
-from vitrail.tasks.options import (
-    from_recipe,
-)
+from vitrail.tasks.options import from_recipe
 from vitrail.tasks.registry import options_of
 from vitrail.tasks.task import (
     Log,

@@ -13,7 +13,9 @@ from vitrail.errors import VitrailError, suggestion
 from vitrail.run_files import read_table
 from vitrail.tasks.metric import Metric
 
-Part = Literal["task", "options", "metrics", "report", "predict", "explain", "studio", "check", "card"]
+Part = Literal[
+    "task", "options", "metrics", "report", "predict", "explain", "studio", "check", "export", "cascade", "cascade_options"
+]
 Verb = Literal["train", "pretrain"]
 Use = Literal["train", "eval", "predict", "explain"]
 CLASS_OF: Mapping[Use, str] = {
@@ -108,9 +110,7 @@ def metrics_of(task: str) -> Sequence[Metric]:
 
 def owners_of(option: str, use: Use = "train") -> list[str]:
     """The tasks that have an option of this name, an earlier one too."""
-    from vitrail.tasks.options import (
-        renamed_of,
-    )
+    from vitrail.tasks.options import renamed_of
 
     found = []
     for name in TASKS:

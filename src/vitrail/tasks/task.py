@@ -11,13 +11,8 @@ from vitrail.learn.training.objective import Batches, Evaluation, Objective
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
 from vitrail.models.parts import position_name, position_where
-from vitrail.tasks.options import (
-    CommonOptions,
-    spell,
-)
-from vitrail.tasks.verb_options import (
-    EvalOptions,
-)
+from vitrail.tasks.options import CommonOptions, spell
+from vitrail.tasks.verb_options import EvalOptions
 
 O = TypeVar("O", bound=CommonOptions)
 D = TypeVar("D")  # a dataset

@@ -15,10 +15,7 @@ from vitrail.files import write_whole
 from vitrail.models.catalogue import count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import TOKENIZER, load, read_tokenizer
 from vitrail.models.purpose import Purpose, purpose_of
-from vitrail.tasks.options import (
-    from_recipe,
-    spell,
-)
+from vitrail.tasks.options import from_recipe, spell
 from vitrail.tasks.task import PARTS, D, O, Resolved, Setup, Task, choose_parts, describe_recipe, model_name
 
 T = TypeVar("T", bound=Any)  # options

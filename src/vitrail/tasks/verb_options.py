@@ -7,14 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from cyclopts import Group, Parameter
 
 from vitrail.errors import VitrailError
-from vitrail.tasks.options import (
-    COUNT,
-    Auto,
-    Block,
-    Range,
-    integer,
-    switch,
-)
+from vitrail.tasks.options import COUNT, Auto, Block, Range, integer, switch
 
 
 @dataclass(frozen=True, kw_only=True)

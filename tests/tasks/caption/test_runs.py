@@ -15,9 +15,7 @@ from vitrail.errors import VitrailError
 from vitrail.learn.optim.groups import layer_groups
 from vitrail.models.folder import load
 from vitrail.tasks.caption.options import Options, caption_recipe
-from vitrail.tasks.options import (
-    read_record,
-)
+from vitrail.tasks.options import read_record
 
 COLORS = {"red": (230, 20, 20), "green": (20, 200, 20), "blue": (20, 20, 230)}
 QUICK = ("--batch-size", "12", "--max-length", "9", "--workers", "0", "--num-beams", "2")

@@ -10,16 +10,10 @@ import vitrail as vt
 from vitrail.errors import VitrailError
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.run.prepare import prepare
-from vitrail.tasks.blocks import (
-    ImageOptions,
-    PartOptions,
-)
+from vitrail.tasks.blocks import ImageOptions, PartOptions
 from vitrail.tasks.classify.options import Options
 from vitrail.tasks.image_task import load_encoder
-from vitrail.tasks.options import (
-    CommonOptions,
-    check,
-)
+from vitrail.tasks.options import CommonOptions, check
 
 
 @dataclass(frozen=True, kw_only=True)

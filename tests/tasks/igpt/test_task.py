@@ -19,10 +19,7 @@ from vitrail.run.stored import read_options
 from vitrail.run.train import train
 from vitrail.tasks.igpt import predict
 from vitrail.tasks.igpt.predict import unique_names
-from vitrail.tasks.options import (
-    check,
-    to_store,
-)
+from vitrail.tasks.options import check, to_store
 
 GRAYS = (0, 60, 130, 200, 255)
 

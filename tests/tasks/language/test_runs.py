@@ -17,10 +17,7 @@ from vitrail.run.stored import read_options
 from vitrail.tasks.language.objective import LanguageModeling
 from vitrail.tasks.language.options import Options
 from vitrail.tasks.language.task import TASK
-from vitrail.tasks.options import (
-    check,
-    to_store,
-)
+from vitrail.tasks.options import check, to_store
 
 SMALL = {"task": "language", "epochs": 2, "batch_tokens": 64, "max_length": 16, "vocabulary": 40, "seed": 3}
 

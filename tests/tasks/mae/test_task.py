@@ -23,10 +23,7 @@ from vitrail.run.prepare import prepare
 from vitrail.run.stored import read_options
 from vitrail.run.train import train
 from vitrail.tasks.mae.task import choose_heads
-from vitrail.tasks.options import (
-    check,
-    to_store,
-)
+from vitrail.tasks.options import check, to_store
 
 SHORT = {"task": "mae", "epochs": 2, "batch_size": 16, "device": "cpu", "workers": 0, "quiet": True}
 

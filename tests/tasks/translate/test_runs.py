@@ -23,10 +23,7 @@ from vitrail.run.prepare import prepare
 from vitrail.run.stored import read_options
 from vitrail.special_tokens import PAD
 from vitrail.tasks.classify.options import RECIPES
-from vitrail.tasks.options import (
-    check,
-    to_store,
-)
+from vitrail.tasks.options import check, to_store
 from vitrail.tasks.text_task import TEXT_RECIPES, choose_text_recipe
 from vitrail.tasks.translate.options import Options
 from vitrail.tasks.translate.task import TASK

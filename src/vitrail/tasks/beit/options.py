@@ -16,13 +16,8 @@ from vitrail.tasks.blocks import (
     PartOptions,
     PretrainingOptions,
 )
-from vitrail.tasks.options import (
-    TASK,
-    CommonOptions,
-)
-from vitrail.tasks.verb_options import (
-    PretrainingEvalOptions,
-)
+from vitrail.tasks.options import TASK, CommonOptions
+from vitrail.tasks.verb_options import PretrainingEvalOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,19 +20,8 @@ from vitrail.tasks.blocks import (
     SmoothingOptions,
     TextOptions,
 )
-from vitrail.tasks.options import (
-    AUGMENTATION,
-    COUNT,
-    TEXT,
-    Auto,
-    CommonOptions,
-    Range,
-    integer,
-)
-from vitrail.tasks.verb_options import (
-    BeamEvalOptions,
-    ReadingEvalOptions,
-)
+from vitrail.tasks.options import AUGMENTATION, COUNT, TEXT, Auto, CommonOptions, Range, integer
+from vitrail.tasks.verb_options import BeamEvalOptions, ReadingEvalOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,10 +29,7 @@ from vitrail.tasks.image_task import (
     plain_loader,
     sample_images,
 )
-from vitrail.tasks.options import (
-    from_recipe,
-    spell,
-)
+from vitrail.tasks.options import from_recipe, spell
 from vitrail.tasks.task import (
     PARTS,
     Log,

@@ -5,9 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks.options import (
-    whole,
-)
+from vitrail.tasks.options import whole
 
 
 @Parameter(name="*")

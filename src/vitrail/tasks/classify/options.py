@@ -36,13 +36,8 @@ from vitrail.tasks.options import (
     switch,
     whole,
 )
-from vitrail.tasks.verb_options import (
-    EnginePredictOptions,
-    ProtocolEvalOptions,
-)
-from vitrail.tasks.verb_options import (
-    ExplainOptions as SharedExplainOptions,
-)
+from vitrail.tasks.verb_options import EnginePredictOptions, ProtocolEvalOptions
+from vitrail.tasks.verb_options import ExplainOptions as SharedExplainOptions
 
 
 @dataclass(frozen=True, kw_only=True)

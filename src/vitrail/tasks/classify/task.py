@@ -19,9 +19,7 @@ from vitrail.learn.training.world import World
 from vitrail.models.catalogue import ARCHITECTURES, create_model, model_config, rebuild, rebuild_merging
 from vitrail.models.packing import check_norms
 from vitrail.preprocessing import Fit
-from vitrail.tasks.blocks import (
-    check_shard,
-)
+from vitrail.tasks.blocks import check_shard
 from vitrail.tasks.classify.data import (
     balancing_weights,
     class_loaders,
@@ -59,9 +57,7 @@ from vitrail.tasks.image_task import (
     sample_images,
     small_patch,
 )
-from vitrail.tasks.options import (
-    from_recipe,
-)
+from vitrail.tasks.options import from_recipe
 from vitrail.tasks.task import (
     Log,
     Opened,

@@ -31,13 +31,8 @@ from vitrail.tasks.options import (
     several,
     switch,
 )
-from vitrail.tasks.verb_options import (
-    EnginePredictOptions,
-    ProtocolEvalOptions,
-)
-from vitrail.tasks.verb_options import (
-    ExplainOptions as SharedExplainOptions,
-)
+from vitrail.tasks.verb_options import EnginePredictOptions, ProtocolEvalOptions
+from vitrail.tasks.verb_options import ExplainOptions as SharedExplainOptions
 
 
 @dataclass(frozen=True, kw_only=True)

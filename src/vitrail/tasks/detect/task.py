@@ -43,11 +43,7 @@ from vitrail.tasks.image_task import (
     measure_on,
     sample_images,
 )
-from vitrail.tasks.options import (
-    as_size,
-    from_recipe,
-    spell,
-)
+from vitrail.tasks.options import as_size, from_recipe, spell
 from vitrail.tasks.task import Log, Opened, Opening, Resolved, Scored, Setup, Summary, count_splits, describe_recipe
 
 AREA = 320 * 240  # pixels that are chosen for large images, in their own aspect

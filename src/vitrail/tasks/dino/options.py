@@ -15,16 +15,8 @@ from vitrail.tasks.blocks import (
     PretrainingOptions,
     ViewOptions,
 )
-from vitrail.tasks.options import (
-    TASK,
-    Auto,
-    CommonOptions,
-    Range,
-    integer,
-)
-from vitrail.tasks.verb_options import (
-    PretrainingEvalOptions,
-)
+from vitrail.tasks.options import TASK, Auto, CommonOptions, Range, integer
+from vitrail.tasks.verb_options import PretrainingEvalOptions
 
 
 @dataclass(frozen=True, kw_only=True)

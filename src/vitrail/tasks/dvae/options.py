@@ -7,21 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks.blocks import (
-    AugmentationOptions,
-    AveragingOptions,
-    PretrainingOptions,
-)
-from vitrail.tasks.options import (
-    TASK,
-    Auto,
-    CommonOptions,
-    Range,
-    integer,
-)
-from vitrail.tasks.verb_options import (
-    PretrainingEvalOptions,
-)
+from vitrail.tasks.blocks import AugmentationOptions, AveragingOptions, PretrainingOptions
+from vitrail.tasks.options import TASK, Auto, CommonOptions, Range, integer
+from vitrail.tasks.verb_options import PretrainingEvalOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,24 +16,9 @@ from vitrail.tasks.blocks import (
     PartOptions,
     PretrainingOptions,
 )
-from vitrail.tasks.options import (
-    AUGMENTATION,
-    COUNT,
-    SEED,
-    SHARE,
-    TASK,
-    Auto,
-    CommonOptions,
-    Range,
-    integer,
-    switch,
-)
-from vitrail.tasks.verb_options import (
-    PredictOptions as SharedPredictOptions,
-)
-from vitrail.tasks.verb_options import (
-    ReadingEvalOptions,
-)
+from vitrail.tasks.options import AUGMENTATION, COUNT, SEED, SHARE, TASK, Auto, CommonOptions, Range, integer, switch
+from vitrail.tasks.verb_options import PredictOptions as SharedPredictOptions
+from vitrail.tasks.verb_options import ReadingEvalOptions
 
 
 @dataclass(frozen=True, kw_only=True)

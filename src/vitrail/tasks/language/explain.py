@@ -2,9 +2,7 @@
 
 from vitrail.explain.files import Done, Progress
 from vitrail.report.explaining_sentences import explain_sentences
-from vitrail.tasks.verb_options import (
-    SentenceExplainOptions,
-)
+from vitrail.tasks.verb_options import SentenceExplainOptions
 
 
 def explain(

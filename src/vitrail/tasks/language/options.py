@@ -16,20 +16,8 @@ from vitrail.tasks.blocks import (
     TextOptions,
     TokenBatchOptions,
 )
-from vitrail.tasks.options import (
-    COUNT,
-    SEED,
-    TASK,
-    TEXT,
-    Auto,
-    CommonOptions,
-    Range,
-    integer,
-    switch,
-)
-from vitrail.tasks.verb_options import (
-    SentenceExplainOptions,
-)
+from vitrail.tasks.options import COUNT, SEED, TASK, TEXT, Auto, CommonOptions, Range, integer, switch
+from vitrail.tasks.verb_options import SentenceExplainOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,17 +16,8 @@ from vitrail.tasks.blocks import (
     PartOptions,
     PretrainingOptions,
 )
-from vitrail.tasks.options import (
-    COUNT,
-    TASK,
-    Auto,
-    CommonOptions,
-    integer,
-    switch,
-)
-from vitrail.tasks.verb_options import (
-    PretrainingEvalOptions,
-)
+from vitrail.tasks.options import COUNT, TASK, Auto, CommonOptions, integer, switch
+from vitrail.tasks.verb_options import PretrainingEvalOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,23 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
-from vitrail.tasks.blocks import (
-    AveragingOptions,
-    BatchOptions,
-    OptimizerOptions,
-    SizeOptions,
-)
-from vitrail.tasks.options import (
-    COUNT,
-    IMAGES,
-    TASK,
-    Auto,
-    CommonOptions,
-    Range,
-    integer,
-    several,
-    switch,
-)
+from vitrail.tasks.blocks import AveragingOptions, BatchOptions, OptimizerOptions, SizeOptions
+from vitrail.tasks.options import COUNT, IMAGES, TASK, Auto, CommonOptions, Range, integer, several, switch
 
 
 @dataclass(frozen=True, kw_only=True)

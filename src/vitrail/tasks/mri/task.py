@@ -16,10 +16,7 @@ from vitrail.models.folder import load
 from vitrail.tasks.mri.data import SCORED, choose_slices, describe_sampling, sampling_of, scored_batches, training_batches
 from vitrail.tasks.mri.objective import COLUMNS, Reconstruct, ReconstructionScores
 from vitrail.tasks.mri.options import FEW, RATES, RECIPES, Options
-from vitrail.tasks.options import (
-    as_size,
-    from_recipe,
-)
+from vitrail.tasks.options import as_size, from_recipe
 from vitrail.tasks.task import (
     Log,
     Opened,

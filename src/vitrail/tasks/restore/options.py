@@ -20,19 +20,8 @@ from vitrail.tasks.blocks import (
     PartOptions,
     ReadingOptions,
 )
-from vitrail.tasks.options import (
-    AUGMENTATION,
-    COUNT,
-    IMAGES,
-    TASK,
-    Auto,
-    CommonOptions,
-    Range,
-    integer,
-)
-from vitrail.tasks.verb_options import (
-    ReadingEvalOptions,
-)
+from vitrail.tasks.options import AUGMENTATION, COUNT, IMAGES, TASK, Auto, CommonOptions, Range, integer
+from vitrail.tasks.verb_options import ReadingEvalOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,9 +20,7 @@ from vitrail.models.folder import load
 from vitrail.models.purpose import purpose_of
 from vitrail.models.restoration_card import describe_damage
 from vitrail.tasks.image_task import ImageTask, describe_data, sample_images
-from vitrail.tasks.options import (
-    from_recipe,
-)
+from vitrail.tasks.options import from_recipe
 from vitrail.tasks.restore.data import damage_of, restoring_loaders, scored_loader
 from vitrail.tasks.restore.objective import COLUMNS, Restorations, Restore
 from vitrail.tasks.restore.options import RECIPES, Options

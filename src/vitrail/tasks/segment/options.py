@@ -20,24 +20,9 @@ from vitrail.tasks.blocks import (
     SmoothingOptions,
     ValSplitOptions,
 )
-from vitrail.tasks.options import (
-    AUGMENTATION,
-    COUNT,
-    IMAGES,
-    TASK,
-    CommonOptions,
-    integer,
-    several,
-    switch,
-    whole,
-)
-from vitrail.tasks.verb_options import (
-    EnginePredictOptions,
-    ProtocolEvalOptions,
-)
-from vitrail.tasks.verb_options import (
-    ExplainOptions as SharedExplainOptions,
-)
+from vitrail.tasks.options import AUGMENTATION, COUNT, IMAGES, TASK, CommonOptions, integer, several, switch, whole
+from vitrail.tasks.verb_options import EnginePredictOptions, ProtocolEvalOptions
+from vitrail.tasks.verb_options import ExplainOptions as SharedExplainOptions
 
 
 @dataclass(frozen=True, kw_only=True)

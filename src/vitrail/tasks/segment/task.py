@@ -38,10 +38,7 @@ from vitrail.tasks.image_task import (
     note_bad,
     sample_images,
 )
-from vitrail.tasks.options import (
-    as_size,
-    from_recipe,
-)
+from vitrail.tasks.options import as_size, from_recipe
 from vitrail.tasks.segment.data import (
     check_classes,
     choose_weights,

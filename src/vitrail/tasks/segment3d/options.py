@@ -9,13 +9,7 @@ from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
 from vitrail.tasks import verb_options as shared
-from vitrail.tasks.blocks import (
-    AveragingOptions,
-    BatchOptions,
-    OptimizerOptions,
-    RotateZoomOptions,
-    SmoothingOptions,
-)
+from vitrail.tasks.blocks import AveragingOptions, BatchOptions, OptimizerOptions, RotateZoomOptions, SmoothingOptions
 from vitrail.tasks.options import (
     AUGMENTATION,
     COUNT,

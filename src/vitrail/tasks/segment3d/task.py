@@ -16,9 +16,7 @@ from vitrail.files import write_table
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import ARCHITECTURES, build_model, count_parameters, create_model, model_config
 from vitrail.models.folder import load
-from vitrail.tasks.options import (
-    from_recipe,
-)
+from vitrail.tasks.options import from_recipe
 from vitrail.tasks.segment3d.data import (
     crop_loader,
     describe_bad_cases,

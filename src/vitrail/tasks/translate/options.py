@@ -17,19 +17,8 @@ from vitrail.tasks.blocks import (
     TextOptions,
     TokenBatchOptions,
 )
-from vitrail.tasks.options import (
-    COUNT,
-    SHARE,
-    TASK,
-    TEXT,
-    Auto,
-    CommonOptions,
-    integer,
-)
-from vitrail.tasks.verb_options import (
-    BeamEvalOptions,
-    SentenceExplainOptions,
-)
+from vitrail.tasks.options import COUNT, SHARE, TASK, TEXT, Auto, CommonOptions, integer
+from vitrail.tasks.verb_options import BeamEvalOptions, SentenceExplainOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,17 +5,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks.blocks import (
-    FlipOptions,
-    ImageOptions,
-    OptimizerOptions,
-)
-from vitrail.tasks.options import (
-    TASK,
-    CommonOptions,
-    Range,
-    integer,
-)
+from vitrail.tasks.blocks import FlipOptions, ImageOptions, OptimizerOptions
+from vitrail.tasks.options import TASK, CommonOptions, Range, integer
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,7 @@ from vitrail.data.loading import Loader
 from vitrail.files import write_table
 from vitrail.models.catalogue import create_model
 from vitrail.tasks.image_task import ImageTask, choose_size, measure_on, note_bad, sample_images
-from vitrail.tasks.options import (
-    from_recipe,
-)
+from vitrail.tasks.options import from_recipe
 from vitrail.tasks.task import Opened, Resolved, Scored, Summary, count_splits, describe_recipe
 
 ROW = {
