@@ -9,7 +9,7 @@ from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.run import evaluate
 from vitrail.tasks import registry
 from vitrail.tasks.classify.options import Options
-from vitrail.tasks.task import Opened
+from vitrail.tasks.task import Opened, Task
 from vitrail.tasks.verb_options import ReadingEvalOptions
 
 
@@ -17,7 +17,7 @@ def data_of(*splits):
     return SimpleNamespace(name="cats", splits=dict.fromkeys(splits, ()))
 
 
-class Noting:
+class Noting(Task):
     """A task that says how it was asked to open data, and matches it."""
 
     def open(self, options, opening):

@@ -1,11 +1,11 @@
 """What the other processes of torchrun do, told by one process."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.learn.training.world import World
 from vitrail.run import train
 from vitrail.tasks.classify.options import Options
 
@@ -14,16 +14,15 @@ class Reached(Exception):  # noqa: N818
     pass
 
 
-@dataclass
-class Second:
-    """The second of two processes; `told`: what the first one says."""
+class Second(World):
+    """The second of two processes; `shared`: what the first one sends."""
 
-    told: list
-    first: bool = False
-    size: int = 2
+    def __init__(self, shared):
+        super().__init__(rank=1, size=2)
+        object.__setattr__(self, "shared", shared)  # a world does not change
 
     def share(self, value):
-        return self.told.pop(0)
+        return self.shared.pop(0)
 
 
 def test_another_process_has_the_options_that_the_first_one_wrote(tmp_path, monkeypatch):

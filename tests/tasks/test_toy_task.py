@@ -13,7 +13,7 @@ from vitrail.learn.training.interruption import Interrupted
 from vitrail.tasks import registry
 
 TOY = Path(__file__).parent / "toy"
-OPTIONS = {"task": "count", "data": "shapes", "epochs": 3, "images": 48, "image_size": 32, "seed": 3, "quiet": True}
+OPTIONS = {"task": "count", "data": "shapes", "epochs": 3, "images": 48, "image_size": 16, "seed": 3, "quiet": True}
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def test_it_is_short():
 def test_it_trains_and_is_evaluated_on_the_command_line(command, tmp_path):
     run = tmp_path / "run"
     answer = command(
-        "train", "--task", "count", "--data", "shapes", "--images", 48, "--epochs", 2, "--image-size", 32, "--out", run
+        "train", "--task", "count", "--data", "shapes", "--images", 48, "--epochs", 2, "--image-size", 16, "--out", run
     )
     assert (answer.code, answer.err) == (0, "")
     metrics = json.loads((run / "metrics.json").read_text())
