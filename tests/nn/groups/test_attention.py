@@ -62,7 +62,8 @@ def test_lifting_attention_commutes_with_the_group(group, dtype, limit, size, wi
     if group.order > 1:  # the elements differ: it lifts, and is not merely invariant
         assert (y[:, 0] - y[:, 1]).abs().max() > 0.01
     for g in group.exact:
-        assert (lift(layer, group.act_on_pictures(x, g), group) - group.act_on_maps(y, g)).abs().max() < limit
+        difference = lift(layer, group.act_on_pictures(x, g), group) - group.act_on_maps(y, g)
+        assert difference.abs().max() < limit * max(1.0, y.abs().max().item())  # rounding grows with what is rounded
 
 
 @pytest.mark.parametrize("group", [find_group("p4m"), find_group("p8")], ids=["p4m", "p8"])
