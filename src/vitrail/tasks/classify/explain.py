@@ -12,7 +12,6 @@ from vitrail.data.examples import spread
 from vitrail.data.images import PictureError, read_picture
 from vitrail.data.inputs import expand, open_or_error
 from vitrail.data.transforms import prepare
-from vitrail.deploy.pipeline import ImageClassification
 from vitrail.errors import VitrailError, check_choice
 from vitrail.explain.cells import cell_tokens
 from vitrail.explain.colors import token_colors
@@ -30,6 +29,7 @@ from vitrail.report.interior import Interior, find_filters, mean_heads
 from vitrail.report.picture_card import Card, Scales
 from vitrail.report.placing import seen_box
 from vitrail.tasks.classify.options import ExplainOptions
+from vitrail.tasks.classify.predict import Pipeline
 
 TOGETHER = 24  # pictures whose tokens are colored together: what is kept of them until then is bounded
 MEASURED = 8  # pictures that the numbers of heads are a mean over
@@ -72,7 +72,7 @@ def explain(run: str, inputs: list[str], options: ExplainOptions, *, progress: P
 
 def choose_what(model: Any, options: ExplainOptions) -> Choice:
     """The options as numbers of this model, each checked against it."""
-    labels = ImageClassification(model).labels
+    labels = Pipeline(model).labels
     check_choice("method", options.method, ("auto", *(name for name, method in METHODS.items() if not method.hidden)))
     method = default_method(model) if options.method == "auto" else options.method
     if (why := lack(model, METHODS[method].needs)) is not None:
