@@ -47,8 +47,7 @@ def train(*, quiet: bool = False, **options: Any) -> Run:
 
     task = str(options.get("task", registry.DEFAULT))
     if "task" not in options and options.get("resume") and options.get("out"):
-        config = Path(str(options["out"])).expanduser() / CONFIG
-        task = read_options(config).task if config.is_file() else task
+        task = registry.task_of(Path(str(options["out"])).expanduser())
     kind = registry.options_of(registry.check_task(task))
     found = read_arguments(kind, {**options, "task": task}, what="train")
     renamed = renamed_of(kind)
