@@ -3,7 +3,7 @@
 import os
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -46,13 +46,14 @@ class Suggestion:
 
 def suggest(data: Any, asked: Any, *, words: Mapping[str, Any] = MappingProxyType({})) -> Suggestion:
     """`data` is split, `asked` what the user would type; `words` are options that the command says beside it."""
-    own, setup = registry.need_part(asked.task, "check"), rehearse(asked, data)
+    own, setup = registry.need_part(asked.task, "check").CHECK, rehearse(asked, data)
     options = setup.options
     cached = getattr(options, "cache", "off") in ("memory", "disk") or not getattr(data.splits["train"], "encoded", True)
-    count: Callable[[Any], int] = getattr(own, "count_validated", lambda setup: len(setup.data.splits["val"]))
     size: tuple[int, ...] = getattr(options, "image_size", None) or getattr(options, "crop", None) or ()
-    said = {name: getattr(options, name) for name in own.IN_COMMAND}
-    return forecast(setup, size=size, validated=count(setup), read_once=own.READ_ONCE and cached, words={**said, **words})
+    said = {name: getattr(options, name) for name in own.in_command}
+    return forecast(
+        setup, size=size, validated=own.count_validated(setup), read_once=own.read_once and cached, words={**said, **words}
+    )
 
 
 def rehearse(asked: Any, data: Any) -> Setup[Any, Any, Any]:
