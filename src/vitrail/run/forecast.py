@@ -19,6 +19,7 @@ from vitrail.machine import choose_device
 from vitrail.models.catalogue import count_parameters
 from vitrail.run.plan import make_plan
 from vitrail.tasks import registry
+from vitrail.tasks.options import has_option
 from vitrail.tasks.task import Opened, Setup
 
 STEPS, SECONDS = 12, 4.0  # training steps to time, and when to stop short of them
@@ -109,7 +110,7 @@ def forecast(
 
 def with_options(setup: Setup[Any, Any, Any], **values: Any) -> Setup[Any, Any, Any]:
     """With other options, of those that the task has."""
-    known = {name: value for name, value in values.items() if hasattr(setup.options, name)}
+    known = {name: value for name, value in values.items() if has_option(setup.options, name)}
     return replace(setup, options=replace(setup.options, **known))
 
 
