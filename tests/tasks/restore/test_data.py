@@ -11,11 +11,11 @@ from torch.testing import assert_close
 from vitrail.data.dataset import ArraySplit, FileSplit, Part
 from vitrail.data.degradation import degrade, parse_degradation
 from vitrail.data.images import PictureError
-from vitrail.data.patches_of_pictures import cut_middle, cut_patch, patch_loader, turn_patch, whole_loader
 from vitrail.data.picture_store import PictureStore
 from vitrail.data.unlabelled import divide_unlabelled, find_unlabelled
 from vitrail.errors import VitrailError
 from vitrail.nn.functional.bicubic import resize_levels
+from vitrail.tasks.restore.data import cut_middle, cut_patch, patch_loader, turn_patch, whole_loader
 
 SR2, NOISE = parse_degradation("sr2"), parse_degradation("noise25")
 SIZES = ((23, 31), (40, 17), (9, 12), (31, 29), (20, 20), (33, 18))
@@ -154,7 +154,7 @@ def test_what_cannot_be_read_is_left_out_and_told(split, tmp_path):
     pairs = list(whole_loader(store(files), SR2, on_bad=told.append).batches())
     assert [pair.name for pair in pairs] == [str(split.paths[0])]
     assert "smaller than the 2 pixels" in told[-1].reason
-    with pytest.raises(VitrailError, match="none of the 1 pictures"):
+    with pytest.raises(VitrailError, match="none of the 1 images"):
         next(
             islice(
                 patch_loader(store(FileSplit([broken], np.zeros(1))), SR2, batch=1, patch=4, on_bad=told.append).batches(0), 1

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from vitrail.data.volumes.cases import Loaded
-from vitrail.data.volumes.crops import Varying, VolumeBatches, mirror
 from vitrail.data.volumes.turning import cut_crop, turn_crop
 from vitrail.errors import VitrailError
+from vitrail.tasks.segment3d.data import Varying, crop_loader, mirror, volume_loader
 
 SIZE, CROP = (37, 41, 31), (8, 12, 16)
 STILL = Varying(brightness=0.0)
@@ -26,7 +26,7 @@ def load():
 
 
 def crops(load, **options):
-    return VolumeBatches(load, 2, **{"crop": CROP, "count": 200, "batch": 4, "varying": STILL, "seed": 3, **options})
+    return crop_loader(load, 2, **{"crop": CROP, "count": 200, "batch": 4, "varying": STILL, "seed": 3, **options})
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.7, 1.0])
@@ -86,8 +86,8 @@ def test_mirrors_are_undone_by_themselves():
 
 
 def test_whole_volumes_to_score(load):
-    batches = list(VolumeBatches(load, 2).batches())
+    batches = list(volume_loader(load, 2).batches())
     assert [batch.indices.tolist() for batch in batches] == [[0], [1]]
     assert batches[0].images.shape == (1, 1, *SIZE)
     with pytest.raises(VitrailError, match="not one volume"):
-        VolumeBatches(load, 0)
+        volume_loader(load, 0)

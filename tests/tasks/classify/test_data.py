@@ -1,68 +1,24 @@
-"""Batches of pictures that keep their aspect: the packers, the sizes, the order and the loader."""
+"""Batches of pictures that keep their aspect: the sizes and the loader."""
 
 import math
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
 from vitrail.data.augmentation import Augmentation
 from vitrail.data.cache import Cache
 from vitrail.data.dataset import ArraySplit, FileSplit, Part
-from vitrail.data.loading import Loader
-from vitrail.data.packing import PackedLoader, PackedOrder, first_fit_decreasing, next_fit, packed_sizes, stored_size
+from vitrail.data.image_source import image_loader
 from vitrail.data.transforms import aspect_size
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import neutral
+from vitrail.tasks.classify.data import packed_loader, packed_sizes, stored_size
 
-LENGTHS = st.lists(st.integers(1, 30), max_size=60)
 SHAPES = [(20, 40), (37, 12), (16, 16), (64, 30), (9, 50), (24, 24), (40, 20), (33, 33), (8, 8), (31, 47), (90, 17)]
-
-
-def flat(bins):
-    return [number for one in bins for number in one]
-
-
-@given(lengths=LENGTHS, budget=st.integers(30, 90))
-def test_first_fit_decreasing(lengths, budget):
-    bins = first_fit_decreasing(lengths, budget)
-    assert sorted(flat(bins)) == list(range(len(lengths)))
-    sums = [sum(lengths[number] for number in one) for one in bins]
-    assert all(total <= budget for total in sums)
-    for one in bins:
-        assert [lengths[number] for number in one] == sorted((lengths[number] for number in one), reverse=True)
-    for place, one in enumerate(bins):  # whatever stands in a later bin had no room in an earlier one when it came
-        for before in range(place):
-            for number in one:
-                earlier = [other for other in bins[before] if (-lengths[other], other) < (-lengths[number], number)]
-                assert sum(lengths[other] for other in earlier) + lengths[number] > budget
-    least = math.ceil(sum(lengths) / budget)
-    assert least <= len(bins) <= max(least, 2 * least - 1) + (not lengths)
-
-
-def test_first_fit_decreasing_by_hand():
-    assert first_fit_decreasing([3, 7, 5, 2, 5, 6], 10) == [[1, 0], [5, 3], [2, 4]]
-    assert first_fit_decreasing([], 10) == []
-    for pack in (first_fit_decreasing, next_fit):
-        with pytest.raises(VitrailError, match="items of 3 to 11 tokens do not fit into bins of 10"):
-            pack([3, 11], 10)
-
-
-def test_first_fit_decreasing_is_quick():
-    lengths = np.random.default_rng(0).integers(16, 197, 50_000).tolist()
-    assert len(first_fit_decreasing(lengths, 64 * 197)) == math.ceil(sum(lengths) / (64 * 197))
-
-
-@given(lengths=LENGTHS, budget=st.integers(30, 90))
-def test_next_fit_keeps_the_order(lengths, budget):
-    bins = next_fit(lengths, budget)
-    assert flat(bins) == list(range(len(lengths)))
-    sums = [sum(lengths[number] for number in one) for one in bins]
-    assert all(total <= budget for total in sums)
-    assert all(sums[i] + lengths[bins[i + 1][0]] > budget for i in range(len(bins) - 1))
 
 
 @given(
@@ -90,51 +46,6 @@ def test_sizes_by_hand():
         aspect_size((5, 3), (4, 4), multiple=8)
 
 
-def order(lengths, **options):
-    return PackedOrder(np.zeros(len(lengths), int), np.array(lengths), **{"budget": 50, "batch": 2, "seed": 3, **options})
-
-
-@settings(max_examples=30)
-@given(lengths=st.lists(st.integers(1, 25), min_size=1, max_size=80), seed=st.integers(0, 9))
-def test_every_epoch_has_as_many_batches_and_its_own_order(lengths, seed):
-    made = order(lengths, shuffle=True, seed=seed)
-    for epoch in (0, 1, 5):
-        batches = made.deal(epoch)
-        assert len(batches) == len(made) == max(1, sum(lengths) // 50)
-        numbers = np.concatenate(batches)
-        assert len(set(numbers.tolist())) == len(numbers)  # none twice
-        assert all(made.lengths[one].sum() <= 50 for one in batches)
-        assert all(np.array_equal(one, other) for one, other in zip(batches, made.deal(epoch), strict=True))
-    made.epoch, made.start = 5, len(made) // 2
-    assert [[number for _, number in keys] for keys in made] == [one.tolist() for one in made.deal(5)[made.start :]]
-
-
-def test_batches_of_alike_pictures_are_those_of_the_plain_loader():
-    labels, plain = np.arange(37) % 3, []
-    from vitrail.data.loading import Order
-
-    plain = Order(labels, batch=4, shuffle=True, seed=3)
-    packed = PackedOrder(labels, np.full(37, 10), budget=40, batch=4, shuffle=True, seed=3)
-    assert list(packed) == list(plain)
-
-
-@pytest.mark.parametrize("drawn", [{"balanced": True}, {"repeats": 2}])
-def test_balanced_and_repeated_pictures(drawn):
-    labels, lengths = np.array([0] * 30 + [1] * 2), np.array([25] * 30 + [3] * 2)
-    made = PackedOrder(labels, lengths, budget=50, batch=2, shuffle=True, seed=1, **drawn)
-    for epoch in range(3):
-        assert len(made.deal(epoch)) == len(made)
-
-
-def test_processes_share_every_batch():
-    lengths = np.random.default_rng(0).integers(5, 25, 40).tolist()
-    shares = [list(order(lengths, shuffle=True, rank=rank, world=2)) for rank in (0, 1)]
-    whole = list(order(lengths, shuffle=True))
-    assert len(shares[0]) == len(shares[1]) == len(whole)
-    for one, other, both in zip(*shares, whole, strict=True):
-        assert (one, other) == (both[::2], both[1::2])
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder, generator = tmp_path_factory.mktemp("pictures"), np.random.default_rng(5)
@@ -146,7 +57,7 @@ def files(tmp_path_factory):
 
 
 def loader(split, **options):
-    return PackedLoader(split, neutral((24, 24), 3), **{"batch": 2, "multiple": 4, "prefix": 1, **options})
+    return packed_loader(split, neutral((24, 24), 3), **{"batch": 2, "multiple": 4, "prefix": 1, **options})
 
 
 def everything(batches):
@@ -190,7 +101,7 @@ def test_augmentation_is_a_function_of_seed_epoch_and_index(files):
 
 def test_pictures_of_one_size_are_those_of_the_plain_loader():
     split = ArraySplit(np.random.default_rng(0).integers(0, 256, (10, 24, 24, 3), np.uint8), np.arange(10))
-    plain = list(Loader(split, neutral((24, 24), 3), batch=2).batches())
+    plain = list(image_loader(split, neutral((24, 24), 3), batch=2).batches())
     for one, other in zip(plain, loader(split).batches(), strict=True):
         assert torch.equal(one.images, torch.stack(list(other.images)))
 

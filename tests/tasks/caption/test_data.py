@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from vitrail.data.caption_batches import CaptionBatches
 from vitrail.data.dataset import ArraySplit
-from vitrail.data.loading import Loader
+from vitrail.data.image_source import ImageSource
+from vitrail.data.loader import Loader
+from vitrail.data.order import PlainOrder
 from vitrail.preprocessing import neutral
 from vitrail.special_tokens import BEGIN, END, PAD
+from vitrail.tasks.caption.data import CaptionBatch, CaptionSource
 
 CAPTIONS = [[f"{'x' * (picture + 1)}{which}" for which in range(1 + picture % 3)] for picture in range(11)]
 
@@ -20,13 +22,14 @@ class Letters:
         return [ord(letter) for letter in text]
 
 
-def make(*, shuffle: bool, seed: int = 0, longest: int = 20) -> CaptionBatches:
+def make(*, shuffle: bool, seed: int = 0, longest: int = 20) -> Loader:
     pictures = np.arange(11 * 4 * 4, dtype=np.uint8).reshape(11, 4, 4)
-    loader = Loader(ArraySplit(pictures, np.zeros(11)), neutral((4, 4), 1), batch=4, shuffle=shuffle, seed=seed)
-    return CaptionBatches(loader, CAPTIONS, Letters(), longest=longest, seed=seed)
+    images = ImageSource(ArraySplit(pictures, np.zeros(11)), neutral((4, 4), 1), seed=seed)
+    source = CaptionSource(images, CAPTIONS, Letters(), longest=longest, drawn=shuffle, seed=seed)
+    return Loader(source, PlainOrder(11, batch=4, shuffle=shuffle, seed=seed))
 
 
-def texts(batches: CaptionBatches, epoch: int = 0, start: int = 0) -> dict[int, str]:
+def texts(batches: Loader, epoch: int = 0, start: int = 0) -> dict[int, str]:
     found = {}
     for batch in batches.batches(epoch, start):
         for index, row in zip(batch.indices.tolist(), batch.words.tolist(), strict=True):
@@ -55,7 +58,7 @@ def test_in_training_a_caption_is_drawn_by_seed_and_epoch() -> None:
 
 def test_a_long_caption_is_cut_and_counted() -> None:
     batches = make(shuffle=False, longest=6)
-    assert batches.cut == sum(len(text) > 4 for captions in CAPTIONS for text in captions)
+    assert batches.source.cut == sum(len(text) > 4 for captions in CAPTIONS for text in captions)
     assert max(map(len, texts(batches).values())) == 4
     assert next(iter(batches.batches())).words.dtype == torch.int64
 
@@ -64,3 +67,8 @@ def test_a_long_caption_is_cut_and_counted() -> None:
 def test_as_many_batches_as_the_pictures_give(shuffle: bool) -> None:
     batches = make(shuffle=shuffle)
     assert len(list(batches.batches())) == len(batches) == (2 if shuffle else 3)
+
+
+def test_a_batch_weighs_as_many_tokens_as_it_asks_for() -> None:
+    words = torch.tensor([[BEGIN, 8, 9, END], [BEGIN, END, PAD, PAD]])
+    assert CaptionBatch(torch.zeros(2, 1, 1, 1), words, torch.arange(2)).weight == 4

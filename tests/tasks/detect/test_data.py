@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from vitrail.data.annotations import annotate
-from vitrail.data.box_batches import NOTHING, VISIBLE, BoxLoader, BoxPictures, cut_window
 from vitrail.data.box_data import count_objects, find_boxes, list_problems, read_marks
 from vitrail.data.dataset import Part
 from vitrail.data.joint import Movement, Sample
+from vitrail.data.loader import Fetcher
 from vitrail.data.picture_store import PictureStore
 from vitrail.data.shapes import ShapesSplit
 from vitrail.data.transforms import denormalize
 from vitrail.errors import VitrailError
 from vitrail.nn.functional.boxes import to_corners
 from vitrail.preprocessing import neutral
+from vitrail.tasks.detect.data import NOTHING, VISIBLE, BoxSource, box_loader, cut_window
 
 LIVELY = Movement(flip=True, flip_vertical=True, quarter_turns=True, shift=0.1, zoom=0.3)
 
@@ -58,7 +59,7 @@ def folder(tmp_path_factory):
 
 
 def make(split, *, size=(47, 43), seed=5, **how):
-    return BoxPictures(PictureStore(split, channels=1, budget=10**6), neutral(size, 1), seed=seed, **how)
+    return BoxSource(PictureStore(split, channels=1, budget=10**6), neutral(size, 1), seed=seed, **how)
 
 
 def white_hull(image):
@@ -77,7 +78,7 @@ def test_boxes_stay_around_their_objects(folder, how):
     split = find_boxes(str(folder))["train"]
     pictures, seen = make(split, **how), 0
     for epoch in range(3):
-        batch, bad = pictures.__getitems__([(epoch, number) for number in range(11)])
+        batch, bad = Fetcher(pictures)[epoch, list(range(11))]
         assert [error.name.endswith("10.png") for error in bad] == [True]
         assert batch.images.shape == (10, 1, 47, 43)
         for row, image in enumerate(denormalize(batch.images, pictures.preprocessing)[:, 0].numpy()):
@@ -93,7 +94,7 @@ def test_boxes_stay_around_their_objects(folder, how):
 
 def test_what_is_learned_and_what_is_only_scored(folder):
     split = find_boxes(str(folder))["train"]
-    batch = make(split).__getitems__([(0, 3), (0, 5), (0, 4)]).batch
+    batch = Fetcher(make(split))[0, [3, 5, 4]].batch
     assert batch.indices.tolist() == [3, 5, 4]
     assert batch.sizes.tolist() == [[41, 53], [41, 53], [59, 37]]
     assert [len(target.classes) for target in batch.targets] == [0, 1, 1]  # none, without the crowd, one
@@ -108,7 +109,7 @@ def test_what_is_learned_and_what_is_only_scored(folder):
 
 
 def test_a_batch_of_empty_pictures_is_fine(folder):
-    batch = make(find_boxes(str(folder))["train"], how=LIVELY, window=0.5).__getitems__([(0, 3), (1, 3)]).batch
+    batch = Fetcher(make(find_boxes(str(folder))["train"], how=LIVELY, window=0.5))[0, [3, 3]].batch
     assert batch.boxes.shape == (2, 0, 4)
     assert [target.boxes.shape for target in batch.targets] == [(0, 4), (0, 4)]
     assert batch.weight == 1
@@ -118,13 +119,13 @@ def test_chance_is_of_seed_epoch_and_index_alone(folder):
     split = find_boxes(str(folder))["train"]
     kept = Part(split, np.arange(10))
     pictures = make(kept, how=LIVELY, window=0.5)
-    one, other = (pictures.__getitems__(keys).batch for keys in ([(2, 7), (2, 1)], [(2, 1), (2, 0), (2, 7)]))
+    one, other = (Fetcher(pictures)[2, indices].batch for indices in ([7, 1], [1, 0, 7]))
     assert torch.equal(one.images[0], other.images[2])
     assert torch.equal(one.targets[1].boxes, other.targets[0].boxes)
-    assert not torch.equal(pictures.__getitems__([(3, 7)]).batch.images[0], one.images[0])
+    assert not torch.equal(Fetcher(pictures)[3, [7]].batch.images[0], one.images[0])
     bad = []
     loaders = [
-        BoxLoader(make(kept, how=LIVELY), batch=4, shuffle=True, workers=workers, on_bad=bad.append) for workers in (0, 1)
+        box_loader(make(kept, how=LIVELY), batch=4, shuffle=True, workers=workers, on_bad=bad.append) for workers in (0, 1)
     ]
     alone, helped = (list(loader.batches(1, start=1)) for loader in loaders)
     assert len(alone) == len(helped) == 1
@@ -134,7 +135,7 @@ def test_chance_is_of_seed_epoch_and_index_alone(folder):
 
 def test_a_loader_tells_bad_pictures_and_goes_on(folder):
     bad = []
-    loader = BoxLoader(make(find_boxes(str(folder))["train"]), batch=3, on_bad=bad.append)
+    loader = box_loader(make(find_boxes(str(folder))["train"]), batch=3, on_bad=bad.append)
     assert sum(len(batch.indices) for batch in loader.batches()) == 10
     assert [error.name.rsplit("/")[-1] for error in bad] == ["10.png"]
 

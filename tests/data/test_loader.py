@@ -6,16 +6,13 @@ from itertools import chain
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 from vitrail.data.augmentation import Augmentation, augment
-from vitrail.data.balancing import balanced_order
 from vitrail.data.dataset import ArraySplit, FileSplit, Part, stored_pictures
-from vitrail.data.loading import Batch, Loader, Order, choose_workers
+from vitrail.data.image_source import Batch, image_loader
+from vitrail.data.loader import choose_workers
 from vitrail.data.mixing import Mixing, mix
-from vitrail.data.randomness import uniforms
 from vitrail.data.shapes import ShapesSplit
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import Preprocessing, neutral
@@ -33,7 +30,7 @@ def split():
 
 
 def loader(split, **options):
-    return Loader(split, neutral((7, 5), 1), **{"batch": 4, "shuffle": True, "how": WILD, "seed": 3} | options)
+    return image_loader(split, neutral((7, 5), 1), **{"batch": 4, "shuffle": True, "how": WILD, "seed": 3} | options)
 
 
 def indices(batches):
@@ -63,13 +60,6 @@ def test_an_epoch_holds_each_picture_once(split):
     seen = [index for batch in indices(loader(split, batch=1).batches(2)) for index in batch]
     assert seen != sorted(seen)
     assert sorted(seen) == list(range(COUNT))
-
-
-def test_the_order_is_a_golden_value():
-    """Resuming a run of an older version depends on it."""
-    order = Order(np.zeros(11), batch=4, shuffle=True, seed=5)
-    order.epoch = 2
-    assert list(order) == [[(2, i) for i in batch] for batch in [[4, 2, 5, 6], [0, 3, 9, 8]]]
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
@@ -107,7 +97,7 @@ def test_two_passes_at_a_time_do_not_disturb_each_other(split):
 
 
 def test_labels_and_pictures_belong_together(split):
-    plain = Loader(split, neutral((11, 13), 1), batch=4, shuffle=True, seed=1)
+    plain = image_loader(split, neutral((11, 13), 1), batch=4, shuffle=True, seed=1)
     for batch in plain.batches():
         assert isinstance(batch, Batch)
         expected = torch.from_numpy(split.pictures[batch.indices])[:, None] / 255
@@ -161,7 +151,7 @@ def test_a_broken_picture_is_left_out_of_its_batch_and_told(tmp_path, workers):
     assert [error.name for error in told] == [f"{tmp_path}/{number}.png" for number in (0, 2, 3)]
     assert all(error.reason.startswith("not a picture") for error in told)
     training = loader(FileSplit(broken.paths[2:4], np.arange(2)), batch=2, on_bad=told.append)
-    assert "none of the 2 pictures of a batch can be read" in complaint(training.batches())
+    assert "none of the 2 images of a batch can be read" in complaint(training.batches())
 
 
 # Several processes
@@ -185,7 +175,7 @@ def test_processes_share_every_batch(split, shuffle):
     [
         ({"rank": 3, "world": 3}, "rank must be from 0 to world - 1, got rank 3 of 3"),
         ({"rank": 0, "world": 3}, "a batch of 4 cannot be shared equally among 3 processes"),
-        ({"rank": 0, "world": 64, "batch": 64}, "23 pictures cannot be shared among 64 processes"),
+        ({"rank": 0, "world": 64, "batch": 64}, "23 images cannot be shared among 64 processes"),
     ],
 )
 def test_shares_that_do_not_exist(split, options, reason):
@@ -247,14 +237,6 @@ def test_a_batch_holds_each_of_its_pictures_this_often(split, batch, repeats):
     assert [each[0] for each in batches] == first[:: batch // repeats][: len(batches)], "the first of the usual order"
 
 
-def test_an_epoch_has_its_length_and_part_of_the_pictures():
-    """11 pictures, each 3 times, are 4 pictures, the last of them twice: a golden value, for resumption."""
-    order = Order(np.zeros(11), batch=33, shuffle=True, seed=5, repeats=3)
-    order.epoch = 2
-    (batch,) = order
-    assert batch == [(2, index + 2**40 * copy) for index in (4, 2, 5, 6) for copy in range(3)][:11]
-
-
 def test_copies_are_augmented_differently_and_the_first_as_usual(split):
     usual = {b.indices.item(): b.images[0] for b in loader(split, batch=1, how=WILDER).batches(3)}
     for batch in loader(split, how=WILDER, repeats=2).batches(3):
@@ -273,8 +255,8 @@ def test_a_repeated_picture_is_read_once_and_complained_of_once(tmp_path, monkey
     (tmp_path / "2.png").write_bytes(b"no picture")
     files, told, read = FileSplit(sorted(tmp_path.glob("*.png")), np.arange(4)), [], []
     passes = loader(files, batch=6, repeats=3, on_bad=told.append)
-    plain = passes.pictures.read
-    monkeypatch.setattr(passes.pictures, "read", lambda index: read.append(index) or plain(index))
+    plain = passes.source.sample
+    monkeypatch.setattr(passes.source, "sample", lambda epoch, index: read.append(index) or plain(epoch, index))
     for epoch in range(6):
         (batch,) = passes.batches(epoch)
         chosen = [number % 2**40 for number in passes.order.permutation(epoch)]
@@ -306,38 +288,14 @@ def test_a_pass_with_everything_from_the_middle(split):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"repeats": 0}, "a picture cannot come 0 times in a batch: repeats must be at least 1"),
-        ({"repeats": 3}, "a batch of 4 cannot hold each of its pictures 3 times"),
-        ({"repeats": 2, "shuffle": False}, "pictures are repeated in training only, where they are shuffled; got repeats 2"),
+        ({"repeats": 0}, "an image cannot come 0 times in a batch: repeats must be at least 1"),
+        ({"repeats": 3}, "a batch of 4 cannot hold each of its images 3 times"),
+        ({"repeats": 2, "shuffle": False}, "images are repeated in training only, where they are shuffled; got repeats 2"),
     ],
 )
 def test_repeats_that_do_not_exist(split, options, reason):
     with pytest.raises(VitrailError, match=reason):
         loader(split, **options)
-
-
-# Classes of unequal size
-
-
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(0, 9))
-def test_a_balanced_order_has_every_class_equally_often(labels, seed):
-    labels = np.array(labels)
-    order = balanced_order(labels, np.random.default_rng(seed))
-    assert len(order) == len(labels)
-    counts = np.bincount(labels[order])[np.unique(labels)]
-    assert counts.max() - counts.min() <= 1
-    for label in np.unique(labels):
-        times = np.bincount(order[labels[order] == label], minlength=len(labels))[labels == label]
-        assert times.max() - times.min() <= 1, "within a class none comes twice before all came once"
-
-
-def test_a_balanced_order_of_several_labels():
-    labels = np.zeros((100, 3), dtype=bool)
-    labels[:80, 0] = labels[75:85, 1] = labels[84, 2] = True
-    order = balanced_order(labels, np.random.default_rng(0))
-    assert len(order) == 100
-    assert labels[order].sum(0).min() >= 25, "even the label that one picture has"
-    assert 20 <= (~labels[order].any(1)).sum() <= 30, "those without labels count as a class"
 
 
 def test_balanced_sampling_draws_rare_classes_as_often(split):
@@ -419,52 +377,10 @@ def test_normalization_comes_after_augmentation(split):
     settings = {"size": (11, 13), "channels": 1}
     how = Augmentation(cutout=0.5)
     plain, scaled = (
-        torch.cat([b.images for b in Loader(split, Preprocessing(**settings, mean=m, std=s), batch=6, how=how).batches()])
+        torch.cat([b.images for b in image_loader(split, Preprocessing(**settings, mean=m, std=s), batch=6, how=how).batches()])
         for m, s in (((0.0,), (1.0,)), ((0.3,), (0.1,)))
     )
     assert torch.allclose((plain - 0.3) / 0.1, scaled, atol=1e-5)
-
-
-# The random numbers
-
-
-def test_uniforms_are_a_golden_value():
-    """Resuming a run of an older version depends on them."""
-    assert uniforms(1, 2, np.array([3, 2**40]), count=2).round(9).tolist() == [
-        [0.189037633, 0.636087915],
-        [0.924590275, 0.261910659],
-    ]
-
-
-def test_uniforms_are_uniform_and_independent():
-    draws = uniforms(7, 0, np.arange(20_000), count=7)
-    assert draws.shape == (20_000, 7)
-    assert draws.min() >= 0
-    assert draws.max() < 1
-    deviation = 1 / np.sqrt(12 * len(draws))
-    assert np.abs(draws.mean(0) - 0.5).max() < 4 * deviation
-    assert np.abs(draws.var(0) - 1 / 12).max() < 0.002
-    counts = np.stack([np.histogram(column, bins=20, range=(0, 1))[0] for column in draws.T])
-    chi2 = ((counts - 1000) ** 2 / 1000).sum(1)
-    assert chi2.max() < 50  # 19 degrees of freedom: one in ten thousand is over 50
-
-    def correlation(a, b):
-        return abs(np.corrcoef(a.ravel(), b.ravel())[0, 1])
-
-    assert correlation(draws[1:], draws[:-1]) < 0.01, "between neighbours in the split"
-    assert correlation(draws[:, 1:], draws[:, :-1]) < 0.01, "between one number and the next"
-    assert correlation(draws, uniforms(7, 1, np.arange(20_000), count=7)) < 0.01, "between epochs"
-    assert correlation(draws, uniforms(8, 0, np.arange(20_000), count=7)) < 0.01, "between seeds"
-    table = np.corrcoef(draws.T)
-    assert np.abs(table - np.eye(7)).max() < 0.03
-
-
-def test_uniforms_depend_on_their_key_only():
-    whole = uniforms(5, 9, np.arange(50), count=3)
-    assert np.array_equal(uniforms(5, 9, np.array([17, 3]), count=3), whole[[17, 3]])
-    assert np.array_equal(uniforms(5, 9, np.arange(50), count=2), whole[:, :2])
-    keys = [(0, 1), (1, 0), (0, 0), (1, 1), (2**63, 0), (-1, 0)]
-    assert len({uniforms(seed, epoch, np.array([0]), count=1).item() for seed, epoch in keys}) == len(keys)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -476,11 +392,11 @@ def test_pictures_in_memory_at_the_models_size_skip_the_reader_and_change_nothin
     preprocessing = neutral((7, 5), channels)
 
     def batches(split):
-        return list(Loader(split, preprocessing, batch=4, shuffle=True, how=WILD, seed=3, repeats=2).batches(1))
+        return list(image_loader(split, preprocessing, batch=4, shuffle=True, how=WILD, seed=3, repeats=2).batches(1))
 
     assert stored_pictures(part, np.array([2]), (7, 5, channels)).shape == (1, 7, 5, channels)
     assert stored_pictures(part, np.array([2]), (5, 7, channels)) is None
     assert stored_pictures(part, np.array([2]), (7, 5, 4 - channels)) is None, "gray is not color"
     fast = [batches(whole), batches(part)]
-    monkeypatch.setattr("vitrail.data.loading.stored_pictures", lambda *_: None)
+    monkeypatch.setattr("vitrail.data.image_source.stored_pictures", lambda *_: None)
     assert all(same(one, batches(split)) for one, split in zip(fast, (whole, part), strict=True))
