@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from vitrail.data.base_size import to_base
 from vitrail.data.class_colors import choose_colors
-from vitrail.data.dense_batches import to_base
 from vitrail.data.examples import spread
 from vitrail.data.images import read_picture
 from vitrail.data.inputs import expand
