@@ -86,4 +86,4 @@ def test_a_chosen_box_that_is_not_sure_enough_is_let_go_and_a_bad_file_is_told(b
     tab.set_input_files("#file", site.folder / "words.png")
     tab.get_by_text("not a picture").first.wait_for()
     tab.select_option("#model", label="vit")
-    tab.wait_for_selector("body.studio[data-ready]")
+    tab.wait_for_selector("body.attention[data-ready]")

@@ -100,4 +100,4 @@ def test_on_a_telephone_it_fits_and_a_finger_asks(begin):
     tab.wait_for_selector("#reading:not([hidden]) .pane")
     assert tab.evaluate("document.documentElement.scrollWidth") <= 375
     tab.select_option("#model", label="vit")
-    tab.wait_for_selector("body.studio[data-ready]")
+    tab.wait_for_selector("body.attention[data-ready]")

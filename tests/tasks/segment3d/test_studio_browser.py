@@ -99,4 +99,4 @@ def test_on_a_telephone_it_fits_and_what_is_no_scan_is_told(begin, site):
     tab.get_by_text("choose one of NIfTI").first.wait_for()
     assert tab.locator(".planes .window").count() == 3  # the page goes on
     tab.select_option("#model", label="vit")
-    tab.wait_for_selector("body.studio[data-ready]")
+    tab.wait_for_selector("body.attention[data-ready]")

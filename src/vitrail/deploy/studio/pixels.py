@@ -20,9 +20,9 @@ def prepare_pixels(pixels: UInt8[np.ndarray, "h w ch"], preprocessing: Preproces
 
 
 def encode_pixels(pixels: np.ndarray) -> bytes:
-    """h w ch, uint8, as PNG: what a model reads, exactly."""
+    """h w ch or h w, uint8, as PNG: what a model reads, exactly."""
     stream = io.BytesIO()
-    Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(stream, "PNG")
+    Image.fromarray(pixels[:, :, 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels).save(stream, "PNG")
     return stream.getvalue()
 
 

@@ -92,7 +92,7 @@ def test_the_four_pictures_are_the_models_own(begin, site):
     assert "9 of 15 patches hidden, 60.0 %" in numbers
     assert "of their variance explained" in numbers
     assert numbers.endswith(" ms")
-    assert "of the true patch" in tab.locator("#caption").inner_text()
+    assert "of the true patch" in tab.locator("#meaning").inner_text()
     tab.get_by_role("button", name="From what is seen").click()
     settle(tab)
     expected = reconstruct(site.model, prepare_pixels(site.scene, site.model.preprocessing), kept, statistics="seen")
@@ -184,7 +184,7 @@ def test_the_last_patch_stays_and_a_bad_file_is_told(begin, site):
 def test_the_chooser_leads_to_the_page_of_another_kind_and_back(begin):
     tab = begin()
     tab.select_option("#model", label="vit")
-    tab.wait_for_selector("body.studio[data-ready]")
+    tab.wait_for_selector("body.attention[data-ready]")
     tab.select_option("#model", label="mae")
-    tab.wait_for_selector("body.mask[data-ready]")
+    tab.wait_for_selector("body.masks[data-ready]")
     assert tab.locator(".invitation").is_visible()

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import torch
 from PIL import Image
 
 from vitrail.data.images import read_picture
@@ -18,6 +19,7 @@ from vitrail.deploy.studio.facts import Facts
 from vitrail.deploy.studio.page import Page
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.uploads import Picture
+from vitrail.deploy.studio.working import one_line
 
 PAGE = Page(name="image", address="/image", title="Results", web=Path(__file__).parent / "web", style="dense")
 
@@ -31,5 +33,5 @@ def opened(context: Context, order: ImageOrder) -> Iterator[tuple[Any, Image.Ima
     picture = context.get(order.picture, Picture)
     with context.studio.decoding:
         image = read_picture(picture.content, name=picture.name)
-    with context.computing(entry) as model:
+    with context.computing(entry) as model, one_line(), torch.inference_mode():
         yield model, image

@@ -34,7 +34,7 @@ function useModel(model) {
   Object.assign(own, { model, hand: null, share: Math.min(0.95, Math.max(0.05, model.hide)) });
   own.slider.set(own.share);
   own.panels.use(model);
-  find("#caption").textContent = caption(model);
+  find("#meaning").textContent = caption(model);
   find("#contrast").hidden = !model.normalize;
   own.pictures.offer(model, { first: own.picture === null });
   if (own.picture) ask();
