@@ -23,6 +23,7 @@ import pytest
 import vitrail
 from vitrail.cli.app import run
 
+pytest_plugins = ["studio_fixtures"]  # in tests/fixtures
 SOURCE = Path(vitrail.__file__).parents[1]
 NANO = ("--model", "vit_nano_conv", "--epochs", "1", "--batch-size", "256")
 

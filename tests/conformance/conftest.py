@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from examples.example import Example, write_example
 from examples.toys import TOYS, forget_toys, register_toys
-
 from vitrail.cli.app import run
 from vitrail.tasks import registry
 

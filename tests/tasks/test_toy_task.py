@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import vitrail as vt
-from vitrail.data.loading import Loader
+from vitrail.data.loader import Loader
 from vitrail.learn.training.interruption import Interrupted
 from vitrail.tasks import registry
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from vitrail.data.text.batching import pad
+from vitrail.data.text.padding import pad
 from vitrail.errors import VitrailError
 from vitrail.models.decoding.writing import write_translation
 from vitrail.models.purpose import purpose_of

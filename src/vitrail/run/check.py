@@ -30,7 +30,7 @@ from vitrail.data.findings import (
     name_pairs,
     plural,
 )
-from vitrail.data.loading import choose_workers
+from vitrail.data.loader import choose_workers
 from vitrail.data.opening import divide_data
 from vitrail.data.scanning import Scan, concatenate, scan_splits
 from vitrail.errors import VitrailError, check_choice

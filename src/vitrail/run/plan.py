@@ -41,7 +41,7 @@ def find_rate(task: Task[Any, Any, Any], setup: Setup[Any, Any, Any], folder: Pa
     """A range test on the training data around the recipe's learning rate, with a figure of it; model and generators are as before
     afterwards."""
     from vitrail.rendering import to_png
-    from vitrail.report.range_test import draw_range_test
+    from vitrail.report.figures import draw_range_test
 
     bar.say("looking for a learning rate: a hundred steps, each a little faster than the one before")
     device = setup.options.device

@@ -10,7 +10,7 @@ import torch
 from vitrail.data.clean import open_clean_any
 from vitrail.data.dataset import DataSet, Split
 from vitrail.data.examples import read_some
-from vitrail.data.loading import Batch
+from vitrail.data.image_source import Batch
 from vitrail.data.transforms import normalize, to_unit
 from vitrail.errors import VitrailError
 from vitrail.learn.training.objective import Batches

@@ -5,6 +5,7 @@ from typing import Any
 
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.errors import VitrailError
+from vitrail.explain.evaluating import NOT_FINITE
 
 
 def work(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
@@ -17,3 +18,9 @@ def work(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         raise StudioError(f"This model cannot show that: {error}.".replace("..", ".")) from None
     except Exception as error:  # torch raises whatever it likes on weights that do not go together
         raise StudioError(f"This model could not be run ({type(error).__name__}: {error})") from None
+
+
+def check_weights(model: Any) -> None:
+    """An image of numbers that are none would look like a black one."""
+    if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
+        raise StudioError(f"{NOT_FINITE.capitalize()}.")
