@@ -27,15 +27,27 @@ def test_no_file_of_a_page_outside_of_a_task_names_one():
 
 
 def test_what_a_page_would_look_like_that_names_one():
-    for text in ('task === "detect"', "get('/api/mae/draw')", "post(`/restore`)", "Train one with: vitrail train --task segment --data X"):
+    for text in (
+        'task === "detect"',
+        "get('/api/mae/draw')",
+        "post(`/restore`)",
+        "Train one with: vitrail train --task segment --data X",
+    ):
         assert NAMED.search(text), text
-    for text in ("Type a sentence in the language the model reads", "context.restore()", "<figcaption>", 'class="classify-bar"'):
+    for text in (
+        "Type a sentence in the language the model reads",
+        "context.restore()",
+        "<figcaption>",
+        'class="classify-bar"',
+    ):
         assert not NAMED.search(text), text
 
 
 def test_no_module_of_the_studio_names_one():
     for path in (*(SOURCE / "serve").rglob("*.py"), *(SOURCE / "deploy" / "studio").rglob("*.py")):
-        strings = [node.value for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Constant)]
+        strings = [
+            node.value for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Constant)
+        ]
         assert not {text for text in strings if isinstance(text, str) and (text in registry.TASKS or NAMED.search(text))}, path
 
 

@@ -14,9 +14,11 @@ from jaxtyping import Float, Int
 from PIL import Image
 from torch import Tensor
 
-from vitrail.deploy.cascade_calibration import NEVER, Measure, confidence
-from vitrail.deploy.pipeline import Answer, ImageClassification, Picture, open_picture
+from vitrail.deploy.image_source import ImageSource, open_image
+from vitrail.deploy.pipeline import Inputs, Progress
 from vitrail.errors import VitrailError
+from vitrail.tasks.classify.cascade_calibration import NEVER, Measure, confidence
+from vitrail.tasks.classify.predict import Call, Pipeline, Result
 
 LARGEST_SIDE = 4096  # of a picture: a size from a file must not take all memory
 
@@ -25,7 +27,7 @@ class Stage(NamedTuple):
     """A classifier, with how it prepares pictures; `size` where that is not the model's own."""
 
     name: str
-    classify: ImageClassification
+    classify: Pipeline
     size: tuple[int, int] | None = None
 
 
@@ -57,7 +59,7 @@ class CascadeReport:
         return "\n".join([whole, *rows, f"together: {self.mean_cost:.3g} {unit} a picture"])
 
 
-class Cascade:
+class Cascade(Pipeline):
     """`cascade(picture)` gives [{"label": ..., "score": ...}, ...], as the pipeline of one classifier does.
 
     Stage i answers if its confidence, by `measure`, is at least `thresholds[i]`; otherwise the picture goes on, and the last stage answers what
@@ -80,29 +82,24 @@ class Cascade:
                 f"thresholds are from 0 (always answer) to {NEVER:g} (above 1: never), got {', '.join(map(str, thresholds))}"
             )
         self.stages, self.thresholds, self.measure, self.report = tuple(stages), tuple(thresholds), measure, report
+        self.engine = None  # each stage has its own
+        self.model, self.labels = stages[-1].classify.model, stages[-1].classify.labels  # what the cascade is to agree with
 
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return self.stages[-1].classify.labels
+    def stream(self, sources: Iterable[ImageSource], **options: Any) -> Iterator[Result]:
+        """Results in the order of the images. At most `batch` images wait before each stage; a result waits for those before it."""
+        chosen = self.choose(**options)
+        for row, _ in self.flow(map(self.read, sources), batch=chosen.batch):
+            yield self.rank(row, chosen.top_k)
 
-    @property
-    def model(self) -> Any:
-        """The last stage's: what the cascade is to agree with."""
-        return self.stages[-1].classify.model
+    def read(self, source: ImageSource) -> Image.Image:
+        return open_image(source, self.largest_size())
 
-    def __call__(self, pictures: Picture | Sequence[Picture], *, top_k: int = 5, batch: int = 32) -> Any:
-        one = isinstance(pictures, Picture)
-        answers = list(self.stream([pictures] if isinstance(pictures, Picture) else pictures, top_k=top_k, batch=batch))
-        return answers[0] if one else answers
+    def prepare(self, samples: Sequence[Image.Image]) -> list[Inputs[Image.Image]]:
+        """As they are: each stage prepares what comes to it."""
+        return [Inputs(samples, None)]
 
-    def stream(self, pictures: Iterable[Picture], *, top_k: int = 5, batch: int = 32) -> Iterator[Answer]:
-        """Answers in the order of the pictures. At most `batch` pictures wait before each stage; an answer waits for those before it."""
-        if top_k < 1:
-            raise VitrailError(f"top_k must be at least 1, got {top_k}")
-        target = self.largest_size()
-        for row, _ in self.flow((open_picture(picture, target) for picture in pictures), batch=batch):
-            best = row.argsort(descending=True, stable=True)[:top_k]
-            yield [{"label": self.labels[i], "score": float(row[i])} for i in best.tolist()]
+    def forward(self, inputs: Inputs[Image.Image], options: Call, progress: Progress) -> Float[Tensor, "b k"]:
+        return self.scores(inputs.samples, batch=options.batch)[0]
 
     def scores(self, pictures: Iterable[Image.Image], *, batch: int = 32) -> tuple[Float[Tensor, "b k"], Int[Tensor, "b"]]:
         """Probabilities, and the stage that gave them."""
@@ -124,7 +121,7 @@ class Cascade:
             """Of the stages that are asked, that at `place`: a batch is answered or goes on."""
             stage = asked[place]
             group, waiting[stage] = waiting[stage][:batch], waiting[stage][batch:]
-            rows = self.stages[stage].classify.scores([picture for _, picture in group])
+            rows = self.stages[stage].classify.probabilities([picture for _, picture in group])
             leaves = self.leaves(rows, stage)
             for (number, picture), row, done in zip(group, rows, leaves, strict=True):
                 if done:
@@ -158,8 +155,8 @@ class Cascade:
         return max(height for height, _ in sizes), max(width for _, width in sizes)
 
     def save(self, folder: str | Path) -> Path:
-        """cascade.json and a model folder a stage; see `deploy.cascade_folder`."""
-        from vitrail.deploy.cascade_folder import save_cascade  # which reads folders back into this class
+        """cascade.json and a model folder a stage; see `cascade_folder`."""
+        from vitrail.tasks.classify.cascade_folder import save_cascade  # which reads folders back into this class
 
         return save_cascade(self, folder)
 

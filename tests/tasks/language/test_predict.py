@@ -5,9 +5,9 @@ import torch
 
 import vitrail as vt
 from vitrail.byte_pairs import BytePairs
-from vitrail.deploy import text_generation
 from vitrail.models.decoding import greedy
 from vitrail.special_tokens import BEGIN, END, MASK
+from vitrail.tasks.language import text_generation
 
 LINES = ["ein hund bellt .", "a dog barks .", "zwei hunde", "two dogs"]
 

@@ -19,8 +19,10 @@ from PIL import Image
 from vitrail.data.bad_files import find_bad, leave_out
 from vitrail.data.dataset import DataSet, Split
 from vitrail.data.opening import divide_data, find_data, open_data
-from vitrail.deploy.cascade import Cascade, CascadeReport, Stage, at_size, check_stages
-from vitrail.deploy.cascade_calibration import (
+from vitrail.errors import VitrailError, check_choice
+from vitrail.models.folder import find, load
+from vitrail.run_files import read_table
+from vitrail.tasks.classify.cascade_calibration import (
     MEASURES,
     Measure,
     Outcome,
@@ -31,11 +33,9 @@ from vitrail.deploy.cascade_calibration import (
     confidence,
     outcome,
 )
-from vitrail.deploy.cascade_folder import as_cascade
-from vitrail.deploy.pipeline import ImageClassification
-from vitrail.errors import VitrailError, check_choice
-from vitrail.models.folder import find, load
-from vitrail.run_files import read_table
+from vitrail.tasks.classify.cascade_folder import as_cascade
+from vitrail.tasks.classify.cascade_pipeline import Cascade, CascadeReport, Stage, at_size, check_stages
+from vitrail.tasks.classify.predict import Pipeline
 
 Cost = Literal["seconds", "multiply_adds"]
 Model = Any  # one from vt.load or vt.create_model, or whatever vt.load takes
@@ -52,25 +52,19 @@ class Trial(NamedTuple):
         return Table(self.answers, self.confidences[measure], costs)
 
 
-def cascade(
+def make_cascade(
     models: Model | Sequence[Model],
     *,
-    sizes: Sequence[int | tuple[int, int]] | None = None,
-    agreement: float = 0.99,
-    sure: float | None = None,
-    data: str | Path | DataSet | Split | None = None,
-    seed: int | None = None,
-    cost: Cost = "seconds",
-    batch: int = 32,
-    engine: str = "torch",
+    sizes: Sequence[int | tuple[int, int]] | None,
+    agreement: float,
+    sure: float | None,
+    data: str | Path | DataSet | Split | None,
+    seed: int | None,
+    cost: Cost,
+    batch: int,
+    engine: str,
 ) -> Cascade:
-    """Models from cheap to dear, or one at growing `sizes`, of which the first that is confident answers; or a saved cascade's folder.
-
-    Thresholds are the cheapest with which, on the validation pictures of `data` (by default what the last model's run was trained on), the
-    share of pictures answered as the last model answers them is at least `agreement`; with `sure` (0.95, say), the lower bound of that
-    share at this confidence. Labels are not needed. `cost`: seconds measured here, or multiply-adds. `seed` divides data without a
-    validation split, by default as the runs divided it. `engine` computes every stage, as in `vt.pipeline`.
-    """
+    """See `run.cascade.cascade`."""
     saved = as_cascade(models, engine=engine) if sizes is None and data is None else None
     if saved is not None:
         return saved
@@ -93,7 +87,7 @@ def make_stages(
             raise VitrailError("a cascade needs at least two models, from cheap to dear, or one with sizes; got one without")
         opened = [load(model) if isinstance(model, str | Path) else model for model in models]
         stages = [
-            Stage(name_of(source, number), ImageClassification(model, engine=engine))
+            Stage(name_of(source, number), Pipeline(model, engine=engine))
             for number, (source, model) in enumerate(zip(models, opened, strict=True))
         ]
     else:
@@ -105,7 +99,7 @@ def make_stages(
         pairs = [(size, size) if isinstance(size, int) else (size[0], size[1]) for size in sizes]
         if any(one[0] * one[1] >= other[0] * other[1] for one, other in pairwise(pairs)):
             raise VitrailError(f"sizes must grow, got {', '.join(f'{h}x{w}' for h, w in pairs)}")
-        stages = [Stage(f"{h}x{w}", ImageClassification(at_size(model, (h, w)), engine=engine), (h, w)) for h, w in pairs]
+        stages = [Stage(f"{h}x{w}", Pipeline(at_size(model, (h, w)), engine=engine), (h, w)) for h, w in pairs]
     check_stages(stages)
     for stage in stages:
         check_size(stage)
@@ -189,9 +183,9 @@ def try_stages(stages: Sequence[Stage], pictures: Iterable[Image.Image], *, batc
     while group := list(islice(source, batch)):
         for number, stage in enumerate(stages):
             if not answers[number]:
-                stage.classify.scores(group)  # the first pass of a model takes longer than the others
+                stage.classify.probabilities(group)  # the first pass of a model takes longer than the others
             begin = time.perf_counter()
-            rows = stage.classify.scores(group).double().numpy()
+            rows = stage.classify.probabilities(group).double().numpy()
             seconds[number].append((time.perf_counter() - begin) / len(group))
             answers[number].append(rows.argmax(axis=1))
             for measure in MEASURES:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vitrail.deploy.cascade_calibration import (
+from vitrail.errors import VitrailError
+from vitrail.tasks.classify.cascade_calibration import (
     MEASURES,
     NEVER,
     Table,
@@ -20,7 +21,6 @@ from vitrail.deploy.cascade_calibration import (
     outcome,
     route,
 )
-from vitrail.errors import VitrailError
 
 
 def make_table(agrees: list[list[bool]], confidences: list[list[float]], costs: list[float]) -> Table:

@@ -10,10 +10,10 @@ from PIL import Image
 
 import vitrail as vt
 from vitrail.data.dataset import ArraySplit, DataSet
-from vitrail.deploy.cascade import Cascade, at_size
-from vitrail.deploy.cascade_calibration import NEVER
-from vitrail.deploy.cascade_folder import load_cascade
-from vitrail.deploy.cascade_making import count_multiply_adds, make_stages
+from vitrail.tasks.classify.cascade_calibration import NEVER
+from vitrail.tasks.classify.cascade_folder import load_cascade
+from vitrail.tasks.classify.cascade_making import count_multiply_adds, make_stages
+from vitrail.tasks.classify.cascade_pipeline import Cascade, at_size
 
 LABELS = ("a", "b", "c")
 
@@ -74,7 +74,7 @@ def test_agreement_on_validation_is_at_least_what_was_stated(stated, models, dat
     assert (made.report.split, made.report.pictures, made.report.data) == ("val", 90, "noise")
     pictures = [data["val"].read(index) for index in range(90)]
     rows, stages = made.scores(pictures)
-    last = made.stages[-1].classify.scores(pictures)
+    last = made.stages[-1].classify.probabilities(pictures)
     assert float((rows.argmax(1) == last.argmax(1)).float().mean()) >= stated - 1e-9
     assert torch.bincount(stages, minlength=2).div(90).tolist() == pytest.approx(made.report.shares)
     assert made.report.mean_cost <= made.report.costs[-1]

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vitrail.deploy.cascade import Cascade, CascadeReport, Stage, at_size
-from vitrail.deploy.cascade_calibration import MEASURES
-from vitrail.deploy.pipeline import ImageClassification
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
 from vitrail.models.folder import CONFIG, load, save
 from vitrail.records import from_record, to_record
+from vitrail.tasks.classify.cascade_calibration import MEASURES
+from vitrail.tasks.classify.cascade_pipeline import Cascade, CascadeReport, Stage, at_size
+from vitrail.tasks.classify.predict import Pipeline
 
 FORMAT = 1
 CASCADE = "cascade.json"
@@ -89,7 +89,7 @@ def load_cascade(folder: str | Path, *, engine: str = "torch") -> Cascade:
         stages = []
         for row in rows:
             model = models[row.model] if row.size is None else at_size(models[row.model], row.size)
-            stages.append(Stage(row.name, ImageClassification(model, engine=engine), row.size))
+            stages.append(Stage(row.name, Pipeline(model, engine=engine), row.size))
         thresholds = [row.threshold for row in rows if row.threshold is not None]
         return Cascade(stages, thresholds=thresholds, measure=record["measure"], report=report)
     except VitrailError as error:  # which does not know where its stages come from
