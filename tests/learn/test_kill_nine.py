@@ -16,8 +16,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks a process
 DRIVER = textwrap.dedent("""
     import json, mmap, os, random, signal, struct, sys, time
     import vitrail as vt
-    from vitrail.data.loading import Loader
-    from vitrail.tasks import image_task
+    from vitrail.data import image_source
+    from vitrail.data.loader import Loader
     from vitrail.tasks.classify import report
     from vitrail.learn.training import loop
     from vitrail.learn.training.state import latest_state, read_progress
@@ -35,7 +35,7 @@ DRIVER = textwrap.dedent("""
                     where[:16] = struct.pack("qq", epoch, number)
                 yield batch
 
-    image_task.Loader = Told
+    image_source.Loader = Told
 
     def run(out, **more):
         vt.train(data=data, model="vit_nano_conv", batch=8, epochs=8, seed=3, mixup=0.4, drop_path=0.3, ema=0.9, out=out,

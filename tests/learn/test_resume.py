@@ -15,10 +15,10 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 import vitrail as vt
-from vitrail.data.loading import Loader
+from vitrail.data import image_source as job
+from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError
 from vitrail.learn.training.state import NUMBERS, TENSORS, Progress, latest_state, load_state, read_progress, save_state
-from vitrail.tasks import image_task as job
 
 pytestmark = pytest.mark.usefixtures("quick_report")
 # 96 pictures: 6 steps an epoch. The recipe moves pictures about; stochastic depth draws from torch's own generator.

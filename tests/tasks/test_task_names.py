@@ -1,6 +1,7 @@
 """A task is one folder: its name stands nowhere else. What still names tasks is listed, and the list can only shrink."""
 
 import ast
+import re
 from pathlib import Path
 
 import vitrail
@@ -59,3 +60,17 @@ def test_each_task_has_the_parts_that_the_runner_needs():
         assert registry.metrics_of(task)[0].key != "loss"
         keys = [metric.key for metric in registry.metrics_of(task)]
         assert len(keys) == len(set(keys))
+
+
+def test_nothing_asks_whether_a_task_or_a_part_of_it_has_a_name():
+    """A base class has defaults, an options class has fields (`has_option`), and the registry says which parts there are."""
+    asked = []
+    for path in SOURCE.rglob("*.py"):
+        if path.relative_to(SOURCE).parts[0] not in ("cli", "serve", "run", "tasks", "deploy"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "hasattr":
+                about = ast.unparse(node.args[0])
+                if not re.search(r"\b(model|config|backbone|layer|block)\b", about):
+                    asked.append(f"{path.relative_to(SOURCE)}:{node.lineno} {about}")
+    assert not asked

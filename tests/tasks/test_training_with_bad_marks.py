@@ -9,16 +9,16 @@ import torch
 from PIL import Image
 
 import vitrail as vt
-from vitrail.data.box_batches import BoxLoader, BoxPictures
 from vitrail.data.box_data import find_boxes
-from vitrail.data.dense_batches import crop_loader
 from vitrail.data.joint import Movement
 from vitrail.data.masked import find_masked
 from vitrail.data.picture_store import PictureStore
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import Preprocessing
 from vitrail.run.check import check
+from vitrail.tasks.detect.data import BoxSource, box_loader
 from vitrail.tasks.detect.task import Detection
+from vitrail.tasks.segment.data import crop_loader
 from vitrail.tasks.segment.task import Segmentation
 
 PREPROCESSING = Preprocessing(size=(16, 16), mean=(0.5,) * 3, std=(0.5,) * 3)
@@ -125,8 +125,8 @@ def batches_of(task, data, met):
     if task == "segment":
         settings = {"classes": len(data.classes), "batch": 8, "how": Movement(flip=True, rotate=5.0), "zoom": 0.4}
         return crop_loader(split, PREPROCESSING, **settings, on_bad=met.append)
-    pictures = BoxPictures(PictureStore(split, channels=3, budget=0), PREPROCESSING, how=Movement(flip=True), window=0.5)
-    return BoxLoader(pictures, batch=8, shuffle=True, on_bad=met.append)
+    pictures = BoxSource(PictureStore(split, channels=3, budget=0), PREPROCESSING, how=Movement(flip=True), window=0.5)
+    return box_loader(pictures, batch=8, shuffle=True, on_bad=met.append)
 
 
 @pytest.mark.parametrize(("task", "kind"), FORMATS)

@@ -146,6 +146,11 @@ class Block:
         return self
 
 
+def has_option(options: Any, name: str) -> bool:
+    """Whether the task of these options has this one."""
+    return any(field.name == name for field in fields(options))
+
+
 @dataclass(frozen=True, kw_only=True)
 class CommonOptions(Block):
     """What every task accepts."""

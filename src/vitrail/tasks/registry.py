@@ -13,7 +13,19 @@ from vitrail.errors import VitrailError, suggestion
 from vitrail.run_files import read_table
 from vitrail.tasks.metric import Metric
 
-Part = Literal["task", "options", "metrics", "report", "predict", "explain", "studio", "check", "cascade", "cascade_making", "cascade_options"]
+Part = Literal[
+    "task",
+    "options",
+    "metrics",
+    "report",
+    "predict",
+    "explain",
+    "studio",
+    "check",
+    "cascade",
+    "cascade_making",
+    "cascade_options",
+]
 Verb = Literal["train", "pretrain"]
 Use = Literal["train", "eval", "predict", "explain"]
 CLASS_OF: Mapping[Use, str] = {
@@ -174,6 +186,18 @@ def task_of(folder: Path) -> str:
             return check_task(str(read_table(here / "config.yaml").get("task", DEFAULT)))
     try:
         record = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        return task_by_architecture(str(record["architecture"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        architecture, named = str(record["architecture"]), record.get("task")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return DEFAULT
+    return task_by_architecture(architecture) if named is None else check_task(str(named))
+
+
+def task_of_model(model: Any) -> str:
+    """The task of a loaded model: its own, where its folder named one, else that of its architecture."""
+    named = getattr(model, "task", None)
+    return task_by_architecture(model.architecture) if named is None else check_task(named)
+
+
+def name_task(model: Any, task: str) -> None:
+    """Let a model's folder name its task, where its architecture alone would name another."""
+    model.task = None if task_by_architecture(model.architecture) == task else task

@@ -8,7 +8,7 @@ import signal
 import pytest
 import yaml
 
-from vitrail.data.views import ViewLoader
+from vitrail.data.loader import Loader
 from vitrail.models.catalogue import create_model
 from vitrail.run.train import train
 from vitrail.tasks.dino.task import with_class_token
@@ -53,7 +53,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(method, arrays, tmp_path, monkeypatch
     train(data=arrays, task=method, epochs=2, out=tmp_path / "whole", **HOW)
     fetched = 0
 
-    class Stopping(ViewLoader):
+    class Stopping(Loader):
         def batches(self, epoch=0, start=0):
             nonlocal fetched
             for batch in super().batches(epoch, start):
@@ -63,7 +63,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(method, arrays, tmp_path, monkeypatch
                 yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.views.ViewLoader", Stopping)
+        patch.setattr("vitrail.data.views.Loader", Stopping)
         with pytest.raises(BaseException, match="SIGINT"):
             train(data=arrays, task=method, epochs=2, out=tmp_path / "run", **HOW)
     train(data=arrays, out=tmp_path / "run", resume=True, quiet=True)

@@ -11,7 +11,7 @@ import yaml
 from PIL import Image
 
 import vitrail as vt
-from vitrail.data.loading import Loader
+from vitrail.data.loader import Loader
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models import completion
 from vitrail.run.prepare import prepare
@@ -115,7 +115,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(stripes, tmp_path, monkeypatch, maske
                 yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.image_task.Loader", Stopping)
+        patch.setattr("vitrail.data.image_source.Loader", Stopping)
         with pytest.raises(BaseException, match="SIGINT"):
             train(out=tmp_path / "run", **how)
     assert not (tmp_path / "run" / "metrics.json").exists()

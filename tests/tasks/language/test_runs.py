@@ -9,11 +9,12 @@ import pytest
 import yaml
 
 import vitrail as vt
-from vitrail.data.text.line_batches import LineBatches
+from vitrail.data.loader import Loader
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
 from vitrail.run.prepare import prepare
 from vitrail.run.stored import read_options
+from vitrail.tasks.language.data import line_loader
 from vitrail.tasks.language.objective import LanguageModeling
 from vitrail.tasks.language.options import Options
 from vitrail.tasks.language.task import TASK
@@ -35,8 +36,7 @@ def run(text, tmp_path_factory, request) -> Path:
     """Two epochs in one go. Shared: tests only read it."""
     out = tmp_path_factory.mktemp("runs") / "whole"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vitrail.report.run_parts.draw_curves", lambda history, panels: None)
-        patch.setattr("vitrail.report.run_parts.to_svg", lambda figure: "<svg/>")
+        patch.setattr("vitrail.report.frame.draw_panels", lambda rows: [])
         vt.train(data=text, out=out, quiet=True, masked=request.param, **SMALL)
     return out
 
@@ -72,18 +72,18 @@ def test_a_stopped_run_goes_on_bit_for_bit(run, text, tmp_path, monkeypatch):
     masked, fetched = yaml.safe_load((run / "config.yaml").read_text())["masked"], 0
     monkeypatch.setattr("vitrail.tasks.language.report.write", lambda path, scored, setup, frame: None)
 
-    class Stopping(LineBatches):
+    class Stopping(Loader):
         def batches(self, epoch=0, start=0):
             nonlocal fetched
             for batch in super().batches(epoch, start):
-                if self.shuffle:
+                if self.order.shuffle:
                     fetched += 1
                     if fetched == 3:
                         signal.raise_signal(signal.SIGTERM)
                 yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.language.data.LineBatches", Stopping)
+        patch.setattr("vitrail.tasks.language.data.Loader", Stopping)
         with pytest.raises(BaseException, match="SIGTERM"):
             vt.train(data=text, out=tmp_path / "run", quiet=True, masked=masked, **SMALL)
     vt.train(data=text, out=tmp_path / "run", resume=True, quiet=True)
@@ -96,7 +96,7 @@ def test_eval_of_another_text_reads_all_of_it(run, text, tmp_path, command):
     other = tmp_path / "other.txt"
     other.write_text("".join(f"{line}\n" for line in lines))
     model, masked = vt.load(run), yaml.safe_load((run / "config.yaml").read_text())["masked"]
-    every = LineBatches(lines, model.tokenizer, masked=masked, tokens=64, longest=16, seed=SMALL["seed"])
+    every = line_loader(lines, model.tokenizer, masked=masked, tokens=64, longest=16, seed=SMALL["seed"])
     task = LanguageModeling(model, model.tokenizer, masked=masked)
     assert vt.evaluate(run, data=other)["loss"] == pytest.approx(task.evaluate(every.batches()).metrics["loss"], abs=1e-5)
     answer = command("eval", run, "--num-beams", 2)

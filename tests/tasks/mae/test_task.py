@@ -15,7 +15,7 @@ import yaml
 from PIL import Image
 
 import vitrail as vt
-from vitrail.data.loading import Loader
+from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models.folder import load
@@ -109,7 +109,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(run, arrays, tmp_path, monkeypatch):
                 yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.image_task.Loader", Stopping)
+        patch.setattr("vitrail.data.image_source.Loader", Stopping)
         with pytest.raises(BaseException, match="SIGINT"):
             train(data=arrays, out=tmp_path / "run", **SHORT)
     assert not (tmp_path / "run" / "metrics.json").exists()

@@ -13,12 +13,13 @@ import yaml
 from torch.testing import assert_close
 
 import vitrail as vt
-from vitrail.data.volumes.crops import VolumeBatches
+from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
 from vitrail.run.prepare import prepare
 from vitrail.tasks.segment3d import data as batches
+from vitrail.tasks.segment3d.data import CropSource
 from vitrail.tasks.segment3d.options import Options
 from vitrail.tasks.segment3d.task import TASK, VolumeSegmentation, choose_largest
 
@@ -97,15 +98,15 @@ def test_other_volumes_are_scored_whole(run, tmp_path):
 
 
 def test_a_stopped_run_goes_on_bit_for_bit(run, balls, tmp_path, monkeypatch):
-    class Stopping(VolumeBatches):
+    class Stopping(Loader):
         def batches(self, epoch=0, start=0):
             for number, batch in enumerate(super().batches(epoch, start)):
-                if self.crop is not None and epoch == 1 and number == 1:
+                if isinstance(self.source, CropSource) and epoch == 1 and number == 1:
                     signal.raise_signal(signal.SIGINT)
                 yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.segment3d.data.VolumeBatches", Stopping)
+        patch.setattr("vitrail.tasks.segment3d.data.Loader", Stopping)
         with pytest.raises(BaseException, match="SIGINT"):
             vt.train(data=balls, out=tmp_path / "run", **OPTIONS)
     vt.train(data=balls, out=tmp_path / "run", resume=True, quiet=True)

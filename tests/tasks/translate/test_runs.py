@@ -14,7 +14,7 @@ import torch
 import yaml
 
 import vitrail as vt
-from vitrail.data.text.batching import PairBatches
+from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError, VitrailWarning
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
@@ -107,18 +107,18 @@ def no_page(monkeypatch):
 def test_a_stopped_run_goes_on_bit_for_bit(run, pairs, tmp_path, monkeypatch, step, no_page):
     fetched = 0
 
-    class Stopping(PairBatches):
+    class Stopping(Loader):
         def batches(self, epoch=0, start=0):
             nonlocal fetched
             for batch in super().batches(epoch, start):
-                if self.shuffle:
+                if self.order.shuffle:
                     fetched += 1
                     if fetched == step:
                         signal.raise_signal(signal.SIGINT)
                 yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.translate.data.PairBatches", Stopping)
+        patch.setattr("vitrail.tasks.translate.data.Loader", Stopping)
         with pytest.raises(BaseException, match="SIGINT"):
             vt.train(data=pairs, out=tmp_path / "run", quiet=True, **SMALL)
     assert not (tmp_path / "run" / "metrics.json").exists()

@@ -29,7 +29,7 @@ from vitrail.machine import choose_device
 from vitrail.models import completion
 from vitrail.models.folder import load
 from vitrail.rendering import house_style, to_png
-from vitrail.report.pictures import as_color
+from vitrail.report.images import as_color
 from vitrail.tasks.igpt.options import PredictOptions
 
 Sample = UInt8[np.ndarray, "h w ch"]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from vitrail.data.text.batching import pad
+from vitrail.data.text.padding import pad
 from vitrail.deploy import pipeline
 from vitrail.deploy.pipeline import Inputs, Prediction, Progress
 from vitrail.errors import VitrailError
