@@ -139,7 +139,9 @@ def test_the_wheel_has_the_library_and_nothing_else(contents):
     "name",
     [
         "vitrail/py.typed",
-        "vitrail/report/page.css",
+        "vitrail/report/templates/page.css",
+        "vitrail/report/templates/page.html",
+        "vitrail/tasks/classify/templates/gallery.html",
         "vitrail/data/builtin/digits.npz",
         "vitrail/data/builtin/digits_split.json",
         "vitrail/data/builtin/README.md",

@@ -11,7 +11,7 @@ from vitrail.explain.layer_inputs import layer_inputs
 from vitrail.explain.positions import position_similarity
 from vitrail.models.parts import POSITIONS
 from vitrail.nn.positions.position import Position
-from vitrail.report.positions import show_positions
+from vitrail.tasks.classify.report_interior import show_positions
 
 GRID = (3, 5)
 IMAGES = torch.randn(2, 3, 24, 40, generator=torch.Generator().manual_seed(1))
@@ -43,12 +43,12 @@ def test_every_scheme_has_maps_or_says_in_one_line_why_not(position):
     if position in ("none", "conditional"):
         assert isinstance(found, str)
         assert "\n" not in found
-        assert found in show_positions(found)
+        assert found in show_positions(found).note
     else:
         assert found.maps.shape == (*GRID, *GRID)
         assert found.maps.isfinite().all()
         assert 0 < float(found.maps.abs().max()) <= found.limit + 1e-9
-        assert found.words in show_positions(found)
+        assert found.words in show_positions(found).note
 
 
 @pytest.mark.parametrize("where", ["stem", "layers", "layers_apart"])

@@ -15,16 +15,17 @@ from vitrail.report.compare import (
     SQUARE,
     Pane,
     differing_square,
-    gray_pictures,
+    gray_images,
     paint,
     show_comparison,
     show_slider,
 )
 from vitrail.report.figures import Rows, draw_curves
-from vitrail.report.page import VOID
-from vitrail.report.pictures import encode_faithful
+from vitrail.report.images import encode_faithful
+from vitrail.report.page import Section, render_page
 from vitrail.tasks.restore.metrics import METRICS
 
+VOID = {"meta", "link", "img", "wbr"}
 HOSTILE = '"><script>alert(1)</script> & مرحبا\u202e \x00'
 
 
@@ -91,20 +92,20 @@ def test_equal_pictures_are_enlarged_in_the_middle_and_small_ones_whole():
 
 def test_a_comparison_is_well_formed_and_names_stay_text():
     panes = {
-        name: Pane(title=HOSTILE, picture=noise(59, 61, seed=i), note=HOSTILE)
+        name: Pane(title=HOSTILE, image=noise(59, 61, seed=i), note=HOSTILE)
         for i, name in enumerate(("given", "restored", "truth"))
     }
     html = show_comparison(HOSTILE, **panes, errors=True)
     seen = read(html)
     assert (seen["before-after"], seen["img"]) == (1, 2 + 3 + 2 + 1)
     assert "script" not in seen
-    assert "\x00" not in html
+    assert "\x00" not in render_page("", "a", [Section("a", [html])])
     assert read(show_comparison("a", given=panes["given"], restored=panes["restored"]))["img"] == 2 + 2
 
 
 def test_the_enlarged_square_is_exact_and_small_pictures_are_too():
     given, restored = noise(59, 61), noise(59, 61, seed=1)
-    html = show_comparison("a", given=Pane(title="given", picture=given), restored=Pane(title="restored", picture=restored))
+    html = show_comparison("a", given=Pane(title="given", image=given), restored=Pane(title="restored", image=restored))
     before, after, left, right = (np.asarray(Image.open(io.BytesIO(file)).convert("RGB")) for file in files(html))
     assert (before == given).all()
     assert (after == restored).all()
@@ -115,7 +116,7 @@ def test_the_enlarged_square_is_exact_and_small_pictures_are_too():
 
 @pytest.mark.parametrize("shape", [(640, 640, 3), (640, 640, 1), (1500, 40, 3), (3, 2000, 1)])
 def test_files_are_bounded_whatever_the_picture(shape):
-    pane = Pane(title="given", picture=noise(*shape))
+    pane = Pane(title="given", image=noise(*shape))
     html = show_slider(pane, pane)
     for file in files(html):
         assert len(file) <= BUDGET
@@ -134,12 +135,12 @@ def test_a_picture_that_fits_is_not_changed_and_one_that_does_not_is_nearly_itse
 
 
 def test_a_large_picture_is_said_to_be_shown_smaller():
-    pane = Pane(title="given", picture=np.zeros((500, 1280, 1), dtype=np.uint8))
+    pane = Pane(title="given", image=np.zeros((500, 1280, 1), dtype=np.uint8))
     assert "1,280 × 500 pixels, shown at 640 × 250" in show_comparison("a", given=pane, restored=pane)
 
 
 def test_pictures_of_two_sizes_and_errors_without_a_truth_are_our_mistake():
-    one, other = (Pane(title="a", picture=noise(5, side)) for side in (7, 11))
+    one, other = (Pane(title="a", image=noise(5, side)) for side in (7, 11))
     with pytest.raises(ValueError, match="one size"):
         show_comparison("a", given=one, restored=other)
     with pytest.raises(ValueError, match="without a truth"):
@@ -148,19 +149,19 @@ def test_pictures_of_two_sizes_and_errors_without_a_truth_are_our_mistake():
 
 def test_gray_pictures_share_the_scale_of_the_last():
     dark, bright = np.full((3, 5), 1.0, dtype=np.float32), np.full((3, 5), 4.0, dtype=np.float32)
-    first, last = gray_pictures(dark, bright)
+    first, last = gray_images(dark, bright)
     assert (first == 64).all()
     assert (last == 255).all()
     assert first.shape == (3, 5, 1)
-    assert (gray_pictures(dark, top=2.0)[0] == 128).all()
-    assert not gray_pictures(0 * dark)[0].any()
+    assert (gray_images(dark, top=2.0)[0] == 128).all()
+    assert not gray_images(0 * dark)[0].any()
     assert paint(dark[:, :1] * 0).max() < 10
 
 
 def test_errors_are_told_on_one_scale():
     truth = np.full((60, 60, 1), 100, dtype=np.uint8)
-    panes = {"given": Pane(title="zero-filled", picture=truth + 51), "restored": Pane(title="reconstructed", picture=truth)}
-    html = show_comparison("slice", **panes, truth=Pane(title="truth", picture=truth), errors=True)
+    panes = {"given": Pane(title="zero-filled", image=truth + 51), "restored": Pane(title="reconstructed", image=truth)}
+    html = show_comparison("slice", **panes, truth=Pane(title="truth", image=truth), errors=True)
     assert "mean 20.00 %" in html
     assert "mean 0.00 %" in html
     assert "20.0 % of white, or more" in html

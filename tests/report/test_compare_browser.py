@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vitrail.report.compare import PART, Pane, show_comparison
-from vitrail.report.page import element, page, section
+from vitrail.report.compare import PART, Pane, show_comparison, show_comparisons
+from vitrail.report.page import Section, render_page
 
 
 @pytest.fixture(scope="module")
@@ -15,15 +15,15 @@ def sheet(tmp_path_factory):
     """One comparison with errors, given black and restored white, and one beside it."""
     black, white = (np.full((90, 120, 3), value, dtype=np.uint8) for value in (0, 255))
     panes = {
-        "given": Pane(title="given", picture=black, note="20 dB"),
-        "restored": Pane(title="restored", picture=white, note="30 dB"),
+        "given": Pane(title="given", image=black, note="20 dB"),
+        "restored": Pane(title="restored", image=white, note="30 dB"),
     }
     shown = [
-        show_comparison("x" * 300, **panes, truth=Pane(title="truth", picture=white), errors=True),
+        show_comparison("x" * 300, **panes, truth=Pane(title="truth", image=white), errors=True),
         show_comparison("b", **panes),
     ]
     path = tmp_path_factory.mktemp("sheet") / "sheet.html"
-    path.write_text(page("sheet", section("Pictures", element("div", *shown, class_="comparisons")), parts=(PART,)))
+    path.write_text(render_page("", "sheet", [Section("Pictures", [show_comparisons(shown)], needs=(PART,))]))
     return path.as_uri()
 
 
@@ -78,6 +78,7 @@ def test_the_pointer_moves_the_line_and_the_pictures_with_it(visit):
 
 def test_the_keyboard_moves_it_and_a_screen_reader_is_told(visit):
     tab = visit()
+    tab.keyboard.press("Tab")  # the link to the section
     tab.keyboard.press("Tab")
     control = tab.get_by_role("slider", name="Line between given and restored").first
     assert control.evaluate("input => input === document.activeElement")

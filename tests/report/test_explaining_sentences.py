@@ -9,8 +9,8 @@ import torch
 import vitrail as vt
 from vitrail.byte_pairs import BytePairs
 from vitrail.errors import VitrailError
+from vitrail.run.explain import explain
 from vitrail.tasks import registry
-from vitrail.tasks.options import check
 from vitrail.tasks.verb_options import SentenceExplainOptions
 
 LINES = ["ein hund läuft weil er will", "the animal runs because it wants to"]
@@ -18,8 +18,7 @@ LINES = ["ein hund läuft weil er will", "the animal runs because it wants to"]
 
 def explain_sentences(run: str, sentences: list[str], options: SentenceExplainOptions):
     """As the command does it, by the run's own task."""
-    check(options)
-    return registry.need_part(registry.task_of(Path(run)), "explain").explain(run, sentences, options)
+    return explain(run, sentences, options, task=registry.task_of(Path(run)))
 
 
 @pytest.fixture(scope="module")

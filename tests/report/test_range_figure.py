@@ -5,7 +5,7 @@ import pytest
 
 from vitrail.learn.optim.range_test import RangeTest, run_range_test, smooth_losses
 from vitrail.rendering import to_png, to_svg
-from vitrail.report.range_test import draw_range_test
+from vitrail.report.figures import draw_range_test
 
 
 def make_result(*, last: float) -> RangeTest:

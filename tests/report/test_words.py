@@ -24,7 +24,7 @@ def test_the_report_shows_alignments_and_a_pronoun(tokenizer):
         "transformer_tiny", vocabulary=len(tokenizer), width=8, heads=2, depth=2, decoder_depth=3, hidden=9, longest=40
     )
     model.tokenizer = tokenizer
-    alignments, view = word_sections(model.eval(), ["", *SOURCES], ["", *TARGETS])
+    alignments, view = (one.__html__() for one in word_sections(model.eval(), ["", *SOURCES], ["", *TARGETS]))
     assert alignments.startswith('<section id="alignment"')
     assert alignments.count("<svg") == 3
     assert "of 0 to 2, mean over 2 heads" in alignments
@@ -38,12 +38,12 @@ def test_the_report_shows_alignments_and_a_pronoun(tokenizer):
 def test_what_cannot_be_shown_is_said(tokenizer):
     model = build_seq2seq(Seq2SeqConfig(vocabulary=len(tokenizer), width=6, depth=1))
     model.tokenizer = tokenizer
-    alignments, view = word_sections(model.eval(), SOURCES, TARGETS)
+    alignments, view = (one.__html__() for one in word_sections(model.eval(), SOURCES, TARGETS))
     assert "Not shown: this model has no attention over the source" in alignments
     assert "Not shown" in view
     attending = build_seq2seq(Seq2SeqConfig(vocabulary=len(tokenizer), width=6, depth=1, attention="global"))
     attending.tokenizer = tokenizer
-    alignments, view = word_sections(attending.eval(), SOURCES, TARGETS)
+    alignments, view = (one.__html__() for one in word_sections(attending.eval(), SOURCES, TARGETS))
     assert alignments.count("<svg") == 3
     assert "Not shown: this model has no self-attention of the encoder" in view
 

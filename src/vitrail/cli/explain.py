@@ -46,6 +46,6 @@ def explain(run: str, inputs: list[str], options: Any, *, task: str) -> int:
     done = explain_inputs(run, inputs, options, task=task)
     for error in done.errors:
         print(f"vitrail: {error}", file=sys.stderr)
-    print(f"{done.pictures} of {done.found} {done.what}, explained by {done.method}")
+    print(f"{done.explained} of {done.found} {done.what}, explained by {done.method}")
     print(f"page: {done.page}")
     return 2 if done.errors else 0

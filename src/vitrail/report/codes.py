@@ -3,7 +3,7 @@
 b batch, ch channels, h w image, gh gw grid
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, UInt8
@@ -18,21 +18,28 @@ from vitrail.explain.figures.references import draw_references
 from vitrail.explain.reference_points import reference_points
 from vitrail.learn.metrics.code_usage import Usage, describe_usage, warn_of_collapse
 from vitrail.preprocessing import Preprocessing
-from vitrail.rendering import BLUE, INK, house_style
-from vitrail.report.figures import to_svg
-from vitrail.report.page import Markup, drawing, element, percent, photograph, section
-from vitrail.report.pictures import encode_picture, is_small
+from vitrail.rendering import BLUE, INK, house_style, to_svg
+from vitrail.report.images import encode_image, is_small
+from vitrail.report.page import Section, templates_of
+from vitrail.report.parts import Drawing, Paragraph, Photograph, percent
 
-HIDDEN = 128  # the gray of a hidden patch
+MASKED = 128  # the gray of a masked patch
 
 
-def show_usage(usage: Usage) -> Markup:
+class Named(NamedTuple):
+    """An image with what is visible of it, and what is drawn from its codes."""
+
+    words: str
+    views: list[Photograph]
+
+
+def show_usage(usage: Usage) -> Section:
     """The codes from the most frequent to the rarest, and a warning where few are in use."""
-    facts = (usage.used, usage.perplexity, len(usage.counts))
-    note = f"On the validation images {describe_usage(*facts)}."
-    warning = warn_of_collapse(*facts)
-    words = [element("p", f"Warning: {warning}.", class_="note")] if warning else []
-    return section("Its vocabulary", *words, drawing(to_svg(draw_usage(usage)), "how often each code is used"), note=note)
+    numbers = (usage.used, usage.perplexity, len(usage.counts))
+    note = f"On the validation images {describe_usage(*numbers)}."
+    warning = warn_of_collapse(*numbers)
+    words = [Paragraph(f"Warning: {warning}.", "note")] if warning else []
+    return Section("Its vocabulary", [*words, Drawing(to_svg(draw_usage(usage)), "how often each code is used")], note=note)
 
 
 def draw_usage(usage: Usage) -> Figure:
@@ -48,74 +55,70 @@ def draw_usage(usage: Usage) -> Figure:
         return figure
 
 
-def show_drawn(images: Float[Tensor, "b ch h w"], drawn: Float[Tensor, "b ch h w"], preprocessing: Preprocessing) -> Markup:
+def show_drawn(images: Float[Tensor, "b ch h w"], drawn: Float[Tensor, "b ch h w"], preprocessing: Preprocessing) -> Section:
     """Validation images, and what is drawn from their likeliest codes."""
     pairs = zip(to_bytes(images, preprocessing), to_bytes(drawn, preprocessing), strict=True)
-    figures = (
-        element("figure", element("div", show(picture, "image"), show(again, "from its codes"), class_="two"), class_="sample")
-        for picture, again in pairs
-    )
+    shown = [(show(image, "image"), show(again, "from its codes")) for image, again in pairs]
     note = "Left the image, right what is drawn from the likeliest code of each patch."
-    return section("Images from their codes", element("div", *figures, class_="looks"), note=note)
+    return Section("Images from their codes", [templates_of(__file__).render("codes_drawn.html", pairs=shown)], note=note)
 
 
 def show_named(
     images: Float[Tensor, "b ch h w"],
-    hidden: Bool[Tensor, "b gh gw"],
+    masked: Bool[Tensor, "b gh gw"],
     true: Float[Tensor, "b ch h w"],
-    guessed: Float[Tensor, "b ch h w"],
+    predicted: Float[Tensor, "b ch h w"],
     *,
     right: Bool[Tensor, "b gh gw"],
     given: Preprocessing,
     tokenizer: Preprocessing,
-) -> Markup:
+) -> Section:
     """The image, what is visible of it, and what the tokenizer draws: from the true codes, and with those that the model names in the
     place of masked ones. `right`: where a code is the true one."""
-    pictures = to_bytes(images, given)
-    covered = cover(pictures, hidden)
-    rows = zip(pictures, covered, to_bytes(true, tokenizer), to_bytes(guessed, tokenizer), hidden, right, strict=True)
+    originals = to_bytes(images, given)
+    rows = zip(
+        originals,
+        cover(originals, masked),
+        to_bytes(true, tokenizer),
+        to_bytes(predicted, tokenizer),
+        masked,
+        right,
+        strict=True,
+    )
     names = ("image", "what is visible", "true codes", "codes as named")
-    figures = []
+    shown = []
     for *four, where, good in rows:
-        count = int(where.sum())
-        samples = [
-            element("figure", show(picture, name), element("figcaption", name), class_="sample")
-            for picture, name in zip(four, names, strict=True)
-        ]
-        words = (
-            f"{int((good & where).sum())} of {count} masked codes right, {percent(float((good & where).sum()) / max(1, count))}"
-        )
-        figures.append(
-            element("div", element("p", words, class_="note"), element("div", *samples, class_="strip"), class_="pair")
-        )
+        count, hits = int(where.sum()), int((good & where).sum())
+        views = [show(image, name) for image, name in zip(four, names, strict=True)]
+        shown.append(Named(f"{hits} of {count} masked codes right, {percent(hits / max(1, count))}", views))
     note = (
         "Validation images. Gray patches are masked. Third, the tokenizer's drawing from the true codes; "
         "fourth, from the true codes of what is visible and the model's own of what is masked."
     )
-    return section("Masked patches", element("div", *figures, class_="pairs"), note=note)
+    return Section("Masked patches", [templates_of(__file__).render("codes_named.html", images=shown)], note=note)
 
 
-def show_references(model: Any, images: Float[Tensor, "b ch h w"]) -> Markup:
+def show_references(model: Any, images: Float[Tensor, "b ch h w"]) -> Section:
     """What some patches read in the last layer."""
     try:
         found = reference_points(model, images)
     except VitrailError as error:
-        return section("What patches read", note=f"Not shown: {error}.")
+        return Section("What patches read", note=f"Not shown: {error}.")
     highest = scale_end(times_even(found.maps))
-    rows = (
-        drawing(to_svg(draw_references(picture, found.points, maps, highest=highest)), "what some patches read")
-        for picture, maps in zip(to_bytes(images, model.preprocessing), found.maps.cpu(), strict=True)
-    )
+    rows = [
+        Drawing(to_svg(draw_references(image, found.points, maps, highest=highest)), "what some patches read")
+        for image, maps in zip(to_bytes(images, model.preprocessing), found.maps.cpu(), strict=True)
+    ]
     note = "Attention of the patch under the dot over all patches, in the last layer, the heads' mean; all on one scale."
-    return section("What patches read", *rows, note=note)
+    return Section("What patches read", rows, note=note)
 
 
-def cover(pictures: UInt8[np.ndarray, "b h w ch"], hidden: Bool[Tensor, "b gh gw"]) -> UInt8[np.ndarray, "b h w ch"]:
-    """The same with hidden patches in gray."""
-    rows, columns = (side // cells for side, cells in zip(pictures.shape[1:3], hidden.shape[1:], strict=True))
-    masks = hidden.repeat_interleave(rows, 1).repeat_interleave(columns, 2)[..., None].numpy()
-    return np.where(masks, np.uint8(HIDDEN), pictures)
+def cover(images: UInt8[np.ndarray, "b h w ch"], masked: Bool[Tensor, "b gh gw"]) -> UInt8[np.ndarray, "b h w ch"]:
+    """The same with masked patches in gray."""
+    rows, columns = (side // cells for side, cells in zip(images.shape[1:3], masked.shape[1:], strict=True))
+    masks = masked.repeat_interleave(rows, 1).repeat_interleave(columns, 2)[..., None].numpy()
+    return np.where(masks, np.uint8(MASKED), images)
 
 
-def show(picture: UInt8[np.ndarray, "h w ch"], words: str) -> Markup:
-    return photograph(encode_picture(picture), words, pixelated=is_small(picture))
+def show(image: UInt8[np.ndarray, "h w ch"], words: str) -> Photograph:
+    return Photograph(encode_image(image), words, pixelated=is_small(image))

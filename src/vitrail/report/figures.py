@@ -1,4 +1,4 @@
-"""The figures of a report: pure functions from numbers to a matplotlib Figure. No pyplot, so nothing is shared or left open."""
+"""The figures of training, curves and the range test: pure functions from numbers to a matplotlib Figure. No pyplot, so nothing is shared or left open."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
+from vitrail.learn.optim.range_test import RangeTest, smooth_losses
 from vitrail.learn.training.objective import Score
 from vitrail.rendering import BLUE, INK, ORANGE, house_style, to_png, to_svg
-from vitrail.report.matrix import draw_confusion
 
-__all__ = ["History", "Panel", "Rows", "draw_confusion", "draw_curves", "to_png", "to_svg"]
+__all__ = ["History", "Panel", "Rows", "draw_curves", "draw_range_test", "to_png", "to_svg"]
 
 History = Sequence[Mapping[str, float | int]]  # the rows of results.csv
 Panel = Literal["loss", "score", "rate"]
@@ -99,3 +99,28 @@ def _draw_line(axes: Axes, history: History, key: str, *, color: str) -> tuple[F
     values[~np.isfinite(values)] = np.nan
     axes.plot(epochs, values, color=color, marker="o" if len(epochs) <= 12 else None, markersize=3)
     return epochs, values
+
+
+def draw_range_test(result: RangeTest) -> Figure:
+    """The loss of each step over its learning rate, the curve that the choice was read from, and the choice."""
+    with house_style():
+        figure = Figure(figsize=(5.6, 2.9), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
+        axes = figure.subplots()
+        axes.set_title("Range test", loc="left")
+        axes.set_xlabel("learning rate")
+        axes.set_ylabel("training loss")
+        axes.set_xscale("log")
+        axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=5, steps=(1, 2, 5, 10)))
+        smooth = smooth_losses(result.rates, result.losses)
+        axes.plot(result.rates, result.losses, "o", color=INK, alpha=0.45, markersize=3, markeredgewidth=0)
+        axes.plot(result.rates, smooth, color=BLUE)
+        axes.axvline(result.chosen, color=ORANGE, linewidth=1.2)
+        # The last losses may be of any size: the curve, which is bounded, says what is worth seeing.
+        low, high = min(smooth.min(), min(result.losses)), smooth.max()
+        span = high - low or 1.0
+        axes.set_ylim(low - 0.06 * span, high + 0.12 * span)
+        axes.annotate(
+            f" chosen {result.chosen:.1e}", (result.chosen, 1.0), xycoords=("data", "axes fraction"), color=ORANGE, va="top"
+        )
+        return figure

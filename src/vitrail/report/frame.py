@@ -1,12 +1,12 @@
-"""What the report of every run says, whatever its task: title, headline, numbers, details, curves, commands, options."""
+"""What every page says, whatever its task: title, headline, numbers, details, curves of training, commands, options."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from vitrail.files import write_whole
-from vitrail.report.page import Markup, contents, page
-from vitrail.report.run_parts import show_commands, show_curves, show_header, show_options
+from vitrail.report.page import Section, render_page, templates_of
+from vitrail.report.parts import Definitions, Drawing, spell_options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,17 +19,29 @@ class Frame:
     numbers: Mapping[str, str] = field(default_factory=dict)  # the metrics, by title
     details: Mapping[str, str] = field(default_factory=dict)
     rows: Sequence[Mapping[str, float | int]] = ()
-    commands: Mapping[str, str] = field(default_factory=dict)
+    commands: Mapping[str, str] = field(default_factory=dict)  # what it does -> a line for the shell, or lines of Python
     configuration: Mapping[str, object] = field(default_factory=dict)
 
 
-def write_framed(
-    path: Path, frame: Frame, sections: Sequence[Markup] = (), *, first: Sequence[Markup] = (), parts: Sequence[str] = ()
-) -> None:
-    """Write the page: `sections` behind the curves of training, those of `first` before them; `parts`: see `page`. Whoever reads `path`
-    meanwhile sees the old page or the new one, never a part."""
-    header = show_header(frame.title, frame.headline, interval=frame.certainty, numbers=frame.numbers, facts=frame.details)
-    shown = [*first, *([show_curves(frame.rows)] if frame.rows else []), *sections]
-    shown += [show_commands(frame.commands)] if frame.commands else []
-    shown += [show_options(frame.configuration)] if frame.configuration else []
-    write_whole(path, page(frame.title, header, contents(shown), *shown, parts=parts))
+def write_page(path: Path, frame: Frame, sections: Iterable[Section] = ()) -> None:
+    """Write the page: sections behind the curves of training, or before them. Whoever reads `path` meanwhile sees the old page or the new
+    one, never a part."""
+    macros, own = templates_of(__file__).macros("frame.html"), list(sections)
+    shown = [section for section in own if section.first]
+    shown += [Section("Training", [macros.curves(draw_panels(frame.rows))])] if frame.rows else []
+    shown += [section for section in own if not section.first]
+    shown += [Section("What next", [macros.commands(frame.commands)])] if frame.commands else []
+    if frame.configuration:
+        shown.append(Section("Options", [Definitions(spell_options(frame.configuration), "options")]))
+    write_whole(path, render_page(macros.header(frame), frame.title, shown))
+
+
+def draw_panels(rows: Sequence[Mapping[str, float | int]]) -> list[Drawing]:
+    """Of the rows of results.csv."""
+    from vitrail.report.figures import draw_curves, to_svg  # here: it imports matplotlib
+
+    return [
+        Drawing(to_svg(draw_curves(rows, panels=("loss",))), "training and validation loss over the epochs"),
+        Drawing(to_svg(draw_curves(rows, panels=("score",))), "validation score over the epochs"),
+        Drawing(to_svg(draw_curves(rows, panels=("rate",))), "learning rate over the epochs"),
+    ]

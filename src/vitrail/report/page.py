@@ -1,168 +1,98 @@
-"""One self-contained HTML page: elements that escape what they are given, the parts of a report, and the skeleton.
+"""One self-contained HTML page from jinja2 templates. A page is a frame around sections; a template sees plain values and escapes them.
 
-Text is escaped by default: only what is `Markup` already, because `element` made it, goes into the page as it is. The page
-also forbids itself outside requests and every script but its own, named by its hash (Content-Security-Policy), should
-anything ever slip through.
+Only what is `Markup` already, because a template made it, goes into a page as it is. The page also forbids itself outside requests and
+every script but its own, named by its hash (Content-Security-Policy), should anything ever slip through.
 """
 
 import base64
 import hashlib
-import html
 import re
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
-from vitrail.rendering import shorten
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2.ext import Extension
+from markupsafe import Markup
 
-VOID = frozenset({"img", "link", "meta", "wbr"})  # elements without an end
+OWN = Path(__file__).parent / "templates"
 UNSHOWABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # categories Cc and Cs, but for tab and newline
-Direction = Literal["ascending", "descending"]
 
 
-class Markup(str):
-    """Text that is HTML already."""
+@runtime_checkable
+class Html(Protocol):
+    """What a template laid out already, or a value that knows the macro that does."""
 
-    __slots__ = ()
-
-
-class Cell(NamedTuple):
-    """What a sortable table shows, and what it sorts by: a number (NaN: always last) or a text."""
-
-    content: str
-    value: float | str
+    def __html__(self) -> str: ...
 
 
-def escape(text: str) -> Markup:
-    """Any text as HTML that shows it; control characters and half letters, which no page may hold, as "�"."""
-    return Markup(html.escape(UNSHOWABLE.sub("�", text), quote=True))
+Content = str | Html  # a text is escaped
 
 
-def element(tag: str, /, *children: str, **attributes: str) -> Markup:
-    """`<tag attributes>children</tag>`. `class_` is spelled so for Python's sake; `aria_label` becomes aria-label."""
-    start = "".join(f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items())
-    return Markup(f"<{tag}{start}>" if tag in VOID else f"<{tag}{start}>{join(*children)}</{tag}>")
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a page under its heading. Its contents are one after the other behind the note, a line of explanation."""
+
+    title: str
+    body: Sequence[Content] = ()
+    note: str = ""
+    first: bool = False  # before the curves of training
+    needs: tuple[str, ...] = ()  # styles and scripts beside the page's own: "before_after"
+    files: Mapping[str, bytes | str] = field(default_factory=dict)  # to be written beside the page, by their path from it
+
+    @property
+    def id(self) -> str:
+        return re.sub(r"\W+", "-", self.title.lower())
+
+    def __html__(self) -> str:
+        return templates_of(__file__).render("section.html", section=self)
 
 
-def join(*children: str) -> Markup:
-    """Elements and texts one after the other, the texts escaped."""
-    return Markup("".join(child if isinstance(child, Markup) else escape(child) for child in children))
+class _Compact(Extension):
+    """A line break between two tags of a template, and the space around it, is nothing; elsewhere it is a space."""
+
+    def preprocess(self, source: str, name: str | None, filename: str | None = None) -> str:
+        return re.sub(r"\s*\n\s*", " ", re.sub(r"(?<=[>}])\s*\n\s*(?=[<{])", "", source.strip()))
 
 
-def label(name: str, *, columns: int = 120) -> Markup:
-    """A class name: of any length, in any alphabet and direction, without disturbing the line it stands in.
+class Templates:
+    """The templates of a folder; those of this package, such as parts.html, can be imported in them."""
 
-    A line may break behind _ - and /, where people would break such names themselves.
-    """
-    parts = re.split(r"(?<=[_/-])(?=\w)", shorten(name, columns))
-    breaks = (child for part in parts for child in (element("wbr"), part))
-    return element("bdi", *list(breaks)[1:], class_="label", title=name)
+    def __init__(self, folder: Path = OWN) -> None:
+        self.environment = Environment(
+            loader=FileSystemLoader([folder, OWN]), autoescape=True, undefined=StrictUndefined, extensions=[_Compact]
+        )
 
+    def render(self, name: str, /, **values: Any) -> Markup:
+        return Markup(self.environment.get_template(name).render(values))
 
-def percent(share: float, *, digits: int = 1) -> str:
-    """0.5 as "50.0 %"; a dash where the share is not a number."""
-    return "–" if share != share else f"{100 * share:.{digits}f} %"
-
-
-def section(title: str, *children: str, note: str = "") -> Markup:
-    """A part of the report under its heading, with a line of explanation; `contents` finds it by its id."""
-    words = [element("p", note, class_="note")] if note else []
-    return element("section", element("h2", title), *words, *children, id=re.sub(r"\W+", "-", title.lower()))
+    def macros(self, name: str) -> Any:
+        """A template as an object whose attributes are its macros."""
+        return self.environment.get_template(name).module
 
 
-def contents(sections: Sequence[Markup]) -> Markup:
-    """Links to the sections of this page."""
-    names = [found[1] for part in sections if (found := re.match(r'<section id="([^"]+)"', part))]
-    links = (element("a", name.replace("-", " ").capitalize(), href=f"#{name}") for name in names)
-    return element("nav", *links, aria_label="Sections")
+@cache
+def templates_of(module: str) -> Templates:
+    """Those in the folder templates/ beside a module: `templates_of(__file__)`."""
+    return Templates(Path(module).parent / "templates")
 
 
-def definitions(pairs: Mapping[str, str], *, kind: str) -> Markup:
-    """Name above (facts) or beside (options) value."""
-    return element("dl", *(element("div", element("dt", k), element("dd", v)) for k, v in pairs.items()), class_=kind)
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Markup:
-    """The first column is what a row is about; the others are numbers."""
-    top = element("thead", element("tr", *(element("th", cell, scope="col") for cell in head)))
-    body = (element("tr", element("th", row[0], scope="row"), *(element("td", cell) for cell in row[1:])) for row in rows)
-    return element("div", element("table", top, element("tbody", *body)), class_="scroll")
-
-
-def sortable_table(
-    head: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
-    *,
-    ordered: tuple[int, Direction] | None = None,
-    filtered: str = "",
-) -> Markup:
-    """A table that page.js sorts by its headers. `ordered`: the column that `rows` are sorted by now, and which way.
-
-    `filtered` names what the rows are ("classes") where there are so many that one wants to search them.
-    """
-
-    def top(column: int, words: str) -> Markup:
-        now = {"aria_sort": ordered[1]} if ordered is not None and ordered[0] == column else {}
-        kind = "number" if column else "text"
-        return element("th", words, scope="col", data_kind=kind, **now)
-
-    def row(cells: Sequence[Cell]) -> Markup:
-        first, *others = cells
-        name = element("th", first.content, scope="row", data_value=spell(first.value))
-        return element("tr", name, *(element("td", cell.content, data_value=spell(cell.value)) for cell in others))
-
-    def spell(value: float | str) -> str:
-        return value if isinstance(value, str) else "" if value != value else f"{value:.9g}"
-
-    filtering = {"data_filter": filtered} if filtered else {}
-    thead = element("thead", element("tr", *(top(column, words) for column, words in enumerate(head))))
-    found = element("table", thead, element("tbody", *map(row, rows)), class_="sortable", **filtering)
-    if filtered:  # a box that scrolls must be reachable by keyboard
-        return element("div", found, class_="scroll tall", tabindex="0", role="region", aria_label=f"Table of {filtered}")
-    return element("div", found, class_="scroll")
-
-
-def bar(share: float) -> Markup:
-    """A share as a number with a bar behind it."""
-    if share != share:
-        return element("span", "–", class_="bar")
-    return element("span", percent(share), class_="bar", style=f"--share: {100 * share:.1f}%")
-
-
-def drawing(svg: str, description: str, *, kind: str = "") -> Markup:
-    """A figure of ours. Its SVG is trusted: matplotlib escaped the texts in it."""
-    size = re.search(r'viewBox="0 0 ([\d.]+)', svg)
-    natural = f"--natural: {size[1]}px" if size else ""
-    return element("figure", Markup(svg), class_=f"drawing {kind}".strip(), style=natural, role="img", aria_label=description)
-
-
-def photograph(picture: bytes, description: str, *, pixelated: bool) -> Markup:
-    """A PNG, WebP or JPEG picture of the data, in the page itself."""
-    kind = "png" if picture.startswith(b"\x89PNG") else "webp" if picture.startswith(b"RIFF") else "jpeg"
-    source = f"data:image/{kind};base64,{base64.b64encode(picture).decode()}"
-    return element("img", src=source, alt=description, class_="pixelated" if pixelated else "smooth")
-
-
-def page(title: str, *body: str, parts: Sequence[str] = ()) -> str:
-    """The whole document. `parts` names styles and scripts beside the page's own that the body needs: "before_after"."""
-    texts = {
-        name: (files("vitrail.report") / name).read_text(encoding="utf-8")
-        for part in ("page", *parts)
-        for name in (f"{part}.css", f"{part}.js")
-    }
-    styles, scripts = ([text for name, text in texts.items() if name.endswith(kind)] for kind in (".css", ".js"))
+def render_page(header: Content, title: str, sections: Sequence[Section]) -> str:
+    """The whole document. Control characters and halves of letters, which no page may hold, become "�"."""
+    parts = ("page", *dict.fromkeys(part for section in sections for part in section.needs))
+    styles, scripts = ([read_part(f"{part}.{kind}") for part in parts] for kind in ("css", "js"))
     digests = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
     named = " ".join(f"'sha256-{digest}'" for digest in digests)
     policy = f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src {named}"
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("link", rel="icon", href="data:,"),  # or a browser would ask the server for one
-        element("title", title),
-        *(element("style", Markup(style)) for style in styles),
+    page = templates_of(__file__).render(
+        "page.html", title=title, header=header, sections=sections, policy=policy, styles=styles, scripts=scripts
     )
-    inside = element("body", element("main", *body), *(element("script", Markup(script)) for script in scripts))
-    return f'<!DOCTYPE html>\n<html lang="en">\n{head}\n{inside}\n</html>\n'
+    return UNSHOWABLE.sub("�", f"{page}\n")
+
+
+@cache
+def read_part(name: str) -> Markup:
+    """A style or a script of ours."""
+    return Markup((OWN / name).read_text(encoding="utf-8"))

@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from vitrail.files import write_whole
 from vitrail.rendering import BLUE, INK, ORANGE, STRONG, house_style, to_svg
-from vitrail.report.page import Markup, contents, drawing, element, page, percent, section, table
-from vitrail.report.run_parts import show_commands, show_header
+from vitrail.report.frame import Frame, write_page
+from vitrail.report.page import Section
+from vitrail.report.parts import Bullets, Drawing, Table, percent
 
 
 class Cell(NamedTuple):
@@ -59,7 +59,7 @@ class ProtocolReport:
     headline: str
     against: str = ""  # what it is to be compared with
     cells: Sequence[Cell]
-    facts: Mapping[str, str] = field(default_factory=dict)
+    details: Mapping[str, str] = field(default_factory=dict)
     commands: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -138,34 +138,28 @@ def ends_of(group: Sequence[Cell]) -> tuple[float, float]:
 
 
 def write_protocol_report(report: ProtocolReport, path: Path) -> None:
-    """Write the page. Whoever reads `path` meanwhile sees the old page or the new one, never a part."""
-    head, rows = mean_table(report.cells)
-    seeds = len({cell.seed for cell in report.cells})
+    frame = Frame(
+        title=report.title, headline=report.headline, certainty=report.against, details=report.details, commands=report.commands
+    )
+    write_page(path, frame, protocol_sections(report.cells))
+
+
+def protocol_sections(cells: Sequence[Cell]) -> list[Section]:
+    seeds = len({cell.seed for cell in cells})
     words = "% of the test pictures told right, by the share of the training labels that was used." + (
         f" The mean of {seeds} seeds, with the lowest and the highest." if seeds > 1 else ""
     )
-    sections = [
-        section(
-            "Right answers",
-            table(head, rows),
-            drawing(
-                to_svg(draw_protocols(report.cells)), "test accuracy over the number of labelled pictures, a line a protocol"
-            ),
-            note=words,
-        ),
-        section(
-            "Every reading of test", list_cells(report.cells), note="The interval is a bootstrap's over the test pictures."
-        ),
-        section("How it was measured", explain(report.cells)),
-        *([show_commands(report.commands)] if report.commands else []),
+    figure = Drawing(to_svg(draw_protocols(cells)), "test accuracy over the number of labelled pictures, a line a protocol")
+    return [
+        Section("Right answers", [Table(*mean_table(cells)), figure], note=words),
+        Section("Every reading of test", [list_cells(cells)], note="The interval is a bootstrap's over the test pictures."),
+        Section("How it was measured", [Bullets(explain(cells))]),
     ]
-    header = show_header(report.title, report.headline, interval=report.against, numbers={}, facts=report.facts)
-    write_whole(path, page(report.title, header, contents(sections), *sections))
 
 
-def list_cells(cells: Sequence[Cell]) -> Markup:
+def list_cells(cells: Sequence[Cell]) -> Table:
     head = ["protocol", "labels", "pictures", "seed", "right", "95 %", "chosen", "predictions"]
-    return table(
+    return Table(
         head,
         [
             [
@@ -195,8 +189,8 @@ WORDS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def explain(cells: Sequence[Cell]) -> Markup:
+def explain(cells: Sequence[Cell]) -> list[str]:
     used = {cell.protocol for cell in cells}
     common = "Labelled pictures are chosen of every class alike; those of a smaller share are among those of a larger one. Validation has all "
     common += "of its labels. Test is read once for each line above, and chooses nothing."
-    return element("ul", *(element("li", WORDS[name]) for name in LINES if name in used), element("li", common))
+    return [*(WORDS[name] for name in LINES if name in used), common]

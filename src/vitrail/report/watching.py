@@ -1,6 +1,6 @@
-"""Sections about what was learned from views: whether it collapsed, which pictures are neighbors, where the class token looks.
+"""Sections about what was learned from crops: whether it collapsed, which images are neighbors, where the class token looks.
 
-b pictures, ch channels, h w picture
+b images, ch channels, h w image
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,41 +22,40 @@ from vitrail.explain.maps import attention_map
 from vitrail.learn.metrics.collapse import tell_health
 from vitrail.learn.metrics.nearest_neighbors import nearest_neighbors
 from vitrail.models.backbones import mean_features
-from vitrail.rendering import BLUE, INK, ORANGE, house_style
-from vitrail.report.attention import show_scale
+from vitrail.rendering import BLUE, INK, ORANGE, house_style, to_svg
 from vitrail.report.contact_sheet import ACROSS, Row, draw_contact_sheet, encode_sheet
-from vitrail.report.figures import to_svg
-from vitrail.report.page import Markup, drawing, element, photograph, section
-from vitrail.report.pictures import to_image
+from vitrail.report.images import share_scale, to_pil
+from vitrail.report.page import Content, Section
+from vitrail.report.parts import Drawing, Paragraph, Photograph
 
-QUERIES, NEAREST, KNOWN = 8, 5, 5000  # pictures that ask, neighbors of each, and among how many they are sought
-LOOKS = 8  # pictures whose attention is shown
-HEADS = ACROSS - 2  # beside the picture and the mean of all
-TOGETHER = 256  # pictures at a time
+QUERIES, NEAREST, KNOWN = 8, 5, 5000  # images that ask, neighbors of each, and among how many they are sought
+LOOKS = 8  # images whose attention is shown
+HEADS = ACROSS - 2  # beside the image and the mean of all
+TOGETHER = 256  # images at a time
 
 Rows = Sequence[Mapping[str, float | int]]
 
 
 class Found(NamedTuple):
-    """Pictures that could be read: their numbers, their bytes (b h w ch), and their features."""
+    """Images that could be read: their numbers, their bytes (b h w ch), and their features."""
 
     indices: list[int]
-    pictures: np.ndarray
+    images: np.ndarray
     features: torch.Tensor
 
 
-def show_health(rows: Rows, metrics: Mapping[str, float]) -> Markup:
+def show_health(rows: Rows, metrics: Mapping[str, float]) -> Section:
     """In words, and over the epochs: entropies of the teacher's outputs where it has such, spread of features, neighbors' accuracy."""
     words = tell_health(metrics)
     kind = "verdict wrong" if words.startswith("collapsed") else "verdict"
-    parts = [element("p", words[0].upper() + words[1:] + ".", class_=kind)]
+    body: list[Content] = [Paragraph(words[0].upper() + words[1:] + ".", kind)]
     if rows:
-        parts.append(drawing(to_svg(draw_watch(rows)), "entropy, spread and neighbors' accuracy over the epochs"))
+        body.append(Drawing(to_svg(draw_watch(rows)), "entropy, spread and neighbors' accuracy over the epochs"))
     note = (
         "Where all images give the same output nothing is learned, however low the loss. Labels are only looked at here: "
         "nothing is learned from them."
     )
-    return section("Does it tell images apart?", *parts, note=note)
+    return Section("Does it tell images apart?", body, note=note)
 
 
 def draw_watch(rows: Rows) -> Figure:
@@ -87,27 +86,25 @@ def draw_watch(rows: Rows) -> Figure:
         return figure
 
 
-def show_neighbors(backbone: Any, data: DataSet) -> Markup:
-    """Some validation pictures, and the training pictures that are nearest to each."""
+def show_neighbors(backbone: Any, data: DataSet) -> Section:
+    """Some validation images, and the training images that are nearest to each."""
     asked, known = read_features(backbone, data["val"], QUERIES), read_features(backbone, data["train"], KNOWN)
     if not asked.indices or not known.indices:
-        return section("Nearest neighbors", note="There are no images to show.")
+        return Section("Nearest neighbors", note="There are no images to show.")
     nearness, numbers = nearest_neighbors(known.features, asked.features, k=NEAREST)
     rows = []
-    for place, picture in enumerate(asked.pictures):
+    for place, image in enumerate(asked.images):
         found = numbers[place].tolist()
         title, note = describe_query(data, asked.indices[place], [known.indices[number] for number in found])
         near = f"cosines {nearness[place, 0]:.2f} to {nearness[place, -1]:.2f}"
-        rows.append(Row(title, note or near, [to_image(one) for one in (picture, *known.pictures[found])]))
+        rows.append(Row(title, note or near, [to_pil(one) for one in (image, *known.images[found])]))
     sheet = draw_contact_sheet("A validation image, then its nearest training images", rows)
     note = f"By the cosine of their features, among {len(known.indices):,} training images, which are not mirrored or cropped here."
-    return section(
-        "Nearest neighbors", photograph(encode_sheet(sheet), "images and their neighbors", pixelated=False), note=note
-    )
+    return Section("Nearest neighbors", [Photograph(encode_sheet(sheet), "images and their neighbors")], note=note)
 
 
 def describe_query(data: DataSet, index: int, neighbors: Sequence[int]) -> tuple[str, str]:
-    """What the picture is, and how many neighbors are the same; where there are no labels, its number."""
+    """What the image is, and how many neighbors are the same; where there are no labels, its number."""
     if len(data.classes) < 2 or data.multi_label:
         return data["val"].name(index), ""
     label = int(data["val"].labels[index])
@@ -115,41 +112,37 @@ def describe_query(data: DataSet, index: int, neighbors: Sequence[int]) -> tuple
     return data.classes[label], f"{same} of {len(neighbors)} neighbors too"
 
 
-def show_class_attention(backbone: Any, split: Split) -> Markup:
+def show_class_attention(backbone: Any, split: Split) -> Section:
     """What the class token reads in the last layer, all heads together and each by itself  [Caron+ 2021, figure 1]; of a model
     without one, what cells receive from all others."""
     title = "Where it looks"
     some = read_features(backbone, split, LOOKS, features=False)
     if not some.indices:
-        return section(title, note="There are no images to show.")
+        return Section(title, note="There are no images to show.")
     try:
-        seen = look(backbone, normalize(to_unit(some.pictures), backbone.preprocessing), layers=[-1])
+        seen = look(backbone, normalize(to_unit(some.images), backbone.preprocessing), layers=[-1])
         heads = min(HEADS, seen.seen.layers[-1].shape[1])
         maps = [attention_map(seen), *(attention_map(seen, head=head) for head in range(heads))]
     except (VitrailError, AttributeError) as error:
-        return section(title, note=f"Not shown: {error}.")
+        return Section(title, note=f"Not shown: {error}.")
     shares = times_even(torch.stack(maps, dim=1))  # b 1+heads gh gw
     highest = scale_end(shares)
     rows = [
         Row(
             f"image {index}",
             "all heads, then each",
-            [to_image(picture), *(to_image(overlay(picture, one, highest)) for one in own)],
+            [to_pil(image), *(to_pil(overlay(image, one, highest)) for one in own)],
         )
-        for index, picture, own in zip(some.indices, some.pictures, shares, strict=True)
+        for index, image, own in zip(some.indices, some.images, shares, strict=True)
     ]
     what = "what the class token reads of it" if seen.class_token else "what its cells receive from one another"
     sheet = draw_contact_sheet(f"The image; {what} in the last layer", rows)
-    return section(
-        title,
-        show_scale(highest),
-        photograph(encode_sheet(sheet), "attention of the last layer", pixelated=False),
-        note="Nobody told it what the object is. Shown: " + what + ". Interpolated between the patches; all on one scale.",
-    )
+    note = "Nobody told it what the object is. Shown: " + what + ". Interpolated between the patches; all on one scale."
+    return Section(title, [share_scale(highest), Photograph(encode_sheet(sheet), "attention of the last layer")], note=note)
 
 
 def read_features(backbone: Any, split: Split, count: int, *, features: bool = True) -> Found:
-    """Evenly chosen pictures of a split as the model sees them; those that cannot be read are passed over."""
+    """Evenly chosen images of a split as the model sees them; those that cannot be read are passed over."""
     some = read_some(split, backbone.preprocessing, count)
     if some is None:
         return Found([], np.empty(0), torch.empty(0, 0))

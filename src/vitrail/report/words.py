@@ -14,34 +14,35 @@ from vitrail.explain.figures.words import draw_reading, draw_word_heads, draw_wo
 from vitrail.explain.pronouns import find_pronoun, find_query
 from vitrail.explain.words import NAMES, to_words, word_look
 from vitrail.rendering import to_svg
-from vitrail.report.page import Markup, drawing, element, section
+from vitrail.report.page import Section
+from vitrail.report.parts import Drawing, Insight, Insights
 
 SHOWN = 3  # sentences whose alignment is drawn
 SHORTEST, LONGEST = 4, 16  # words of a source that is drawn: enough to see something, few enough to read
 
 
-def word_sections(model: Any, sources: Sequence[str], hypotheses: Sequence[str]) -> list[Markup]:
+def word_sections(model: Any, sources: Sequence[str], hypotheses: Sequence[str]) -> list[Section]:
     """Of a model that translates, its sentences and what it made of them."""
     pairs = [(source, written) for source, written in zip(sources, hypotheses, strict=True) if source.strip()]
     return [show_alignments(model, pairs), show_word_view(model, pairs)] if pairs else []
 
 
-def show_alignments(model: Any, pairs: Sequence[tuple[str, str]]) -> Markup:
+def show_alignments(model: Any, pairs: Sequence[tuple[str, str]]) -> Section:
     """Heat maps of three sentences, evenly chosen from those of a length that can be read; all of the same layer."""
     try:
         looks = [to_words(word_look(model, *pair)) for pair in choose_pairs(pairs)]
         layer = aligning_layer(looks)
     except VitrailError as error:
-        return section("Alignment", note=f"Not shown: {error}.")
+        return Section("Alignment", note=f"Not shown: {error}.")
     maps = [alignment(look, layer) for look in looks]
     highest = max(map(end_of_scale, maps))
-    drawn = (
-        drawing(
+    drawn = [
+        Drawing(
             to_svg(draw_alignment(weights, look.source.words, look.written.words, highest=highest)),
             f"alignment of “{' '.join(look.source.words)}”",
         )
         for look, weights in zip(looks, maps, strict=True)
-    )
+    ]
     depth, heads = looks[0].every("cross").shape[:2]
     how = (
         "the decoder's attention to the source"
@@ -50,32 +51,27 @@ def show_alignments(model: Any, pairs: Sequence[tuple[str, str]]) -> Markup:
     )
     why = "" if depth == 1 else " It is the layer whose attention tells most of which word is being written."
     note = f"Which words of the source, above, the model looked at to write each word, at the left: {how}.{why}"
-    return section(
-        "Alignment", element("div", *(element("div", one, class_="insight") for one in drawn), class_="insights"), note=note
-    )
+    return Section("Alignment", [Insights([Insight(one) for one in drawn])], note=note)
 
 
-def show_word_view(model: Any, pairs: Sequence[tuple[str, str]]) -> Markup:
+def show_word_view(model: Any, pairs: Sequence[tuple[str, str]]) -> Section:
     """Self-attention of the encoder in one sentence: a pronoun and what it looks at, if a sentence has one."""
     title = "Word to word"
     try:
         look = to_words(word_look(model, *choose_with_pronoun(pairs)))
         weights = look.every("encoder")
     except VitrailError as error:
-        return section(title, note=f"Not shown: {error}.")
+        return Section(title, note=f"Not shown: {error}.")
     words = look.source.words
     query = find_query(words[:-1])
     layer, head = clearest_head(weights, query)
-    return section(
-        title,
-        show_self_attention(weights, words, query=query, layer=layer, head=head),
-        note=describe_choice(words, query, layer, head),
-    )
+    shown = show_self_attention(weights, words, query=query, layer=layer, head=head)
+    return Section(title, [shown], note=describe_choice(words, query, layer, head))
 
 
 def show_self_attention(
     weights: Float[Tensor, "l h n n"], words: Sequence[str], *, query: int, layer: int, head: int | None
-) -> Markup:
+) -> Insights:
     """One word over the text, its lines, and all layers and heads."""
     chosen = weights[layer].mean(0) if head is None else weights[layer, head]
     parts = (
@@ -83,9 +79,7 @@ def show_self_attention(
         (draw_words(chosen, words, words, query=query), f"what “{words[query]}” attends to, word by word"),
         (draw_word_heads(weights, chosen=(layer, head)), "attention of every layer and head, word by word"),
     )
-    return element(
-        "div", *(element("div", drawing(to_svg(figure), about), class_="insight") for figure, about in parts), class_="insights"
-    )
+    return Insights([Insight(Drawing(to_svg(figure), about)) for figure, about in parts])
 
 
 def describe_choice(words: Sequence[str], query: int, layer: int, head: int) -> str:

@@ -279,7 +279,7 @@ class Evaluation:
             headline=headline,
             against=against,
             cells=self.cells,
-            facts={
+            details={
                 "Features of": f"{self.name}, {self.backbone.architecture}, {count_parameters(self.backbone):,} parameters",
                 "Pictures": f"{self.source}, {height}x{width}, {len(self.found.classes)} classes",
             },

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def write_report(
 ) -> None:
     """`run` is what commands name; `trained_in` the folder of the run that a model comes from, None for a model folder by itself."""
     from vitrail.report.figures import Rows  # they import matplotlib
-    from vitrail.report.frame import Frame, write_framed
+    from vitrail.report.frame import Frame, write_page
 
     name, model = setup.options.task, scored.model
     own, metrics = registry.part(name, "report"), scored.metrics
@@ -41,16 +42,13 @@ def write_report(
         title=title,
         headline=headline(known, split, metrics),
         certainty=certainty,
-        numbers=describe_metrics(known, metrics),
+        numbers=describe_metrics(known, metrics) if any(isfinite(value) for value in metrics.values()) else {},
         details=details,
         rows=Rows.of(rows, next((one for one in known if any(f"val_{one.key}" in row for row in rows)), None)),
         commands={**commands, **({} if trained_in is None else later_commands(trained_in, task=name))},
         configuration=configuration,
     )
-    if own is None:
-        write_framed(folder / REPORT, frame)
-    else:
-        own.write(folder / REPORT, scored, setup, frame)
+    write_page(folder / REPORT, frame, () if own is None else own.sections(scored, setup, frame.rows))
 
 
 def later_commands(folder: Path, *, task: str) -> dict[str, str]:

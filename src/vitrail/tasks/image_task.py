@@ -26,7 +26,7 @@ from vitrail.models.backbones import backbone_of
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.preprocessing import Preprocessing
-from vitrail.tasks.options import as_size, spell
+from vitrail.tasks.options import as_size, has_option, spell
 from vitrail.tasks.task import PARTS as PARTS
 from vitrail.tasks.task import D, Log, O, Opening, Setup, Task, X, model_name
 from vitrail.tasks.task import choose_parts as choose_parts
@@ -159,7 +159,7 @@ def image_loaders(
 ) -> tuple[Loader[Any], Loader[Any]]:
     """Training images, shuffled and augmented, and validation images as they are; decoded ones are cached.
     `make` makes a loader, `of_training` is what else that of the former is given."""
-    numbers = {field.name: getattr(options, field.name) for field in fields(Augmentation) if hasattr(options, field.name)}
+    numbers = {field.name: getattr(options, field.name) for field in fields(Augmentation) if has_option(options, field.name)}
     found: list[Loader[Any]] = []
     for name, cache in make_caches(options, data, preprocessing).items():
         split, training = data[name], name == "train"

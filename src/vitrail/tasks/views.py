@@ -170,6 +170,16 @@ def choose_looks(model: Any, *, flip: bool, small: int, area: float, least: floa
     return looks(backbone.image_size, half, small, mirror=flip, area=area, least=least)
 
 
+def view_settings(setup: Any, look: Look, *, device: str, world: World) -> dict[str, Any]:
+    """What every objective of this kind is given, from the options of a run."""
+    options = setup.options
+    neighbors = find_neighbors(setup.model, setup.data, world, every=options.knn_every, batch_size=options.batch_size)
+    return {
+        "look": look, "momentum": options.momentum, "temperature": options.temperature, "seed": options.seed, "device": device,
+        "compiled": options.compile, "world": world, "neighbors": neighbors,
+    }  # fmt: skip
+
+
 def view_loaders(
     wanted: tuple[Look, ...], options: Any, data: DataSet, model: Any, bad: BadFiles, world: World
 ) -> tuple[Batches, Batches]:

@@ -93,7 +93,7 @@ def test_captions_of_files(trained: Path, pictures: Path, tmp_path: Path, comman
     assert [answer] == vt.pipeline("image-to-text", load(trained))([pictures / "01.png"])
     assert lines[0].endswith(answer[0]["generated_text"])
     assert "exists and is not an empty folder" in command("caption", trained, pictures / "01.png", "--out", look)[2]
-    assert "--beams must be at least 1, got 0" in command("caption", trained, pictures / "01.png", "--beams", "0")[2]
+    assert "--num-beams must be at least 1, got 0" in command("caption", trained, pictures / "01.png", "--beams", "0")[2]
 
 
 @pytest.mark.parametrize("model", ["show_attend_tell_soft", "show_attend_tell_hard"])

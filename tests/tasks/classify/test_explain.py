@@ -1,16 +1,37 @@
 """`explain` on models of every kind, on many pictures, and what is kept of each."""
 
 import weakref
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import vitrail as vt
-from vitrail.report import explanation as page_of
-from vitrail.report.picture_card import Card
-from vitrail.tasks.classify.explain import choose_what, explain, look_at
+from vitrail.explain.samples import Samples
+from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.report.page import Section
+from vitrail.run.explain import explain as explain_run
+from vitrail.tasks.classify import explain_page as page_of
+from vitrail.tasks.classify.explain import choose_what, look_at
+from vitrail.tasks.classify.explain_card import Card
 from vitrail.tasks.classify.options import ExplainOptions
+
+
+class Counted(ProgressBar):
+    """A progress bar that writes down what it is told."""
+
+    def __init__(self, numbers):
+        super().__init__()
+        self.numbers = numbers
+
+    @contextmanager
+    def counting(self, words):
+        yield lambda *numbers: self.numbers.append(numbers)
+
+
+def explain(run, inputs, options, *, counted=None):
+    return explain_run(run, inputs, options, task="classify", bar=Counted([] if counted is None else counted))
 
 
 def save_pictures(folder, count, *, size=(30, 40), channels=3):
@@ -79,18 +100,20 @@ def quick(monkeypatch):
     """Pages without their figures; whatever cards are made are written down."""
     cards = []
 
-    def write(card, out):
+    def draw(card):
         cards.append(weakref.ref(card))
         assert sum(reference() is not None for reference in cards) <= 2, "a picture is let go once it is drawn"
         return {}
 
-    monkeypatch.setattr(page_of, "write_figures", write)
-    monkeypatch.setattr(page_of, "show_card", lambda card, files: page_of.element("article", card.name))
-    monkeypatch.setattr(page_of, "_write_model", lambda explanation, out: {})
-    monkeypatch.setattr("vitrail.report.explained.draw_lens", lambda *_, **__: None)
-    monkeypatch.setattr("vitrail.report.explained.to_svg", lambda figure: "")
-    monkeypatch.setattr(page_of, "show_interior", lambda interior, drawn: page_of.section("Inside"))
-    monkeypatch.setattr(page_of, "show_positions", lambda positions: page_of.section("Positions"))
+    monkeypatch.setattr(page_of, "draw_files", draw)
+    monkeypatch.setattr(page_of, "show_card", lambda card, files: card.name)
+    monkeypatch.setattr(page_of, "interior_figures", lambda interior: {})
+    monkeypatch.setattr(page_of, "draw_similarity", lambda positions: None)
+    monkeypatch.setattr(page_of, "to_svg", lambda figure: "")
+    monkeypatch.setattr("vitrail.tasks.classify.explain_image.draw_lens", lambda *_, **__: None)
+    monkeypatch.setattr("vitrail.tasks.classify.explain_image.to_svg", lambda figure: "")
+    monkeypatch.setattr(page_of, "show_interior", lambda interior, drawn: Section("Inside"))
+    monkeypatch.setattr(page_of, "show_positions", lambda positions: Section("Positions"))
     return cards
 
 
@@ -98,10 +121,8 @@ def test_of_many_pictures_some_are_shown_evenly_chosen_and_none_is_kept(tmp_path
     pictures = save_pictures(tmp_path / "pictures", 50, size=(9, 8), channels=1)
     run = save_model(tmp_path / "model", "vit_nano_conv", image_size=8, in_channels=1)
     counted = []
-    done = explain(
-        run, [str(pictures)], ExplainOptions(out=str(tmp_path / "out")), progress=lambda *numbers: counted.append(numbers)
-    )
-    assert (done.pictures, done.found, len(quick)) == (24, 50, 24)
+    done = explain(run, [str(pictures)], ExplainOptions(out=str(tmp_path / "out")), counted=counted)
+    assert (done.explained, done.found, len(quick)) == (24, 50, 24)
     page = done.page.read_text()
     assert "24 of 50 pictures, evenly chosen" in page
     assert "00.png" in page
@@ -113,9 +134,9 @@ def test_of_many_pictures_some_are_shown_evenly_chosen_and_none_is_kept(tmp_path
 def test_little_is_kept_of_a_picture_between_looking_and_drawing(tmp_path):
     pictures = sorted(save_pictures(tmp_path, 3, size=(200, 300)).iterdir())
     model = vt.create_model("vit_nano_patch8_32", num_classes=3).eval()
-    errors = []
-    kept = list(look_at(model, pictures, choose_what(model, ExplainOptions(out="")), errors, lambda *_: None))
-    assert not errors
+    samples = Samples(pictures, 24, unit="picture")
+    kept = list(look_at(model, samples, choose_what(model, ExplainOptions(out=""))))
+    assert not samples.errors
     for one in kept:
         assert one.found.tokens is None
         assert one.colors.shape == (4, 4, 3)
@@ -138,6 +159,6 @@ def test_a_picture_that_goes_away_while_the_page_is_made_is_named(tmp_path, monk
 
     monkeypatch.setattr(Card, "__init__", remove)
     done = explain(run, [str(pictures)], ExplainOptions(out=str(tmp_path / "out")))
-    assert done.pictures == 2
+    assert done.explained == 2
     assert [error.rpartition("/")[2] for error in done.errors] == ["01.png: no such file"]
     assert "01.png: no such file" in done.page.read_text()

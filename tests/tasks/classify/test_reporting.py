@@ -12,13 +12,12 @@ from PIL import Image
 
 import vitrail as vt
 from vitrail.data.dataset import ArraySplit, DataSet
-from vitrail.report.frame import Frame
+from vitrail.report.frame import Frame, write_page
 from vitrail.run.report import later_commands
 from vitrail.tasks.classify.metrics import METRICS
 from vitrail.tasks.classify.objective import Predictions
 from vitrail.tasks.classify.options import Options
-from vitrail.tasks.classify.report import attention_lines, commands
-from vitrail.tasks.classify.report import write as write_page
+from vitrail.tasks.classify.report import attention_lines, commands, sections
 from vitrail.tasks.classify.task import TASK
 from vitrail.tasks.metric import describe_metrics
 from vitrail.tasks.task import Scored, Setup
@@ -29,7 +28,7 @@ def report(path, predictions, model, data, *, title):
     scored = Scored(evaluation=predictions, split="test", data=data, model=model)
     numbers = describe_metrics(METRICS, predictions.metrics) if len(predictions.truth) else {}
     frame = Frame(title=title, headline="test", certainty=TASK.summarize(setup, scored).certainty, numbers=numbers)
-    write_page(path, scored, setup, frame)
+    write_page(path, frame, sections(scored, setup, ()))
 
 
 def write(path, model, *, count=30, several=False):

@@ -7,7 +7,7 @@ from PIL import Image
 from vitrail.data.dataset import ArraySplit
 from vitrail.learn.metrics.box_matches import match_boxes
 from vitrail.report.boxes import Drawn, class_color, draw_boxes
-from vitrail.report.frame import Frame, write_framed
+from vitrail.report.frame import Frame, write_page
 from vitrail.tasks.detect.objective import Detections
 from vitrail.tasks.detect.report import MISSED, WRONG, choose_examples, draw_precision, show_detections
 
@@ -45,7 +45,7 @@ def test_the_page(found, pictures, tmp_path):
     assert [len(example.found) for example in examples] == [2, 0, 0]
     frame = Frame(title="cells", headline="test AP50 12.34 %", details={"Model": "detr"}, commands={"Look": "vitrail predict"})
     sections = show_detections(found, examples, ["<red>", "white", "never"], threshold=0.5)
-    write_framed(tmp_path / "report.html", frame, first=sections)
+    write_page(tmp_path / "report.html", frame, sections)
     text = (tmp_path / "report.html").read_text()
     assert "test AP50 12.34 %" in text
     assert "<red>" not in text

@@ -4,7 +4,7 @@ import numpy as np
 
 from vitrail.explain.probe import Probe
 from vitrail.rendering import to_png
-from vitrail.report.frame import Frame, write_framed
+from vitrail.report.frame import Frame, write_page
 from vitrail.tasks.igpt.predict import Completion, draw_completions, show_given
 from vitrail.tasks.igpt.report import pixel_sections
 
@@ -37,12 +37,12 @@ def test_a_report_says_what_there_is(tmp_path):
     rows = [{"epoch": 1, "train_loss": 2.0, "val_loss": 1.5, "lr": 0.1}]
     sections = tuple(pixel_sections([some_completion(name="<i>")], probe))
     frame = Frame(title="<b>", headline="test bits per pixel 1.5", rows=rows, commands={"x": "y"}, configuration={"seed": 0})
-    write_framed(tmp_path / "a.html", frame, sections)
+    write_page(tmp_path / "a.html", frame, sections)
     page = (tmp_path / "a.html").read_text()
     assert "<b>" not in page
     assert "&lt;i&gt;" in page
     assert "75.0 % behind block 2" in page
-    write_framed(tmp_path / "b.html", Frame(title="t", headline="h"), tuple(pixel_sections((), "no labels")))
+    write_page(tmp_path / "b.html", Frame(title="t", headline="h"), tuple(pixel_sections((), "no labels")))
     page = (tmp_path / "b.html").read_text()
     assert "Not shown: no labels." in page
     assert "Completions" not in page

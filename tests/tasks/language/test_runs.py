@@ -36,8 +36,7 @@ def run(text, tmp_path_factory, request) -> Path:
     """Two epochs in one go. Shared: tests only read it."""
     out = tmp_path_factory.mktemp("runs") / "whole"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vitrail.report.run_parts.draw_curves", lambda history, panels: None)
-        patch.setattr("vitrail.report.run_parts.to_svg", lambda figure: "<svg/>")
+        patch.setattr("vitrail.report.frame.draw_panels", lambda rows: [])
         vt.train(data=text, out=out, quiet=True, masked=request.param, **SMALL)
     return out
 

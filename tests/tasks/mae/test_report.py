@@ -30,7 +30,7 @@ def test_rows_have_four_pictures_and_a_number():
 
 def test_the_note_says_whose_colors_they_are():
     one = drawn(3)[0]
-    normalized, plain = (show_drawn([one], [one, drawn(3, 0.9)[0]], normalized=how)[0] for how in (True, False))
+    normalized, plain = (show_drawn([one], [one, drawn(3, 0.9)[0]], normalized=how)[0].__html__() for how in (True, False))
     assert "interpolated from the visible patches" in normalized
     assert "all colors are its own" in plain
     assert "&lt;a&gt; with 75 %, 90 % masked" in plain

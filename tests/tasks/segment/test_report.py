@@ -6,7 +6,7 @@ import numpy as np
 
 from vitrail.data.annotations import IGNORE
 from vitrail.learn.metrics.segmentation import mean_iou, pixel_confusion
-from vitrail.report.frame import Frame, write_framed
+from vitrail.report.frame import Frame, write_page
 from vitrail.tasks.segment.objective import Segmentations, SegmentedExample
 from vitrail.tasks.segment.report import Shown, show_segmentations
 
@@ -38,7 +38,7 @@ def make_report(*, count=3, boundary=True, examples=2):
 
 def write(shown, tmp_path):
     frame = Frame(title="streets", headline="test mIoU 41.00 %", details={"Model": "x"})
-    write_framed(tmp_path / "report.html", frame, first=show_segmentations(shown))
+    write_page(tmp_path / "report.html", frame, show_segmentations(shown))
     return (tmp_path / "report.html").read_text()
 
 

@@ -4,6 +4,7 @@ import csv
 import json
 import signal
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -136,13 +137,16 @@ def test_predict_writes_labels_with_the_scans_affine(run, balls, tmp_path, comma
 
 def test_what_is_predicted_is_what_is_scored(run, balls, tmp_path):
     from vitrail.data.volumes.reading import open_volume
-    from vitrail.deploy.volume_labels import VolumeLabels
+    from vitrail.deploy.predicted_files import OutputFolder
     from vitrail.learn.metrics.dice import count_overlap, dice_of
+    from vitrail.tasks.segment3d.predict import Pipeline
 
     (row,) = csv.DictReader((run.path / "predictions.csv").read_text().splitlines())
     name = f"{row['case']}.nii.gz"
-    VolumeLabels(run.model)(balls / "images" / name, tmp_path / name)
-    found, truth = (open_volume(path / name).read_labels() // 7 for path in (tmp_path, balls / "labels"))
+    label = Pipeline(run.model)
+    (one,) = label.predict([balls / "images" / name], label.choose())
+    written = Path(label.write(one, OutputFolder(tmp_path))["mask"])
+    found, truth = (open_volume(path).read_labels() // 7 for path in (written, balls / "labels" / name))
     assert dice_of(count_overlap(found, truth, classes=2))[1] == pytest.approx(float(row["dice"]), abs=1e-5)
 
 
@@ -296,7 +300,8 @@ import sys, resource
 import numpy as np
 from pathlib import Path
 import nibabel, torch
-from vitrail.deploy.volume_labels import VolumeLabels
+from vitrail.deploy.predicted_files import OutputFolder
+from vitrail.tasks.segment3d.predict import Pipeline
 from vitrail.models.unetr import UNETRConfig, build_unetr
 
 def peak():
@@ -311,7 +316,7 @@ def watch():
         time.sleep(0.005)
 torch.set_num_threads(1)
 model = build_unetr(UNETRConfig(width=8, depth=4, heads=2, patch=16, features=2, image_size=(128, 128, 32), num_classes=2, window=(0.0, 1.0), largest=(1,)))
-label = VolumeLabels(model, overlap=0.25, batch=1)
+label = Pipeline(model, overlap=0.25, windows=1)
 for depth in map(int, sys.argv[2:]):
     path = Path(sys.argv[1]) / f"{depth}.nii"
     values = np.lib.format.open_memmap(Path(sys.argv[1]) / "values", mode="w+", dtype=np.uint8, shape=(512, 512, depth), fortran_order=True)
@@ -319,7 +324,8 @@ for depth in map(int, sys.argv[2:]):
     nibabel.save(nibabel.Nifti1Image(values, np.eye(4)), path)
     most[0], going[0] = 0.0, True
     thread = threading.Thread(target=watch); thread.start()
-    label(path, Path(sys.argv[1]) / f"{depth}_labels.nii.gz")
+    for found in label.predict([path], label.choose()):
+        label.write(found, OutputFolder(Path(sys.argv[1])))
     going[0] = False; thread.join()
     assert nibabel.load(Path(sys.argv[1]) / f"{depth}_labels.nii.gz").shape == (512, 512, depth)
     print(depth, most[0])

@@ -4,8 +4,8 @@ import pytest
 
 from vitrail.learn.metrics.bleu import LengthGroup
 from vitrail.report.figures import Rows, draw_curves
-from vitrail.report.frame import Frame, write_framed
-from vitrail.report.page import section
+from vitrail.report.frame import Frame, write_page
+from vitrail.report.page import Section
 from vitrail.tasks.metric import find_metric
 from vitrail.tasks.translate.metrics import METRICS
 from vitrail.tasks.translate.objective import Translations
@@ -23,7 +23,7 @@ def make(count=30, **changes):
 
 
 def test_the_best_the_worst_and_some_of_the_others_are_shown_once():
-    shown = show_sentences(*make())
+    shown = show_sentences(*make()).__html__()
     told = [i for i in range(30) if f">source {i}<" in shown]
     assert len(told) == 20
     assert {*range(7), *range(23, 30)} <= set(told)
@@ -34,7 +34,7 @@ def test_the_best_the_worst_and_some_of_the_others_are_shown_once():
 
 @pytest.mark.parametrize("count", [0, 1, 2, 8, 15])
 def test_few_sentences_are_shown_once_each(count):
-    shown = show_sentences(*make(count))
+    shown = show_sentences(*make(count)).__html__()
     assert shown.count("<dt>source</dt>") == count
 
 
@@ -45,8 +45,8 @@ def test_text_of_any_kind_stays_text(tmp_path):
     frame = Frame(title=HOSTILE, headline="test BLEU 38.12", details={"Model": "tiny"},
                   commands={"Translate": "vitrail translate"}, configuration={"lr": 1e-3, "source": "de"},
                   rows=[{"epoch": 1, "train_loss": 2.0, "val_loss": 1.5, "val_bleu": 0.2, "lr": 1e-3}])  # fmt: skip
-    sections = [*show_lengths(lengths), show_sentences(found, scores), section("Alignment", "here")]
-    write_framed(tmp_path / "report.html", frame, sections)
+    sections = [*show_lengths(lengths), show_sentences(found, scores), Section("Alignment", ["here"])]
+    write_page(tmp_path / "report.html", frame, sections)
     page = (tmp_path / "report.html").read_text()
     assert "<script>alert" not in page
     assert "\x00" not in page

@@ -258,7 +258,8 @@ def test_translate_names_what_it_could_not_read(run, command, monkeypatch):
     assert answer.code == 2
     assert answer.err == "vitrail: standard input: line 2 is not UTF-8 text (byte 0xff)\n"
     assert len(answer.out.split("\n")) == 2, "the line before is answered"
-    assert "--beams and --batch must be at least 1" in command("translate", run, "ab", "--beams", 0).err
+    assert "--num-beams must be at least 1, got 0" in command("translate", run, "ab", "--beams", 0).err
+    assert "--batch-size must be at least 1, got 0" in command("translate", run, "ab", "--batch", 0).err
 
 
 def test_predict_is_translate_with_the_options_of_the_task(run, command):

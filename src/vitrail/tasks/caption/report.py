@@ -1,8 +1,7 @@
 """The report of a captioner: captions to read, with where the model looked for each word."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,10 @@ from vitrail.data.transforms import normalize, read_fitted, to_unit
 from vitrail.explain.captions import look_at_words
 from vitrail.explain.figures.captions import CaptionRow, draw_captions
 from vitrail.explain.figures.overlay import scale_end, times_even
+from vitrail.learn.training.state import Row
 from vitrail.rendering import to_svg
-from vitrail.report.frame import Frame, write_framed
-from vitrail.report.page import Markup, drawing, element, section
+from vitrail.report.page import Section
+from vitrail.report.parts import Drawing
 from vitrail.special_tokens import END
 from vitrail.tasks.caption.objective import Captions
 from vitrail.tasks.task import Scored, Setup
@@ -33,12 +33,11 @@ class Group:
     rows: Sequence[CaptionRow]
 
 
-def write(path: Path, scored: Scored[CaptionData], setup: Setup[Any, CaptionData, Any], frame: Frame) -> None:
-    """report.html."""
+def sections(scored: Scored[CaptionData], setup: Setup[Any, CaptionData, Any], rows: Sequence[Row]) -> Iterable[Section]:
     found = scored.evaluation
     assert isinstance(found, Captions)
     groups = look_at_some(scored.model, scored.data[scored.split], found)
-    write_framed(path, frame, list(show_groups(found, groups, skipped=str(scored.data.skipped))))
+    return show_groups(found, groups, skipped=str(scored.data.skipped))
 
 
 def commands(run: str, model: Any) -> Mapping[str, str]:
@@ -50,15 +49,16 @@ def commands(run: str, model: Any) -> Mapping[str, str]:
     }
 
 
-def show_groups(found: Captions, groups: Sequence[Group], *, skipped: str) -> Iterator[Markup]:
+def show_groups(found: Captions, groups: Sequence[Group], *, skipped: str) -> Iterator[Section]:
     if not found.captions:
-        yield section("Captions", note="There were no images to score.")
+        yield Section("Captions", note="There were no images to score.")
     highest = common_scale([row for group in groups for row in group.rows])
     for group in groups:
-        figure = drawing(to_svg(draw_captions(group.rows, highest=highest)), "; ".join(row.caption for row in group.rows))
-        yield section(group.title, element("div", figure, class_="scroll"), note=group.note)
+        svg = to_svg(draw_captions(group.rows, highest=highest))
+        figure = Drawing(svg, "; ".join(row.caption for row in group.rows), within="scroll")
+        yield Section(group.title, [figure], note=group.note)
     if skipped:
-        yield section("Left out", note=skipped)
+        yield Section("Left out", note=skipped)
 
 
 def common_scale(rows: Sequence[CaptionRow]) -> float:

@@ -14,17 +14,24 @@ import numpy as np
 from jaxtyping import Int
 
 from vitrail.data.dataset import Split
-from vitrail.deploy.cascade import Cascade, CascadeReport
-from vitrail.deploy.cascade_calibration import Table, calibrate, outcome, route
-from vitrail.deploy.cascade_making import choose, make_stages, open_division, pictures_of, stage_costs, try_stages
 from vitrail.deploy.measuring import interleaved
 from vitrail.errors import VitrailError
 from vitrail.files import write_table, write_whole
 from vitrail.learn.metrics.bootstrap import bootstrap_interval
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.rendering import to_png
-from vitrail.report.cascade import CascadePage, Point, StageRow, draw_cascade, stage_table, write_cascade_report
+from vitrail.tasks.classify.cascade_calibration import Table, calibrate, outcome, route
+from vitrail.tasks.classify.cascade_making import choose, make_stages, open_division, pictures_of, stage_costs, try_stages
 from vitrail.tasks.classify.cascade_options import CascadeOptions
+from vitrail.tasks.classify.cascade_pipeline import Cascade, CascadeReport
+from vitrail.tasks.classify.cascade_report import (
+    CascadePage,
+    Point,
+    StageRow,
+    draw_cascade,
+    stage_table,
+    write_cascade_report,
+)
 from vitrail.tasks.classify.data import match_labels
 from vitrail.tasks.classify.metrics import METRICS as METRICS_OF
 from vitrail.tasks.metric import headline
@@ -143,7 +150,7 @@ def time_both(made: Cascade, split: Split, *, batch: int, rounds: int, most: int
 
     def alone() -> None:
         for start in range(0, len(pictures), batch):
-            last.scores(pictures[start : start + batch])
+            last.probabilities(pictures[start : start + batch])
 
     found = interleaved({"cascade": lambda: made.scores(pictures, batch=batch), "last": alone}, rounds=rounds)
     return found["cascade"].best / len(pictures), found["last"].best / len(pictures)
@@ -202,7 +209,7 @@ def write_results(
         curve=curve,
         chosen=chosen,
         test=result.test,
-        facts={
+        details={
             "Asked for": f"agreement of {100 * options.agreement:g} % on validation{sure}",
             "Agreement": f"{100 * report.agreement:.2f} % of {report.pictures:,} validation pictures, {100 * result.test.agreement:.2f} % of test",
             "Confidence": f"by {result.cascade.measure}, the cheapest of three on validation",

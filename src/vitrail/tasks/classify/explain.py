@@ -1,4 +1,4 @@
-"""Explaining what a model makes of pictures: `vitrail explain`."""
+"""Explaining what a classifier makes of images: what is looked at in each, and what is kept of it. explain_page.py shows it."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -8,36 +8,39 @@ from typing import Any
 import numpy as np
 import torch
 
-from vitrail.data.examples import spread
 from vitrail.data.images import PictureError, read_picture
-from vitrail.data.inputs import expand, open_or_error
+from vitrail.data.inputs import expand as find_samples
 from vitrail.data.transforms import prepare
-from vitrail.deploy.pipeline import ImageClassification
 from vitrail.errors import VitrailError, check_choice
 from vitrail.explain.cells import cell_tokens
 from vitrail.explain.colors import token_colors
 from vitrail.explain.figures.overlay import scale_end
-from vitrail.explain.files import Done, Progress, check_out, check_target, unread_error
+from vitrail.explain.figures.placing import seen_box
+from vitrail.explain.files import check_target
 from vitrail.explain.look import look
 from vitrail.explain.methods import METHODS, default_method, lack, methods_for
 from vitrail.explain.positions import position_similarity
 from vitrail.explain.record import attention_layers, choose
+from vitrail.explain.samples import Samples
 from vitrail.models.catalogue import count_parameters
-from vitrail.models.folder import load
-from vitrail.report.explained import Choice, Explained, explain_picture
-from vitrail.report.explanation import Explanation, write_explanation
-from vitrail.report.interior import Interior, find_filters, mean_heads
-from vitrail.report.picture_card import Card, Scales
-from vitrail.report.placing import seen_box
+from vitrail.report.explanation import Explanation
+from vitrail.tasks.classify.explain_card import Card, Scales
+from vitrail.tasks.classify.explain_image import Choice, Explained, explain_image
+from vitrail.tasks.classify.explain_page import About, describe_count, show_explanation
 from vitrail.tasks.classify.options import ExplainOptions
+from vitrail.tasks.classify.predict import Pipeline
+from vitrail.tasks.classify.report_interior import Interior, find_filters, mean_heads
 
-TOGETHER = 24  # pictures whose tokens are colored together: what is kept of them until then is bounded
-MEASURED = 8  # pictures that the numbers of heads are a mean over
+__all__ = ["UNIT", "explain", "find_samples"]
+
+UNIT = "picture"
+TOGETHER = 24  # images whose tokens are colored together: what is kept of them until then is bounded
+MEASURED = 8  # images that the numbers of heads are a mean over
 
 
 @dataclass(kw_only=True)
 class Kept:
-    """A picture between being looked at and being drawn."""
+    """An image between being looked at and being drawn."""
 
     path: Path
     found: Explained
@@ -45,34 +48,23 @@ class Kept:
     colors: np.ndarray | None = None
 
 
-def explain(run: str, inputs: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None) -> Done:
-    """index.html and its figures in a new folder, which is made when all that was asked for is known to be possible.
-
-    Every picture is looked at first, and little is kept of each: all maps are drawn on one scale.
-    """
-    out = check_out(options.out)
-    paths = expand(inputs)
-    model = load(run).eval()
-    if not hasattr(model, "num_classes") or not hasattr(model, "forward_features"):
-        raise VitrailError(
-            f"{run}: a model of the kind {model.architecture} does not classify pictures: there is no answer to explain"
-        )
+def explain(model: Any, samples: Samples[Path], options: ExplainOptions) -> Explanation:
+    """Every image is looked at first, and little is kept of each: all maps are drawn on one scale."""
     choice = choose_what(model, options)
-    chosen = [paths[number] for number in spread(len(paths), options.limit)]
-    errors: list[str] = []
-    kept = list(look_at(model, chosen, choice, errors, progress))
-    if not kept:
-        raise unread_error(errors)
-    explanation = describe(run, model, choice, kept, len(paths), errors)
-    out.mkdir(parents=True, exist_ok=True)
-    cards = draw(model, choice, kept, explanation.scales, errors)
-    page = write_explanation(explanation, count(cards, len(kept), progress), out)
-    return Done(page=page, pictures=len(chosen) - len(errors), found=len(paths), method=choice.method, errors=tuple(errors))
+    kept = list(look_at(model, samples, choice))
+    about = describe(model, choice, kept, samples)
+    return Explanation(
+        title="what it makes of pictures",
+        method=choice.method,
+        details=describe_model(model, choice),
+        sections=show_explanation(about, draw(model, choice, kept, about.scales, samples)),
+        headline=lambda: describe_count(about, samples.explained),
+    )
 
 
 def choose_what(model: Any, options: ExplainOptions) -> Choice:
     """The options as numbers of this model, each checked against it."""
-    labels = ImageClassification(model).labels
+    labels = Pipeline(model).labels
     check_choice("method", options.method, ("auto", *(name for name, method in METHODS.items() if not method.hidden)))
     method = default_method(model) if options.method == "auto" else options.method
     if (why := lack(model, METHODS[method].needs)) is not None:
@@ -113,28 +105,27 @@ def check_attention(model: Any, options: ExplainOptions) -> tuple[int | None, in
     return layer, head
 
 
-def look_at(model: Any, paths: list[Path], choice: Choice, errors: list[str], progress: Progress) -> Iterator[Kept]:
-    """Every picture that can be read, in order; of the others their errors."""
-    done = measured = 0
-    for start in range(0, len(paths), TOGETHER):
-        kept = []
-        for path in paths[start : start + TOGETHER]:
-            picture = open_or_error(path, model.preprocessing.size)
-            done += 1
-            progress(done, 2 * len(paths))
-            if isinstance(picture, VitrailError):
-                errors.append(str(picture))
-                continue
-            image = prepare([picture], model.preprocessing)
-            found = explain_picture(model, image, choice, measure=measured < MEASURED)
-            box = seen_box((picture.height, picture.width), model.preprocessing)
-            kept.append(Kept(path=path, found=found, cropped=box != (0, 0, *picture.size)))
-            measured += 1
-        yield from color(kept)
+def look_at(model: Any, samples: Samples[Path], choice: Choice) -> Iterator[Kept]:
+    """Every image that can be read, in order."""
+    measured, kept = 0, list[Kept]()
+
+    def look_at_one(path: Path) -> Kept:
+        image = read_picture(path, target=model.preprocessing.size)
+        found = explain_image(model, prepare([image], model.preprocessing), choice, measure=measured < MEASURED)
+        box = seen_box((image.height, image.width), model.preprocessing)
+        return Kept(path=path, found=found, cropped=box != (0, 0, *image.size))
+
+    for one in samples.each(look_at_one, passes=2):
+        kept.append(one)
+        measured += 1
+        if len(kept) == TOGETHER:
+            yield from color(kept)
+            kept = []
+    yield from color(kept)
 
 
 def color(kept: list[Kept]) -> list[Kept]:
-    """Colors for the tokens of these pictures together; the tokens are let go."""
+    """Colors for the tokens of these images together; the tokens are let go."""
     tokens = [one.found.tokens for one in kept if one.found.tokens is not None]
     if tokens:
         for one, colors in zip(kept, token_colors(tokens).cpu().numpy(), strict=True):
@@ -142,17 +133,15 @@ def color(kept: list[Kept]) -> list[Kept]:
     return kept
 
 
-def describe(run: str, model: Any, choice: Choice, kept: list[Kept], count: int, errors: list[str]) -> Explanation:
-    """What the page tells beside its pictures."""
+def describe(model: Any, choice: Choice, kept: list[Kept], samples: Samples[Path]) -> About:
+    """What the page tells beside its images."""
     heads = [one.found.heads for one in kept if one.found.heads is not None]
     filters = find_filters(model)
     missing = dict(kept[0].found.missing)
     if (why := lack(model, "attention")) is not None:
         missing["attention, six steps, colors of tokens and numbers of heads"] = why
-    return Explanation(
-        title=f"{Path(run).name or run}: what it makes of pictures",
-        facts=describe_model(model, choice),
-        count=count,
+    return About(
+        count=samples.found,
         choice=choice,
         class_token=getattr(model.head, "pool_by", "") == "class",
         cropped=any(one.cropped for one in kept),
@@ -163,21 +152,21 @@ def describe(run: str, model: Any, choice: Choice, kept: list[Kept], count: int,
             ),
         ),
         interior=Interior(
-            pictures=len(heads),
+            images=len(heads),
             heads=mean_heads(heads) if heads else None,
             filters=None if isinstance(filters, str) else filters,
             missing={"filters": filters} if isinstance(filters, str) else {},
         ),
         positions=position_similarity(model),
         missing=missing,
-        unread=errors,
+        unread=samples.errors,
         together=min(TOGETHER, len(kept)) if kept[0].colors is not None else 0,
     )
 
 
 def describe_model(model: Any, choice: Choice) -> dict[str, str]:
     height, width = model.image_size
-    facts = {
+    details = {
         "Model": f"{model.architecture}, {count_parameters(model):,} parameters",
         "It sees": f"{width}×{height} pixels, {'the middle of a picture' if model.preprocessing.fit == 'crop' else 'all of a picture'}",
         "Classes": f"{len(choice.labels):,}",
@@ -185,9 +174,9 @@ def describe_model(model: Any, choice: Choice) -> dict[str, str]:
     if choice.attention:
         heads = [layer.heads for layer in attention_layers(model).values()]
         same = f"{len(heads)} layers of {heads[0]} heads" if len(set(heads)) == 1 else f"{len(heads)} layers"
-        facts["Attention"] = same
-    facts["Ways to explain it"] = ", ".join(methods_for(model))
-    return facts
+        details["Attention"] = same
+    details["Ways to explain it"] = ", ".join(methods_for(model))
+    return details
 
 
 def common_scale(maps: Iterable[np.ndarray]) -> float:
@@ -195,28 +184,22 @@ def common_scale(maps: Iterable[np.ndarray]) -> float:
     return scale_end(np.concatenate([found.flatten() for found in maps] or [np.zeros(0)]))
 
 
-def draw(model: Any, choice: Choice, kept: list[Kept], scales: Scales, errors: list[str]) -> Iterator[Card]:
-    """The pictures once more, one at a time, at their own resolution."""
+def draw(model: Any, choice: Choice, kept: list[Kept], scales: Scales, samples: Samples[Path]) -> Iterator[Card]:
+    """The images once more, one at a time, at their own resolution; counted when the next one is asked for: then the last is drawn."""
     for number, one in enumerate(kept):
         try:
-            picture = read_picture(one.path)
+            image = read_picture(one.path)
         except PictureError as error:  # gone since it was looked at
-            errors.append(str(error))
-            continue
-        yield Card(
-            number=number,
-            name=str(one.path),
-            picture=np.asarray(picture).reshape(picture.height, picture.width, -1),
-            found=one.found,
-            colors=one.colors,
-            choice=choice,
-            scales=scales,
-            preprocessing=model.preprocessing,
-        )
-
-
-def count(cards: Iterator[Card], total: int, progress: Progress) -> Iterator[Card]:
-    """The same, counted when the next one is asked for: then the last is drawn."""
-    for done, card in enumerate(cards):
-        progress(total + done, 2 * total)
-        yield card
+            samples.errors.append(str(error))
+        else:
+            yield Card(
+                number=number,
+                name=str(one.path),
+                image=np.asarray(image).reshape(image.height, image.width, -1),
+                found=one.found,
+                colors=one.colors,
+                choice=choice,
+                scales=scales,
+                preprocessing=model.preprocessing,
+            )
+        samples.count()

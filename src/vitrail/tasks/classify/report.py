@@ -1,9 +1,8 @@
-"""The report of a classifier: mistakes, classes, calibration, attention, the data."""
+"""The report of a classifier, in the order people ask: mistakes, classes, calibration, attention, the data."""
 
 import shlex
-from collections.abc import Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from torch import Tensor
@@ -14,44 +13,88 @@ from vitrail.data.transforms import normalize, read_fitted, to_unit
 from vitrail.errors import VitrailError
 from vitrail.explain.look import look as look_at
 from vitrail.explain.positions import position_similarity
-from vitrail.report.classification import ClassificationReport, write_report
-from vitrail.report.data_summary import summarize
-from vitrail.report.frame import Frame
-from vitrail.report.looks import choose_pictures, look
+from vitrail.learn.metrics.calibration import binary_calibration, calibration
+from vitrail.learn.metrics.confusion import class_scores, confusion_matrix
+from vitrail.learn.metrics.multilabel import average_precision, label_scores
+from vitrail.learn.training.state import Row
+from vitrail.report.confusions import NUMBERED_CLASSES, confusion_section
+from vitrail.report.page import Section
+from vitrail.tasks.classify.classified import Classified
 from vitrail.tasks.classify.objective import Predictions
+from vitrail.tasks.classify.report_attention import choose_images, look
+from vitrail.tasks.classify.report_calibration import show_calibration
+from vitrail.tasks.classify.report_classes import show_classes
+from vitrail.tasks.classify.report_data import show_data, summarize
+from vitrail.tasks.classify.report_interior import (
+    Interior,
+    find_filters,
+    mean_heads,
+    measure_heads,
+    show_interior,
+    show_positions,
+)
+from vitrail.tasks.classify.report_samples import show_best, show_looks, show_pairs, show_unsure, show_worst
 from vitrail.tasks.task import Scored, Setup
-
-if TYPE_CHECKING:
-    from vitrail.report.interior import Interior
 
 MEASURED = 4  # images that the reach of heads is a mean over
 
 
-def write(path: Path, scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], frame: Frame) -> None:
-    """report.html, in the order people ask: the score, what goes wrong, why, the data, the options."""
+def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Sequence[Row]) -> Iterable[Section]:
     found, model, split = scored.evaluation, scored.model, scored.data.splits[scored.split]  # type: ignore[index]
     assert isinstance(found, Predictions)
     indices, images = choose_some(model, found, split)
-    report = ClassificationReport(
-        title=frame.title,
-        headline=frame.headline,
-        certainty=frame.certainty,
-        numbers=frame.numbers if len(found.truth) else {},
-        facts=frame.details,
-        history=frame.rows,
-        labels=scored.data.classes,
-        truth=found.truth,
-        probabilities=found.probabilities.astype(np.float32),
-        picture=lambda index: read_fitted(split, index, model.preprocessing),
-        names=split.name,
-        configuration=frame.configuration,
-        commands=frame.commands,
-        data=summarize(setup.data, bad=() if setup.bad is None else tuple(setup.bad.files.values())),
-        looks=None if images is None else look(model, images, indices),
-        interior=look_inside(model, images),
-        positions=position_similarity(model, images=images),
+    return show_classified(
+        Classified(
+            labels=scored.data.classes,
+            targets=found.truth,
+            probabilities=found.probabilities.astype(np.float32),
+            image=lambda index: read_fitted(split, index, model.preprocessing),
+            names=split.name,
+            data=summarize(setup.data, bad=() if setup.bad is None else tuple(setup.bad.files.values())),
+            looks=None if images is None else look(model, images, indices),
+            interior=look_inside(model, images),
+            positions=position_similarity(model, images=images),
+        )
     )
-    write_report(report, path)
+
+
+def show_classified(shown: Classified) -> Iterator[Section]:
+    if not shown.count:
+        yield Section("Score", note="There were no pictures to score.")
+    elif shown.multi_label:
+        yield from show_several_labels(shown)
+    else:
+        yield from show_one_label(shown)
+    if shown.count and shown.looks is not None:
+        yield show_looks(shown, shown.looks)
+    if shown.interior is not None:
+        yield show_interior(shown.interior)
+    if shown.positions is not None:
+        yield show_positions(shown.positions)
+    if shown.data is not None:
+        yield show_data(shown.data, shown.labels)
+
+
+def show_one_label(shown: Classified) -> Iterator[Section]:
+    matrix = confusion_matrix(shown.targets, shown.predicted, len(shown.labels))
+    note = "A row is a true class, a column an answer; the diagonal is right."
+    note += " The numbers count pictures." if len(shown.labels) <= NUMBERED_CLASSES else ""
+    yield confusion_section(matrix, shown.labels, counted="pictures", note=note)
+    yield from show_pairs(shown, matrix)
+    yield show_classes(shown.labels, class_scores(shown.targets, shown.predicted, len(shown.labels)))
+    yield show_worst(shown)
+    yield show_unsure(shown)
+    yield show_best(shown)
+    yield show_calibration(calibration(shown.probabilities, shown.targets), several=False)
+
+
+def show_several_labels(shown: Classified) -> Iterator[Section]:
+    precisions = average_precision(shown.probabilities, shown.targets)
+    yield show_classes(shown.labels, label_scores(shown.predicted, shown.targets), precisions)
+    yield show_worst(shown)
+    yield show_unsure(shown)
+    yield show_best(shown)
+    yield show_calibration(binary_calibration(shown.probabilities, shown.targets), several=True)
 
 
 def commands(run: str, model: Any) -> Mapping[str, str]:
@@ -69,7 +112,7 @@ def choose_some(model: Any, predictions: Predictions, split: Split) -> tuple[lis
     """A dozen images, mistakes among them: their numbers, and them as the model sees them; None where there are none."""
     wrong = (predictions.decisions != as_labels(predictions)).any(axis=1)
     indices, images = [], []
-    for index in choose_pictures(wrong).tolist():
+    for index in choose_images(wrong).tolist():
         try:
             images.append(read_fitted(split, index, model.preprocessing))
         except PictureError:  # gone since it was scored
@@ -78,10 +121,8 @@ def choose_some(model: Any, predictions: Predictions, split: Split) -> tuple[lis
     return indices, normalize(to_unit(np.stack(images)), model.preprocessing) if images else None
 
 
-def look_inside(model: Any, images: Tensor | None) -> "Interior | None":
+def look_inside(model: Any, images: Tensor | None) -> Interior | None:
     """How far heads reach on some images, and the first filters; None where a model has neither."""
-    from vitrail.report.interior import Interior, find_filters, mean_heads, measure_heads
-
     some = [] if images is None else list(images[:MEASURED, None])
     missing: dict[str, str] = {}
     heads, found = None, find_filters(model)
@@ -94,7 +135,7 @@ def look_inside(model: Any, images: Tensor | None) -> "Interior | None":
     filters = None if isinstance(found, str) else found
     if heads is None and filters is None:
         return None
-    return Interior(pictures=len(some), heads=heads, filters=filters, missing=missing)
+    return Interior(images=len(some), heads=heads, filters=filters, missing=missing)
 
 
 def as_labels(predictions: Predictions) -> np.ndarray:

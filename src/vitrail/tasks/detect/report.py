@@ -4,10 +4,10 @@ n boxes, m objects
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float64, UInt8
@@ -20,23 +20,13 @@ from vitrail.data.examples import spread
 from vitrail.data.images import PictureError
 from vitrail.learn.metrics.average_precision import RECALLS, AveragePrecision
 from vitrail.learn.metrics.box_matches import match_boxes
+from vitrail.learn.training.state import Row
 from vitrail.models.detr import usual_threshold
 from vitrail.rendering import INK, STRONG, house_style, to_svg
 from vitrail.report.boxes import Drawn, class_color, draw_boxes
-from vitrail.report.frame import Frame, write_framed
-from vitrail.report.page import (
-    Cell,
-    Markup,
-    bar,
-    drawing,
-    element,
-    label,
-    percent,
-    photograph,
-    section,
-    sortable_table,
-)
-from vitrail.report.pictures import encode_jpeg
+from vitrail.report.images import encode_jpeg
+from vitrail.report.page import Section, templates_of
+from vitrail.report.parts import Bar, Cell, Drawing, Label, Photograph, SortableTable, percent
 from vitrail.tasks.detect.data import labels_of
 from vitrail.tasks.detect.objective import Detections
 from vitrail.tasks.task import Scored, Setup
@@ -58,16 +48,26 @@ class Example:
     truth: Float64[np.ndarray, "m 8"]
 
 
-def write(path: Path, scored: Scored[DataSet], setup: Setup[Any, DataSet, None], frame: Frame) -> None:
-    """report.html: classes, curves of precision, images, then how it was trained."""
+class Scene(NamedTuple):
+    """An image with boxes on it, as the page shows it."""
+
+    image: Photograph
+    name: Label
+    counted: str
+
+
+def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, None], rows: Sequence[Row]) -> Iterable[Section]:
+    """Classes, curves of precision, images, before the curves of training."""
     found, model = scored.evaluation, scored.model
     assert isinstance(found, Detections)
     images, threshold = scored.data.splits[scored.split], usual_threshold(model.config)  # type: ignore[index]
     examples = choose_examples(found, images, threshold=threshold)
-    write_framed(path, frame, first=show_detections(found, examples, labels_of(model), threshold=threshold))
+    return show_detections(found, examples, labels_of(model), threshold=threshold)
 
 
-def show_detections(found: Detections, examples: Sequence[Example], labels: Sequence[str], *, threshold: float) -> list[Markup]:
+def show_detections(
+    found: Detections, examples: Sequence[Example], labels: Sequence[str], *, threshold: float
+) -> list[Section]:
     """The sections of a split's detections; none where there is nothing to show."""
     counts = [int((found.truth[:, 1] == number).sum()) for number in range(found.classes)]
     return [
@@ -115,15 +115,15 @@ def count_mistakes(found: Float64[np.ndarray, "n 7"], truth: Float64[np.ndarray,
     return int((hits < 0).sum() + (~seen & needed).sum())
 
 
-def show_classes(precision: AveragePrecision, labels: Sequence[str], counts: Sequence[int]) -> list[Markup]:
+def show_classes(precision: AveragePrecision, labels: Sequence[str], counts: Sequence[int]) -> list[Section]:
     """A row for each class, the best first; `counts`: its objects."""
     rows = []
     for number, name in enumerate(labels):
         found, best = precision.of_class(number), precision.best_threshold(number)
         threshold, precise, reached = best if best is not None else (math.nan,) * 3
         numbers = [found["ap50"], found["ap"], found["ap75"], threshold, precise, reached]
-        cells = [Cell(label(name), name), Cell(f"{counts[number]:,}", float(counts[number]))]
-        cells += [Cell(bar(value), value) for value in numbers[:3]]
+        cells = [Cell(Label(name), name), Cell(f"{counts[number]:,}", float(counts[number]))]
+        cells += [Cell(Bar(value), value) for value in numbers[:3]]
         cells.append(Cell("–" if math.isnan(threshold) else f"{threshold:.2f}", threshold))
         cells += [Cell(percent(value), value) for value in numbers[4:]]
         rows.append((found["ap50"], cells))
@@ -131,16 +131,16 @@ def show_classes(precision: AveragePrecision, labels: Sequence[str], counts: Seq
     head = ["Class", "objects", "AP50", "AP", "AP75", "best threshold", "precision", "recall"]
     note = "Average precision, at an overlap (IoU) of 0.5, over 0.50 to 0.95, and at 0.75. The best threshold is the score from which on precision and recall, given beside it, have the highest harmonic mean."
     many = "classes" if len(rows) >= SEARCHED else ""
-    shown = sortable_table(head, [cells for _, cells in rows], ordered=(2, "descending"), filtered=many)
-    return [section("By class", element("div", shown, class_="card classes"), note=note)]
+    shown = SortableTable(head, [cells for _, cells in rows], ordered=(2, "descending"), filtered=many, card="card classes")
+    return [Section("By class", [shown], note=note, first=True)]
 
 
-def show_precision(precision: AveragePrecision, labels: Sequence[str]) -> list[Markup]:
+def show_precision(precision: AveragePrecision, labels: Sequence[str]) -> list[Section]:
     if not any(precision.curve(number) is not None for number in range(len(labels))):
         return []
     note = "How many of the boxes are right, by how many of the objects are found, from the box with the highest score to the lowest; at an overlap of 0.5."
-    figure = drawing(to_svg(draw_precision(precision, labels)), "precision against recall of each class")
-    return [section("Precision and recall", figure, note=note)]
+    figure = Drawing(to_svg(draw_precision(precision, labels)), "precision against recall of each class")
+    return [Section("Precision and recall", [figure], note=note, first=True)]
 
 
 def draw_precision(precision: AveragePrecision, labels: Sequence[str]) -> Figure:
@@ -161,16 +161,17 @@ def draw_precision(precision: AveragePrecision, labels: Sequence[str]) -> Figure
         return figure
 
 
-def show_images(examples: Sequence[Example], labels: Sequence[str], *, threshold: float) -> list[Markup]:
+def show_images(examples: Sequence[Example], labels: Sequence[str], *, threshold: float) -> list[Section]:
     """Objects beside detections; misses and false alarms in colors of their own."""
     if not examples:
         return []
-    figures = [shown for one in examples for shown in show_example(one, labels)]
+    scenes = [scene for one in examples for scene in draw_example(one, labels)]
     note = f"Left the objects, dashed orange what was missed; right the detections from a score of {threshold:.2f} on, red what is wrong: no object of its class that no better box has found overlaps it by half. The other colors are the classes'. Half of the images are those with the most mistakes."
-    return [section("Images", element("div", *figures, class_="scenes"), note=note)]
+    return [Section("Images", [templates_of(__file__).render("scenes.html", scenes=scenes)], note=note, first=True)]
 
 
-def show_example(example: Example, labels: Sequence[str]) -> list[Markup]:
+def draw_example(example: Example, labels: Sequence[str]) -> list[Scene]:
+    """Its objects, and what was detected."""
     found, truth = example.found, example.truth
     kinds, predicted = truth[:, 1].astype(int), found[:, 1].astype(int)
     hits, seen = match_boxes(found[:, 3:], predicted, truth[:, 4:], kinds)
@@ -187,15 +188,12 @@ def show_example(example: Example, labels: Sequence[str]) -> list[Markup]:
     ][::-1]  # the highest score in front
     missed, wrong = int((~seen & ~passed).sum()), int((hits < 0).sum())
     words = f"{len(truth)} there, {missed} missed", f"{len(found)} found, {wrong} wrong"
-    images = (to_photograph(example.image, boxes, example.name) for boxes in (objects, detections))
-    name = element("div", label(Path(example.name).name))
-    return [
-        element("figure", image, element("figcaption", name, element("div", counted, class_="note")), class_="scene")
-        for image, counted in zip(images, words, strict=True)
-    ]
+    name = Path(example.name).name
+    images = (to_photograph(example.image, boxes, name) for boxes in (objects, detections))
+    return [Scene(image, Label(name), counted) for image, counted in zip(images, words, strict=True)]
 
 
-def to_photograph(image: UInt8[np.ndarray, "h w 3"], boxes: Sequence[Drawn], name: str) -> Markup:
+def to_photograph(image: UInt8[np.ndarray, "h w 3"], boxes: Sequence[Drawn], name: str) -> Photograph:
     shown = draw_boxes(Image.fromarray(image), boxes)
     shown.thumbnail((LARGEST, LARGEST))
-    return photograph(encode_jpeg(np.asarray(shown)), f"{Path(name).name} with {len(boxes)} boxes", pixelated=False)
+    return Photograph(encode_jpeg(np.asarray(shown)), f"{name} with {len(boxes)} boxes")

@@ -1,25 +1,23 @@
 """The report of a discrete VAE: how its codes are used, and images drawn from their codes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from vitrail.data.bad_files import BadFiles
 from vitrail.data.dataset import DataSet
+from vitrail.learn.training.state import Row
 from vitrail.learn.training.world import World
 from vitrail.report.codes import show_drawn, show_usage
-from vitrail.report.frame import Frame, write_framed
-from vitrail.report.page import Markup
+from vitrail.report.page import Section
 from vitrail.tasks.dvae.objective import Coding
 from vitrail.tasks.image_task import plain_loader
 from vitrail.tasks.pretraining import some_images
 from vitrail.tasks.task import Scored, Setup
 
 
-def write(path: Path, scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], frame: Frame) -> None:
-    """report.html."""
-    write_framed(path, frame, tuple(show_codes(replace(setup, model=scored.model))))
+def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Sequence[Row]) -> Iterable[Section]:
+    return show_codes(replace(setup, model=scored.model))
 
 
 def commands(run: str, model: Any) -> Mapping[str, str]:
@@ -29,7 +27,7 @@ def commands(run: str, model: Any) -> Mapping[str, str]:
     }
 
 
-def show_codes(setup: Setup[Any, DataSet, Any]) -> Iterator[Markup]:
+def show_codes(setup: Setup[Any, DataSet, Any]) -> Iterator[Section]:
     """Of validation images."""
     model, device = setup.model, next(setup.model.parameters()).device
     unlimited = BadFiles(pictures=1, limit=1.0)

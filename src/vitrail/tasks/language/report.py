@@ -1,17 +1,16 @@
 """The report of a language model: the frame of every run."""
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from vitrail.data.text.plain import LineData
-from vitrail.report.frame import Frame, write_framed
+from vitrail.learn.training.state import Row
+from vitrail.report.page import Section
 from vitrail.tasks.task import Scored, Setup
 
 
-def write(path: Path, scored: Scored[LineData], setup: Setup[Any, LineData, Any], frame: Frame) -> None:
-    """report.html: how surprising the text is, the curves, what the run was."""
-    write_framed(path, frame)
+def sections(scored: Scored[LineData], setup: Setup[Any, LineData, Any], rows: Sequence[Row]) -> Iterable[Section]:
+    return ()
 
 
 def commands(run: str, model: Any) -> Mapping[str, str]:

@@ -4,8 +4,7 @@ b batch, h w image, ch channels, c cells
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,11 +17,12 @@ from vitrail.data.transforms import normalize, to_bytes, to_unit
 from vitrail.explain.figures.sheet import Sheet
 from vitrail.explain.masked_patches import reconstruct
 from vitrail.learn.masking import keep_same
+from vitrail.learn.training.state import Row
 from vitrail.nn.functional.patches import unpatchify
 from vitrail.rendering import house_style, shorten, to_png
-from vitrail.report.frame import Frame, write_framed
-from vitrail.report.page import Markup, element, photograph, section
-from vitrail.report.pictures import as_color
+from vitrail.report.images import as_color
+from vitrail.report.page import Section
+from vitrail.report.parts import Photograph
 from vitrail.tasks.pretraining import SHOWN, feature_commands
 from vitrail.tasks.task import Scored, Setup
 
@@ -31,11 +31,9 @@ SIDE, GAP, MARGIN, TOP = 0.95, 0.08, 0.14, 0.42  # inches: an image's longer sid
 COLUMNS = ("original", "visible", "drawn", "drawn, with what is visible")
 
 
-def write(path: Path, scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], frame: Frame) -> None:
-    """report.html."""
-    model = scored.model
-    drawn, ratios = draw_some(model, setup.data, seed=setup.options.seed)
-    write_framed(path, frame, show_drawn(drawn, ratios, normalized=model.config.normalize))
+def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Sequence[Row]) -> Iterable[Section]:
+    drawn, ratios = draw_some(scored.model, setup.data, seed=setup.options.seed)
+    return show_drawn(drawn, ratios, normalized=scored.model.config.normalize)
 
 
 def commands(run: str, model: Any) -> Mapping[str, str]:
@@ -117,7 +115,7 @@ def draw_rows(some: Sequence[DrawnImage], *, show_ratio: bool = False) -> Figure
         return sheet.figure
 
 
-def show_drawn(images: Sequence[DrawnImage], ratios: Sequence[DrawnImage], *, normalized: bool) -> list[Markup]:
+def show_drawn(images: Sequence[DrawnImage], ratios: Sequence[DrawnImage], *, normalized: bool) -> list[Section]:
     """The sections; none where there is no image to show. `ratios`: one image, with more and more of it masked."""
     if not images:
         return []
@@ -134,9 +132,9 @@ def show_drawn(images: Sequence[DrawnImage], ratios: Sequence[DrawnImage], *, no
         "that is drawn right; 0 % is each patch in its mean color."
     )
     names = ", ".join(shorten(one.name, 40) for one in images)
-    views = [photograph(to_png(draw_rows(images)), f"images drawn from a part of their patches: {names}", pixelated=False)]
+    views = [Photograph(to_png(draw_rows(images)), f"images drawn from a part of their patches: {names}", within="view")]
     if ratios:
         words = ", ".join(f"{100 * one.mask_ratio:.0f} %" for one in ratios)
         sheet = to_png(draw_rows(ratios, show_ratio=True))
-        views.append(photograph(sheet, f"the image {ratios[0].name} with {words} masked", pixelated=False))
-    return [section("Masked patches", *(element("figure", view, class_="view") for view in views), note=note)]
+        views.append(Photograph(sheet, f"the image {ratios[0].name} with {words} masked", within="view"))
+    return [Section("Masked patches", views, note=note)]

@@ -3,18 +3,18 @@
 h w image, n slices
 """
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, UInt8
 
 from vitrail.data.mri.opening import ScanData
-from vitrail.report.compare import PART, Pane, gray_pictures, show_comparison
-from vitrail.report.frame import Frame, write_framed
-from vitrail.report.page import Cell, Markup, element, label, photograph, section, sortable_table
-from vitrail.report.pictures import encode_exact
+from vitrail.learn.training.state import Row
+from vitrail.report.compare import PART, Pane, gray_images, show_comparison, show_comparisons
+from vitrail.report.images import encode_exact
+from vitrail.report.page import Content, Section, templates_of
+from vitrail.report.parts import Cell, Label, Photograph, SortableTable
 from vitrail.tasks.mri.data import describe_sampling, sampling_of
 from vitrail.tasks.mri.objective import ReconstructedSlice, ReconstructionScores, score
 from vitrail.tasks.mri.options import Options
@@ -24,17 +24,15 @@ BAND = 24  # pixels: how tall a mask that is the same for all rows is drawn
 MANY = 12  # slices, above which a table can be searched
 
 
-def write(path: Path, scored: Scored[ScanData], setup: Setup[Options, ScanData, None], frame: Frame) -> None:
-    """report.html: some slices and their masks, then the scores of all."""
+def sections(scored: Scored[ScanData], setup: Setup[Options, ScanData, None], rows: Sequence[Row]) -> Iterable[Section]:
+    """Some slices and their masks, then the scores of all."""
     found, names = scored.evaluation, scored.extras
     assert isinstance(found, ReconstructionScores)
-    shown = []
     if found.examples:
-        sampling = describe_sampling(sampling_of(setup.options))
-        shown += [show_slices(found.examples, names), show_masks(found.examples, names, sampling)]
+        yield show_slices(found.examples, names)
+        yield show_masks(found.examples, names, describe_sampling(sampling_of(setup.options)))
     if len(found.rows):
-        shown.append(show_scores(found, names))
-    write_framed(path, frame, shown, parts=(PART,))
+        yield show_scores(found, names)
 
 
 def commands(run: str, model: Any) -> Mapping[str, str]:
@@ -45,37 +43,37 @@ def commands(run: str, model: Any) -> Mapping[str, str]:
     }
 
 
-def show_slices(some: Sequence[ReconstructedSlice], names: Sequence[str]) -> Markup:
+def show_slices(some: Sequence[ReconstructedSlice], names: Sequence[str]) -> Section:
     note = (
         "Magnitudes, on one scale for each slice: the lines that were not measured left at zero, what the model makes of that, and the "
         "image from all lines. Errors are differences of magnitudes, enlarged to their own scale."
     )
-    return section("Slices", element("div", *(show_slice(one, names) for one in some), class_="comparisons"), note=note)
+    return Section("Slices", [show_comparisons([show_slice(one, names) for one in some])], note=note, needs=(PART,))
 
 
-def show_slice(one: ReconstructedSlice, names: Sequence[str]) -> Markup:
-    given, found, truth = gray_pictures(one.zero_filled, one.reconstructed, one.truth)
+def show_slice(one: ReconstructedSlice, names: Sequence[str]) -> Content:
+    given, found, truth = gray_images(one.zero_filled, one.reconstructed, one.truth)
     return show_comparison(
         names[one.number],
-        given=Pane(title="zero-filled", picture=given, note=f"{score(one.zero_filled, one.truth)[0]:.2f} dB"),
-        restored=Pane(title="reconstructed", picture=found, note=f"{score(one.reconstructed, one.truth)[0]:.2f} dB"),
-        truth=Pane(title="all lines", picture=truth),
+        given=Pane(title="zero-filled", image=given, note=f"{score(one.zero_filled, one.truth)[0]:.2f} dB"),
+        restored=Pane(title="reconstructed", image=found, note=f"{score(one.reconstructed, one.truth)[0]:.2f} dB"),
+        truth=Pane(title="all lines", image=truth),
         errors=True,
     )
 
 
-def show_masks(some: Sequence[ReconstructedSlice], names: Sequence[str], sampling: str) -> Markup:
+def show_masks(some: Sequence[ReconstructedSlice], names: Sequence[str], sampling: str) -> Section:
     """Each slice's mask as an image of its k-space: white is measured, the zero frequency in the middle."""
-    figures = (
-        element(
-            "figure",
-            photograph(encode_exact(draw_mask(one.mask)), f"mask of {names[one.number]}", pixelated=True),
-            element("figcaption", label(names[one.number]), f" {one.mask.mean():.1%} measured"),
+    masks = [
+        (
+            Photograph(encode_exact(draw_mask(one.mask)), f"mask of {names[one.number]}", pixelated=True),
+            Label(names[one.number]),
+            f"{one.mask.mean():.1%} measured",
         )
         for one in some
-    )
+    ]
     note = f"{sampling}. White lines of k-space were measured; low frequencies are in the middle."
-    return section("Measured lines", element("div", *figures, class_="zooms"), note=note)
+    return Section("Measured lines", [templates_of(__file__).render("masks.html", masks=masks)], note=note)
 
 
 def draw_mask(mask: Bool[np.ndarray, "h w"]) -> UInt8[np.ndarray, "h2 w 1"]:
@@ -84,12 +82,12 @@ def draw_mask(mask: Bool[np.ndarray, "h w"]) -> UInt8[np.ndarray, "h2 w 1"]:
     return np.where(rows, 255, 0).astype(np.uint8)[:, :, None]
 
 
-def show_scores(found: ReconstructionScores, names: Sequence[str]) -> Markup:
+def show_scores(found: ReconstructionScores, names: Sequence[str]) -> Section:
     """The slices, the worst first."""
     after, before, alike = found.column("psnr"), found.column("psnr_zero_filled"), found.column("ssim")
     rows = [
         (
-            Cell(label(names[index]), names[index]),
+            Cell(Label(names[index]), names[index]),
             Cell(f"{before[n]:.2f} dB", float(before[n])),
             Cell(f"{after[n]:.2f} dB", float(after[n])),
             Cell(f"{after[n] - before[n]:+.2f} dB", float(after[n] - before[n])),
@@ -99,4 +97,4 @@ def show_scores(found: ReconstructionScores, names: Sequence[str]) -> Markup:
     ]
     head = ("slice", "zero-filled", "reconstructed", "gained", "SSIM")
     filtered = "slices" if len(rows) > MANY else ""
-    return section("Every slice", sortable_table(head, rows, ordered=(2, "ascending"), filtered=filtered))
+    return Section("Every slice", [SortableTable(head, rows, ordered=(2, "ascending"), filtered=filtered)])

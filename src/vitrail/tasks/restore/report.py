@@ -1,19 +1,20 @@
 """The report of a restorer: images before and after, and the numbers of each."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 from vitrail.data.dataset import DataSet
 from vitrail.data.degradation import describe_degradation, parse_degradation
 from vitrail.learn.metrics.restoration import CEILING
-from vitrail.report.compare import PART, Pane, show_comparison
-from vitrail.report.frame import Frame, write_framed
-from vitrail.report.page import Cell, Markup, element, label, section, sortable_table
+from vitrail.learn.training.state import Row
+from vitrail.report.compare import PART, Pane, show_comparison, show_comparisons
+from vitrail.report.page import Content, Section
+from vitrail.report.parts import Cell, Label, SortableTable
 from vitrail.tasks.restore.objective import Restorations, RestoredExample
 from vitrail.tasks.task import Scored, Setup
 
@@ -21,16 +22,16 @@ MOST = 8  # comparisons: two files each, of bounded size
 SEARCHED = 20  # rows from which on the table gets a box to search it
 
 
-def write(path: Path, scored: Scored[DataSet], setup: Setup[Any, DataSet, None], frame: Frame) -> None:
-    """report.html."""
+def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, None], rows: Sequence[Row]) -> Iterable[Section]:
     found, images = scored.evaluation, scored.data.splits[scored.split]  # type: ignore[index]
     assert isinstance(found, Restorations)
     scores = [
         ImageScore(name=images.name(index), psnr_restored=row[1], ssim_restored=row[2], psnr_given=row[3], ssim_given=row[4])
         for index, row in zip(found.indices.tolist(), found.rows.tolist(), strict=True)
     ]
-    shown = RestorationReport(examples=found.examples, scores=scores, degradation=str(setup.options.degrade))
-    write_restoration_report(shown, path, frame)
+    return restoration_sections(
+        RestorationReport(examples=found.examples, scores=scores, degradation=str(setup.options.degrade))
+    )
 
 
 def commands(run: str, model: Any) -> Mapping[str, str]:
@@ -79,15 +80,15 @@ class RestorationReport:
         ]
 
 
-def write_restoration_report(report: RestorationReport, path: Path, frame: Frame) -> None:
-    """Images and scores before the curves of training."""
-    write_framed(path, frame, first=[*show_images(report), *show_scores(report)], parts=(PART,))
+def restoration_sections(report: RestorationReport) -> list[Section]:
+    """Images and scores, before the curves of training."""
+    return [*show_images(report), *show_scores(report)]
 
 
-def show_images(report: RestorationReport) -> list[Markup]:
+def show_images(report: RestorationReport) -> list[Section]:
     """Before and after, the examples in their order."""
     if not report.examples:
-        return [section("Images", note="There were no images to restore.")]
+        return [Section("Images", note="There were no images to restore.", first=True)]
     shown = report.examples[:MOST]
     suffered = ""
     if report.degradation:
@@ -98,16 +99,11 @@ def show_images(report: RestorationReport) -> list[Markup]:
     note = f"Drag the line, or move it with the arrow keys: left of it what was given, right of it what the model made of it.{suffered} The squares are exact; large images are shrunk and compressed to fit this page."
     if len(shown) < len(report.examples):
         note += f" The first {len(shown)} of {len(report.examples):,} images."
-    return [
-        section(
-            "Images",
-            element("div", *(compare_example(one, report.short(one.name)) for one in shown), class_="comparisons"),
-            note=note,
-        )
-    ]
+    comparisons = show_comparisons([compare_example(one, report.short(one.name)) for one in shown])
+    return [Section("Images", [comparisons], note=note, first=True, needs=(PART,))]
 
 
-def compare_example(example: RestoredExample, name: str) -> Markup:
+def compare_example(example: RestoredExample, name: str) -> Content:
     """Given, restored and, where there is one, the truth; PSNR beneath."""
     gain = example.psnr_restored - example.psnr_given
     better = (
@@ -119,13 +115,13 @@ def compare_example(example: RestoredExample, name: str) -> Markup:
     known = example.truth is not None
     return show_comparison(
         name,
-        given=Pane(title="given", picture=example.given, note=decibels(example.psnr_given) if known else ""),
-        restored=Pane(title="restored", picture=example.restored, note=better if known else ""),
-        truth=None if example.truth is None else Pane(title="truth", picture=example.truth),
+        given=Pane(title="given", image=example.given, note=decibels(example.psnr_given) if known else ""),
+        restored=Pane(title="restored", image=example.restored, note=better if known else ""),
+        truth=None if example.truth is None else Pane(title="truth", image=example.truth),
     )
 
 
-def show_scores(report: RestorationReport) -> list[Markup]:
+def show_scores(report: RestorationReport) -> list[Section]:
     """A row for each image, the one that gained least first."""
     rows = sorted(report.rows, key=lambda row: (math.isnan(gain_of(row)), gain_of(row)))
     if not rows:
@@ -136,14 +132,14 @@ def show_scores(report: RestorationReport) -> list[Markup]:
     note += " SSIM is of what was restored." if similar else ""
     cells = [_cells(row, report.short(row.name), similar=similar) for row in rows]
     many = "images" if len(rows) >= SEARCHED else ""
-    shown = element("div", sortable_table(head, cells, ordered=(3, "ascending"), filtered=many), class_="card classes")
-    return [section("By image", shown, note=note)]
+    shown = SortableTable(head, cells, ordered=(3, "ascending"), filtered=many, card="card classes")
+    return [Section("By image", [shown], note=note, first=True)]
 
 
 def _cells(row: ImageScore, name: str, *, similar: bool) -> list[Cell]:
     gain = gain_of(row)
     found = [
-        Cell(label(name), name),
+        Cell(Label(name), name),
         Cell(decibels(row.psnr_given, unit=""), row.psnr_given),
         Cell(decibels(row.psnr_restored, unit=""), row.psnr_restored),
         Cell("–" if math.isnan(gain) else f"{gain:+.2f}".replace("-", "−"), gain),

@@ -204,7 +204,7 @@ def pixel_weights(kind: str, counts: Counts) -> Tensor | None:
 
 
 def choose_weights(counts: Counts) -> str:
-    """Softened where a class has UNEQUAL times the pixels of another: else what is rare is never predicted (docs/segmentation.md)."""
+    """Softened where a class has UNEQUAL times the pixels of another: else what is rare is never predicted (docs/tasks/segment.md)."""
     pixels, _ = counts()
     met = pixels[pixels > 0]
     return "softened" if len(met) and met.max() > UNEQUAL * met.min() else "none"

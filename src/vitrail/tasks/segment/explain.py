@@ -1,5 +1,6 @@
-"""Explaining the classes of pixels: `vitrail explain` with a run that segments images."""
+"""Explaining the classes of pixels: what is looked at in each image. explain_page.py shows it."""
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +9,11 @@ import torch
 
 from vitrail.data.base_size import to_base
 from vitrail.data.class_colors import choose_colors
-from vitrail.data.examples import spread
 from vitrail.data.images import read_picture
-from vitrail.data.inputs import expand
+from vitrail.data.inputs import expand as find_samples
 from vitrail.data.picture_store import to_channels
 from vitrail.errors import VitrailError
-from vitrail.explain.files import Done, Progress, check_out, check_target, each_file
+from vitrail.explain.files import check_target
 from vitrail.explain.methods import MOST_CELLS
 from vitrail.explain.pixels import (
     ENCODER,
@@ -25,38 +25,40 @@ from vitrail.explain.pixels import (
     uncertainty,
 )
 from vitrail.explain.record import attention_layers, choose
+from vitrail.explain.samples import Samples
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.dense_inference import name_pixels
-from vitrail.models.folder import load
 from vitrail.models.segmentation_maps import whole_cells
-from vitrail.tasks.segment.explain_page import ExplainedPixels, PixelPage, write_pixels
+from vitrail.report.explanation import Explanation, count_words, list_unread
+from vitrail.tasks.segment.explain_page import Choice, ExplainedPixels, Palette, show_image
 from vitrail.tasks.segment.options import ExplainOptions
 
+__all__ = ["UNIT", "explain", "find_samples"]
+
+UNIT = "picture"
 MOST = 3  # classes of an image
 
 
-def explain(run: str, inputs: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None) -> Done:
-    """index.html and its maps in a new folder: the largest classes of each image, or the one that is asked for."""
-    out, paths, model = check_out(options.out), expand(inputs), load(run).eval()
+def explain(model: Any, samples: Samples[Path], options: ExplainOptions) -> Explanation:
+    """The largest classes of each image, or the one that is asked for."""
     labels = model.labels or tuple(f"LABEL_{number}" for number in range(model.num_classes))
     target = check_target(options.target, labels)
     method, (layer, head) = choose_method(model, options), choose_heads(model, options)
-    chosen = [paths[number] for number in spread(len(paths), options.limit)]
-    errors: list[str] = []
-    shown = each_file(chosen, lambda path: explain_image(model, path, options, target=target, method=method), errors, progress)
-    out.mkdir(parents=True, exist_ok=True)
-    about = PixelPage(
-        title=f"{Path(run).name or run}: why pixels have their class",
-        details=describe(model),
-        labels=labels,
-        colors=model.colors or choose_colors(labels),
+    shown = list(samples.each(lambda path: explain_image(model, path, options, target=target, method=method)))
+    palette = Palette(labels=labels, colors=model.colors or choose_colors(labels))
+    choice = Choice(method, layer, head)
+    classes = sum(len(one.looks) for one in shown)
+    return Explanation(
+        title="why pixels have their class",
         method=method,
-        layer=layer,
-        head=head,
-        unread=errors,
+        details=describe(model),
+        sections=chain(
+            list_unread(samples.errors), (show_image(number, one, palette, choice) for number, one in enumerate(shown))
+        ),
+        headline=lambda: (
+            f"{count_words(classes, 'class', 'classes')} in {count_words(len(shown), 'image')}, explained by {method}"
+        ),
     )
-    page = write_pixels(shown, about, out)
-    return Done(page=page, pictures=len(shown), found=len(paths), method=method, errors=tuple(errors))
 
 
 def describe(model: Any) -> dict[str, str]:

@@ -1,11 +1,11 @@
-"""index.html of `vitrail explain` for a segmenter: each image with its classes, how sure they are, and class by class what speaks for them.
+"""The sections of a segmenter's explanation: each image with its classes, how sure they are, and class by class what speaks for them.
 
 h w image, k classes
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,14 +17,12 @@ from vitrail.data.class_colors import Color
 from vitrail.data.mask_painting import paint_over
 from vitrail.explain.figures.overlay import fit_between, overlay, scale_end
 from vitrail.explain.pixels import PixelLook, on_picture
-from vitrail.files import write_whole
 from vitrail.report.boxes import Drawn, draw_boxes
-from vitrail.report.class_legend import show_class
-from vitrail.report.map_files import show_figures
-from vitrail.report.page import Markup, contents, element, join, label, page, percent, section
-from vitrail.report.run_parts import show_header
+from vitrail.report.explanation import link_figures
+from vitrail.report.page import Content, Section, templates_of
+from vitrail.report.parts import ClassName, Label, Legend, Paragraph, percent
 
-PAGE, RELEVANCE = "index.html", "relevance"
+RELEVANCE = "relevance"
 NONE = np.zeros(0)
 SMALLEST, LARGEST = 240, 480  # pixels of the longer side of a map
 FRAME = "#ffffff"  # around the cell that asks
@@ -49,23 +47,25 @@ class ExplainedPixels:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PixelPage:
-    """What all images of a page share."""
-
-    title: str
-    details: Mapping[str, str]
+class Palette:
     labels: Sequence[str]
     colors: Sequence[Color]
+
+    def name(self, number: int) -> ClassName:
+        return ClassName(self.labels[number], self.colors[number])
+
+
+class Choice(NamedTuple):
+    """What is shown: layer and head count from 0."""
+
     method: str
     layer: int | None = None
     head: int | None = None
-    unread: Sequence[str] = ()
 
 
-def name_maps(
-    look: PixelLook, *, method: str, layer: int | None, head: int | None
-) -> Iterator[tuple[str, str, Float[Tensor, "_ _"], bool]]:
+def name_maps(look: PixelLook, choice: Choice) -> Iterator[tuple[str, str, Float[Tensor, "_ _"], bool]]:
     """File name, words and map of each, and whether the cell that asks is to be seen on it."""
+    method, layer, head = choice
     yield RELEVANCE, METHOD_WORDS[method], look.relevance, False
     for number, maps in enumerate(look.head):
         last = "" if len(look.head) == 1 else f", block {number}"
@@ -88,11 +88,12 @@ def name_maps(
                 yield f"encoder_{chosen}_head_{number}", f"Layer {chosen} of the encoder, head {number}", one, True
 
 
-def show_look(shown: ExplainedPixels, look: PixelLook, about: PixelPage, out: Path, folder: str) -> Markup:
-    """How likely the class is, and its maps, all of them on one scale."""
+def show_look(
+    shown: ExplainedPixels, look: PixelLook, palette: Palette, choice: Choice, folder: str
+) -> tuple[Content, Mapping[str, bytes]]:
+    """How likely the class is, and its maps, all of them on one scale; and the files of them."""
     maps = [
-        (name, words, on_picture(one, shown.padded, shown.size), framed)
-        for name, words, one, framed in name_maps(look, method=about.method, layer=about.layer, head=about.head)
+        (name, words, on_picture(one, shown.padded, shown.size), framed) for name, words, one, framed in name_maps(look, choice)
     ]
     ends = {
         of: scale_end(
@@ -104,7 +105,7 @@ def show_look(shown: ExplainedPixels, look: PixelLook, about: PixelPage, out: Pa
     for name, words, one, framed in maps:
         pixels = lay(shown.image, one, ends[name == RELEVANCE])
         figures[name] = (words, frame(pixels, look, shown) if framed else pixels)
-    name = about.labels[look.label]
+    name = palette.labels[look.label]
     note = (
         f"{percent(look.share)} of the pixels, {percent(look.sure)} sure on average."
         if look.share
@@ -114,14 +115,9 @@ def show_look(shown: ExplainedPixels, look: PixelLook, about: PixelPage, out: Pa
     if len(maps) > 1:
         scale += f", and {ends[False]:g} times of attention"
     scale += f"; the frame is around row {look.cell[0]}, column {look.cell[1]}." if look.encoder else "."
-    files = show_figures(figures, out, folder, prefix=f"class_{look.label}_")
-    return element(
-        "div",
-        element("h3", show_class(name, about.colors[look.label])),
-        element("p", note + scale, class_="note"),
-        files,
-        class_="card explained",
-    )
+    linked, files = link_figures(figures, folder, prefix=f"class_{look.label}_")
+    card = templates_of(__file__).render("look.html", name=palette.name(look.label), note=note + scale, figures=linked)
+    return card, files
 
 
 def lay(image: UInt8[np.ndarray, "h w 3"], one: Float[Tensor, "_ _"], highest: float) -> UInt8[np.ndarray, "y x 3"]:
@@ -137,34 +133,23 @@ def frame(pixels: UInt8[np.ndarray, "y x 3"], look: PixelLook, shown: ExplainedP
     return np.asarray(draw_boxes(Image.fromarray(pixels), [Drawn(box, FRAME)], least=1))
 
 
-def show_image(number: int, shown: ExplainedPixels, about: PixelPage, out: Path) -> Markup:
+def show_image(number: int, shown: ExplainedPixels, palette: Palette, choice: Choice) -> Section:
     folder = f"picture_{number}"
-    (out / folder).mkdir()
     fitted = fit_between(shown.image, smallest=SMALLEST, largest=LARGEST)
-    painted = fit_between(paint_over(shown.image, shown.numbers, about.colors), smallest=SMALLEST, largest=LARGEST)
+    painted = fit_between(paint_over(shown.image, shown.numbers, palette.colors), smallest=SMALLEST, largest=LARGEST)
     figures = {
         "picture": ("The image", fitted),
         "answer": ("The class of each pixel", painted),
         "unsure": ("How unsure it is: entropy, yellow where it knows nothing", lay(shown.image, shown.unsure, 1.0)),
     }
-    there = torch.bincount(torch.from_numpy(shown.numbers.ravel().astype(np.int64)), minlength=len(about.labels))
+    there = torch.bincount(torch.from_numpy(shown.numbers.ravel().astype(np.int64)), minlength=len(palette.labels))
     order = there.argsort(descending=True).tolist()
-    legend = element("p", *(show_class(about.labels[one], about.colors[one]) for one in order if there[one]), class_="legend")
-    whole = element("div", legend, show_figures(figures, out, folder, prefix=""), class_="card explained")
-    cards = [show_look(shown, look, about, out, folder) for look in shown.looks]
-    return section(f"Image {number}", element("p", label(shown.name)), join(whole, *cards))
-
-
-def several(count: int, one: str, more: str) -> str:
-    return f"{count} {one if count == 1 else more}"
-
-
-def write_pixels(images: Sequence[ExplainedPixels], about: PixelPage, out: Path) -> Path:
-    """The page, and a folder of maps for each image."""
-    looks = sum(len(one.looks) for one in images)
-    words = f"{several(looks, 'class', 'classes')} in {several(len(images), 'image', 'images')}, explained by {about.method}"
-    header = show_header(about.title, words, interval="", numbers={}, facts=about.details)
-    sections = [section("Not read", element("ul", *(element("li", line) for line in about.unread)))] if about.unread else []
-    sections += [show_image(number, one, about, out) for number, one in enumerate(images)]
-    write_whole(out / PAGE, page(about.title, header, contents(sections), *sections))
-    return out / PAGE
+    legend = Legend([palette.name(one) for one in order if there[one]])
+    linked, whole = link_figures(figures, folder)
+    body, files = list[Content](), dict[str, bytes | str](whole)
+    body += [Paragraph(Label(shown.name)), templates_of(__file__).render("whole.html", legend=legend, figures=linked)]
+    for look in shown.looks:
+        card, made = show_look(shown, look, palette, choice, folder)
+        body.append(card)
+        files |= made
+    return Section(f"Image {number}", body, files=files)

@@ -1,11 +1,11 @@
 """The report of a segmenter: images beside masks and predictions, the numbers of each class, and which are confused.
 
-A section is a function from what there is to show to markup, none where there is nothing; SECTIONS is their order.
+A function makes a section of what there is to show, none where there is nothing; SECTIONS is their order.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -13,31 +13,16 @@ import numpy as np
 from vitrail.data.class_colors import Color, choose_colors
 from vitrail.data.dataset import DataSet
 from vitrail.data.mask_painting import NOTHING, paint_over
-from vitrail.learn.metrics.confusion import confusion_shares, frequent_confusions, matrix_scores
-from vitrail.report.class_legend import show_class
-from vitrail.report.figures import draw_confusion, to_svg
-from vitrail.report.frame import Frame, write_framed
-from vitrail.report.matrix import DRAWN_CLASSES
-from vitrail.report.page import (
-    Cell,
-    Markup,
-    bar,
-    drawing,
-    element,
-    join,
-    label,
-    percent,
-    photograph,
-    section,
-    sortable_table,
-    table,
-)
-from vitrail.report.pictures import encode_picture, is_small
+from vitrail.learn.metrics.confusion import confusion_shares, matrix_scores
+from vitrail.learn.training.state import Row
+from vitrail.report.confusions import confusion_section
+from vitrail.report.images import encode_image, is_small
+from vitrail.report.page import Content, Section, templates_of
+from vitrail.report.parts import Bar, Cell, ClassName, Label, Legend, Photograph, SortableTable, percent
 from vitrail.tasks.segment.data import labels_of
 from vitrail.tasks.segment.objective import Segmentations, SegmentedExample
 from vitrail.tasks.task import Scored, Setup
 
-CONFUSIONS = 12
 FEW = 30  # classes up to which the table needs no box to search it
 LARGEST = 320  # pixels of the longer side of an image
 
@@ -55,11 +40,11 @@ class Shown:
         return self.colors or choose_colors(self.labels)
 
 
-def write(path: Path, scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], frame: Frame) -> None:
-    """report.html: images, classes, confusions, then how it was trained."""
+def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Sequence[Row]) -> Iterable[Section]:
+    """Images, classes, confusions, before the curves of training."""
     found, model = scored.evaluation, scored.model
     assert isinstance(found, Segmentations)
-    write_framed(path, frame, first=show_segmentations(Shown(found=found, labels=labels_of(model), colors=model.colors)))
+    return show_segmentations(Shown(found=found, labels=labels_of(model), colors=model.colors))
 
 
 def commands(run: str, model: Any) -> Mapping[str, str]:
@@ -70,60 +55,56 @@ def commands(run: str, model: Any) -> Mapping[str, str]:
     }
 
 
-def show_segmentations(shown: Shown) -> list[Markup]:
-    return [made for show in SECTIONS for made in show(shown)]
+def show_segmentations(shown: Shown) -> list[Section]:
+    return [replace(made, first=True) for show in SECTIONS for made in show(shown)]
 
 
-def show_images(shown: Shown) -> list[Markup]:
+def show_images(shown: Shown) -> list[Section]:
     """The first of the split, in its order."""
     if not shown.found.examples:
-        return [section("Images", note="There were no images to segment.")]
+        return [Section("Images", note="There were no images to segment.")]
     note = "The image, its mask, and the prediction; gray in a mask is of no class."
-    return [section("Images", show_legend(shown), show_rows(shown, shown.found.examples), note=note)]
+    return [Section("Images", [show_legend(shown), show_rows(shown, shown.found.examples)], note=note)]
 
 
-def show_worst(shown: Shown) -> list[Markup]:
+def show_worst(shown: Shown) -> list[Section]:
     if len(shown.found.rows) <= len(shown.found.examples):
         return []
     note = "Those with the lowest mean IoU over their own classes, the lowest first."
-    return [section("Worst images", show_legend(shown), show_rows(shown, shown.found.worst), note=note)]
+    return [Section("Worst images", [show_legend(shown), show_rows(shown, shown.found.worst)], note=note)]
 
 
-def show_legend(shown: Shown) -> Markup:
+def show_legend(shown: Shown) -> Legend:
     """A square of its color before each class that occurs, in masks or predictions."""
     met = np.flatnonzero(shown.found.matrix.sum(0) + shown.found.matrix.sum(1))
-    entries = [show_class(shown.labels[number], shown.palette[number]) for number in met.tolist()]
+    entries = [ClassName(shown.labels[number], shown.palette[number]) for number in met.tolist()]
     if any((example.truth < 0).any() for example in (*shown.found.examples, *shown.found.worst)):
-        entries.append(show_class("no class", NOTHING))
-    return element("p", *entries, class_="legend")
+        entries.append(ClassName("no class", NOTHING))
+    return Legend(entries)
 
 
-def show_rows(shown: Shown, examples: Sequence[SegmentedExample]) -> Markup:
-    return element("div", *(show_example(shown, example) for example in examples), class_="pairs")
+def show_rows(shown: Shown, examples: Sequence[SegmentedExample]) -> Content:
+    rows = []
+    for example in examples:
+        name = PurePosixPath(example.name).name
+        panes = [
+            (Photograph(encode_image(pane, largest=LARGEST), f"{words} of {name}", pixelated=is_small(pane)), words)
+            for words, pane in draw_panes(shown, example).items()
+        ]
+        rows.append((Label(name, columns=48), f"mean IoU {percent(example.score)}", panes))
+    return templates_of(__file__).render("examples.html", examples=rows)
 
 
-def show_example(shown: Shown, example: SegmentedExample) -> Markup:
-    """Image, mask and prediction side by side."""
-    panes = (
-        ("image", np.broadcast_to(example.image, (*example.image.shape[:2], 3))),
-        ("mask", paint_over(example.image, example.truth, shown.palette)),
-        ("prediction", paint_over(example.image, example.predicted, shown.palette)),
-    )
-    name = PurePosixPath(example.name).name
-    figures = (
-        element(
-            "figure",
-            photograph(encode_picture(pane, largest=LARGEST), f"{words} of {name}", pixelated=is_small(pane)),
-            element("figcaption", words),
-            class_="sample",
-        )
-        for words, pane in panes
-    )
-    head = element("h3", label(name, columns=48), element("span", f" mean IoU {percent(example.score)}", class_="note"))
-    return element("div", head, element("div", *figures, class_="panes"), class_="card pair")
+def draw_panes(shown: Shown, example: SegmentedExample) -> dict[str, np.ndarray]:
+    """Image, mask and prediction, to stand side by side."""
+    return {
+        "image": np.broadcast_to(example.image, (*example.image.shape[:2], 3)),
+        "mask": paint_over(example.image, example.truth, shown.palette),
+        "prediction": paint_over(example.image, example.predicted, shown.palette),
+    }
 
 
-def show_classes(shown: Shown) -> list[Markup]:
+def show_classes(shown: Shown) -> list[Section]:
     """A row for each class, the lowest IoU first."""
     found, scores = shown.found, matrix_scores(shown.found.matrix)
     columns = {"IoU": found.iou, "recall": scores.recall, "precision": scores.precision}
@@ -133,39 +114,30 @@ def show_classes(shown: Shown) -> list[Markup]:
     order = np.argsort(np.where(np.isnan(found.iou), np.inf, found.iou), kind="stable")
     rows = [
         (
-            Cell(show_class(shown.labels[k], shown.palette[k]), shown.labels[k]),
+            Cell(ClassName(shown.labels[k], shown.palette[k]), shown.labels[k]),
             Cell(percent(float(share[k])), float(share[k])),
-            *(Cell(bar(float(values[k])), float(values[k])) for values in columns.values()),
+            *(Cell(Bar(float(values[k])), float(values[k])) for values in columns.values()),
         )
         for k in order.tolist()
     ]
-    made = sortable_table(
-        ("Class", "of all pixels", *columns), rows, ordered=(2, "ascending"), filtered="classes" if len(rows) > FEW else ""
-    )
+    many = "classes" if len(rows) > FEW else ""
+    head = ("Class", "of all pixels", *columns)
+    made = SortableTable(head, rows, ordered=(2, "ascending"), filtered=many, card="card classes")
     note = (
         "IoU: pixels that are and are called so, of those that are or are called so. Boundary F: how much of the edges lies within two "
         "pixels of each other. The lowest IoU first; a click on a column sorts by it."
     )
-    return [section("Classes", element("div", made, class_="card classes"), note=note)]
+    return [Section("Classes", [made], note=note)]
 
 
-def show_confusions(shown: Shown) -> list[Markup]:
+def show_confusions(shown: Shown) -> list[Section]:
     matrix, labels = shown.found.matrix, shown.labels
     if not matrix.sum():
         return []
-    shares, rows = confusion_shares(matrix), []
-    for true, predicted, count in frequent_confusions(matrix, CONFUSIONS):
-        between = element("span", " taken for ", class_="note")
-        words = join(label(labels[true], columns=40), between, label(labels[predicted], columns=40))
-        rows.append((words, f"{count:,}", percent(float(shares[true, predicted]))))
-    share = np.nan_to_num(1000 * shares).round().astype(np.int64)  # a pixel count of millions does not fit a cell
+    # A count of millions of pixels does not fit a cell.
+    drawn = np.nan_to_num(1000 * confusion_shares(matrix)).round().astype(np.int64)
     note = "A row is a true class, a column a predicted one, in thousandths of the class's pixels; the diagonal is right."
-    if len(labels) > DRAWN_CLASSES:
-        note += f" Shown: the {DRAWN_CLASSES} of {len(labels):,} classes with the most mistakes."
-    parts = [drawing(to_svg(draw_confusion(share, labels)), "confusion matrix", kind="confusion")]
-    if rows:
-        parts.append(element("div", table(("Most frequent", "pixels", "of class"), rows), class_="card"))
-    return [section("Confusions", element("div", *parts, class_="beside"), note=note)]
+    return [confusion_section(matrix, labels, counted="pixels", note=note, drawn=drawn)]
 
 
-SECTIONS: tuple[Callable[[Shown], list[Markup]], ...] = (show_images, show_classes, show_worst, show_confusions)
+SECTIONS: tuple[Callable[[Shown], list[Section]], ...] = (show_images, show_classes, show_worst, show_confusions)

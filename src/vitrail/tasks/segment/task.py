@@ -228,7 +228,7 @@ def choose_dense_size(images: Sequence[Any]) -> tuple[int, int]:
 
 
 def choose_segmenter(size: tuple[int, int]) -> str:
-    """What learned most from little data (docs/segmentation.md); of large images one whose stem is cheap."""
+    """What learned most from little data (docs/tasks/segment.md); of large images one whose stem is cheap."""
     if max(size) <= FEW_CELLS:
         return "setr_pup_vit_micro_hybrid"
     return "upernet_vit_micro_hybrid_deep" if max(size) <= OWN_SIZE else "setr_pup_vit_tiny_patch16_224"

@@ -1,51 +1,48 @@
-"""Explaining labels of volumes: `vitrail explain` on a run that labels scans."""
+"""Explaining labels of volumes: what is looked at in each scan. explain_page.py shows it."""
 
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from vitrail.data.class_colors import choose_colors
-from vitrail.data.examples import spread
 from vitrail.data.volumes.cases import prepare_scan
 from vitrail.data.volumes.reading import open_volume
 from vitrail.errors import VitrailError
-from vitrail.explain.files import Done, Progress, check_out, check_target, each_file
+from vitrail.explain.files import check_target
 from vitrail.explain.record import attention_layers, choose
+from vitrail.explain.samples import Samples
 from vitrail.explain.voxels import Voxel, label_volume, look_at_voxel, middle_of_largest
 from vitrail.models.catalogue import count_parameters
-from vitrail.models.folder import load
-from vitrail.tasks.segment3d.data import classes_of, expand_volumes
+from vitrail.report.explanation import Explanation, count_words, list_unread
+from vitrail.tasks.segment3d.data import classes_of
+from vitrail.tasks.segment3d.data import expand_volumes as find_samples
+from vitrail.tasks.segment3d.explain_page import Choice, ExplainedVolume, show_volume
 from vitrail.tasks.segment3d.options import ExplainOptions
-from vitrail.tasks.segment3d.voxel_page import ExplainedVolume, VoxelPage, write_voxels
+
+__all__ = ["UNIT", "explain", "find_samples"]
+
+UNIT = "volume"
 
 
-def explain(run: str, inputs: list[str], options: ExplainOptions, *, progress: Progress = lambda done, total: None) -> Done:
-    """index.html and its figures in a new folder: the labels of each scan, and what a place of it reads."""
-    out, paths, model = check_out(options.out), expand_volumes(inputs), load(run).eval()
+def explain(model: Any, samples: Samples[Path], options: ExplainOptions) -> Explanation:
+    """The labels of each scan, and what a place of it reads."""
     labels = classes_of(model)
     target = check_target(options.target, labels)
     layer = None if options.layer is None else choose([options.layer], model.config.depth, "layer", "the encoder")[0]
     head = None if options.head is None else choose([options.head], model.config.heads, "head", "the encoder")[0]
-    chosen = [paths[number] for number in spread(len(paths), options.limit)]
-    errors: list[str] = []
-    shown = each_file(
-        chosen, lambda path: explain_scan(model, path, options.voxel, target=target), errors, progress, what="volume"
-    )
-    out.mkdir(parents=True, exist_ok=True)
-    about = VoxelPage(
-        title=f"{Path(run).name or run}: what its labels rest on",
-        facts={
+    shown = list(samples.each(lambda path: explain_scan(model, path, options.voxel, target=target), fails=VitrailError))
+    choice = Choice(labels, choose_colors(labels), layer, head)
+    return Explanation(
+        title="what its labels rest on",
+        method="attention",
+        details={
             "Model": f"{model.architecture}, {count_parameters(model):,} parameters",
             "It sees": f"{'×'.join(map(str, model.image_size))} voxels at a time",
             "Attention": f"{len(attention_layers(model))} layers of {model.config.heads} heads",
         },
-        labels=labels,
-        colors=choose_colors(labels),
-        layer=layer,
-        head=head,
-        unread=errors,
+        sections=chain(list_unread(samples.errors), (show_volume(number, one, choice) for number, one in enumerate(shown))),
+        headline=lambda: f"{count_words(len(shown), 'volume')}, explained by attention",
     )
-    page = write_voxels(shown, about, out)
-    return Done(page=page, pictures=len(shown), found=len(paths), method="attention", errors=tuple(errors), what="volumes")
 
 
 def explain_scan(model: Any, path: Path, voxel: Voxel | None, *, target: int | None) -> ExplainedVolume:

@@ -3,17 +3,17 @@
 x y z sides of a volume, u v of a plane, h w image
 """
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float32, Integer, UInt8
 
 from vitrail.data.volumes.opening import VolumeData
-from vitrail.report.frame import Frame, write_framed
-from vitrail.report.page import Cell, Markup, element, label, photograph, section, sortable_table
-from vitrail.report.pictures import encode_picture
+from vitrail.learn.training.state import Row
+from vitrail.report.images import encode_image
+from vitrail.report.page import Content, Section, templates_of
+from vitrail.report.parts import Cell, Label, Photograph, SortableTable
 from vitrail.report.volume_planes import PLANES, SIDE, edges_of, finish
 from vitrail.tasks.segment3d.objective import SegmentedVolume, VolumeScores
 from vitrail.tasks.task import Scored, Setup
@@ -22,14 +22,15 @@ MANY = 12  # rows above which a table can be searched
 TRUTH, FOUND, BOTH = (58, 116, 189), (204, 103, 29), (90, 160, 90)  # blue: missed, orange: too much, green: right
 
 
-def write(path: Path, scored: Scored[VolumeData], setup: Setup[Any, VolumeData, Any], frame: Frame) -> None:
-    """report.html: some volumes, then the scores of all."""
+def sections(scored: Scored[VolumeData], setup: Setup[Any, VolumeData, Any], rows: Sequence[Row]) -> Iterable[Section]:
+    """Some volumes, then the scores of all."""
     found = scored.evaluation
     assert isinstance(found, VolumeScores)
     names = [case.name for case in scored.data.splits[scored.split]]  # type: ignore[index]
-    shown = [show_volumes(found.examples, names)] if found.examples else []
-    shown += [show_scores(found, names, scored.data.classes)] if len(found.dice) else []
-    write_framed(path, frame, first=shown)
+    if found.examples:
+        yield show_volumes(found.examples, names)
+    if len(found.dice):
+        yield show_scores(found, names, scored.data.classes)
 
 
 def commands(run: str, model: Any) -> Mapping[str, str]:
@@ -41,27 +42,20 @@ def commands(run: str, model: Any) -> Mapping[str, str]:
     }
 
 
-def show_volumes(some: Sequence[SegmentedVolume], names: Sequence[str]) -> Markup:
+def show_volumes(some: Sequence[SegmentedVolume], names: Sequence[str]) -> Section:
     note = (
         "Three planes through what is labelled, and the brightest voxel of each line from front to back. Green is labelled rightly, blue was "
         "missed, orange is too much. As radiologists look at them: the patient's right is on the left."
     )
-    return section("Volumes", *(show_volume(one, names[one.number]) for one in some), note=note)
+    return Section("Volumes", [show_volume(one, names[one.number]) for one in some], note=note, first=True)
 
 
-def show_volume(one: SegmentedVolume, name: str) -> Markup:
+def show_volume(one: SegmentedVolume, name: str) -> Content:
     at = middle_of(one.truth if one.truth.any() else one.found)
     drawn = [(f"{PLANES[axis]}, slice {at[axis]}", draw_plane(one, axis, at[axis])) for axis in range(3)]
     drawn.append(("projection", draw_projection(one)))
-    figures = (
-        element(
-            "figure",
-            photograph(encode_picture(image, largest=SIDE), f"{words} of {name}", pixelated=False),
-            element("figcaption", label(name), f" {words}"),
-        )
-        for words, image in drawn
-    )
-    return element("div", *figures, class_="planes")
+    planes = [(Photograph(encode_image(image, largest=SIDE), f"{words} of {name}"), words) for words, image in drawn]
+    return templates_of(__file__).render("planes.html", planes=planes, name=Label(name))
 
 
 def middle_of(classes: Integer[np.ndarray, "x y z"]) -> tuple[int, int, int]:
@@ -99,7 +93,7 @@ def paint(
     return image.round().astype(np.uint8)
 
 
-def show_scores(found: VolumeScores, names: Sequence[str], classes: Sequence[str]) -> Markup:
+def show_scores(found: VolumeScores, names: Sequence[str], classes: Sequence[str]) -> Section:
     """Each class of each volume, the worst first; what is neither labelled nor predicted is left out."""
     rows = []
     for row, index in enumerate(found.indices.tolist()):
@@ -110,9 +104,8 @@ def show_scores(found: VolumeScores, names: Sequence[str], classes: Sequence[str
             shown = [*values, found.found_ml[row, number], found.truth_ml[row, number]]
             words = ("{:.2f} %", "{:.2f} mm", "{:.2f} mm", "{:.1f} ml", "{:.1f} ml")
             cells = (Cell("–" if np.isnan(v) else how.format(v), float(v)) for how, v in zip(words, shown, strict=True))
-            rows.append((Cell(label(names[index]), names[index]), Cell(label(name), name), *cells))
+            rows.append((Cell(Label(names[index]), names[index]), Cell(Label(name), name), *cells))
     rows.sort(key=lambda cells: cells[2].value)
     head = ("volume", "class", "Dice", "surfaces apart", "95 % within", "found", "true")
-    return section(
-        "Every volume", sortable_table(head, rows, ordered=(2, "ascending"), filtered="volumes" if len(rows) > MANY else "")
-    )
+    table = SortableTable(head, rows, ordered=(2, "ascending"), filtered="volumes" if len(rows) > MANY else "")
+    return Section("Every volume", [table], first=True)

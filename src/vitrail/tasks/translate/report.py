@@ -1,7 +1,6 @@
 """The report of a translation: how the score depends on length, sentences to read, what the model attends to."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,10 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from vitrail.data.text.parallel import ParallelData
 from vitrail.learn.metrics.bleu import LengthGroup
+from vitrail.learn.training.state import Row
 from vitrail.rendering import BLUE, INK, house_style, to_svg
-from vitrail.report.frame import Frame, write_framed
-from vitrail.report.page import Markup, drawing, element, section
+from vitrail.report.page import Section, templates_of
+from vitrail.report.parts import Drawing
 from vitrail.report.words import word_sections
 from vitrail.tasks.task import Scored, Setup
 from vitrail.tasks.translate.objective import Translations
@@ -22,11 +22,10 @@ TWENTY = 20
 EDGES = (5, 10, 15, 20, 30, 40)  # words of a source, where a range of lengths ends
 
 
-def write(path: Path, scored: Scored[ParallelData], setup: Setup[Any, ParallelData, Any], frame: Frame) -> None:
-    """report.html."""
+def sections(scored: Scored[ParallelData], setup: Setup[Any, ParallelData, Any], rows: Sequence[Row]) -> Iterable[Section]:
     found = scored.evaluation
     assert isinstance(found, Translations)
-    write_framed(path, frame, sections_of(found, scored.model, skipped=scored.extras or ""))
+    return sections_of(found, scored.model, skipped=scored.extras or "")
 
 
 def commands(run: str, model: Any) -> Mapping[str, str]:
@@ -38,7 +37,7 @@ def commands(run: str, model: Any) -> Mapping[str, str]:
     }
 
 
-def sections_of(found: Translations, model: Any, *, skipped: str) -> list[Markup]:
+def sections_of(found: Translations, model: Any, *, skipped: str) -> list[Section]:
     """BLEU by length, the best and the worst sentences, alignments and the word-to-word view."""
     scores = [found.bleu.of(np.array([number])) / 100 for number in range(len(found.sources))]
     return [
@@ -48,18 +47,18 @@ def sections_of(found: Translations, model: Any, *, skipped: str) -> list[Markup
     ]
 
 
-def show_lengths(lengths: Sequence[LengthGroup]) -> list[Markup]:
+def show_lengths(lengths: Sequence[LengthGroup]) -> list[Section]:
     if not lengths:
         return []
     note = "BLEU of the sentences of each length, counted in words of the source; above each bar, how many sentences."
-    figure = drawing(to_svg(draw_lengths(lengths)), "BLEU by the length of the source", kind="lengths")
-    return [section("Length", figure, note=note)]
+    figure = Drawing(to_svg(draw_lengths(lengths)), "BLEU by the length of the source", kind="lengths")
+    return [Section("Length", [figure], note=note)]
 
 
-def show_sentences(found: Translations, scores: Sequence[float], *, skipped: str = "") -> Markup:
+def show_sentences(found: Translations, scores: Sequence[float], *, skipped: str = "") -> Section:
     """Twenty: the best, the worst, and some of all, evenly chosen; `scores` are the sentences' own."""
     if not found.sources:
-        return section("Sentences", note="There were no sentences to score.")
+        return Section("Sentences", note="There were no sentences to score.")
     order = np.argsort(-np.array(scores), kind="stable").tolist()
     best = order[:EACH]
     worst = [index for index in order[::-1][:EACH] if index not in best]
@@ -69,24 +68,22 @@ def show_sentences(found: Translations, scores: Sequence[float], *, skipped: str
         if rest
         else []
     )
-    parts = [
-        element("div", element("h3", title), *(show_sentence(found, scores, index) for index in chosen), class_="sentences")
+    groups = {
+        title: [describe_sentence(found, scores, index) for index in chosen]
         for title, chosen in (("Best", best), ("Worst", worst), ("Some of all", some))
         if chosen
-    ]
+    }
     note = "Each with its source, its reference and what the model wrote; the number is the sentence's own BLEU."
-    return section("Sentences", *parts, note=note + (f" {skipped}." if skipped else ""))
+    body = templates_of(__file__).render("sentences.html", groups=groups)
+    return Section("Sentences", [body], note=note + (f" {skipped}." if skipped else ""))
 
 
-def show_sentence(found: Translations, scores: Sequence[float], index: int) -> Markup:
-    rows = {
+def describe_sentence(found: Translations, scores: Sequence[float], index: int) -> dict[str, str]:
+    return {
         "source": found.sources[index],
         "reference": found.references[index],
         f"model, {100 * scores[index]:.0f}": found.hypotheses[index] or "–",
     }
-    return element(
-        "dl", *(element("div", element("dt", k), element("dd", element("bdi", v))) for k, v in rows.items()), class_="sentence"
-    )
 
 
 def draw_lengths(lengths: Sequence[LengthGroup]) -> Figure:

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from count.options import Options
 from vitrail.data.bad_files import BadFiles
 from vitrail.data.box_data import count_objects, find_boxes
 from vitrail.data.dataset import Part
@@ -107,6 +108,9 @@ class Count(ImageTask):
 
     def summarize(self, setup, scored):
         return Summary(details={"Images": count_splits(scored.data.splits)})
+
+    def stored(self, model):
+        return Options(data="", image_size=model.image_size, **ROW)
 
 
 TASK = Count()
