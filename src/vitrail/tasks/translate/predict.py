@@ -97,10 +97,6 @@ class Pipeline(pipeline.Pipeline[Sentence, Result]):
         """A list of one too, as Hugging Face has it."""
         return results
 
-    @classmethod
-    def expand(cls, inputs: list[str]) -> list[str]:
-        return inputs
-
     def keywords(self, options: PredictOptions) -> dict[str, Any]:
         return {"beams": options.num_beams, "batch": options.batch_size}
 
