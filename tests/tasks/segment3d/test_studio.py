@@ -11,8 +11,7 @@ import torch
 from PIL import Image
 
 import vitrail as vt
-from vitrail.data.volumes.reading import open_volume
-from vitrail.deploy.predicted_files import OutputFolder
+from vitrail.data.volumes.reading import open_volume, write_labels
 from vitrail.report.volume_planes import PLANES
 from vitrail.tasks.segment3d import scans, studio
 from vitrail.tasks.segment3d.predict import Pipeline
@@ -106,10 +105,10 @@ def test_a_model_of_volumes_says_what_it_is(shop):
 def test_slices_and_amounts_are_those_of_predict(shop, label, folder, tmp_path, name):
     client, _ = shop
     (tmp_path / "scan.nii.gz").write_bytes(scan_bytes(noise()))
-    predict = Pipeline(vt.load(folder / name))
-    (prediction,) = predict.predict([tmp_path / "scan.nii.gz"], predict.choose())
-    predict.write(prediction, OutputFolder(tmp_path))
-    expected = prediction.result
+    pipeline = Pipeline(vt.load(folder / name))
+    [predicted] = pipeline.predict([tmp_path / "scan.nii.gz"], pipeline.choose())
+    expected = predicted.result
+    write_labels(predicted.sample.file, predicted.outputs.labels, tmp_path / "labels.nii.gz")
     found = label(name)
     assert found["state"] == "done"
     for one, other in zip(found["found"], expected, strict=True):

@@ -15,7 +15,6 @@ from jaxtyping import UInt8
 from PIL import Image
 from pydantic import Field, StrictBool, StrictInt
 
-from vitrail import report
 from vitrail.data.degradation import Degradation, degrade, describe_degradation, enlarge, parse_degradation, to_bytes
 from vitrail.data.images import read_picture
 from vitrail.data.transforms import to_unit
@@ -33,18 +32,18 @@ from vitrail.errors import VitrailError
 from vitrail.learn.metrics.restoration import measure
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.tiling import TILE, restore_tiled
-from vitrail.report.compare import Square, differing_square
+from vitrail.report.compare import PART, Square, differing_square
+from vitrail.report.page import OWN
 from vitrail.tasks.restore.layers import Layers
 from vitrail.tasks.restore.predict import Pipeline
 
-SLIDER = ("before_after.css", "before_after.js")  # of the reports: one slider for both
 PAGE = Page(
     name="restore",
     address="/restore",
     title="Restoration",
     web=Path(__file__).parent / "web",
     missing="There is no model that restores pictures yet. Train one with: vitrail train --task restore --data FOLDER --degrade sr2",
-    files={name: Path(report.__file__).parent / name for name in SLIDER},
+    files={f"{PART}.{kind}": OWN / f"{PART}.{kind}" for kind in ("css", "js")},  # of the reports: one slider for both
 )
 MOST_MADE = 8_000_000  # pixels that come out
 MOST_RESTORATIONS = 6  # of one session
