@@ -128,7 +128,7 @@ def label_scan(model: Any, scan: Scan, *, on_slab: Told) -> Volume:
         classes=classes,
         spacing=scan.spacing,
         start=(x, y, z),
-        found=[{**one, "index": int(index[one["value"]])} for one in told],
+        found=[{**one, "index": int(index[one["value"]])} for one in rows],
         file=content,
         milliseconds=1000 * (time.perf_counter() - start),
     )
