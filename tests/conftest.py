@@ -123,7 +123,7 @@ def process(environment: dict[str, str], tmp_path: Path) -> Callable[..., Answer
 def quick_report() -> Iterator[None]:
     """A report without its figures, which take twice as long as two tiny epochs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vitrail.tasks.classify.report.write", lambda path, scored, setup, frame: path.write_text(frame.headline))
+        patch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: path.write_text(frame.headline))
         yield
 
 

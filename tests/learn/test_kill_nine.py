@@ -18,7 +18,7 @@ DRIVER = textwrap.dedent("""
     import vitrail as vt
     from vitrail.data import image_source
     from vitrail.data.loader import Loader
-    from vitrail.tasks.classify import report
+    from vitrail.report import frame
     from vitrail.learn.training import loop
     from vitrail.learn.training.state import latest_state, read_progress
     from pathlib import Path
@@ -26,7 +26,7 @@ DRIVER = textwrap.dedent("""
     data, folder, kills = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     where = mmap.mmap(-1, 16)
     loop.SECONDS_BETWEEN_CHECKPOINTS = 0.1
-    report.write = lambda path, *_, **__: path.write_text("")
+    frame.write_page = lambda path, *_, **__: path.write_text("")
 
     class Told(Loader):
         def batches(self, epoch=0, start=0):

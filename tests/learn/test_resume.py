@@ -274,7 +274,7 @@ def test_a_run_whose_report_fails_is_not_finished(command, uninterrupted, tmp_pa
         raise VitrailError(f"{path}: no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.classify.report.write", fail)
+        patch.setattr("vitrail.report.frame.write_page", fail)
         assert "no space left" in command("train", "--out", run, "--resume").err
     assert not (run / "metrics.json").exists()
     assert command("train", "--out", run, "--resume").code == 0

@@ -29,8 +29,8 @@ from vitrail.learn.training.sharded_state import check_written, load_shards, sav
 from vitrail.learn.training.sharding import gather_weights, is_sharded, local, shard, whole
 from vitrail.learn.training.state import Progress, save_state
 from vitrail.learn.training.world import World
+from vitrail.report import frame
 from vitrail.run import train
-from vitrail.tasks.classify import report
 from vitrail.tasks.classify.objective import Classify
 from vitrail.tasks.classify.options import Options
 from vitrail.tasks.options import check
@@ -47,7 +47,7 @@ class Pair:
     def __init__(self, folder: Path, data: str) -> None:
         self.folder, self.data, self.count, self.models = folder, data, 0, list[torch.nn.Module]()
         self.rank = int(os.environ["RANK"])
-        report.write = lambda path, *_, **__: path.write_text("")
+        frame.write_page = lambda path, *_, **__: path.write_text("")
         train.shard = self.remember
 
     def remember(self, model: torch.nn.Module, world: World) -> None:

@@ -35,7 +35,7 @@ def run(arrays, tmp_path_factory):
 
 @pytest.fixture
 def no_report(monkeypatch):
-    monkeypatch.setattr("vitrail.tasks.mae.report.write", lambda path, *_: path.write_text("short"))
+    monkeypatch.setattr("vitrail.report.frame.write_page", lambda path, *_: path.write_text("short"))
 
 
 def test_a_run_from_pictures_to_report(run):
@@ -76,9 +76,7 @@ def test_it_scores_the_same_again(run, command):
 
 
 def test_on_with_labels(run, arrays, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "vitrail.tasks.classify.report.write", lambda path, scored, setup, frame: path.write_text(frame.headline)
-    )
+    monkeypatch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: path.write_text(frame.headline))
     how = {"data": arrays, "weights": run.path, "epochs": 1, "batch_size": 32, "device": "cpu", "workers": 0, "quiet": True}
     found = train(out=tmp_path / "a", lr=1e-8, recipe="finetune", **how)
     inside = vt.load(run.path).backbone

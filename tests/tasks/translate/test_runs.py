@@ -100,7 +100,7 @@ def test_the_best_model_reads_text_by_itself(run):
 @pytest.fixture
 def no_page(monkeypatch):
     """A run without report.html, whose figures take longest."""
-    monkeypatch.setattr("vitrail.tasks.translate.report.write", lambda path, scored, setup, frame: None)
+    monkeypatch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: None)
 
 
 @pytest.mark.parametrize("step", [2, 7])
