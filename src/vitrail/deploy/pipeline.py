@@ -160,9 +160,8 @@ class Pipeline(Generic[S, R]):
 
     # the command line
 
-    @classmethod
-    def expand(cls, inputs: list[str]) -> Sequence[Any]:
-        """Sources from the words of a command: files, folders and globs."""
+    def expand(self, inputs: list[str]) -> Sequence[Any]:
+        """Sources from the words of a command: files, folders and globs; not asked of a task that reads text."""
         return expand(inputs)
 
     def keywords(self, options: Any) -> dict[str, Any]:

@@ -43,14 +43,13 @@ def pipeline_class(task: str) -> Any:
 def predict(run: str, inputs: list[str] | None, options: Any, *, task: str) -> Iterator[Predicted]:
     """One by one, while they come. Without inputs the lines of standard input are read."""
     check(options)
-    kind, batch = pipeline_class(task), None
+    pipeline, batch = pipeline_class(task).from_options(run, options), None
     if inputs:
-        sources = kind.expand(inputs)
+        sources = inputs if registry.TASKS[task].reads_text else pipeline.expand(inputs)
         width = min(WIDEST, max(len(str(source)) for source in sources))
     else:
         sources, width = read_standard_input(sys.stdin.buffer), 0
         batch = 1 if sys.stdin.isatty() else None  # a person waits for each answer
-    pipeline = kind.from_options(run, options)
     folder, call = pipeline.open_folder(options), pipeline.choose(**pipeline.keywords(options))
     bar = ProgressBar(quiet=options.json)
     found = pipeline.predict(sources, call, batch=batch, counting=bar.counting)

@@ -89,8 +89,7 @@ class Pipeline(pipeline.Pipeline[Sample, Completion]):
         return {field.name: getattr(options, field.name) for field in fields(Call)}
 
     def open_folder(self, options: PredictOptions) -> OutputFolder:
-        if not options.out:
-            raise VitrailError("--out is missing: a new or empty folder for the images and their sheet")
+        assert options.out is not None  # by `PredictOptions.check`
         return OutputFolder(check_out(options.out))
 
     def summarize(

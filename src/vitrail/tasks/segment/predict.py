@@ -13,8 +13,8 @@ from jaxtyping import Float, Int64, UInt8
 from PIL import Image
 from torch import Tensor
 
+from vitrail.data.base_size import to_base
 from vitrail.data.class_colors import Color, choose_colors
-from vitrail.data.dense_batches import to_base
 from vitrail.data.mask_painting import paint_over, to_mask_file
 from vitrail.data.picture_store import to_channels
 from vitrail.deploy import pipeline

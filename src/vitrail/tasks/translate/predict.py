@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from vitrail.data.text.batching import pad
+from vitrail.data.text.padding import pad
 from vitrail.deploy import pipeline
 from vitrail.deploy.pipeline import Inputs, Prediction, Progress
 from vitrail.errors import VitrailError
@@ -96,10 +96,6 @@ class Pipeline(pipeline.Pipeline[Sentence, Result]):
     def join(results: list[Any], *, one: bool) -> list[Any]:
         """A list of one too, as Hugging Face has it."""
         return results
-
-    @classmethod
-    def expand(cls, inputs: list[str]) -> list[str]:
-        return inputs
 
     def keywords(self, options: PredictOptions) -> dict[str, Any]:
         return {"beams": options.num_beams, "batch": options.batch_size}
