@@ -2,6 +2,7 @@
 
 import re
 import time
+from urllib.parse import urlsplit
 
 from vitrail.tasks import registry
 
@@ -38,11 +39,11 @@ def test_its_page_in_the_studio(trained, start, visit):
         return
     assert address is not None, log.read_text()
     tab = visit(address)
+    tab.wait_for_load_state("networkidle")
     tasks = tab.evaluate("fetch('/api/tasks').then(answer => answer.json())")["tasks"]
     (own,) = [task for task in tasks if task["name"] == trained.task]
     assert [metric["key"] for metric in own["metrics"]] == [metric.key for metric in registry.metrics_of(trained.task)]
-    tab = visit(address.rstrip("/") + own["page"])
-    tab.wait_for_load_state("networkidle")
+    assert urlsplit(tab.url).path == own["page"]  # whoever names one run is led to its page
     models = tab.evaluate("fetch('/api/models').then(answer => answer.json())")
     assert trained.path.name in str(models)
     assert tab.locator("h1").count() >= 1

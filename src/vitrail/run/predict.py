@@ -36,8 +36,10 @@ def has_engines(task: str) -> bool:
 
 
 def pipeline_class(task: str) -> Any:
-    """A task without predictions of its own is refused by the default task's, which names what it needs."""
-    return (registry.part(task, "predict") or registry.need_part(registry.DEFAULT, "predict")).Pipeline
+    module = registry.part(task, "predict")
+    if module is None:
+        raise VitrailError(f"a model of --task {task} has no predictions")
+    return module.Pipeline
 
 
 def predict(run: str, inputs: list[str] | None, options: Any, *, task: str) -> Iterator[Predicted]:

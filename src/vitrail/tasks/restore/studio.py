@@ -43,7 +43,7 @@ PAGE = Page(
     title="Restoration",
     web=Path(__file__).parent / "web",
     missing="There is no model that restores pictures yet. Train one with: vitrail train --task restore --data FOLDER --degrade sr2",
-    files={name: Path(report.__file__).parent / name for name in SLIDER},
+    files={name: Path(report.__file__).parent / "templates" / name for name in SLIDER},
 )
 MOST_MADE = 8_000_000  # pixels that come out
 MOST_RESTORATIONS = 6  # of one session
