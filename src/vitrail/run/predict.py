@@ -56,9 +56,9 @@ def predict(run: str, inputs: list[str] | None, options: Any, *, task: str) -> I
     yield from pipeline.summarize(found, folder, width=width)
 
 
-def join(results: list[Any], *, task: str) -> Any:
-    """The JSON value of a whole command: of one input its result, of several a list."""
-    return pipeline_class(task).join(results, one=len(results) == 1)
+def join_json(results: list[Any], *, task: str, verb: str) -> Any:
+    """The JSON value of a whole command; `verb`: `predict`, or another name for it."""
+    return pipeline_class(task).join_json(results, verb=verb)
 
 
 def read_standard_input(stream: Iterable[bytes]) -> Iterator[str]:
