@@ -195,6 +195,11 @@ class Pipeline(Generic[S, R]):
         """The line, or lines, for people."""
         raise NotImplementedError
 
+    @staticmethod
+    def join_json(results: list[Any], *, verb: str) -> Any:
+        """The JSON value of a whole command: of one input its result, of several a list. `verb`: `predict`, or another name for it."""
+        return results[0] if len(results) == 1 else results
+
     def notes(self, found: Prediction[S, R]) -> tuple[str, ...]:
         """What a person should know beside it, for standard error."""
         return ()

@@ -36,9 +36,13 @@ def has_engines(task: str) -> bool:
 
 
 def pipeline_class(task: str) -> Any:
+    """The task's `Pipeline`; one line where it predicts nothing."""
     module = registry.part(task, "predict")
     if module is None:
-        raise VitrailError(f"a model of --task {task} has no predictions")
+        able = ", ".join(name for name in registry.TASKS if registry.has_part(name, "predict"))
+        raise VitrailError(
+            f"--task {task} ({registry.TASKS[task].summary}) predicts nothing; vitrail predict is for --task {able}"
+        )
     return module.Pipeline
 
 
@@ -58,9 +62,9 @@ def predict(run: str, inputs: list[str] | None, options: Any, *, task: str) -> I
     yield from pipeline.summarize(found, folder, width=width)
 
 
-def join(results: list[Any], *, task: str) -> Any:
-    """The JSON value of a whole command: of one input its result, of several a list."""
-    return pipeline_class(task).join(results, one=len(results) == 1)
+def join_json(results: list[Any], *, task: str, verb: str) -> Any:
+    """The JSON value of a whole command; `verb`: `predict`, or another name for it."""
+    return pipeline_class(task).join_json(results, verb=verb)
 
 
 def read_standard_input(stream: Iterable[bytes]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from vitrail.learn.training.world import World
 from vitrail.models.catalogue import create_model
 from vitrail.models.dense_inference import Inference
 from vitrail.preprocessing import neutral
-from vitrail.tasks.segment.data import DenseBatch, WholeImage, crop_loader, whole_loader
+from vitrail.tasks.segment.data import DenseBatch, WholeBatch, WholeImage, crop_loader, whole_loader
 from vitrail.tasks.segment.objective import WORST, Segment, surprise
 
 
