@@ -36,8 +36,14 @@ def has_engines(task: str) -> bool:
 
 
 def pipeline_class(task: str) -> Any:
-    """A task without predictions of its own is refused by the default task's, which names what it needs."""
-    return (registry.part(task, "predict") or registry.need_part(registry.DEFAULT, "predict")).Pipeline
+    """The task's `Pipeline`; one line where it predicts nothing."""
+    module = registry.part(task, "predict")
+    if module is None:
+        able = ", ".join(name for name in registry.TASKS if registry.has_part(name, "predict"))
+        raise VitrailError(
+            f"--task {task} ({registry.TASKS[task].summary}) predicts nothing; vitrail predict is for --task {able}"
+        )
+    return module.Pipeline
 
 
 def predict(run: str, inputs: list[str] | None, options: Any, *, task: str) -> Iterator[Predicted]:
