@@ -224,7 +224,7 @@ def digits_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Answer]:
     return folder, Answer(code, out.getvalue(), err.getvalue())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser():
     """Debian's chromium, or whichever is here; without one the test is skipped, and says so."""
     playwright = pytest.importorskip("playwright.sync_api", reason="pages are NOT tested in a browser: playwright is missing")
