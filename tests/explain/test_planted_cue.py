@@ -94,12 +94,14 @@ def test_the_cue_is_what_the_model_goes_by(models, shown):
     assert right["bare"] < 0.4, "and without it knows little"
 
 
+@pytest.mark.slow
 def test_the_map_finds_the_cue(models, shown, planted_cue):
     share, chance = inside(models["cue"], shown[0]["right"], planted_cue)
     assert chance == pytest.approx(1 / 16)
     assert share > 4 * chance
 
 
+@pytest.mark.slow
 def test_a_model_that_learned_without_the_cue_is_not_accused(models, shown, planted_cue):
     share, _ = inside(models["control"], shown[0]["right"], planted_cue)
     by_cue, _ = inside(models["cue"], shown[0]["right"], planted_cue)
