@@ -21,10 +21,11 @@ from torch.testing import assert_close
 import vitrail as vt
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
-from vitrail.models.card import Measure
 from vitrail.models.catalogue import ARCHITECTURES
-from vitrail.models.folder import CARD, CONFIG, FORMAT, TOKENIZER, WEIGHTS, load, save
+from vitrail.models.folder import CONFIG, FORMAT, TOKENIZER, WEIGHTS, load, save
+from vitrail.models.readme import README
 from vitrail.preprocessing import Preprocessing
+from vitrail.run.card import Measure, card
 
 TINY = {"width": 12, "depth": 2, "heads": 3}
 NANO = ("vit_nano_conv", {**TINY, "image_size": (10, 14), "in_channels": 1, "num_classes": 7})
@@ -182,19 +183,21 @@ def test_config_json_says_what_it_must(saved):
     assert config["format"] == FORMAT
     assert config["versions"]["vitrail"] == vt.__version__
     assert str(saved) not in (saved / CONFIG).read_text()
-    assert sorted(file.name for file in saved.iterdir()) == sorted([CONFIG, WEIGHTS, CARD])
+    assert sorted(file.name for file in saved.iterdir()) == sorted([CONFIG, WEIGHTS, README])
 
 
 def test_the_card_is_for_people(saved):
-    card = (saved / CARD).read_text(encoding="utf-8")
-    assert card.startswith("---\nlibrary_name: vitrail\n")
-    assert "pictures of 10x14 with 1 channel(s), 7 classes" in card
-    assert "  0  a\n  1  b\n" in card
+    page = (saved / README).read_text(encoding="utf-8")
+    assert page.startswith("---\nlibrary_name: vitrail\n")
+    assert "pictures of 10x14 with 1 channel(s), 7 classes" in page
+    assert "  0  a\n  1  b\n" in page
 
 
 def test_facts_go_into_the_card_and_nowhere_else(saved, tmp_path):
-    save(load(saved), tmp_path, facts={"data": "digits", "metrics": [Measure("accuracy", "Accuracy", 0.75, "75.00 %")]})
-    assert "**75.00 %**" in (tmp_path / CARD).read_text(encoding="utf-8")
+    model = load(saved)
+    facts = {"data": "digits", "metrics": [Measure("accuracy", "Accuracy", 0.75, "75.00 %")]}
+    save(model, tmp_path, card=card(model, facts, task="classify"))
+    assert "**75.00 %**" in (tmp_path / README).read_text(encoding="utf-8")
     assert all((tmp_path / name).read_bytes() == (saved / name).read_bytes() for name in (CONFIG, WEIGHTS))
 
 
@@ -218,8 +221,8 @@ def test_where_weights_come_from_is_remembered(folder):
     save(model, folder)
     assert (folder / WEIGHTS).read_bytes() == before
     assert load(folder).provenance == model.provenance
-    card = (folder / CARD).read_text(encoding="utf-8")
-    assert "- `owner/name`, read as timm vit\n- Revision `a1`\n- SHA-256 of `b`: `c2`\n- Adapted: d\n" in card
+    page = (folder / README).read_text(encoding="utf-8")
+    assert "- `owner/name`, read as timm vit\n- Revision `a1`\n- SHA-256 of `b`: `c2`\n- Adapted: d\n" in page
     rewrite(folder, source=["no table"])
     assert 'the key "source" must be a table' in refusal(folder, names=folder / CONFIG)
 
@@ -320,7 +323,7 @@ def test_a_hub_id_is_downloaded(saved, monkeypatch, tmp_path):
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
     assert load("owner/name").labels == tuple("abcdefg")
-    assert asked == [("owner/name", [CONFIG, WEIGHTS, TOKENIZER, CARD])], "no file that could hold code"
+    assert asked == [("owner/name", [CONFIG, WEIGHTS, TOKENIZER, README])], "no file that could hold code"
 
 
 @pytest.mark.parametrize("error", [LocalEntryNotFoundError("no net\nand no cache"), OSError("no disk"), ConnectionError()])

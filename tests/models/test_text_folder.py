@@ -11,10 +11,9 @@ import torch
 import vitrail as vt
 from vitrail.byte_pairs import BytePairs
 from vitrail.errors import VitrailError
-from vitrail.models.card import card
-from vitrail.models.folder import CARD, CONFIG, TOKENIZER, WEIGHTS, load, save
+from vitrail.models.folder import CONFIG, README, TOKENIZER, WEIGHTS, load, save
 from vitrail.models.purpose import PIPELINES, purpose_of
-from vitrail.run.train import describe_measures
+from vitrail.run.card import card, describe_measures
 from vitrail.tasks import registry
 
 SMALL = {"width": 12, "heads": 3, "hidden": 20, "depth": 1, "vocabulary": 40, "longest": 16}
@@ -55,7 +54,7 @@ def folder(saved, tmp_path):
 def test_a_loaded_model_is_the_saved_one_with_its_tokenizer(name, tmp_path):
     model = build(name)
     save(model, tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {CONFIG, WEIGHTS, TOKENIZER, CARD}
+    assert {path.name for path in tmp_path.iterdir()} == {CONFIG, WEIGHTS, TOKENIZER, README}
     again = load(tmp_path)
     assert (again.config, again.labels, again.preprocessing) == (model.config, None, None)
     assert again.tokenizer.to_json() == model.tokenizer.to_json()
@@ -139,7 +138,8 @@ def test_broken_tokenizers_give_one_line_or_a_model(folder):
 def test_the_card_says_what_it_is_for(name, purpose):
     model = build(name)
     assert purpose_of(model) == purpose
-    page = card(model, {"languages": ("de", "en"), "data": "x/pairs", "signature": "case:lc|tok:13a", **MEASURED})
+    facts = {"languages": ("de", "en"), "data": "x/pairs", "signature": "case:lc|tok:13a", **MEASURED}
+    page = card(model, facts, task=registry.task_by_architecture(model.architecture))
     assert f"pipeline_tag: {PIPELINES[purpose]}" in page
     for words in (
         "BLEU on test: **38.12**",

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import pytest
 
-from vitrail.run.train import describe_measures
+from vitrail.run.card import describe_measures
 from vitrail.tasks import registry
 from vitrail.tasks.metric import LOSS, Metric, describe_metrics, find_metric, first_measured, headline
 

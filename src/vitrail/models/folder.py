@@ -13,12 +13,12 @@ import torch
 from vitrail.byte_pairs import BytePairs
 from vitrail.errors import VitrailError, VitrailWarning
 from vitrail.files import write_whole
-from vitrail.models.card import CARD, write_card
 from vitrail.models.catalogue import ARCHITECTURES, build_model
 from vitrail.models.reading.foreign import PICKLES
 from vitrail.models.reading.hub import download, is_hub_id, split_hub_id
 from vitrail.models.reading.safetensors_file import read_safetensors
 from vitrail.models.reading.shards import INDEX
+from vitrail.models.readme import README, readme
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
 from vitrail.version import __version__
@@ -28,13 +28,11 @@ CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json
 FOREIGN = frozenset({".safetensors", ".npz"})  # what weights of other libraries are read from without a question
 
 
-def save(
-    model: Any, folder: str | Path, *, facts: Mapping[str, Any] | None = None, weights: Mapping[str, torch.Tensor] | None = None
-) -> Path:
+def save(model: Any, folder: str | Path, *, card: str | None = None, weights: Mapping[str, torch.Tensor] | None = None) -> Path:
     """Write a model folder; files that are already there are replaced one by one, each whole.
 
-    `facts` go into README.md: what the model learned from and how well it does (see `models.card`). `weights` are the model's, where
-    it is divided among processes and has not all of them itself.
+    `card` is the text of README.md; by default what the model is and how to load it. `weights` are the model's, where it is divided among
+    processes and has not all of them itself.
     """
     folder = Path(folder)
     model = getattr(model, "_orig_mod", model)  # torch.compile's wrapper puts a word before every weight's name
@@ -54,7 +52,7 @@ def save(
     config = json.dumps(describe(model), indent=2, ensure_ascii=False) + "\n"
     # A class named by a folder whose name is not UTF-8 has lone surrogates; the escape of Python for them is that of JSON.
     write_whole(folder / CONFIG, config.encode(errors="backslashreplace"))
-    write_card(folder, model, facts)
+    write_whole(folder / README, readme(model) if card is None else card)
     return folder
 
 
@@ -196,7 +194,7 @@ def find_own(source: str | Path) -> Path | None:
         raise VitrailError(f"{path}: not a model folder: {CONFIG} is missing (and no best/ or last/ in it has one)")
     if is_hub_id(str(source)) and path.suffix.lower() not in FOREIGN | PICKLES:
         repository, revision = split_hub_id(str(source))
-        folder = download(repository, [CONFIG, WEIGHTS, TOKENIZER, CARD], revision=revision)
+        folder = download(repository, [CONFIG, WEIGHTS, TOKENIZER, README], revision=revision)
         return folder if (folder / CONFIG).is_file() and is_own(folder / CONFIG) else None
     raise VitrailError(f"{path}: no such file or folder")
 

@@ -8,6 +8,8 @@ from vitrail.errors import VitrailError
 from vitrail.models.folder import CONFIG, WEIGHTS, save
 from vitrail.models.importing import import_model
 from vitrail.models.reading.hub import is_hub_id
+from vitrail.run.card import card
+from vitrail.tasks import registry
 
 
 class Imported(NamedTuple):
@@ -53,4 +55,5 @@ def import_weights(
         model=model,
         pickles=True,
     )
-    return Imported(save(found, folder), found, notes)
+    written = card(found, task=registry.task_by_architecture(found.architecture))
+    return Imported(save(found, folder, card=written), found, notes)

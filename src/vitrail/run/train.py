@@ -1,7 +1,7 @@
 """The runner: data in; a trained, evaluated, saved model and its report out. One sequence for every task (tasks/task.py)."""
 
 import json
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,13 @@ from vitrail.learn.training.sharding import shard
 from vitrail.learn.training.state import Progress, latest_state, read_progress
 from vitrail.learn.training.world import World
 from vitrail.machine import choose_device
-from vitrail.models.card import Measure, write_card
 from vitrail.models.folder import load, save
+from vitrail.run.card import describe_measures, write_card
 from vitrail.run.plan import find_rate, make_plan
 from vitrail.run.prepare import prepare
 from vitrail.run.report import describe_trained, describe_training, write_report
 from vitrail.run.stored import CONFIG, METRICS, REPORT, read_metrics, read_options
 from vitrail.tasks import registry
-from vitrail.tasks.metric import find_metric, first_measured
 from vitrail.tasks.options import NOT_STORED, check, has_option, renamed_of, spell, to_store
 from vitrail.tasks.task import Setup
 
@@ -168,7 +167,8 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
     interval: dict[str, Any] = {} if summary.interval is None else {"interval": summary.interval}
     counts = {} if "sentences" in summary.card else {"pictures": {name: len(part) for name, part in setup.data.splits.items()}}
     facts = {"data": setup.name, "split": split, "recipe": options.recipe, **counts, **summary.card}
-    write_card(folder / "best", setup.model, facts | describe_measures(options.task, metrics, summary.interval))
+    measures = describe_measures(options.task, metrics, summary.interval)
+    write_card(folder / "best", setup.model, facts | measures, task=options.task)
     record = {"split": split, **interval, **metrics, **summary.record}
     write_whole(folder / METRICS, json.dumps(record, indent=2) + "\n")
     bad = describe_bad(setup.bad, unit=task.unit) if setup.bad is not None and setup.bad.files else ""
@@ -176,20 +176,6 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
         if line:
             bar.say(line)
     return Run(path=folder, model=setup.model, metrics=metrics, first=True)
-
-
-def describe_measures(task: str, metrics: Mapping[str, float], interval: tuple[float, float] | None) -> dict[str, Any]:
-    """Metrics, the headline first, and its interval, as a card says them."""
-    known = registry.metrics_of(task)
-    first = first_measured(known, metrics)
-    order = ([] if first is None else [first.key]) + [key for key in metrics if first is None or key != first.key]
-    measures = []
-    for key in order:
-        one, value = find_metric(known, key), metrics[key]
-        measures.append(Measure(key, one.title, one.scaled(value) if one.unit == "hundred" else value, one.format(value)))
-    if interval is None or first is None:
-        return {"metrics": measures}
-    return {"metrics": measures, "interval": (first.format(interval[0]), first.format(interval[1]))}
 
 
 def list_bad(bad: BadFiles, folder: Path, bar: ProgressBar, *, unit: str) -> None:

@@ -18,7 +18,9 @@ from vitrail.learn.training.world import World
 from vitrail.models.backbones import NETWORKS, backbone_of
 from vitrail.models.catalogue import count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import load
+from vitrail.models.markdown import literal
 from vitrail.preprocessing import Preprocessing
+from vitrail.tasks.card import FOLDER, Card, use_python, use_shell
 from vitrail.tasks.image_task import (
     PARTS,
     SMALL,
@@ -65,6 +67,10 @@ class PretrainingTask(ImageTask[O, DataSet, X]):
     learns: ClassVar[str]  # in words: "each masked patch from the visible ones"
     networks: ClassVar[tuple[str, ...]] = tuple(NETWORKS)  # architectures that --model and --weights may have
     least: ClassVar[int] = 2  # images per step that are chosen by itself
+    use: ClassVar[tuple[str, ...]] = (  # of what was learned, on the card
+        use_python(f'model = vt.load("{FOLDER}").backbone', "tokens = model.forward_features(images)"),
+        use_shell(f"vitrail train --data pictures/ --weights {FOLDER}"),
+    )
 
     # what a method brings
 
@@ -181,6 +187,16 @@ class PretrainingTask(ImageTask[O, DataSet, X]):
         }
         return Summary(details=details)
 
+    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+        return Card(
+            title="features learned without labels",
+            about=[describe_learned(model)],
+            use=[*self.use],
+            limits=[
+                "It has seen no label: what its features are good for shows when some are learned from (vitrail eval --protocol)."
+            ],
+        )
+
     def stored(self, model: Any) -> O:
         found: O = options_of(self.name)(data="")
         return found
@@ -208,6 +224,21 @@ def describe_parameters(model: Any) -> str:
         return f"{every:,} parameters"
     inside = count_parameters(model.backbone)
     return f"{inside:,} parameters and {every - inside:,} around it"
+
+
+def describe_learned(model: Any) -> str:
+    """Those without a backbone, such as a vocabulary of codes, are described by their size alone."""
+    height, width = model.image_size
+    backbone = getattr(model, "backbone", None)
+    inside = (
+        ""
+        if backbone is None
+        else f", of which the backbone, a {literal(backbone.architecture)}, has {count_parameters(backbone):,}"
+    )
+    return (
+        f"A model of the Vitrail library that learned by the method {literal(model.architecture)}, without labels: "
+        f"{count_parameters(model):,} parameters{inside}; pictures of {height}x{width} with {model.config.in_channels} channel(s)."
+    )
 
 
 def feature_commands(run: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ from vitrail.learn.training.objective import Batches, Evaluation, Objective
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
 from vitrail.models.parts import position_name, position_where
+from vitrail.tasks.card import Card, plain_card
 from vitrail.tasks.options import CommonOptions, spell
 from vitrail.tasks.verb_options import EvalOptions
 
@@ -181,6 +182,10 @@ class Task(Generic[O, D, X]):
 
     def summarize(self, setup: Setup[O, D, X], scored: Scored[D]) -> Summary:
         return Summary()
+
+    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+        """What the card says of a model of this task, beside its training and its scores; `facts` as `Summary.card` has them."""
+        return plain_card(model)
 
     # a trained model
 

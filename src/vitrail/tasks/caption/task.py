@@ -1,6 +1,6 @@
 """Captions: say in words what is in an image."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from vitrail.models.purpose import Purpose
 from vitrail.tasks.caption.data import CaptionBatch, caption_loaders, loader_for
 from vitrail.tasks.caption.objective import Caption, Captions
 from vitrail.tasks.caption.options import RECIPES, SMALL, Options, caption_recipe
+from vitrail.tasks.card import FOLDER, Card, describe_words, use_pipeline, use_shell, word_limits
 from vitrail.tasks.image_task import (
     ImageTask,
     choose_channels,
@@ -188,6 +189,17 @@ class Captioning(ImageTask[Options, CaptionData, BytePairs]):
     def match(self, data: CaptionData, model: Any, options: Options) -> CaptionData:
         check_tokenizer(model)
         return data
+
+    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+        return Card(
+            title="captions of pictures",
+            about=[*describe_words(model, facts)],
+            use=[
+                use_pipeline("describe", "image-to-text", 'describe("picture.png")  # [{"generated_text": ...}]'),
+                use_shell(f"vitrail caption {FOLDER} picture.png"),
+            ],
+            limits=word_limits(model),
+        )
 
     def stored(self, model: Any) -> Options:
         return Options(data="", image_size=model.image_size, in_channels=model.config.in_channels)

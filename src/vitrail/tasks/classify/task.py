@@ -20,6 +20,8 @@ from vitrail.models.catalogue import ARCHITECTURES, create_model, model_config, 
 from vitrail.models.packing import check_norms
 from vitrail.preprocessing import Fit
 from vitrail.tasks.blocks import check_shard
+from vitrail.tasks.card import Card
+from vitrail.tasks.classify.card import describe_classifier
 from vitrail.tasks.classify.data import (
     balancing_weights,
     class_loaders,
@@ -220,6 +222,9 @@ class Classification(ImageTask[Options, DataSet, Taught | None]):
 
     def match(self, data: DataSet, model: Any, options: Options) -> DataSet:
         return match_labels(data, model)
+
+    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+        return describe_classifier(model)
 
     def stored(self, model: Any) -> Options:
         return Options(data="", image_size=model.image_size, in_channels=model.config.in_channels)

@@ -26,6 +26,8 @@ from vitrail.models.catalogue import ARCHITECTURES, create_model, model_config, 
 from vitrail.models.detr import DetectorConfig, detector_on
 from vitrail.models.folder import load
 from vitrail.models.purpose import purpose_of
+from vitrail.tasks.card import Card
+from vitrail.tasks.detect.card import describe_detector
 from vitrail.tasks.detect.data import BoxBatch, box_loaders, labels_of, renumber, scoring_loader
 from vitrail.tasks.detect.metrics import METRICS
 from vitrail.tasks.detect.objective import Detect, Detections, coco_results
@@ -184,6 +186,9 @@ class Detection(ImageTask[Options, DataSet, None]):
         """As it is: predictions.json has the data's own numbers of classes. The loader renumbers them."""
         renumber(data.classes, labels_of(model), where=data.name)
         return data
+
+    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+        return describe_detector(model)
 
     def stored(self, model: Any) -> Options:
         config = model.config

@@ -7,6 +7,7 @@ from vitrail.data.dataset import DataSet
 from vitrail.errors import VitrailError
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import create_model
+from vitrail.tasks.card import FOLDER, use_python, use_shell
 from vitrail.tasks.dvae.objective import LAST_TEMPERATURE, Coding
 from vitrail.tasks.dvae.options import RECIPES, Options
 from vitrail.tasks.image_task import SMALL
@@ -25,6 +26,14 @@ class VisualVocabulary(PretrainingTask[Options, None]):
     learns = "codes for the patches of images, from which they can be drawn again"
     networks = ("dvae",)
     recipes = RECIPES
+    use = (
+        use_python(
+            f'model = vt.load("{FOLDER}")',
+            "codes = model.codes(images)  # a number for each patch",
+            "pictures = model.decode(codes)",
+        ),
+        use_shell(f"vitrail pretrain --method beit --data pictures/ --tokenizer {FOLDER}"),
+    )
 
     def choose_model(self, size: tuple[int, int], images: int) -> str:
         return "dvae_base" if max(size) > SMALL and images > MANY else "dvae_small"

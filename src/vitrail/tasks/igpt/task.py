@@ -24,6 +24,7 @@ from vitrail.learn.training.world import World
 from vitrail.models.catalogue import count_parameters, create_model, rebuild
 from vitrail.models.purpose import purpose_of
 from vitrail.preprocessing import neutral
+from vitrail.tasks.card import FOLDER, Card, describe_words, use_python, use_shell, word_limits
 from vitrail.tasks.igpt.objective import PixelModeling
 from vitrail.tasks.igpt.options import RECIPES, Options
 from vitrail.tasks.image_task import PARTS, clean_arguments, describe_data, image_loaders
@@ -158,6 +159,18 @@ class PixelPrediction(PretrainingTask[Options, LearnedPalette]):
         write_whole(folder / PROBE, json.dumps(record, indent=2) + "\n")
         more = {"probe_accuracy": probe.test[probe.best]} if isinstance(probe, Probe) else {}
         return replace(scored, extras=probe, more=more)
+
+    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+        return Card(
+            title="image GPT",
+            about=[*describe_words(model, facts)],
+            use=[
+                use_python(f'model = vt.load("{FOLDER}")'),
+                # one that is not causal fills in masked pixels, and draws nothing
+                *([use_shell(f"vitrail complete {FOLDER} picture.png --out finished/")] if model.config.causal else []),
+            ],
+            limits=word_limits(model),
+        )
 
     def summarize(self, setup: State, scored: Scored[DataSet]) -> Summary:
         summary, colors = super().summarize(setup, scored), scored.model.vocabulary

@@ -12,6 +12,7 @@ from vitrail.data.text.plain import LineData, open_lines
 from vitrail.errors import VitrailError
 from vitrail.learn.training.world import World
 from vitrail.models.purpose import Purpose
+from vitrail.tasks.card import FOLDER, Card, describe_words, use_pipeline, use_shell, word_limits
 from vitrail.tasks.language.data import LineBatch, block_length, line_loader, line_loaders
 from vitrail.tasks.language.objective import LanguageModeling
 from vitrail.tasks.language.options import Options
@@ -34,6 +35,21 @@ RECIPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {name: {**row, "label_smoothing": 0.0} for name, row in TEXT_RECIPES.items()}
 )
 State = Setup[Options, LineData, BytePairs]
+
+
+USE = {  # by whether a model is causal
+    True: [
+        use_pipeline("write", "text-generation", 'write("The beginning")  # [{"generated_text": ...}]'),
+        use_shell(f'vitrail complete {FOLDER} "The beginning"'),
+    ],
+    False: [
+        use_pipeline(
+            "fill",
+            "fill-mask",
+            'fill("A <mask> word")  # [{"score": ..., "token": ..., "token_str": ..., "sequence": ...}, ...]',
+        )
+    ],
+}
 
 
 class Language(TextTask[Options, LineData]):
@@ -93,6 +109,14 @@ class Language(TextTask[Options, LineData]):
         splits = scored.data.splits
         return Summary(
             details={"Lines": count_splits(splits)}, card={"sentences": {name: len(lines) for name, lines in splits.items()}}
+        )
+
+    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+        return Card(
+            title="causal language model" if model.config.causal else "masked language model",
+            about=[*describe_words(model, facts)],
+            use=USE[bool(model.config.causal)],
+            limits=word_limits(model),
         )
 
     def stored(self, model: Any) -> Options:

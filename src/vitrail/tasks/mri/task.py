@@ -1,6 +1,6 @@
 """Reconstruction of accelerated MRI scans: k-space that was measured, or simulated from a volume or from images."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from vitrail.files import write_table
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import ARCHITECTURES, count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import load
+from vitrail.tasks.card import Card
+from vitrail.tasks.mri.card import describe_reconstructor
 from vitrail.tasks.mri.data import (
     SCORED,
     ScanBatch,
@@ -140,6 +142,9 @@ class Reconstruction(Task[Options, ScanData, None]):
             certainty=describe_gain(found),
             lines=[*lines, describe_gain(found)],
         )
+
+    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+        return describe_reconstructor(model)
 
     def stored(self, model: Any) -> Options:
         return Options(data="")

@@ -17,9 +17,10 @@ from vitrail.machine import spare_memory
 from vitrail.models.catalogue import ARCHITECTURES, MODELS, count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import load
 from vitrail.models.purpose import purpose_of
-from vitrail.models.restoration_card import describe_damage
+from vitrail.tasks.card import Card
 from vitrail.tasks.image_task import ImageTask, describe_data, sample_images
 from vitrail.tasks.options import from_recipe
+from vitrail.tasks.restore.card import describe_damage, describe_restorer
 from vitrail.tasks.restore.data import Pairs, WholePair, damage_of, restoring_loaders, scored_loader
 from vitrail.tasks.restore.objective import COLUMNS, Restorations, Restore
 from vitrail.tasks.restore.options import RECIPES, Options
@@ -179,6 +180,9 @@ class Restoration(ImageTask[Options, DataSet, None]):
                 f"--degrade {how} makes images {how.scale} times smaller; the model enlarges them {model.scale} times"
             )
         return data
+
+    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+        return describe_restorer(model)
 
     def stored(self, model: Any) -> Options:
         return Options(data="", degrade=model.config.degradation)

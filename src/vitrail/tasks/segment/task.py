@@ -1,6 +1,6 @@
 """Semantic segmentation: a class for every pixel."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from vitrail.models.dense_inference import Inference
 from vitrail.models.folder import load
 from vitrail.models.segmenter import SegmenterConfig, segmenter_on
 from vitrail.records import from_record, to_record
+from vitrail.tasks.card import Card
 from vitrail.tasks.image_task import (
     LARGEST,
     PARTS,
@@ -38,6 +39,7 @@ from vitrail.tasks.image_task import (
     sample_images,
 )
 from vitrail.tasks.options import as_size, from_recipe
+from vitrail.tasks.segment.card import describe_segmenter
 from vitrail.tasks.segment.data import (
     DenseBatch,
     WholeBatch,
@@ -206,6 +208,9 @@ class Segmentation(ImageTask[Options, DataSet, Tensor | None]):
     def match(self, data: DataSet, model: Any, options: Options) -> DataSet:
         check_classes(data, model)
         return data
+
+    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+        return describe_segmenter(model)
 
     def stored(self, model: Any) -> Options:
         return Options(

@@ -120,7 +120,7 @@ def label_scan(model: Any, scan: Scan, *, on_slab: Told) -> Volume:
             across[2][number] = inside.sum()
         target = Path(place) / "labels.nii.gz"
         write_labels(file, labelled.labels, target)
-        told = label.count(file, labelled)
+        rows = label.count(file, labelled)
         content = target.read_bytes()
     x, y, z = (int(counts.argmax()) if counts.any() else len(counts) // 2 for counts in across)
     return Volume(

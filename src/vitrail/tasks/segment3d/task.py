@@ -1,6 +1,6 @@
 """Labels for the voxels of volumes: scans in NIfTI files, each with a file of labels."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ from vitrail.files import write_table
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import ARCHITECTURES, build_model, count_parameters, create_model, model_config
 from vitrail.models.folder import load
+from vitrail.tasks.card import Card
 from vitrail.tasks.options import from_recipe
+from vitrail.tasks.segment3d.card import describe_volumes
 from vitrail.tasks.segment3d.data import (
     VolumeBatch,
     describe_bad_cases,
@@ -180,6 +182,9 @@ class VolumeSegmentation(Task[Options, VolumeData, None]):
 
     def match(self, data: VolumeData, model: Any, options: Options) -> VolumeData:
         return match_classes(data, model)
+
+    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+        return describe_volumes(model)
 
     def stored(self, model: Any) -> Options:
         return Options(data="")

@@ -12,6 +12,7 @@ from vitrail.data.text.parallel import ParallelData, open_parallel
 from vitrail.files import write_table, write_whole
 from vitrail.learn.training.world import World
 from vitrail.models.purpose import Purpose
+from vitrail.tasks.card import FOLDER, Card, describe_words, use_pipeline, use_shell, word_limits
 from vitrail.tasks.task import Log, Opened, Opening, Resolved, Scored, Setup, Summary, count_splits
 from vitrail.tasks.text_task import (
     TEXT_RECIPES,
@@ -117,6 +118,17 @@ class Translation(TextTask[Options, ParallelData]):
                 "signature": found.signature,
             },
             record={"signature": found.signature},
+        )
+
+    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+        return Card(
+            title="translation model",
+            about=[*describe_words(model, facts)],
+            use=[
+                use_pipeline("translate", "translation", 'translate("A sentence.")  # [{"translation_text": ...}]'),
+                use_shell(f'vitrail translate {FOLDER} "A sentence."'),
+            ],
+            limits=word_limits(model),
         )
 
     def stored(self, model: Any) -> Options:

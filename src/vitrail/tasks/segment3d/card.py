@@ -5,9 +5,25 @@ from typing import Any
 
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.markdown import block, literal, plain
+from vitrail.tasks.card import FOLDER, Card, use_python, use_shell
 
 
-def describe_volumes(model: Any) -> Iterable[str]:
+def describe_volumes(model: Any) -> Card:
+    return Card(
+        title="segmentation of volumes",
+        about=list(describe_model(model)),
+        use=[
+            use_shell(f"vitrail predict {FOLDER} scan.nii.gz --out labels/"),
+            use_python(f'model = vt.load("{FOLDER}")', "logits = model(volumes)  # (b, 1, x, y, z) to (b, classes, x, y, z)"),
+        ],
+        limits=[
+            "No medical device: what it labels is to be looked at by somebody who could label it.",
+            "Another scanner, contrast, age or illness than it was trained on may make its labels worthless without any sign of it.",
+        ],
+    )
+
+
+def describe_model(model: Any) -> Iterable[str]:
     config = model.config
     x, y, z = model.image_size
     yield (
@@ -28,24 +44,3 @@ def describe_volumes(model: Any) -> Iterable[str]:
         if config.largest:
             names = ", ".join(plain(model.labels[number]) for number in config.largest)
             yield f"Of {names} the library keeps only the largest part in one piece; an exported file leaves that to whoever runs it."
-
-
-def use_volumes() -> Iterable[str]:
-    yield "## How to use it"
-    yield block(["vitrail predict path/to/this/folder scan.nii.gz --out labels/"], "bash")
-    yield block(
-        [
-            "import vitrail as vt",
-            "",
-            'model = vt.load("path/to/this/folder")',
-            "logits = model(volumes)  # (b, 1, x, y, z) to (b, classes, x, y, z)",
-        ],
-        "python",
-    )
-
-
-def volume_limits() -> list[str]:
-    return [
-        "No medical device: what it labels is to be looked at by somebody who could label it.",
-        "Another scanner, contrast, age or illness than it was trained on may make its labels worthless without any sign of it.",
-    ]

@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vitrail as vt
-from vitrail.models.card import CARD, block, card, describe_preprocessing, literal, plain, write_card
+from vitrail.models.markdown import block, literal, plain
+from vitrail.models.readme import README, describe_preprocessing
 from vitrail.preprocessing import Preprocessing
-from vitrail.run.train import describe_measures
+from vitrail.run.card import card as card_of
+from vitrail.run.card import describe_measures, write_card
 
 HOSTILE = (
     "cat\n---\nlibrary_name: evil",
@@ -43,6 +45,10 @@ def model():
     )
     model.labels = HOSTILE
     return model
+
+
+def card(model, facts=None):
+    return card_of(model, facts, task="classify")
 
 
 def split(text):
@@ -90,8 +96,8 @@ def test_what_it_says_without_facts(model):
 
 
 def test_facts_are_told_to_people_and_to_the_hub(model, tmp_path):
-    write_card(tmp_path, model, FACTS)
-    text = (tmp_path / CARD).read_text(encoding="utf-8")
+    write_card(tmp_path, model, FACTS, task="classify")
+    text = (tmp_path / README).read_text(encoding="utf-8")
     page = split(text)[1]
     for words in (
         "- Data: `digits`", "- Pictures: 1,297 train, 140 val, 360 test", "- Recipe: `30 epochs, batch 64, lr 0.001`",
@@ -100,7 +106,7 @@ def test_facts_are_told_to_people_and_to_the_hub(model, tmp_path):
     ):  # fmt: skip
         assert words in page
     assert "nan" not in text
-    results = ModelCard.load(tmp_path / CARD).data.eval_results  # Hugging Face's own reader
+    results = ModelCard.load(tmp_path / README).data.eval_results  # Hugging Face's own reader
     assert [(r.metric_type, r.metric_value, r.dataset_name, r.dataset_split) for r in results] == [
         ("accuracy", 0.98611, "digits", "test"), ("loss", 0.05, "digits", "test"), ("macro_f1", 0.97, "digits", "test"),
     ]  # fmt: skip
