@@ -37,10 +37,10 @@ def parse() -> argparse.Namespace:
 
 def main() -> None:
     options = parse()
-    from vitrail.deploy.cascade_making import choose, make_stages, open_division, pictures_of, try_stages
     from vitrail.models.catalogue import count_parameters
     from vitrail.rendering import to_png
     from vitrail.tasks.classify.cascade import draw_points, time_both
+    from vitrail.tasks.classify.cascade_making import choose, make_stages, open_division, pictures_of, try_stages
     from vitrail.tasks.classify.cascade_report import Point, draw_cascade
     from vitrail.tasks.classify.data import match_labels
 

@@ -27,14 +27,13 @@ from records import append, read_rows
 import vitrail as vt
 from vitrail.data.annotations import IGNORE
 from vitrail.data.clean import open_clean_boxes
-from vitrail.data.dense_batches import whole_loader
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.dense_inference import Inference, infer, name_pixels
 from vitrail.run.stored import read_options
 from vitrail.tasks.detect.data import labels_of
 from vitrail.tasks.detect.task import detect_split
-from vitrail.tasks.segment.data import open_masked
+from vitrail.tasks.segment.data import open_masked, whole_loader
 
 Rows = list[Sequence[Any]]
 SCORED = {  # the columns of each task that a document publishes
@@ -51,7 +50,7 @@ def pixels_of(options: Any, model: Any) -> Rows:
     loader = whole_loader(data["test"], model.preprocessing, classes=model.num_classes, batch=1, workers=0, on_bad=print)
     rows: Rows = [("picture", "truth", "said", "pixels")]
     with torch.inference_mode():
-        for (picture,) in loader.batches():
+        for (picture,), _ in loader.batches():
             truth = picture.mask.numpy()
             said = name_pixels(infer(model, picture.image, Inference())[0], truth.shape)[0].numpy()
             known = truth != IGNORE

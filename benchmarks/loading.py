@@ -22,7 +22,7 @@ from vitrail import create_model, open_data
 from vitrail.data.augmentation import Augmentation
 from vitrail.data.cache import Cache
 from vitrail.data.dataset import FileSplit, Split
-from vitrail.data.loading import Batch, Loader
+from vitrail.data.image_source import Batch, image_loader
 from vitrail.data.shapes import draw_scene
 from vitrail.data.transforms import read_fitted
 from vitrail.run.plan import forever
@@ -53,7 +53,7 @@ def compare(split: Split, *, steps: int, rounds: int, cached: bool) -> float:
     shape = (SIZE, SIZE, 3)
     cache = Cache(len(split), shape, kind="memory", budget=2**33) if cached else None
     how = Augmentation(flip=True, shift=0.1, rotate=5.0, zoom=0.1)
-    loader = Loader(split, model.preprocessing, batch=BATCH, shuffle=True, how=how, workers=WORKERS, cache=cache)
+    loader = image_loader(split, model.preprocessing, batch=BATCH, shuffle=True, how=how, workers=WORKERS, cache=cache)
     if cached:
         for _ in loader.batches(0):
             pass

@@ -33,7 +33,7 @@ from torch.utils.flop_counter import FlopCounterMode
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import vitrail as vt
-from vitrail.data.loading import Batch
+from vitrail.data.image_source import Batch
 from vitrail.data.opening import open_data
 from vitrail.data.transforms import normalize, read_fitted, to_unit
 from vitrail.learn.optim.optimizers import make_optimizer

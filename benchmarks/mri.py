@@ -134,10 +134,10 @@ def test_sets(options: argparse.Namespace) -> dict[str, Any]:
 
 def batches_of(slices: Any, options: argparse.Namespace) -> Any:
     """As `vitrail eval` has them: the same masks."""
-    from vitrail.data.mri.batches import Sampling
-    from vitrail.tasks.mri.data import scored_batches
+    from vitrail.data.mri.masks import Sampling
+    from vitrail.tasks.mri.data import scored_loader
 
-    return scored_batches(slices, Sampling(kind=options.mask, acceleration=options.acceleration)).batches()
+    return scored_loader(slices, Sampling(kind=options.mask, acceleration=options.acceleration)).batches()
 
 
 def score_untaught(options: argparse.Namespace) -> None:

@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 import vitrail as vt
 from vitrail.data.dataset import Split
 from vitrail.data.opening import open_data
-from vitrail.data.packing import first_fit_decreasing
+from vitrail.data.order import first_fit_decreasing
 from vitrail.data.transforms import fit_picture, normalize, to_unit
 from vitrail.models.vit import VisionTransformer, ViTConfig
 

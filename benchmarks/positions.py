@@ -30,7 +30,7 @@ from torch import Tensor
 import vitrail as vt
 from vitrail.data.augmentation import Augmentation
 from vitrail.data.dataset import DataSet
-from vitrail.data.loading import Loader
+from vitrail.data.image_source import image_loader
 from vitrail.data.transforms import measure, read_fitted
 from vitrail.explain.figures.similarity import draw_similarity
 from vitrail.explain.positions import Similarity, position_similarity
@@ -60,8 +60,8 @@ def learn(data: DataSet, position: str, patch: int, seed: int, epochs: int) -> A
     mean, std = measure(np.stack([read_fitted(train, index, plain) for index in range(0, len(train), 7)]))
     model.preprocessing = replace(plain, mean=mean, std=std)
     task = Classify(model, smoothing=0.1)
-    moved = Loader(train, model.preprocessing, batch=64, shuffle=True, how=Augmentation(shift=0.1), seed=seed)
-    held = Loader(data["val"], model.preprocessing, batch=256, shuffle=False, seed=seed)
+    moved = image_loader(train, model.preprocessing, batch=64, shuffle=True, how=Augmentation(shift=0.1), seed=seed)
+    held = image_loader(data["val"], model.preprocessing, batch=256, shuffle=False, seed=seed)
     plan = Plan(epochs=epochs, optimizer="muon", lr=2e-2, weight_decay=0.05, warmup=0.1, clip=1.0)
     with tempfile.TemporaryDirectory() as folder:
         fit(task, moved, held, plan, RunFolder(Path(folder), writes=False), ProgressBar(quiet=True))
@@ -74,7 +74,7 @@ def answers(model: Any, images: Tensor) -> np.ndarray:
 
 
 def test_pictures(data: DataSet, model: Any) -> tuple[Tensor, np.ndarray]:
-    batches = list(Loader(data["test"], model.preprocessing, batch=256, shuffle=False, seed=0).batches())
+    batches = list(image_loader(data["test"], model.preprocessing, batch=256, shuffle=False, seed=0).batches())
     return torch.cat([batch.images for batch in batches]), torch.cat([batch.labels for batch in batches]).numpy()
 
 

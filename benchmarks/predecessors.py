@@ -89,8 +89,8 @@ def run(name: str, data: Any, tokenizer: Any, options: argparse.Namespace) -> No
     import torch
 
     import vitrail as vt
-    from vitrail.data.text.batching import PairBatches
     from vitrail.models.catalogue import count_parameters
+    from vitrail.tasks.translate.data import pair_loader
     from vitrail.tasks.translate.objective import Translate
 
     torch.manual_seed(options.seed)
@@ -98,8 +98,8 @@ def run(name: str, data: Any, tokenizer: Any, options: argparse.Namespace) -> No
     print(f"{name}: {count_parameters(model):,} parameters", flush=True)
     limits = {"tokens": options.tokens, "longest": model.config.longest - 1, "seed": options.seed}
     task = Translate(model, tokenizer, smoothing=options.smoothing)
-    facts = train(task, PairBatches(data["train"], tokenizer, shuffle=True, **limits), options)
-    found = task.test(PairBatches(data["test"], tokenizer, **limits), beams=options.beams)
+    facts = train(task, pair_loader(data["train"], tokenizer, shuffle=True, **limits), options)
+    found = task.test(pair_loader(data["test"], tokenizer, **limits), beams=options.beams)
     row: dict[str, Any] = {"parameters": count_parameters(model)}
     for group, rows in length_groups(found.sources, options.edges).items():
         row[f"bleu_{group}"] = f"{found.bleu.of(rows):.2f}" if len(rows) else ""

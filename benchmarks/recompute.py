@@ -179,7 +179,8 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 def main() -> int:
     problems: list[str] = []
-    documents = "\n".join(path.read_text() for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))])
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "tasks").glob("*.md"))]
+    documents = "\n".join(path.read_text() for path in pages)
     for folder in sorted(path for path in RESULTS.iterdir() if path.is_dir()):
         found, wrong = recompute(folder)
         problems += wrong

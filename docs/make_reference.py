@@ -1,13 +1,15 @@
-"""Writes docs/reference/command_line.md and docs/reference/python.md out of the code: `python docs/make_reference.py`.
+"""Writes docs/reference/ and the tables of options in docs/tasks/ out of the code: `python docs/make_reference.py`.
 
-A test compares them with what this file would write, so the pages tell what is there.
+Tests compare them with what this file would write, so the pages tell what is there.
 """
 
 import ast
 import importlib.util
 import inspect
+import re
 import types
 import typing
+from dataclasses import fields
 from pathlib import Path
 
 from cyclopts import App
@@ -15,10 +17,14 @@ from cyclopts import App
 import vitrail
 from vitrail.cli.app import add_task_commands, app
 from vitrail.cli.words import OPTIONS
-from vitrail.tasks import registry
+from vitrail.tasks import registry, verb_options
+from vitrail.tasks.options import TASK, TEXT
+from vitrail.tasks.verb_options import ProtocolEvalOptions
 
 FOLDER = Path(__file__).parent / "reference"
+TASK_PAGES = Path(__file__).parent / "tasks"
 MADE = "<!-- Written by docs/make_reference.py: change the code, then run it. -->\n"
+BEGIN, END = "<!-- options: written by docs/make_reference.py -->", "<!-- end of options -->"
 
 
 def command_line() -> str:
@@ -44,20 +50,67 @@ def command_line() -> str:
 
 def describe_task(task: str) -> list[str]:
     """The options that a task has beside those of all."""
-    entry, found = registry.TASKS[task], App()
-    add_task_commands(found, task)
+    entry = registry.TASKS[task]
     option = "--task" if entry.verb == "train" else "--method"
     parts = [f"## {task}\n", f"{entry.summary.capitalize()}. Beside the options above:\n"]
-    for verb in (entry.verb, "eval", "predict", "explain"):
-        if verb in ("predict", "explain") and registry.part(task, verb) is None:
-            continue
+    for verb, arguments in arguments_of(task).items():
         common = {a.name for a in app[verb].assemble_argument_collection()}
-        own = [a for a in found[verb].assemble_argument_collection() if a.parse and not a.children and a.name not in common]
+        own = [a for a in arguments if a.name not in common]
         if own:
             title = f"vitrail {verb} {option} {task}" if verb == entry.verb else f"vitrail {verb}, of such a run"
             rows = [f"| {spell_names(a)} | {cell(a.parameter.help or '')} | {spell(a.hint)} | {default(a)} |" for a in own]
             parts.append(f"**{title}**\n\n| option | | value | default |\n|---|---|---|---|\n" + "\n".join(rows) + "\n")
     return parts
+
+
+def arguments_of(task: str) -> dict[str, list[typing.Any]]:
+    """The options of each verb that a task has, those of all tasks included."""
+    entry, found = registry.TASKS[task], App()
+    add_task_commands(found, task)
+    verbs = (entry.verb, "eval", *(verb for verb in ("predict", "explain") if registry.part(task, verb) is not None))
+    return {
+        verb: [a for a in found[verb].assemble_argument_collection() if a.parse and not a.children and a.name.startswith("--")]
+        for verb in verbs
+    }
+
+
+def options_table(task: str) -> str:
+    """One table of what a task has for itself; what many tasks share stands in the reference."""
+    verb, rows = registry.TASKS[task].verb, []
+    for name, arguments in arguments_of(task).items():
+        own = own_options(task, "train" if name == verb else name)  # type: ignore[arg-type]
+        rows += [
+            f"| {spell_names(a)} | `{name}` | {cell(a.parameter.help or '')} | {spell(a.hint)} | {default(a)} |"
+            for a in arguments
+            if a.name.removeprefix("--").replace("-", "_") in own
+        ]
+    assert rows, task
+    link = f"[Command line](../reference/command_line.md#{task})"
+    return (
+        "| option | of | meaning | value | default |\n|---|---|---|---|---|\n"
+        + "\n".join(rows)
+        + f"\n\nThe options that it shares with other tasks, such as those of the optimizer, are in the reference: {link}.\n"
+    )
+
+
+def own_options(task: str, use: registry.Use) -> set[str]:
+    """Of training: what the task's own module defines, and the groups "Options of this task" and "Text". Of other verbs: what not every task
+    has, but for how files are read and for `--protocol`, which has a page of its own."""
+    kind = registry.options_of(task, use)
+    names = {field.name for field in fields(kind)} - {"task"}
+    if use != "train":
+        shared: type[typing.Any] = ProtocolEvalOptions if use == "eval" else getattr(verb_options, registry.CLASS_OF[use])
+        return names - {field.name for field in fields(shared)}
+    hints = typing.get_type_hints(kind, include_extras=True)
+    groups = {name: [g for extra in hints[name].__metadata__ for g in getattr(extra, "group", ())] for name in names}
+    return {name for name in names if name in kind.__annotations__ or TASK in groups[name] or TEXT in groups[name]}
+
+
+def fill_options(task: str, page: str) -> str:
+    """The text of a task's page with its table of options as the code has it."""
+    pattern = re.compile(rf"(?<={re.escape(BEGIN)}\n).*?(?={re.escape(END)})", re.DOTALL)
+    assert len(pattern.findall(page)) == 1, f"{task}.md needs one table of options between its two comments"
+    return pattern.sub(lambda _: f"\n{options_table(task)}\n", page)
 
 
 def examples(verb: str) -> list[str]:
@@ -143,3 +196,7 @@ if __name__ == "__main__":
     for page, text in PAGES.items():
         (FOLDER / page).write_text(text(), encoding="utf-8")
         print(FOLDER / page)
+    for task in registry.TASKS:
+        path = TASK_PAGES / f"{task}.md"
+        path.write_text(fill_options(task, path.read_text(encoding="utf-8")), encoding="utf-8")
+        print(path)

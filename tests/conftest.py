@@ -11,7 +11,7 @@ import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch: models this small only wait for a second thread
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -23,6 +23,7 @@ import pytest
 import vitrail
 from vitrail.cli.app import run
 
+pytest_plugins = ["studio_fixtures"]  # in tests/fixtures
 SOURCE = Path(vitrail.__file__).parents[1]
 NANO = ("--model", "vit_nano_conv", "--epochs", "1", "--batch-size", "256")
 
@@ -122,8 +123,26 @@ def process(environment: dict[str, str], tmp_path: Path) -> Callable[..., Answer
 def quick_report() -> Iterator[None]:
     """A report without its figures, which take twice as long as two tiny epochs."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vitrail.tasks.classify.report.write", lambda path, scored, setup, frame: path.write_text(frame.headline))
+        patch.setattr("vitrail.tasks.classify.report.sections", lambda scored, setup, rows: ())
+        patch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: path.write_text(frame.headline))
         yield
+
+
+@pytest.fixture
+def quick_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty ones: to draw those of a report takes longer than a tiny run, and reports have tests of their own."""
+    from matplotlib.figure import Figure
+    from PIL import Image
+
+    def save(self: Figure, target: Any, *, format: str = "png", **_: Any) -> None:
+        if format == "svg":
+            target.write('<svg xmlns="http://www.w3.org/2000/svg"></svg>')
+        else:
+            buffer = io.BytesIO()
+            Image.new("L", (1, 1)).save(buffer, format)
+            (Path(target).write_bytes if isinstance(target, str | Path) else target.write)(buffer.getvalue())
+
+    monkeypatch.setattr(Figure, "savefig", save)
 
 
 def quadrants(count: int, *, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -11,27 +11,27 @@ from vitrail.version import __version__
 if TYPE_CHECKING:
     from vitrail import explain as explain
     from vitrail.data.opening import open_data as open_data
-    from vitrail.deploy.cascade_making import cascade as cascade
-    from vitrail.deploy.pipeline import pipeline as pipeline
     from vitrail.errors import VitrailError as VitrailError
     from vitrail.models.catalogue import create_model as create_model
     from vitrail.models.catalogue import list_models as list_models
     from vitrail.models.folder import load as load
     from vitrail.models.folder import save as save
+    from vitrail.run.cascade import cascade as cascade
     from vitrail.run.evaluate import evaluate as evaluate
+    from vitrail.run.predict import pipeline as pipeline
     from vitrail.run.train import train as train
     from vitrail.tokens import Tokens as Tokens
 
 _HOMES = {
     "Tokens": "vitrail.tokens",
     "VitrailError": "vitrail.errors",
-    "cascade": "vitrail.deploy.cascade_making",
+    "cascade": "vitrail.run.cascade",
     "create_model": "vitrail.models.catalogue",
     "evaluate": "vitrail.run.evaluate",
     "list_models": "vitrail.models.catalogue",
     "load": "vitrail.models.folder",
     "open_data": "vitrail.data.opening",
-    "pipeline": "vitrail.deploy.pipeline",
+    "pipeline": "vitrail.run.predict",
     "save": "vitrail.models.folder",
     "train": "vitrail.run.train",
 }

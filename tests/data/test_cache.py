@@ -18,7 +18,7 @@ from vitrail.data import cache as module
 from vitrail.data.augmentation import Augmentation
 from vitrail.data.cache import Cache, choose_cache
 from vitrail.data.dataset import ArraySplit, FileSplit, Part
-from vitrail.data.loading import Loader
+from vitrail.data.image_source import image_loader
 from vitrail.data.shapes import ShapesSplit
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import neutral
@@ -60,8 +60,8 @@ def temporary(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", ["memory", "disk"])
 def test_the_same_batches_and_each_picture_decoded_once(files, kind, workers):
     options = {"batch": 3, "shuffle": True, "how": Augmentation(flip=True, shift=0.2), "seed": 1, "workers": workers}
-    plain = Loader(files, neutral((5, 7), 3), **options)
-    kept = Loader(files, neutral((5, 7), 3), cache=Cache(11, SHAPE, kind=kind, budget=10**6), **options)
+    plain = image_loader(files, neutral((5, 7), 3), **options)
+    kept = image_loader(files, neutral((5, 7), 3), cache=Cache(11, SHAPE, kind=kind, budget=10**6), **options)
     expected = [list(plain.batches(epoch)) for epoch in range(3)]
     for path in files.paths:
         Path(f"{path}.read").unlink(missing_ok=True)

@@ -1,18 +1,14 @@
-"""Pictures with masks: every format, bad pairs told and left out, crops that stay with their masks, colors."""
+"""Pictures with masks: every format, bad pairs told and left out, colors."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 from vitrail.data.annotations import IGNORE, annotate
 from vitrail.data.class_colors import choose_colors, find_colors
-from vitrail.data.dense_batches import Crops, base_size, crop_loader, cut_window, to_base, whole_loader
 from vitrail.data.images import PictureError
-from vitrail.data.joint import Movement, Sample, flip_horizontal
 from vitrail.data.mask_painting import NOTHING, paint_mask, paint_over, to_mask_file
 from vitrail.data.masked import annotations_of, check_mask, find_bad_masks, find_masked, ignored_in, read_sample, to_numbers
 from vitrail.data.shapes import ShapesSplit, draw_scene
@@ -68,13 +64,6 @@ def test_bad_pairs_are_told_by_name_and_reason(folder):
     }.items():  # fmt: skip
         assert reason in bad.pop(name)
     assert not bad
-    split = data["train"]
-    loader = crop_loader(split, PREPROCESSING, classes=3, batch=4, how=Movement(), on_bad=lambda error: met.append(error))
-    met: list[PictureError] = []
-    assert len(next(iter(loader.batches())).images) <= 4
-    assert {error.reason.split(":")[0] for error in met} <= {
-        "its annotations were made for 6x5 pixels, it has 27x21", "its mask is empty"
-    }  # fmt: skip
 
 
 def test_classes_out_of_range_of_a_model():
@@ -153,73 +142,6 @@ def test_annotations_of_a_part_are_those_of_the_whole(folder):
     assert (part.labels == split.labels[[2, 4]]).all()
     assert (annotations_of(part, 0).mask == split.scene(2).mask).all()
     assert (annotations_of(part, 1).boxes == split.scene(4).boxes).all()
-
-
-def marked(height=11, width=13):
-    """A picture that is its mask: whatever is done, the two must stay equal."""
-    mask = np.random.default_rng(1).integers(0, 100, (height, width)).astype(np.uint8)
-    return Sample(Image.fromarray(mask), annotate(mask=mask))
-
-
-@pytest.mark.parametrize("size", [(7, 5), (11, 13), (17, 5), (23, 29)])
-def test_crops_commute_with_masks_and_flips(size):
-    sample = marked()
-    cut = cut_window(sample, size, (0.3, 0.8), fill=255)
-    assert (cut.picture.height, cut.picture.width) == size == cut.annotations.mask.shape
-    assert (np.asarray(cut.picture) == cut.annotations.mask).all()  # 255: no class, and the fill
-    mirrored = cut_window(flip_horizontal(sample), size, (0.3, 0.0), fill=255)
-    straight = flip_horizontal(cut_window(sample, size, (0.3, 1 - 1e-9), fill=255))
-    assert (mirrored.annotations.mask == straight.annotations.mask).all()
-
-
-def test_a_crop_is_a_function_of_seed_epoch_and_index(folder):
-    split = find_masked(str(folder))["train"]
-    how = Movement(flip=True, rotate=10.0, color=0.3)
-
-    def crops(**changes):
-        settings = {"classes": 3, "how": how, "zoom": 0.5, "seed": 0} | changes
-        return Crops(split, PREPROCESSING, **settings)
-
-    one, again = crops().__getitems__([(3, 1), (3, 5)]), crops().__getitems__([(3, 5)])
-    assert torch.equal(one.batch.images[1], again.batch.images[0])
-    assert torch.equal(one.batch.masks[1], again.batch.masks[0])
-    assert one.batch.masks.shape == (2, 19, 23)
-    for other in (crops(seed=1).__getitems__([(3, 5)]), crops().__getitems__([(4, 5)])):
-        assert not torch.equal(other.batch.images[0], again.batch.images[0])
-
-
-def test_workers_change_nothing(folder):
-    split = find_masked(str(folder))["train"]
-    loaders = [
-        crop_loader(split, PREPROCESSING, classes=3, batch=3, how=Movement(flip=True, color=0.2), zoom=0.5, workers=workers)
-        for workers in (0, 1)
-    ]
-    for epoch in (0, 1):
-        for one, other in zip(*(loader.batches(epoch) for loader in loaders), strict=True):
-            assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
-
-
-def test_pixels_beyond_the_picture_have_no_class(folder):
-    crops = Crops(find_masked(str(folder))["train"], PREPROCESSING, classes=3, how=Movement(), zoom=0.9, seed=0)
-    batches = [crops.__getitems__([(epoch, 0)]).batch for epoch in range(12)]
-    outside = [(batch.masks == IGNORE).any().item() for batch in batches]
-    assert any(outside)
-    assert not all(outside)
-    for batch in batches:
-        beyond = (batch.masks == IGNORE)[0]
-        assert (batch.images[0, :, beyond].abs() < 0.01).all()  # the mean color
-
-
-def test_whole_pictures_come_at_their_base_size_with_masks_as_stored(folder):
-    split = find_masked(str(folder))["train"]
-    preprocessing = replace(PREPROCESSING, size=(42, 30))
-    (pictures, *_) = whole_loader(split, preprocessing, classes=3, batch=4).batches()
-    assert [picture.number for picture in pictures] == [0, 1, 2, 3]
-    assert pictures[0].image.shape == (1, 3, 42, 54)
-    assert pictures[0].mask.shape == (21, 27)
-    assert base_size((21, 27), (42, 30)) == (42, 54)
-    assert base_size((100, 100_000), (64, 64))[1] < 6000  # not 64,000
-    assert to_base(np.zeros((42, 54, 3), dtype=np.uint8), preprocessing).shape == (1, 3, 42, 54)
 
 
 def test_numbers_and_colors():

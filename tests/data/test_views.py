@@ -12,7 +12,7 @@ from vitrail.data.color_views import LIGHT, change_colors, solarize, turn_hue
 from vitrail.data.dataset import ArraySplit, FileSplit
 from vitrail.data.digits import open_digits
 from vitrail.data.transforms import to_unit
-from vitrail.data.views import NUMBERS, Look, ViewLoader, boxes, draw_view, half_size, looks, make_views, reading
+from vitrail.data.views import NUMBERS, Look, boxes, draw_view, half_size, looks, make_views, reading, view_loader
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import neutral
 
@@ -127,9 +127,9 @@ def test_workers_change_nothing(workers, tmp_path):
         paths.append(tmp_path / f"{number}.png")
         Image.fromarray(picture).save(paths[-1])
     split, wanted = FileSplit(paths, np.arange(12)), looks((8, 8), (4, 4), 2, mirror=True, area=0.4)
-    loader = ViewLoader(split, neutral((8, 8), 3), wanted=wanted, batch=4, seed=3, workers=workers)
+    loader = view_loader(split, neutral((8, 8), 3), wanted=wanted, batch=4, seed=3, workers=workers)
     found = list(loader.batches(epoch=1, start=1))
-    plain = ViewLoader(split, neutral((8, 8), 3), wanted=wanted, batch=4, seed=3)
+    plain = view_loader(split, neutral((8, 8), 3), wanted=wanted, batch=4, seed=3)
     for one, other in zip(found, list(plain.batches(epoch=1))[1:], strict=True):
         assert all((mine == its).all() for mine, its in zip(one, other, strict=True))
     assert found[0].large.shape == (4, 2, 3, 8, 8)
@@ -140,11 +140,11 @@ def test_workers_change_nothing(workers, tmp_path):
 def test_processes_share_a_batch_and_gray_pictures_have_views():
     split = open_digits()["train"]
     options = {"wanted": looks((8, 8), (4, 4), 0, mirror=False, area=0.5), "batch": 10, "seed": 1}
-    [whole, *_] = ViewLoader(split, neutral((8, 8), 1), **options).batches()
+    [whole, *_] = view_loader(split, neutral((8, 8), 1), **options).batches()
     assert whole.small.shape[1] == 0
     assert whole.large.shape == (10, 2, 1, 8, 8)
     for rank in (0, 1):
-        [share, *_] = ViewLoader(split, neutral((8, 8), 1), **options, rank=rank, world=2).batches()
+        [share, *_] = view_loader(split, neutral((8, 8), 1), **options, rank=rank, world=2).batches()
         assert (share.indices == whole.indices[rank::2]).all()
         assert_close(share.large, whole.large[rank::2], rtol=0, atol=1e-5)
 
@@ -154,7 +154,7 @@ def test_a_broken_picture_is_left_out_and_told(tmp_path):
     Image.fromarray(some_pictures(1, (8, 8))[0]).save(good)
     bad.write_bytes(b"no picture")
     told = []
-    loader = ViewLoader(
+    loader = view_loader(
         FileSplit([good, bad], np.zeros(2, int)), neutral((8, 8), 3), wanted=looks((8, 8), (4, 4), 1, mirror=False, area=0.5),
         batch=2, on_bad=told.append,
     )  # fmt: skip
@@ -179,7 +179,7 @@ def test_wrong_views_are_refused():
 
 def test_arrays_are_not_read_one_by_one():
     split = ArraySplit(some_pictures(8, (8, 8)), np.arange(8))
-    [batch, *_] = ViewLoader(
+    [batch, *_] = view_loader(
         split, neutral((8, 8), 3), wanted=looks((8, 8), (4, 4), 1, mirror=True, area=0.5), batch=4
     ).batches()
     assert torch.isfinite(batch.large).all()

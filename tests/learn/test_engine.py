@@ -15,10 +15,10 @@ import yaml
 from safetensors.torch import load_file
 
 import vitrail as vt
-from vitrail.data.loading import Loader
+from vitrail.data import image_source as job
+from vitrail.data.loader import Loader
 from vitrail.learn.training import step
 from vitrail.learn.training.state import latest_state
-from vitrail.tasks import image_task as job
 
 pytestmark = pytest.mark.usefixtures("quick_report")
 EVERYTHING = {

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import vitrail as vt
-from vitrail.data.loading import Batch
+from vitrail.data.image_source import Batch
 from vitrail.learn.training.resolution import GROWING, shrink, size_at
 
 SHARES = st.floats(0.0, 1.0)

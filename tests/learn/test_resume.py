@@ -15,10 +15,10 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 import vitrail as vt
-from vitrail.data.loading import Loader
+from vitrail.data import image_source as job
+from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError
 from vitrail.learn.training.state import NUMBERS, TENSORS, Progress, latest_state, load_state, read_progress, save_state
-from vitrail.tasks import image_task as job
 
 pytestmark = pytest.mark.usefixtures("quick_report")
 # 96 pictures: 6 steps an epoch. The recipe moves pictures about; stochastic depth draws from torch's own generator.
@@ -274,7 +274,7 @@ def test_a_run_whose_report_fails_is_not_finished(command, uninterrupted, tmp_pa
         raise VitrailError(f"{path}: no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.classify.report.write", fail)
+        patch.setattr("vitrail.report.frame.write_page", fail)
         assert "no space left" in command("train", "--out", run, "--resume").err
     assert not (run / "metrics.json").exists()
     assert command("train", "--out", run, "--resume").code == 0

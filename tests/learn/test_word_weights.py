@@ -8,12 +8,13 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from vitrail.data.text.batching import PairBatch, pad
+from vitrail.data.text.padding import pad
 from vitrail.learn.training.objective import Evaluation
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.step import Stepper, Taken, cut
 from vitrail.learn.training.world import World
 from vitrail.special_tokens import BEGIN, END, PAD
+from vitrail.tasks.translate.data import PairBatch
 
 ROWS = [[BEGIN, 5, END], [BEGIN, 6, 7, 8, 5, 9, 6, END], [BEGIN, END], [BEGIN, 8, 8, END]]  # 2 + 7 + 1 + 3 words
 BATCH = PairBatch(pad([[5, END]] * 4), pad(ROWS), torch.arange(4))

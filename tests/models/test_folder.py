@@ -417,6 +417,7 @@ def test_weights_of_another_name_or_shape_or_kind(folder):
         ({"labels": "abcdefg"}, "the key \"labels\" must be list | None, got 'abcdefg'"),
         ({"labels": [1, 2, 3, 4, 5, 6, 7]}, "labels must be a list of texts"),
         ({"labels": ["a", "b"]}, "2 labels for 7 classes"),
+        ({"task": 7}, 'the key "task" must be a text, got 7'),
         ({"multi_label": 1}, 'the key "multi_label" must be bool, got 1'),
         ({"multi_label": "yes"}, "the key \"multi_label\" must be bool, got 'yes'"),
     ],

@@ -10,7 +10,9 @@ from safetensors.torch import load_file
 from torch.testing import assert_close
 
 import vitrail as vt
-from vitrail.data.loading import Batch, Loader
+from vitrail.data import image_source as job
+from vitrail.data.image_source import Batch
+from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError
 from vitrail.learn.optim.groups import layer_groups
 from vitrail.learn.training.interruption import Interrupted
@@ -18,7 +20,6 @@ from vitrail.learn.training.state import TENSORS, latest_state
 from vitrail.models.catalogue import count_parameters
 from vitrail.nn.convolution.hard_attention import HardAttention
 from vitrail.nn.heads.maps import MapHead
-from vitrail.tasks import image_task as job
 from vitrail.tasks.classify.objective import Classify
 
 PRESETS = vt.list_models("resnet*_32")

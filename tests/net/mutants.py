@@ -32,11 +32,13 @@ OPTIONS, METRIC, REGISTRY, IMAGES, CLASSIFY = (
     f"src/vitrail/tasks/{name}.py" for name in ("options", "metric", "registry", "image_task", "classify/task")
 )
 LOOP, STEP, WORLD = (f"{TRAINING}/{name}.py" for name in ("loop", "step", "world"))
-LOADING, CACHE, BAD, OPENING = (f"src/vitrail/data/{name}.py" for name in ("loading", "cache", "bad_files", "opening"))
+ORDER, BATCH, CACHE, BAD, OPENING = (
+    f"src/vitrail/data/{name}.py" for name in ("order", "image_source", "cache", "bad_files", "opening")
+)
 RECORDS = "src/vitrail/records.py"
 
 RESUME, COMMANDS, WRONG = "tests/learn/test_resume.py", "tests/cli/test_commands.py", "tests/cli/test_wrong_input.py"
-LEARNING, LOADED, FOLDER = "tests/learn/test_loop.py", "tests/data/test_loading.py", "tests/data/test_folder.py"
+LEARNING, LOADED, FOLDER = "tests/learn/test_loop.py", "tests/data/test_loader.py", "tests/data/test_folder.py"
 MECHANISM, FIGURES, EVALUATED = "tests/tasks/test_options.py", "tests/tasks/test_metric.py", "tests/run/test_evaluate.py"
 BAD_RUNS = "tests/tasks/classify/test_training_with_bad_files.py"
 WRONG_LINES = f"{WRONG}::test_wrong_input_gives_one_line_and_code_2"
@@ -200,14 +202,13 @@ MUTANTS: tuple[Mutant, ...] = (
     mutant("rows_as_they_came", WORLD, "order = indices.argsort(stable=True)", "order = torch.arange(len(indices))",
            "tests/learn/test_world.py", chosen="rows"),
     # Loaders, cache and bad files.
-    mutant("every_epoch_the_same", LOADING, "PCG64([self.seed, epoch])", "PCG64([self.seed, 0])", LOADED, chosen="order"),
-    mutant("shares_of_another_rank", LOADING, "whole[self.rank :: self.world]", "whole[(self.rank + 1) % self.world :: self.world]", LOADED,
+    mutant("every_epoch_the_same", ORDER, "PCG64([self.seed, epoch])", "PCG64([self.seed, 0])", LOADED, chosen="order"),
+    mutant("shares_of_another_rank", ORDER, "whole[self.rank :: self.world]", "whole[(self.rank + 1) % self.world :: self.world]", LOADED,
            chosen="processes"),
-    mutant("last_batch_dropped", LOADING, "else -(-len(self.labels) // self.batch)", "else max(1, len(self.labels) // self.batch)", LOADED,
+    mutant("last_batch_dropped", ORDER, "else -(-self.samples // self.batch)", "else max(1, self.samples // self.batch)", LOADED,
            chosen="partial"),
-    mutant("pass_from_its_beginning", LOADING, "self.deal(epoch)[self.start :]", "self.deal(epoch)", LOADED, chosen="middle"),
-    mutant("label_of_a_neighbour", LOADING, "torch.from_numpy(self.split.labels[indices])\n        if self.mixing:",
-           "torch.from_numpy(self.split.labels[np.sort(indices)])\n        if self.mixing:", LOADED, chosen="together"),
+    mutant("pass_from_its_beginning", ORDER, "self.deal(epoch)[start:]", "self.deal(epoch)", LOADED, chosen="middle"),
+    mutant("label_of_a_neighbour", BATCH, "self.labels(plain)\n        if self.mixing:", "self.labels(np.sort(plain))\n        if self.mixing:", LOADED, chosen="together"),
     mutant("validation_is_augmented", IMAGES, "how=Augmentation(**numbers) if training else None,", "how=Augmentation(**numbers),",
            f"{COMMANDS}::test_validation_is_what_eval_says_of_val"),
     mutant("validation_is_shuffled", IMAGES, "shuffle=training,", "shuffle=True,", f"{COMMANDS}::test_validation_is_what_eval_says_of_val"),

@@ -27,9 +27,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
 BUILD = ROOT / "build" / "regress"
 WORK = BUILD / "work"  # of both trees, one after the other: a path that gets into a file is the same
 SHOWN = 10  # lines of a difference
@@ -142,174 +142,27 @@ RUNS = (
 
 
 def write_data(folder: Path) -> None:
-    import numpy as np
+    """By tests/examples, which the conformance suite reads too."""
+    from examples import images, text, volumes
 
     folder.mkdir(parents=True)
-    parts: dict[str, Any] = {}
-    for number, (split, count) in enumerate({"train": 96, "val": 15, "test": 18}.items()):
-        parts[f"x_{split}"], parts[f"y_{split}"] = draw_quadrants(np.arange(count) % 3, seed=number)
-    np.savez(folder / "quadrants.npz", **parts)
-    for number, (split, count) in enumerate({"train": 96, "val": 16, "test": 16}.items()):
-        parts[f"x_{split}"], parts[f"y_{split}"] = draw_quadrants(
-            np.array([0, 0, 0, 0, 0, 1, 2, 0])[np.arange(count) % 8], seed=number
-        )
-    np.savez(folder / "unequal.npz", **parts)
-    write_stripes(folder / "stripes.npz", side=8, grays=(0, 255), seed=0)
-    write_stripes(folder / "lines.npz", side=4, grays=(0, 60, 130, 200, 255), seed=1)
-    write_pictures(folder)
-    write_masks(folder / "marked")
-    write_boxes(folder / "blood")
-    write_text(folder)
-    write_volumes(folder)
-
-
-def draw_quadrants(labels: Any, *, seed: int) -> tuple[Any, Any]:
-    """8x8 pictures of three classes: which quadrant is bright."""
-    import numpy as np
-
-    pictures = np.random.default_rng(seed).integers(0, 100, (len(labels), 8, 8), dtype=np.uint8)
-    for picture, label in zip(pictures, labels, strict=True):
-        picture[4 * (label // 2) :, 4 * (label % 2) :][:4, :4] += 120
-    return pictures, labels
-
-
-def write_stripes(path: Path, *, side: int, grays: tuple[int, ...], seed: int) -> None:
-    """Pictures of two classes: rows that are alike, or columns."""
-    import numpy as np
-
-    generator, parts = np.random.default_rng(seed), {}
-    for split, count in (("train", 48), ("val", 12), ("test", 11)):
-        lines = np.array(grays, dtype=np.uint8)[generator.integers(0, len(grays), (count, side))]
-        labels, rows = np.arange(count) % 2, np.repeat(lines[:, :, None], side, axis=2)
-        parts[f"x_{split}"] = np.where(labels[:, None, None] == 1, rows, rows.transpose(0, 2, 1))
-        parts[f"y_{split}"] = labels
-    np.savez(path, **parts)
-
-
-def write_pictures(folder: Path) -> None:
-    """Pictures of many sizes with one that is broken, colors with captions, photos, and 8x8 pictures by the names of the digits."""
-    import numpy as np
-    from PIL import Image
-
-    generator = np.random.default_rng(2)
-    for number in range(60):
-        kind, (height, width) = number % 2, generator.integers(8, 30, 2)
-        (folder / "sizes" / f"class{kind}").mkdir(parents=True, exist_ok=True)
-        pixels = generator.integers(0, 128, (height, width, 3)) + 127 * kind
-        Image.fromarray(pixels.astype(np.uint8)).save(folder / "sizes" / f"class{kind}" / f"{number:02}.png")
-    (folder / "sizes" / "class0" / "broken.png").write_bytes(b"no picture")
-
-    colors = {"red": (230, 20, 20), "green": (20, 200, 20), "blue": (20, 20, 230)}
-    captions: dict[str, object] = {"gone.png": "nobody saw it"}
-    (folder / "colors").mkdir()
-    for number in range(60):
-        name, color = list(colors.items())[number % 3]
-        noisy = np.clip(np.array(color) + generator.integers(-15, 15, (16, 16, 3)), 0, 255)
-        Image.fromarray(noisy.astype(np.uint8)).save(folder / "colors" / f"{number:02}.png")
-        captions[f"{number:02}.png"] = [f"a {name} picture", f"all {name}"] if number % 2 else f"a {name} picture"
-    (folder / "colors" / "captions.json").write_text(json.dumps(captions))
-
-    (folder / "photos").mkdir()
-    for number in range(20):
-        small = Image.fromarray(generator.integers(0, 256, (5, 6, 3), dtype=np.uint8))
-        small.resize((30 - number // 2, 24 + number), Image.Resampling.BICUBIC).save(folder / "photos" / f"{number:02}.png")
-
-    for number in range(20):
-        (folder / "numbers" / str(number % 10)).mkdir(parents=True, exist_ok=True)
-        pixels = generator.integers(0, 256, (8, 8), dtype=np.uint8)
-        Image.fromarray(pixels).save(folder / "numbers" / str(number % 10) / f"{number:02}.png")
-
-
-def write_masks(folder: Path) -> None:
-    """A disk and a bar on a ground, with pixels that nobody decided on."""
-    import numpy as np
-    from PIL import Image
-
-    generator, colors = np.random.default_rng(3), [20, 20, 60, 220, 60, 40, 40, 200, 90]
-    for part in ("images", "masks"):
-        (folder / part).mkdir(parents=True)
-    for number in range(20):
-        height, width = 24, 28 if number % 3 else 24
-        rows, columns = np.mgrid[:height, :width]
-        mask = np.zeros((height, width), dtype=np.uint8)
-        mask[(rows - generator.integers(6, height - 6)) ** 2 + (columns - generator.integers(6, width - 6)) ** 2 < 30] = 1
-        left = int(generator.integers(0, width - 5))
-        mask[:, left : left + 4] = 2
-        pixels = np.array(colors).reshape(3, 3)[mask] + generator.integers(0, 30, (height, width, 3))
-        mask[:2] = 255
-        Image.fromarray(pixels.astype(np.uint8)).save(folder / "images" / f"{number:02}.png")
-        file = Image.fromarray(mask).convert("P")
-        file.putpalette([*colors, *([0] * 700)])
-        file.save(folder / "masks" / f"{number:02}.png")
-    (folder / "classes.txt").write_text("ground\ndisk\nbar\n")
-
-
-def write_boxes(folder: Path) -> None:
-    """Pascal VOC: bright rectangles in gray pictures, of which one cannot be read."""
-    import numpy as np
-    from PIL import Image
-
-    generator, names = np.random.default_rng(4), ("cell", "dust")
-    for part in ("JPEGImages", "Annotations", "ImageSets/Main"):
-        (folder / part).mkdir(parents=True)
-    for number in range(24):
-        array, objects = generator.integers(0, 60, (29, 37), dtype=np.uint8), ""
-        for thing in range(number % 3):
-            x, y = (int(value) for value in generator.integers(0, 18, 2))
-            array[y : y + 9, x : x + 13] = 200 + 50 * thing
-            box = f"<xmin>{x + 1}</xmin><ymin>{y + 1}</ymin><xmax>{x + 13}</xmax><ymax>{y + 9}</ymax>"
-            objects += (
-                f"<object><name>{names[(number + thing) % 2]}</name><difficult>0</difficult><bndbox>{box}</bndbox></object>"
-            )
-        Image.fromarray(array).save(folder / "JPEGImages" / f"{number:02}.png")
-        size = "<size><width>37</width><height>29</height></size>"
-        (folder / "Annotations" / f"{number:02}.xml").write_text(f"<annotation>{size}{objects}</annotation>")
-    (folder / "JPEGImages" / "02.png").write_bytes(b"no picture")
-    stems = [f"{number:02}" for number in range(24)]
-    for split, part in {"train": stems[:-8], "val": stems[-8:-4], "test": stems[-4:]}.items():
-        (folder / "ImageSets" / "Main" / f"{split}.txt").write_text("\n".join(part))
-
-
-def write_text(folder: Path) -> None:
-    """Words to go on with, and the same in capitals to translate into."""
-    words = ["ab", "cd", "ef", "gh"]
-    verses = (" ".join(words[(i + j) % 4] for j in range(2 + i % 4)) for i in range(80))
-    (folder / "verses.txt").write_text("".join(f"{verse}\n" for verse in verses))
-    (folder / "pairs").mkdir()
-    for split, count in (("train", 60), ("val", 5), ("test", 7)):
-        lines = [" ".join(words[(i + j * j) % 4] for j in range(1 + i % 4)) for i in range(count)]
-        (folder / "pairs" / f"{split}.lo").write_text("".join(f"{line}\n" for line in lines))
-        (folder / "pairs" / f"{split}.up").write_text("".join(f"{line.upper()}\n" for line in lines))
-
-
-def write_volumes(folder: Path) -> None:
-    """A ball with spots in it to reconstruct, measurements of two coils, and scans of balls with a speck beside them."""
-    import nibabel
-    import numpy as np
-
-    side = np.linspace(-1, 1, 30)
-    x, y, z = np.meshgrid(side, side, np.linspace(-0.8, 0.8, 36), indexing="ij")
-    values = (x**2 + y**2 + z**2 < 0.9) * (1 + 0.5 * np.sin(9 * x) * np.cos(7 * y + 5 * z))
-    nibabel.save(nibabel.Nifti1Image(values.astype(np.float32), np.eye(4)), folder / "ball.nii.gz")
-
-    generator = np.random.default_rng(5)
-    kspace = generator.standard_normal((3, 2, 26, 28, 2)).astype(np.float32).view(np.complex64)[..., 0]
-    kspace[..., 13, 14] += 40
-    np.savez(folder / "scan.npz", kspace=kspace)
-
-    affine = np.array([[0, -1.5, 0, 40], [0, 0, 2.0, -7], [1, 0, 0, 3], [0, 0, 0, 1.0]])
-    x, y, z = np.meshgrid(*(np.arange(side) for side in (23, 29, 19)), indexing="ij")
-    for name, count in {"balls": 4, "other_balls": 2}.items():
-        for number in range(count):
-            a, b, c = generator.uniform(8, 12, 3)
-            inside = (x - a) ** 2 + (y - b) ** 2 + (z - c) ** 2 < 36
-            bright = inside.copy()
-            bright[-3:, -3:, -3:] = True
-            image = (generator.normal(0, 10, inside.shape) + 200 * bright).astype(np.int16)
-            for kind, array in (("images", image), ("labels", (7 * inside).astype(np.uint8))):
-                (folder / name / kind).mkdir(parents=True, exist_ok=True)
-                nibabel.save(nibabel.Nifti1Image(array, affine), folder / name / kind / f"case{number}.nii.gz")
-        (folder / name / "dataset.json").write_text(json.dumps({"labels": {"background": 0, "ball": 7}}))
+    images.write_quadrants(folder / "quadrants.npz", {"train": 96, "val": 15, "test": 18})
+    images.write_quadrants(folder / "unequal.npz", {"train": 96, "val": 16, "test": 16}, labels=images.UNEQUAL)
+    images.write_stripes(folder / "stripes.npz", side=8, grays=(0, 255), seed=0)
+    images.write_stripes(folder / "lines.npz", side=4, grays=(0, 60, 130, 200, 255), seed=1)
+    images.write_sizes(folder / "sizes")
+    images.write_colors(folder / "colors", extra={"gone.png": "nobody saw it"})
+    images.write_photos(folder / "photos")
+    images.write_numbers(folder / "numbers")
+    images.write_masks(folder / "marked")
+    images.write_boxes(folder / "blood")
+    (folder / "blood" / "JPEGImages" / "02.png").write_bytes(b"no image")
+    text.write_lines(folder / "verses.txt")
+    text.write_pairs(folder / "pairs", {"train": 60, "val": 5, "test": 7})
+    volumes.write_ball(folder / "ball.nii.gz")
+    volumes.write_kspace(folder / "scan.npz")
+    volumes.write_scans(folder / "balls", count=4, seed=5)
+    volumes.write_scans(folder / "other_balls", count=2, seed=6)
 
 
 # ---- what a tree computes
@@ -649,7 +502,8 @@ def main() -> int:
 
 
 def compare_trees(runs: Sequence[Run], sha: str, options: argparse.Namespace) -> int:
-    script = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    scripts = (Path(__file__), *(ROOT / "tests" / "examples" / f"{name}.py" for name in ("images", "text", "volumes")))
+    script = hashlib.sha256(b"".join(path.read_bytes() for path in scripts)).hexdigest()
     key = " ".join([script, sys.version.split()[0], *(f"{name}-{version(name)}" for name in ("torch", "numpy", "pillow"))])
     stamp = BUILD / "data" / "stamp"
     if not stamp.is_file() or stamp.read_text() != key:

@@ -10,8 +10,10 @@ import yaml
 from PIL import Image
 
 import vitrail as vt
+from vitrail.deploy.export import examples
+from vitrail.deploy.export.examples import find_prepared
 from vitrail.preprocessing import Preprocessing
-from vitrail.run import export as exporting
+from vitrail.run.stored import training_options
 from vitrail.tasks.classify.options import Options
 from vitrail.tasks.options import to_store
 
@@ -63,19 +65,20 @@ def test_weights_alone_say_what_they_are_for(run, command, tmp_path):
 
 def test_pictures_to_check_on(run, tmp_path, monkeypatch):
     """Named ones; the run's own validation split, divided as it was; else built-in ones."""
+    trained = training_options(str(run))
     gray = Preprocessing(size=(8, 8), channels=1, mean=(0.5,), std=(0.5,))
     for number in range(3):
         Image.fromarray(np.full((9, 12), 100 * number, np.uint8)).save(tmp_path / f"{number}.png")
-    named = exporting.find_pictures(str(run), str(tmp_path), gray, 16)
+    named = find_prepared(gray, data=str(tmp_path), trained=trained, count=16)
     assert named.source == str(tmp_path)
     assert [round(float(image.mean()), 2) for image in named.images] == [-1.0, -0.22, 0.57]
     seeds = []
-    monkeypatch.setattr(exporting, "open_data", lambda source, seed: seeds.append((source, seed)) or vt_digits())
-    assert exporting.find_pictures(str(run), None, gray, 4).images.shape == (4, 1, 8, 8)
-    assert exporting.find_pictures(str(run / "best"), None, gray, 4).source == "digits"
+    monkeypatch.setattr(examples, "open_data", lambda source, seed: seeds.append((source, seed)) or vt_digits())
+    assert find_prepared(gray, data=None, trained=trained, count=4).images.shape == (4, 1, 8, 8)
+    assert find_prepared(gray, data=None, trained=training_options(str(run / "best")), count=4).source == "digits"
     assert seeds == [("digits", 3), ("digits", 3)]
     four = Preprocessing(size=(8, 6), channels=4, mean=(0.5,) * 4, std=(0.5,) * 4)
-    noise = exporting.find_pictures(str(run), None, four, 2)
+    noise = find_prepared(four, data=None, trained=trained, count=2)
     assert (tuple(noise.images.shape), noise.source.split(":")[0]) == ((2, 4, 8, 6), "noise")
 
 

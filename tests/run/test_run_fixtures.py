@@ -6,7 +6,6 @@ Only the command line is used, so that the tests outlive any change inside the p
 
 import csv
 import getpass
-import io
 import json
 import re
 import shutil
@@ -17,12 +16,11 @@ from typing import Any
 
 import pytest
 import yaml
-from matplotlib.figure import Figure
-from PIL import Image
 
 from vitrail.tasks import registry
 from vitrail.tasks.options import present_record
 
+pytestmark = pytest.mark.usefixtures("quick_figures")
 RUNS = Path(__file__).parents[1] / "fixtures" / "runs"
 TASKS = (
     "classify", "translate", "language", "caption", "igpt", "mae", "dino", "moco", "dvae", "beit", "restore", "mri", "segment",
@@ -35,21 +33,6 @@ NEEDS = {
 ROOT = "RUNS"  # in config.yaml, for the folder that all runs, data and weights lie in
 MOST_BYTES = 8_000_000
 TOLERANCE = 1e-4
-
-
-@pytest.fixture(autouse=True)
-def quick_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Empty ones: to draw those of a report takes longer than these runs, and reports have tests of their own."""
-
-    def save(self: Figure, target: Any, *, format: str = "png", **_: Any) -> None:
-        if format == "svg":
-            target.write('<svg xmlns="http://www.w3.org/2000/svg"></svg>')
-        else:
-            buffer = io.BytesIO()
-            Image.new("L", (1, 1)).save(buffer, format)
-            (Path(target).write_bytes if isinstance(target, str | Path) else target.write)(buffer.getvalue())
-
-    monkeypatch.setattr(Figure, "savefig", save)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import vitrail as vt
-from vitrail.data.loading import Loader
+from vitrail.data.loader import Loader
 from vitrail.learn.training.interruption import Interrupted
 from vitrail.tasks import registry
 
@@ -25,7 +25,7 @@ def _toy(monkeypatch):
 
 
 def test_it_is_short():
-    assert sum(len(path.read_text().splitlines()) for path in (TOY / "count").glob("*.py")) < 200
+    assert sum(len(path.read_text().splitlines()) for path in (TOY / "count").rglob("*.*") if path.suffix != ".pyc") < 250
 
 
 def test_it_trains_and_is_evaluated_on_the_command_line(command, tmp_path):

@@ -9,16 +9,16 @@ import torch
 from PIL import Image
 
 import vitrail as vt
-from vitrail.data.box_batches import BoxLoader, BoxPictures
 from vitrail.data.box_data import find_boxes
-from vitrail.data.dense_batches import crop_loader
 from vitrail.data.joint import Movement
 from vitrail.data.masked import find_masked
 from vitrail.data.picture_store import PictureStore
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import Preprocessing
 from vitrail.run.check import check
+from vitrail.tasks.detect.data import BoxSource, box_loader
 from vitrail.tasks.detect.task import Detection
+from vitrail.tasks.segment.data import crop_loader
 from vitrail.tasks.segment.task import Segmentation
 
 PREPROCESSING = Preprocessing(size=(16, 16), mean=(0.5,) * 3, std=(0.5,) * 3)
@@ -125,8 +125,8 @@ def batches_of(task, data, met):
     if task == "segment":
         settings = {"classes": len(data.classes), "batch": 8, "how": Movement(flip=True, rotate=5.0), "zoom": 0.4}
         return crop_loader(split, PREPROCESSING, **settings, on_bad=met.append)
-    pictures = BoxPictures(PictureStore(split, channels=3, budget=0), PREPROCESSING, how=Movement(flip=True), window=0.5)
-    return BoxLoader(pictures, batch=8, shuffle=True, on_bad=met.append)
+    pictures = BoxSource(PictureStore(split, channels=3, budget=0), PREPROCESSING, how=Movement(flip=True), window=0.5)
+    return box_loader(pictures, batch=8, shuffle=True, on_bad=met.append)
 
 
 @pytest.mark.parametrize(("task", "kind"), FORMATS)
@@ -165,8 +165,8 @@ def rotting(monkeypatch):
     """Files that are gone, or cut off, between the first look at them and the first batch."""
 
     for task in ("segment", "detect"):  # a report of its headline alone
-        report = f"vitrail.tasks.{task}.report.write"
-        monkeypatch.setattr(report, lambda path, scored, setup, frame: path.write_text(frame.headline))
+        monkeypatch.setattr(f"vitrail.tasks.{task}.report.sections", lambda scored, setup, rows: ())
+    monkeypatch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: path.write_text(frame.headline))
 
     def rotting(task, *files):
         plain = task.loaders

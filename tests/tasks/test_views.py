@@ -17,8 +17,9 @@ from torch.testing import assert_close
 
 from vitrail.data.dataset import ArraySplit, Part
 from vitrail.data.digits import open_digits
-from vitrail.data.loading import Loader
-from vitrail.data.views import ViewBatch, ViewLoader, looks
+from vitrail.data.image_source import image_loader
+from vitrail.data.loader import Loader
+from vitrail.data.views import ViewBatch, looks, view_loader
 from vitrail.learn.metrics.nearest_neighbors import knn_accuracy
 from vitrail.learn.training.loop import describe_scores
 from vitrail.learn.training.objective import Evaluation, Following, Objective
@@ -59,8 +60,8 @@ def contrast(momentum: float = 0.9, **settings):
     return Contrast(moco.assemble(inside, config), look=LOOKS[0], momentum=momentum, temperature=0.2, batch=32, **settings)
 
 
-def views(batch: int = 24, **shared) -> ViewLoader:
-    return ViewLoader(DIGITS["train"], backbone().preprocessing, wanted=LOOKS, batch=batch, **shared)
+def views(batch: int = 24, **shared) -> Loader:
+    return view_loader(DIGITS["train"], backbone().preprocessing, wanted=LOOKS, batch=batch, **shared)
 
 
 def plan(**changes) -> Plan:
@@ -159,16 +160,16 @@ def test_contrast_is_symmetric_in_the_views():
 
 @pytest.mark.parametrize("make", [student_and_teacher, contrast])
 def test_evaluation_does_not_depend_on_batches_and_asks_neighbors_now_and_then(make):
-    known = Loader(Part(DIGITS["train"], np.arange(100)), backbone().preprocessing, batch=30)
+    known = image_loader(Part(DIGITS["train"], np.arange(100)), backbone().preprocessing, batch=30)
     task = make(neighbors=Neighbors(known=known, classes=10, every=2, steps=3))
     take(task, 3)
-    wholes = [task.evaluate(Loader(DIGITS["val"], backbone().preprocessing, batch=size).batches()) for size in (32, 50)]
+    wholes = [task.evaluate(image_loader(DIGITS["val"], backbone().preprocessing, batch=size).batches()) for size in (32, 50)]
     assert isinstance(wholes[0], Evaluation)
     assert wholes[0].error == math.inf
     assert wholes[0].metrics == pytest.approx(wholes[1].metrics, abs=1e-4)
     with torch.no_grad():
         features = [
-            mean_features(task.model.backbone.eval(), torch.cat([b.images for b in Loader(split, backbone().preprocessing, batch=99).batches()]))
+            mean_features(task.model.backbone.eval(), torch.cat([b.images for b in image_loader(split, backbone().preprocessing, batch=99).batches()]))
             for split in (known.split, DIGITS["val"])
         ]  # fmt: skip
     task.model.train()
@@ -250,13 +251,13 @@ def test_a_forced_collapse_is_told_and_a_healthy_run_is_not(collapsing):
     healthy = {"momentum": 0.96, "batch_norm": True, "backbone": {"prefix": 0, "pool": "mean"}}
     task = student_and_teacher(**(forced if collapsing else healthy))
     stepper, step = Stepper(task, plan(lr=3e-3), World()), 0
-    loader = ViewLoader(split, inside.preprocessing, wanted=LOOKS, batch=32)
+    loader = view_loader(split, inside.preprocessing, wanted=LOOKS, batch=32)
     task.model.train()
     for epoch in range(12):
         for batch in loader.batches(epoch):
             stepper.take(batch, 3e-3, 0.0 if collapsing else step / 100)
             step += 1
-    found = task.evaluate(Loader(split, inside.preprocessing, batch=32).batches())
+    found = task.evaluate(image_loader(split, inside.preprocessing, batch=32).batches())
     assert found.warning.startswith("collapsed: all pictures give nearly the same output") is collapsing, found.metrics
 
 
@@ -274,9 +275,9 @@ def two_halves() -> dict[str, object]:
     every, own = other.all_keys(keys, indices)
     found["keys"], found["own"] = every.flatten().tolist(), own.tolist()
     take(other, 1, world=world)
-    known = Loader(Part(DIGITS["train"], np.arange(30)), backbone().preprocessing, batch=8, rank=world.rank, world=2)
+    known = image_loader(Part(DIGITS["train"], np.arange(30)), backbone().preprocessing, batch=8, rank=world.rank, world=2)
     task.neighbors, task.done = Neighbors(known=known, classes=10, every=1, steps=1), 1.0
-    val = Loader(Part(DIGITS["val"], np.arange(21)), backbone().preprocessing, batch=8, rank=world.rank, world=2)
+    val = image_loader(Part(DIGITS["val"], np.arange(21)), backbone().preprocessing, batch=8, rank=world.rank, world=2)
     found["metrics"] = task.evaluate(val.batches()).metrics
     world.leave()
     return found
@@ -310,9 +311,9 @@ def test_two_processes_are_one():
         assert "knn" in one["metrics"]
     assert found[0]["own"] == [6, 0, 2, 4]
     assert found[1]["own"] == [7, 1, 3, 5]
-    known = Loader(Part(DIGITS["train"], np.arange(30)), backbone().preprocessing, batch=8)
+    known = image_loader(Part(DIGITS["train"], np.arange(30)), backbone().preprocessing, batch=8)
     alone.neighbors, alone.done = Neighbors(known=known, classes=10, every=1, steps=1), 1.0
-    whole = alone.evaluate(Loader(Part(DIGITS["val"], np.arange(21)), backbone().preprocessing, batch=8).batches())
+    whole = alone.evaluate(image_loader(Part(DIGITS["val"], np.arange(21)), backbone().preprocessing, batch=8).batches())
     assert found[0]["metrics"] == pytest.approx(whole.metrics, abs=1e-3)
 
 

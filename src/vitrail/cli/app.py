@@ -11,10 +11,8 @@ from cyclopts import App, CycloptsError, UnknownOptionError
 
 from vitrail.cli import (
     bench,
-    caption,
     cascade,
     check,
-    complete,
     evaluate,
     explain,
     export,
@@ -22,14 +20,12 @@ from vitrail.cli import (
     models,
     predict,
     pretrain,
-    restore,
     runs,
     studio,
     train,
-    translate,
 )
-from vitrail.cli.chosen import find_task
-from vitrail.cli.words import PER_TASK, Known, default_task, given_options, one_line, plain_name, spell_words
+from vitrail.cli.chosen import ALIASES
+from vitrail.cli.words import PER_TASK, Known, given_options, one_line, plain_name, spell_words
 from vitrail.errors import VitrailError, VitrailWarning
 from vitrail.version import __version__
 
@@ -65,7 +61,7 @@ app = App(
 )
 
 
-VERBS: dict[str, Any] = {"eval": evaluate, "predict": predict, "explain": explain, "complete": complete}
+VERBS: dict[str, Any] = {"eval": evaluate, "explain": explain}
 
 
 def add_task_commands(app: App, task: str | None, verbs: Sequence[str] = PER_TASK) -> None:
@@ -79,13 +75,12 @@ def add_task_commands(app: App, task: str | None, verbs: Sequence[str] = PER_TAS
             app.command(found, name=verb, help_epilogue=train.epilogue(verb, task, examples))
     for name in (name for name in verbs if name in VERBS):
         app.command(VERBS[name].command_for(task), name=name, help_epilogue=VERBS[name].EXAMPLES)
+    for name in (name for name in verbs if name == "predict" or (name in ALIASES and task in (None, *ALIASES[name]))):
+        app.command(predict.command_for(task, name), name=name, help_epilogue=predict.examples_of(name))
 
 
 add_task_commands(app, None)
 app.command(cascade.cascade, name="cascade", help_epilogue=cascade.EXAMPLES)
-app.command(translate.translate, name="translate", help_epilogue=translate.EXAMPLES)
-app.command(caption.caption, name="caption", help_epilogue=caption.EXAMPLES)
-app.command(restore.restore, name="restore", help_epilogue=restore.EXAMPLES)
 app.command(export.export, name="export", help_epilogue=export.EXAMPLES)
 app.command(check.check, name="check", help_epilogue=check.EXAMPLES)
 app.command(bench.bench, name="bench", help_epilogue=bench.EXAMPLES)
@@ -104,11 +99,13 @@ def run(words: list[str]) -> int:
     """The exit code of a command line. `--debug` anywhere shows the traceback of a user's error too."""
     debug = "--debug" in words
     words = [word for word in words if word != "--debug"]
+    known: Known | None = None
     try:
         with warnings.catch_warnings():
             warnings.showwarning = show_plainly(warnings.showwarning)
-            plain = spell_words(words)
-            command, bound, unparsed = app_for(words).parse_args(plain, exit_on_error=False, print_error=False)
+            known = Known(words[0], words[1:]) if words else None
+            plain = spell_words(words, known)
+            command, bound, unparsed = app_for(words, known).parse_args(plain, exit_on_error=False, print_error=False)
             extra = {"given": given_options(plain)} if "given" in unparsed else {}
             found = command(*bound.args, **bound.kwargs, **extra)
         sys.stdout.flush()  # here, where a broken pipe is expected
@@ -121,7 +118,8 @@ def run(words: list[str]) -> int:
         return 141
     except UnknownOptionError as error:
         name = plain_name(str(error.token.keyword or error.token.value))
-        print(f"vitrail: {one_line(str(Known(words[0], words[1:]).refuse(name)))}", file=sys.stderr)
+        assert known is not None
+        print(f"vitrail: {one_line(str(known.refuse(name)))}", file=sys.stderr)
         return 2
     except (CycloptsError, VitrailError, OSError) as error:  # OSError: a folder that cannot be made, a full disk
         if debug:
@@ -130,17 +128,15 @@ def run(words: list[str]) -> int:
         return 2
 
 
-def app_for(words: list[str]) -> App:
+def app_for(words: list[str], known: Known | None = None) -> App:
     """The commands, with the options of the task that these words are about."""
     if not words or words[0] not in PER_TASK:
         return app
-    task = find_task(words[0], words[1:])
-    if task is None:
-        if any(word in ("--help", "-h") for word in words):
-            return app
-        task = default_task(words[0])
+    known = known or Known(words[0], words[1:])
+    if known.task is None:
+        return app
     found = App(name="vitrail", version=__version__, help_format="plaintext", result_action="return_value")
-    add_task_commands(found, task, (words[0],))
+    add_task_commands(found, known.task, (known.verb,))
     return found
 
 

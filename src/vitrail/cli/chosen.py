@@ -14,14 +14,11 @@ from vitrail.tasks import registry
 from vitrail.tasks.options import Block, CommonOptions, Range
 from vitrail.tasks.verb_options import EvalOptions, ExplainOptions, PredictOptions
 
+ALIASES = registry.list_aliases()  # verbs that are other names for `predict`
 USES: dict[str, registry.Use] = {
-    "train": "train",
-    "pretrain": "train",
-    "eval": "eval",
-    "predict": "predict",
-    "explain": "explain",
-    "complete": "predict",
-}
+    "train": "train", "pretrain": "train", "eval": "eval", "predict": "predict", "explain": "explain",
+    **dict.fromkeys(ALIASES, "predict"),
+}  # fmt: skip
 SHARED: dict[registry.Use, type[Block]] = {
     "train": CommonOptions, "eval": EvalOptions, "predict": PredictOptions, "explain": ExplainOptions,
 }  # fmt: skip
@@ -44,7 +41,27 @@ def find_task(verb: str, words: Sequence[str]) -> str | None:
         method = find_trained(words, option="method", default=registry.DEFAULT_METHOD)
         return None if method is None else check_choice("method", method, list_methods())
     run = find_run(words)
-    return None if run is None else task_of_run(run)
+    if run is None:
+        return None
+    task = task_of_run(run)
+    if task is not None and verb in ALIASES and task not in ALIASES[verb]:
+        raise VitrailError(refuse_alias(verb, run, task))
+    return task or default_task(verb)
+
+
+def default_task(verb: str) -> str:
+    """Of a command line that says nothing of it."""
+    if verb in ALIASES:
+        return ALIASES[verb][0]
+    return registry.DEFAULT_METHOD if verb == "pretrain" else registry.DEFAULT
+
+
+def refuse_alias(verb: str, run: str, task: str) -> str:
+    """What the run does, and the command that takes it."""
+    entry, has_predictions = registry.TASKS[task], registry.has_part(task, "predict")
+    other = entry.alias or ("predict" if has_predictions else "eval")
+    tasks = " or ".join(ALIASES[verb])
+    return f"{run} is of --task {task} ({entry.summary}), which vitrail {other} takes; vitrail {verb} takes --task {tasks}"
 
 
 def find_run(words: Sequence[str]) -> str | None:
@@ -69,20 +86,21 @@ def find_trained(words: Sequence[str], *, option: str, default: str) -> str | No
     return str(read_table(path).get("task", default)) if path is not None and path.is_file() else None
 
 
-def task_of_run(run: str) -> str:
-    """Of a folder by its files; of what has to be downloaded first, by its architecture."""
+def task_of_run(run: str) -> str | None:
+    """Of a folder by its files; of what has to be downloaded first, by its architecture. None: there is no such run, which the verb says."""
     folder = Path(run).expanduser()
     if folder.is_dir():
         best = folder / "best"
         return registry.task_of(best if best.is_dir() and not (folder / "config.yaml").is_file() else folder)
     if folder.exists() or "/" not in run:
-        return registry.DEFAULT
+        return None
     from vitrail.models.folder import architecture_of  # torch, which such a run needs anyway
 
     try:
-        return registry.task_by_architecture(architecture_of(run) or "")
-    except VitrailError:  # told by the verb itself, in its own words
-        return registry.DEFAULT
+        architecture = architecture_of(run)
+    except VitrailError:
+        return None
+    return None if architecture is None else registry.task_by_architecture(architecture)
 
 
 def options_class(verb: str, task: str | None) -> type[Any]:

@@ -27,12 +27,11 @@ def studio(
     """
     import webbrowser
 
-    from vitrail.deploy.studio.serve import run_studio
-    from vitrail.run.runs import figures_of
+    from vitrail.serve.server import run_studio
 
     def ready(address: str) -> None:
         print(f"studio on {address} (Ctrl-C ends it)", flush=True)
         if open:
             webbrowser.open(address)
 
-    run_studio(runs, port=port, host=host, memory=memory, ready=ready, figures_of=figures_of)
+    run_studio(runs, port=port, host=host, memory=memory, ready=ready)

@@ -9,21 +9,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from vitrail.cli.chosen import USES, find_task, options_class
+from vitrail.cli.chosen import USES, default_task, find_task, options_class
 from vitrail.errors import VitrailError, VitrailWarning, suggestion
 from vitrail.run.bench_options import BenchOptions
 from vitrail.run_files import read_table
 from vitrail.tasks import registry
-from vitrail.tasks.options import present_record, renamed_of, unknown_option
-from vitrail.tasks.restore.options import PredictOptions as RestoreOptions
+from vitrail.tasks.options import owned_elsewhere, present_record, renamed_of, unknown_key
 
 CASCADE_OPTIONS = registry.need_part(registry.DEFAULT, "cascade_options").CascadeOptions
 OPTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(USES, ()),
     "cascade": tuple(field.name for field in fields(CASCADE_OPTIONS)),
-    "translate": ("beams", "batch", "device", "json"),
-    "caption": ("beams", "json", "out"),
-    "restore": tuple(field.name for field in fields(RestoreOptions) if field.name != "json"),
     "export": ("format", "out", "image_size", "opset", "dynamic_size", "check", "data"),
     "check": ("fix", "out", "json", "workers", "seed", "task", "ignore_index"),
     "bench": tuple(field.name for field in fields(BenchOptions)),
@@ -34,13 +30,14 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 }  # of verbs whose options are those of every task
 SWITCHES = frozenset({"json", "open"})  # of those verbs: options without a value
 BESIDE = {**dict.fromkeys(USES, ()), "train": ("config",), "pretrain": ("config", "method")}
-SENTENCES = frozenset({"translate"})  # verbs whose words may be any text, E=mc² too; of others the task decides
 PER_TASK = tuple(USES)
 ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)
 
 
 class Known:
-    """The options of a verb, of a task where it has its own."""
+    """What is known of a command line before it is parsed: the options of its verb, of a task where it has its own.
+
+    `task` is None where no task is named and help is asked for: then the options that all tasks share are shown."""
 
     def __init__(self, verb: str, words: list[str]) -> None:
         self.verb, self.kind, self.task = verb, None, None
@@ -48,9 +45,9 @@ class Known:
         self.switches: Collection[str] = SWITCHES
         self.negated: Collection[str] = ()
         if verb in PER_TASK:
-            self.task = find_task(verb, words)
             asks = any(word in ("--help", "-h") for word in words)
-            kind = self.kind = options_class(verb, self.task if self.task or asks else default_task(verb))
+            self.task = find_task(verb, words) or (None if asks else default_task(verb))
+            kind = self.kind = options_class(verb, self.task)
             hints = typing.get_type_hints(kind)
             self.names = (*(field.name for field in fields(kind)), *BESIDE[verb])
             self.switches = {name for name, hint in hints.items() if hint is bool or bool in typing.get_args(hint)}
@@ -65,31 +62,27 @@ class Known:
     @property
     def reads_text(self) -> bool:
         """Whether the words of a command may be any text, E=mc² too."""
-        return self.verb in SENTENCES or (self.task in registry.TASKS and registry.TASKS[self.task].reads_text)
+        return self.task in registry.TASKS and registry.TASKS[self.task].reads_text
 
     def refuse(self, name: str, *, word: str | None = None) -> VitrailError:
         """Why there is no option of this name; `word`: as it was written, without dashes."""
         if self.verb == "pretrain" and name == "task":
             return VitrailError("--task: vitrail pretrain takes --method, and does not learn from labels")
-        message = unknown_option(name, self.names, use=USES[self.verb]) if self.verb in USES else ""
-        if "is an option of" in message:
-            return VitrailError(message)
+        option = f"--{name.replace('_', '-')}"
+        owned = owned_elsewhere(name, option, use=USES[self.verb]) if self.verb in USES else None
+        if owned is not None:
+            return VitrailError(owned)
         if word is not None:
             return VitrailError(f'unknown option "{word}" of {self.verb}{suggestion(name, self.names)}')
         dashed = [f"--{known.replace('_', '-')}" for known in self.names]
-        option = f"--{name.replace('_', '-')}"
         return VitrailError(f'unknown option "{option}" of {self.verb}{suggestion(option, dashed)}')
 
 
-def default_task(verb: str) -> str:
-    return registry.DEFAULT_METHOD if verb == "pretrain" else registry.DEFAULT
-
-
-def spell_words(words: list[str]) -> list[str]:
+def spell_words(words: list[str], known: Known | None = None) -> list[str]:
     """Plain `--option value` words under present names. Left alone: the value of an option, and words with = that name an existing file."""
     if not words or words[0] not in OPTIONS:
         return words
-    verb, known = words[0], Known(words[0], words[1:])
+    verb, known = words[0], known or Known(words[0], words[1:])
     out = [verb]
     for before, word in pairwise(words):
         match = ASSIGNMENT.fullmatch(word)
@@ -176,7 +169,7 @@ def with_config(words: list[str], known: Known) -> list[str]:
         rest += [] if "method" in given else spell("method", method, known.switches)
     for name, value in present_record(known.kind, found, hint=False).items():
         if name not in known.names or name in BESIDE[known.verb]:
-            raise VitrailError(f"--config {path}: {unknown_option(name, known.names, word=name)}")
+            raise VitrailError(f"--config {path}: {owned_elsewhere(name, name) or unknown_key(name, known.names)}")
         if name not in given:
             rest += spell(name, value, known.switches, known.negated)
     return rest

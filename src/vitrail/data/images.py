@@ -79,7 +79,7 @@ class PictureError(VitrailError):
         super().__init__(f"{_one_line(name)}: {self.reason}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PictureError, (self.name, self.reason)  # crosses from a worker as it is
+        return type(self), (self.name, self.reason)  # crosses from a worker as it is
 
 
 def _one_line(text: str) -> str:

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Int
 
-from vitrail.data.balancing import members_of
 from vitrail.data.dataset import DataSet, Part
+from vitrail.data.order import members_of
 from vitrail.errors import VitrailError
 
 

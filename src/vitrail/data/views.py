@@ -4,7 +4,7 @@ b batch, ch channels, h w picture, y x view, n small views, t numbers drawn for 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,12 +13,12 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from vitrail.data.augmentation import Augmentation
 from vitrail.data.cache import Cache
 from vitrail.data.color_views import change_colors, solarize
 from vitrail.data.dataset import Split
-from vitrail.data.images import PictureError
-from vitrail.data.loading import Fetched, Key, Loader, Order, Pictures
+from vitrail.data.image_source import ImageReader, stack_unit
+from vitrail.data.loader import Loader, OnBad
+from vitrail.data.order import PlainOrder
 from vitrail.data.randomness import uniforms
 from vitrail.data.transforms import normalize
 from vitrail.errors import VitrailError
@@ -155,47 +155,31 @@ def make_views(
     return [draw_view(images, look, draws[:, first + number]) for number, look in enumerate(wanted)]
 
 
-class Views(Pictures):
+class ViewSource(ImageReader[ViewBatch]):
     """A split behind its preprocessing, as views."""
 
     def __init__(
-        self, split: Split, preprocessing: Preprocessing, wanted: tuple[Look, ...], *, seed: int, cache: Cache | None = None
+        self, split: Split, preprocessing: Preprocessing, wanted: tuple[Look, ...], *, seed: int = 0, cache: Cache | None = None
     ) -> None:
-        super().__init__(split, preprocessing, how=Augmentation(), seed=seed, cache=cache)
+        super().__init__(split, preprocessing, seed=seed, cache=cache)
         self.wanted = wanted
 
-    def __getitems__(self, keys: list[Key]) -> Fetched:
-        plain, bad = self.fetch(keys)
-        if plain is None:
-            return Fetched(None, bad)
-        images, indices = plain
-        views = make_views(images, self.wanted, seed=self.seed, epoch=keys[0][0], indices=indices)
+    def collate(self, epoch: int, indices: Sequence[int], samples: Sequence[np.ndarray] | np.ndarray) -> ViewBatch:
+        numbers, images = np.array(indices, dtype=np.int64), stack_unit(samples)
+        views = make_views(images, self.wanted, seed=self.seed, epoch=epoch, indices=numbers)
         ready = [normalize(view, self.preprocessing) for view in views]
         small = torch.stack(ready[2:], dim=1) if len(ready) > 2 else images.new_empty(len(images), 0, *ready[0].shape[1:])
-        labels = torch.from_numpy(self.split.labels[indices])
-        return Fetched(ViewBatch(torch.stack(ready[:2], dim=1), small, labels, torch.from_numpy(indices)), bad)
+        return ViewBatch(torch.stack(ready[:2], dim=1), small, self.labels(numbers), torch.from_numpy(numbers))
 
 
-class ViewLoader(Loader):
-    """A `Loader` of views, to learn from."""
-
-    def __init__(
-        self,
-        split: Split,
-        preprocessing: Preprocessing,
-        *,
-        wanted: tuple[Look, ...],
-        batch: int,
-        seed: int = 0,
-        workers: int = 0,
-        cache: Cache | None = None,
-        on_bad: Callable[[PictureError], None] | None = None,
-        rank: int = 0,
-        world: int = 1,
-    ) -> None:
-        order = Order(split.labels, batch=batch, shuffle=True, seed=seed, rank=rank, world=world)
-        views = Views(split, preprocessing, wanted, seed=seed, cache=cache)
-        self.connect(order, views, workers=workers, on_bad=on_bad)
+def view_loader(
+    split: Split, preprocessing: Preprocessing, *, wanted: tuple[Look, ...], batch: int, seed: int = 0, workers: int = 0,
+    cache: Cache | None = None, on_bad: OnBad | None = None, rank: int = 0, world: int = 1,
+) -> Loader[ViewBatch]:  # fmt: skip
+    """Crops of the images of a split, to learn from."""
+    source = ViewSource(split, preprocessing, wanted, seed=seed, cache=cache)
+    order = PlainOrder(len(split), batch=batch, shuffle=True, seed=seed, rank=rank, world=world)
+    return Loader(source, order, workers=workers, on_bad=on_bad)
 
 
 def half_size(size: tuple[int, int], multiple: int) -> tuple[int, int]:

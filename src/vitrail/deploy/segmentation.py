@@ -13,11 +13,13 @@ from jaxtyping import Float, Int64, UInt8
 from PIL import Image
 from torch import Tensor
 
+from vitrail.data.base_size import to_base
 from vitrail.data.class_colors import Color, choose_colors
-from vitrail.data.dense_batches import to_base
 from vitrail.data.mask_painting import paint_over, to_mask_file
 from vitrail.data.picture_store import to_channels
-from vitrail.deploy.pipeline import Picture, open_engine, open_picture, report_engine
+from vitrail.deploy.image_source import ImageSource as Picture
+from vitrail.deploy.image_source import open_image as open_picture
+from vitrail.deploy.pipeline import open_engine, report_engine
 from vitrail.errors import VitrailError
 from vitrail.models.dense_inference import Inference, infer, name_pixels
 from vitrail.models.purpose import purpose_of
@@ -54,7 +56,7 @@ class ImageSegmentation:
         self.model, self.how = model.eval(), how or Inference()
         if engine != "torch":
             self.how = window_of(self.model, self.how, engine)
-        self.engine = open_engine(self.model, engine)
+        self.engine = open_engine(self.model, engine, None)
         self.labels: tuple[str, ...] = model.labels or tuple(f"LABEL_{i}" for i in range(model.num_classes))
         self.values: Sequence[int] = model.config.values or range(model.num_classes)
         self.colors: Sequence[Color] = model.colors or choose_colors(self.labels)

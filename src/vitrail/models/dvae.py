@@ -40,7 +40,7 @@ class DiscreteVAE(nn.Module):
     """q(z|x) = softmax(-s |encoder(x) - codebook[z]|^2) in each cell, x = decoder(codebook[z])  [Ramesh+ 2021, section 2.1].
 
     Where we differ: in the paper the logits are a layer of their own. As distances to the vectors that the decoder reads they mean
-    something from the first step on (docs/beit.md has the trial: a fifth less error after as long, with more codes in use).
+    something from the first step on (docs/tasks/dvae.md has the trial: a fifth less error after as long, with more codes in use).
     Convolutions only: pictures of any size, whose sides are multiples of the stride. Handed its parts.
     """
 

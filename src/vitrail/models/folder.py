@@ -62,6 +62,7 @@ def describe(model: Any) -> dict[str, Any]:
         "format": FORMAT,
         "library": "vitrail",
         "architecture": model.architecture,
+        **({} if (task := getattr(model, "task", None)) is None else {"task": task}),
         "config": to_record(model.config),
         "labels": None if model.labels is None else list(model.labels),
         **({"multi_label": True} if model.multi_label else {}),
@@ -125,6 +126,8 @@ def load_folder(folder: Path) -> Any:
         if not hasattr(model, "vocabulary"):
             raise VitrailError(f"{what}: a model of the kind {model.architecture} reads no text: it has no tokenizer")
         model.tokenizer = read_tokenizer(folder / TOKENIZER)
+    if config.get("task") is not None:
+        model.task = config["task"]
     if config.get("source") is not None:
         model.provenance = config["source"]
     check_fit(model, what=what)
@@ -224,6 +227,8 @@ def read_config(path: Path) -> dict[str, Any]:
             raise VitrailError(f'{path}: the key "{key}" must be {getattr(kind, "__name__", kind)}, got {config[key]!r}')
         if key == "format" and config[key] > FORMAT:  # before the other keys, which may be others by then
             raise VitrailError(f"{path}: format {config[key]} is newer than this version reads ({FORMAT}); update vitrail")
+    if not isinstance(config.get("task"), str | None):
+        raise VitrailError(f'{path}: the key "task" must be a text, got {config["task"]!r}')
     if not isinstance(config.get("multi_label", False), bool):
         raise VitrailError(f'{path}: the key "multi_label" must be bool, got {config["multi_label"]!r}')
     if not isinstance(colors := config.get("colors"), list | None) or not all(isinstance(one, list) for one in colors or ()):

@@ -21,7 +21,7 @@ class Score(NamedTuple):
 def score_models(run: str, models: Sequence[Any], options: BenchOptions, bar: ProgressBar) -> list[Score]:
     """Of models that are all made from one trained run. Its own data is split as it was in training."""
     trained = training_options(run)
-    name = registry.task_by_architecture(models[0].architecture) if trained is None else trained.task
+    name = registry.task_of_model(models[0]) if trained is None else trained.task
     asked = registry.options_of(name, "eval")(data=options.data, split=options.split)
     task, setup, split = open_setup(run, models[0], trained, asked, bar)
     found = []

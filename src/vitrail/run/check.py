@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from vitrail.data.findings import (
     name_pairs,
     plural,
 )
-from vitrail.data.loading import choose_workers
+from vitrail.data.loader import choose_workers
 from vitrail.data.opening import divide_data
 from vitrail.data.scanning import Scan, concatenate, scan_splits
 from vitrail.errors import VitrailError, check_choice
@@ -39,11 +39,13 @@ from vitrail.report.contact_sheet import ACROSS, Row, Twins, draw_contact_sheet,
 from vitrail.run.cleaned_list import Cleaned, check_fixable, write_cleaned
 from vitrail.run.forecast import Suggestion, suggest
 from vitrail.tasks import registry
+from vitrail.tasks.data_check import DataCheck, ImageCheck, OwnCheck
 
 SIDE = 64  # of the thumbnails by which duplicates are found
 ROWS, TWINS = 12, 12  # classes and pairs on the contact sheet
 CHECK, SHEET = "check.json", "contact_sheet.png"
 Progress = Callable[[int, int], None]
+C = TypeVar("C", bound=DataCheck)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,14 +97,15 @@ def check(
         raise VitrailError(f"--workers must be at least 0, got {workers}")
     if seed < 0:
         raise VitrailError(f"--seed must be at least 0, got {seed}")
-    own = find_check(task)
+    checks = checks_of(ImageCheck)
+    own = checks[check_choice("task to check data for", task, tuple(checks))]
     named = {} if ignore_index is None else {"ignore_index": as_numbers(ignore_index)}
-    if named and not hasattr(own, "IGNORES"):
+    if named and not own.ignores:
         raise VitrailError(f"--ignore-index is about masks: --task {task} has none")
     found = in_order(own.find(source, **named))
-    if own.MARKS and fix is not None:
+    if own.marks and fix is not None:
         raise VitrailError(
-            f"--fix {fix} writes a list of images with classes, which has no {own.MARKS}: repair the files that are named"
+            f"--fix {fix} writes a list of images with classes, which has no {own.marks}: repair the files that are named"
         )
     if fix is not None:
         check_fixable(Path(fix).expanduser(), found)
@@ -124,10 +127,10 @@ def check(
         if any(finding.level == "serious" and finding.kind == "layout" for finding in findings):
             raise VitrailError("first give the folder that holds the classes")
         unusable = {file.name for file in (*bad, *own.find_unusable(found))}
-        rest = divide_data(leave_out(found, unusable if all_encoded(found) else ()), seed=seed, least=own.LEAST)
+        rest = divide_data(leave_out(found, unusable if all_encoded(found) else ()), seed=seed, least=own.min_classes)
         unequal = next((f.text for f in findings if f.kind == "imbalance"), "")
         balance = "sampling" if "--balance sampling" in unequal else "weights" if unequal else None
-        more = {"balance": balance} if own.BALANCES and balance is not None else {}
+        more = {"balance": balance} if own.balances and balance is not None else {}
         place = source if cleaned is None else str(cleaned.path)
         asked = registry.options_of(task)(data=place, seed=seed, **named)
         suggestion = suggest(rest, asked, words={**named, **more})
@@ -162,24 +165,20 @@ def check(
     return result if out is None else write_out(result, Path(out).expanduser(), found, whole, pairs, seed=seed)
 
 
-def find_check(task: str) -> Any:
-    """The part of a task that looks at its data."""
-    tasks = [name for name in registry.TASKS if hasattr(registry.part(name, "check"), "find")]
-    return registry.need_part(check_choice("task to check data for", task, tasks), "check")
+def checks_of(kind: type[C]) -> dict[str, C]:
+    """The tasks whose data is looked at in one of the two ways, and what each says about it."""
+    parts = {name: registry.part(name, "check") for name in registry.TASKS}
+    return {name: part.CHECK for name, part in parts.items() if part is not None and isinstance(part.CHECK, kind)}
 
 
 def find_other(source: str) -> str | None:
     """The task whose data is looked at in its own way, if this is its: a folder of volumes, say."""
-    for name in registry.TASKS:
-        recognizes = getattr(registry.part(name, "check"), "recognizes", None)
-        if recognizes is not None and recognizes(source):
-            return name
-    return None
+    return next((name for name, own in checks_of(OwnCheck).items() if own.recognizes(source)), None)
 
 
 def check_other(task: str, source: str, *, seed: int = 0) -> Any:
     """What such a task finds, with a suggestion."""
-    found, data = registry.need_part(task, "check").check(source, seed=seed)
+    found, data = checks_of(OwnCheck)[task].check(source, seed=seed)
     return replace(found, suggestion=suggest(data, registry.options_of(task)(data=source, seed=seed)))
 
 

@@ -132,6 +132,6 @@ def describe_suggestion(plan: Suggestion, *, sample: str) -> Iterator[Line]:
 
 def describe_other(task: str, found: Any) -> Iterator[str]:
     """What a task's own check found, and how to train on it."""
-    own = registry.need_part(task, "check")
-    yield from own.describe_check(found)
-    yield from (line for _, line in describe_suggestion(found.suggestion, sample=own.SAMPLE))
+    own = registry.need_part(task, "check").CHECK
+    yield from own.describe(found)
+    yield from (line for _, line in describe_suggestion(found.suggestion, sample=own.sample))

@@ -80,7 +80,7 @@ def open_setup(
     run: str, model: Any, trained: Any, options: Any, bar: ProgressBar
 ) -> tuple[Task[Any, Any, Any], Setup[Any, Any, Any], str]:
     """The task that scores a model, the data it is scored on, and which split of it."""
-    name = registry.task_by_architecture(model.architecture) if trained is None else trained.task
+    name = registry.task_of_model(model) if trained is None else trained.task
     task = registry.find(name)
     source, own = choose_source(run, trained, options)
     stored = task.stored(model) if trained is None else trained

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from vitrail.data.bad_files import BadFiles
 from vitrail.data.dataset import Part, Split
-from vitrail.data.loading import Loader, choose_workers
+from vitrail.data.image_source import image_loader
+from vitrail.data.loader import choose_workers
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models.backbones import mean_features
 from vitrail.preprocessing import Preprocessing
@@ -69,7 +70,7 @@ class FeatureTable:
     def fill(self, part: Split, numbers: np.ndarray, count: int, features: Tensor, known: np.ndarray) -> Tensor:
         """Compute the features of `part`, which are the `numbers` of `count` pictures, and mark them in `known`."""
         workers = choose_workers(part) if self.workers == "auto" else int(self.workers)
-        loader = Loader(
+        loader = image_loader(
             part, self.preprocessing, batch=self.batch, workers=workers, on_bad=partial(note_bad, self.bad, "features")
         )
         with self.bar.counting(f"{self.what} of pictures") as progress:

@@ -3,7 +3,7 @@
 import os
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -19,6 +19,7 @@ from vitrail.machine import choose_device
 from vitrail.models.catalogue import count_parameters
 from vitrail.run.plan import make_plan
 from vitrail.tasks import registry
+from vitrail.tasks.options import has_option
 from vitrail.tasks.task import Opened, Setup
 
 STEPS, SECONDS = 12, 4.0  # training steps to time, and when to stop short of them
@@ -46,13 +47,14 @@ class Suggestion:
 
 def suggest(data: Any, asked: Any, *, words: Mapping[str, Any] = MappingProxyType({})) -> Suggestion:
     """`data` is split, `asked` what the user would type; `words` are options that the command says beside it."""
-    own, setup = registry.need_part(asked.task, "check"), rehearse(asked, data)
+    own, setup = registry.need_part(asked.task, "check").CHECK, rehearse(asked, data)
     options = setup.options
     cached = getattr(options, "cache", "off") in ("memory", "disk") or not getattr(data.splits["train"], "encoded", True)
-    count: Callable[[Any], int] = getattr(own, "count_validated", lambda setup: len(setup.data.splits["val"]))
     size: tuple[int, ...] = getattr(options, "image_size", None) or getattr(options, "crop", None) or ()
-    said = {name: getattr(options, name) for name in own.IN_COMMAND}
-    return forecast(setup, size=size, validated=count(setup), read_once=own.READ_ONCE and cached, words={**said, **words})
+    said = {name: getattr(options, name) for name in own.in_command}
+    return forecast(
+        setup, size=size, validated=own.count_validated(setup), read_once=own.read_once and cached, words={**said, **words}
+    )
 
 
 def rehearse(asked: Any, data: Any) -> Setup[Any, Any, Any]:
@@ -108,7 +110,7 @@ def forecast(
 
 def with_options(setup: Setup[Any, Any, Any], **values: Any) -> Setup[Any, Any, Any]:
     """With other options, of those that the task has."""
-    known = {name: value for name, value in values.items() if hasattr(setup.options, name)}
+    known = {name: value for name, value in values.items() if has_option(setup.options, name)}
     return replace(setup, options=replace(setup.options, **known))
 
 

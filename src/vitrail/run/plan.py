@@ -18,6 +18,7 @@ from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.step import Stepper
 from vitrail.learn.training.world import World
+from vitrail.tasks.options import has_option
 from vitrail.tasks.task import Setup, Task
 
 OPTIONAL = ("layer_decay", "ema", "sam")  # fields of a plan whose options not every task has
@@ -30,7 +31,7 @@ def make_plan(task: Task[Any, Any, Any], setup: Setup[Any, Any, Any], *, device:
         "warmup": options.warmup, "schedule": options.schedule, "clip": options.clip_grad, "optimizer": options.optimizer,
         "accumulate": options.accumulate, "seed": options.seed, "device": device, "precision": options.precision,
     }  # fmt: skip
-    fields |= {name: getattr(options, name) for name in OPTIONAL if hasattr(options, name)}
+    fields |= {name: getattr(options, name) for name in OPTIONAL if has_option(options, name)}
     for name, value in fields.items():
         assert value != "auto", name
     return Plan(**{**fields, **task.plan(setup)})
@@ -47,7 +48,7 @@ def find_rate(task: Task[Any, Any, Any], setup: Setup[Any, Any, Any], folder: Pa
     trial = copy.deepcopy(setup.model).to(device)
     state = torch.get_rng_state()
     unlimited = None if setup.bad is None else BadFiles(pictures=1, limit=1.0)
-    off = {name: 0.0 for name in ("ema", "sam") if hasattr(setup.options, name)}
+    off = {name: 0.0 for name in ("ema", "sam") if has_option(setup.options, name)}
     tried = replace(setup, options=replace(setup.options, lr=task.rate_before_test(setup), **off), model=trial, bad=unlimited)
     objective = task.objective(replace(setup, model=trial), device=device, world=World())
     stepper = Stepper(objective, make_plan(task, tried, device=device), World())
@@ -67,8 +68,8 @@ def forever(batches: Batches) -> Iterator[Any]:
 
 def set_checkpointing(model: Any) -> None:
     """All blocks of a model, wherever they are in it, store only their inputs."""
-    parts = [part for part in model.modules() if hasattr(part, "checkpointing")]
-    if not parts:
+    blocks = [block for block in model.modules() if hasattr(block, "checkpointing")]
+    if not blocks:
         raise VitrailError(f"--checkpointing: a model of the kind {model.architecture} has no blocks to compute twice")
-    for part in parts:
-        part.checkpointing = True
+    for block in blocks:
+        block.checkpointing = True

@@ -1,15 +1,72 @@
-"""`vitrail predict`: what a trained model says of files or sentences, whatever the task."""
+"""`vt.pipeline`, and `vitrail predict` with its other names: what a trained model says of files or sentences, whatever the task."""
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
 from typing import Any
 
+from vitrail.deploy.engines import ENGINES
 from vitrail.deploy.predicted_files import Predicted
+from vitrail.errors import VitrailError, check_choice
+from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.tasks import registry
 from vitrail.tasks.options import check
 
+WIDEST = 60  # columns for the name of a file
 
-def predict(run: str, inputs: list[str], options: Any, *, task: str) -> Iterator[Predicted]:
-    """One by one. A task without predictions of its own is refused by the classifier's, which names what it needs."""
+
+def pipeline(task: str, model: Any, *, engine: str = "torch") -> Any:
+    """`task`: Hugging Face's name. `model`: one from `vt.load` or `vt.create_model`, or whatever `vt.load` takes.
+
+    `engine`: what computes the predictions of a classifier, a segmenter or a detector: "torch", "compile", "onnxruntime", "openvino", or
+    "auto": the fastest of those that are installed, measured once per machine and model.
+    """
+    tasks = registry.list_pipelines()
+    check_choice("pipeline", task, tuple(tasks))
+    check_choice("engine", engine, ("auto", *ENGINES))
+    with_engines = [name for name, owner in tasks.items() if has_engines(owner)]
+    if engine != "torch" and task not in with_engines:
+        raise VitrailError(f'engine="{engine}" is for {", ".join(with_engines)}; {task} is computed by torch')
+    return registry.need_part(tasks[task], "predict").Pipeline.open(model, name=task, engine=engine)
+
+
+def has_engines(task: str) -> bool:
+    """Whether other engines than torch compute its predictions."""
+    return any(field.name == "engine" for field in fields(registry.options_of(task, "predict")))
+
+
+def pipeline_class(task: str) -> Any:
+    """A task without predictions of its own is refused by the default task's, which names what it needs."""
+    return (registry.part(task, "predict") or registry.need_part(registry.DEFAULT, "predict")).Pipeline
+
+
+def predict(run: str, inputs: list[str] | None, options: Any, *, task: str) -> Iterator[Predicted]:
+    """One by one, while they come. Without inputs the lines of standard input are read."""
     check(options)
-    module = registry.part(task, "predict") or registry.need_part(registry.DEFAULT, "predict")
-    yield from module.predict(run, inputs, options)
+    kind, batch = pipeline_class(task), None
+    if inputs:
+        sources = kind.expand(inputs)
+        width = min(WIDEST, max(len(str(source)) for source in sources))
+    else:
+        sources, width = read_standard_input(sys.stdin.buffer), 0
+        batch = 1 if sys.stdin.isatty() else None  # a person waits for each answer
+    pipeline = kind.from_options(run, options)
+    folder, call = pipeline.open_folder(options), pipeline.choose(**pipeline.keywords(options))
+    bar = ProgressBar(quiet=options.json)
+    found = pipeline.predict(sources, call, batch=batch, counting=bar.counting)
+    yield from pipeline.summarize(found, folder, width=width)
+
+
+def join(results: list[Any], *, task: str) -> Any:
+    """The JSON value of a whole command: of one input its result, of several a list."""
+    return pipeline_class(task).join(results, one=len(results) == 1)
+
+
+def read_standard_input(stream: Iterable[bytes]) -> Iterator[str]:
+    """Its lines. One that is not UTF-8 ends the reading, and is named."""
+    for number, line in enumerate(stream, start=1):
+        try:
+            yield line.decode("utf-8").removesuffix("\n").removesuffix("\r").removeprefix("\ufeff" if number == 1 else "")
+        except UnicodeDecodeError as error:
+            byte = line[error.start]
+            raise VitrailError(f"standard input: line {number:,} is not UTF-8 text (byte 0x{byte:02x})") from None

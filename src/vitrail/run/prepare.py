@@ -32,6 +32,7 @@ def prepare(options: Any, bar: ProgressBar, *, resumed: Path | None) -> Setup[An
     resolved = task.resolve(options, task.open(options, opening), loaded, resumed)
     torch.manual_seed(resolved.options.seed)
     model = task.build(resolved, loaded)
+    registry.name_task(model, options.task)
     if options.checkpointing:
         set_checkpointing(model)
     return Setup(

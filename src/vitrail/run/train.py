@@ -26,7 +26,7 @@ from vitrail.run.prepare import prepare
 from vitrail.run.report import describe_trained, describe_training, write_report
 from vitrail.run.stored import CONFIG, METRICS, REPORT, read_metrics, read_options
 from vitrail.tasks import registry
-from vitrail.tasks.options import NOT_STORED, check, renamed_of, spell, to_store
+from vitrail.tasks.options import NOT_STORED, check, has_option, renamed_of, spell, to_store
 from vitrail.tasks.task import Setup
 
 
@@ -46,8 +46,7 @@ def train(*, quiet: bool = False, **options: Any) -> Run:
 
     task = str(options.get("task", registry.DEFAULT))
     if "task" not in options and options.get("resume") and options.get("out"):
-        config = Path(str(options["out"])).expanduser() / CONFIG
-        task = read_options(config).task if config.is_file() else task
+        task = registry.task_of(Path(str(options["out"])).expanduser())
     kind = registry.options_of(registry.check_task(task))
     found = read_arguments(kind, {**options, "task": task}, what="train")
     renamed = renamed_of(kind)
@@ -85,7 +84,7 @@ def _train(options: Any, given: Set[str], world: World, bar: ProgressBar) -> Run
     if world.first:
         resumed = folder if folder is not None and (folder / CONFIG).is_file() else None
         if (
-            getattr(options, "shard", False) and world.size == 1 and resumed is None
+            has_option(options, "shard") and options.shard and world.size == 1 and resumed is None
         ):  # one process may continue what several began
             raise VitrailError(
                 "--shard divides the model among several processes: start them with torchrun (see docs/scale.md)"
@@ -104,7 +103,7 @@ def _train(options: Any, given: Set[str], world: World, bar: ProgressBar) -> Run
     assert folder is not None
     task = registry.find(setup.options.task)
     plan = make_plan(task, setup, device=world.device if world.size > 1 else setup.options.device)
-    if getattr(setup.options, "shard", False) and world.size > 1:
+    if has_option(setup.options, "shard") and setup.options.shard and world.size > 1:
         shard(setup.model, world)
     else:
         setup.model.to(plan.device)

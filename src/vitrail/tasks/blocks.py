@@ -3,6 +3,7 @@
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
@@ -328,9 +329,10 @@ class PretrainingOptions(OptimizerOptions, CacheOptions, ImageOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskOptions(Block):
+class MaskOptions(AugmentationOptions, AveragingOptions, LayerDecayOptions, DropPathOptions, PartOptions, PretrainingOptions):
     """Patches that the model does not see."""
 
+    retired: ClassVar[Mapping[str, Any]] = {"repeats": 1}
     renamed: ClassVar[Mapping[str, str]] = {"hide": "mask_ratio"}
 
     mask_ratio: Annotated[
@@ -340,8 +342,17 @@ class MaskOptions(Block):
     ] = "auto"
 
 
+MASKED: MappingProxyType[str, Any] = MappingProxyType(
+    {
+        "weight_decay": 0.05, "warmup": 0.05, "schedule": "cosine", "clip_grad": 1.0, "drop_path": 0.0, "shift": 0.1,
+        "rotate": 0.0, "zoom": 0.1, "cutout": 0.0, "operations": 0, "magnitude": 9.0, "erase": 0.0, "optimizer": "adamw",
+        "layer_decay": 1.0, "ema": 0.0, "sam": 0.0,
+    }  # what the recipes of all these methods share
+)  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True)
-class ViewOptions(Block):
+class ViewOptions(FlipOptions, LayerDecayOptions, DropPathOptions, PartOptions, PretrainingOptions):
     """Crops of an image that a student and a teacher, an average of the student, compare. They are augmented in ways of their own."""
 
     retired: ClassVar[Mapping[str, Any]] = {

@@ -14,8 +14,9 @@ from vitrail.data.bad_files import BadFile, BadFiles
 from vitrail.data.cache import Cache, choose_cache
 from vitrail.data.dataset import DataSet, Split, SplitName
 from vitrail.data.examples import spread
+from vitrail.data.image_source import image_loader
 from vitrail.data.images import PictureError
-from vitrail.data.loading import Loader, choose_workers
+from vitrail.data.loader import Loader, choose_workers
 from vitrail.data.transforms import measure, read_fitted
 from vitrail.errors import VitrailError
 from vitrail.learn.training.world import World
@@ -25,7 +26,7 @@ from vitrail.models.backbones import backbone_of
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.preprocessing import Preprocessing
-from vitrail.tasks.options import as_size, spell
+from vitrail.tasks.options import as_size, has_option, spell
 from vitrail.tasks.task import PARTS as PARTS
 from vitrail.tasks.task import D, Log, O, Opening, Setup, Task, X, model_name
 from vitrail.tasks.task import choose_parts as choose_parts
@@ -153,17 +154,17 @@ def image_loaders(
     bad: BadFiles,
     world: World,
     *,
-    make: Callable[..., Loader] | None = None,
+    make: Callable[..., Loader[Any]] = image_loader,
     **of_training: Any,
-) -> tuple[Loader, Loader]:
+) -> tuple[Loader[Any], Loader[Any]]:
     """Training images, shuffled and augmented, and validation images as they are; decoded ones are cached.
     `make` makes a loader, `of_training` is what else that of the former is given."""
-    numbers = {field.name: getattr(options, field.name) for field in fields(Augmentation) if hasattr(options, field.name)}
-    found: list[Loader] = []
+    numbers = {field.name: getattr(options, field.name) for field in fields(Augmentation) if has_option(options, field.name)}
+    found: list[Loader[Any]] = []
     for name, cache in make_caches(options, data, preprocessing).items():
         split, training = data[name], name == "train"
         found.append(
-            (make or Loader)(
+            make(
                 split,
                 preprocessing,
                 batch=options.batch_size,
@@ -193,16 +194,16 @@ def make_caches(options: Any, data: Any, preprocessing: Preprocessing) -> dict[S
 
 
 def plain_loader(
-    setup: Setup[Any, Any, Any], split: str, world: World, *, on_bad: Callable[[PictureError], None] | None = None
-) -> Loader:
-    """The images of a split as they are, once."""
+    setup: Setup[Any, Any, Any], split: str, world: World, *, make: Callable[..., Loader[Any]] = image_loader
+) -> Loader[Any]:
+    """The images of a split as they are, once; `make` makes a loader."""
     options: Any = setup.options
     images = setup.data[split]
     assert setup.bad is not None
     workers = choose_workers(images) if options.workers == "auto" else options.workers
-    return Loader(
+    return make(
         images, setup.model.preprocessing, batch=options.batch_size, workers=workers,
-        on_bad=on_bad or partial(note_bad, setup.bad, split), rank=world.rank, world=world.size,
+        on_bad=partial(note_bad, setup.bad, split), rank=world.rank, world=world.size,
     )  # fmt: skip
 
 

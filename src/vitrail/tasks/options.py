@@ -146,6 +146,11 @@ class Block:
         return self
 
 
+def has_option(options: Any, name: str) -> bool:
+    """Whether the task of these options has this one."""
+    return any(field.name == name for field in fields(options))
+
+
 @dataclass(frozen=True, kw_only=True)
 class CommonOptions(Block):
     """What every task accepts."""
@@ -258,21 +263,21 @@ def read_record(kind: type[T], record: Mapping[str, Any], *, what: str, use: str
     known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
     for name in found:
         if name not in known:
-            raise VitrailError(f"{what}: {unknown_option(str(name), known, use=use, word=str(name))}")
+            raise VitrailError(f"{what}: {owned_elsewhere(str(name), str(name), use=use) or unknown_key(str(name), known)}")
     return from_record(kind, found, what=what)
 
 
-def unknown_option(name: str, known: Sequence[str], *, use: str = "train", word: str | None = None) -> str:
-    """Why an option, or the key `word` of a table, is refused: it is another task's, or nobody's."""
+def owned_elsewhere(name: str, word: str, *, use: str = "train") -> str | None:
+    """Why an option, written as `word`, is refused: it is of other tasks. None where no task has it."""
     from vitrail.tasks.registry import owners_of
 
     owners = owners_of(name, use)  # type: ignore[arg-type]
-    if owners:
-        tasks = " and ".join(", ".join(owners).rsplit(", ", 1))
-        return f"{spell(name) if word is None else word} is an option of --task {tasks} only"
-    if word is None:
-        return f'unknown option "{spell(name)}"{suggestion(spell(name), map(spell, known))}'
-    return f'unknown key "{word}"{suggestion(name, known)}'
+    return f"{word} is an option of --task {' and '.join(', '.join(owners).rsplit(', ', 1))} only" if owners else None
+
+
+def unknown_key(word: str, known: Sequence[str]) -> str:
+    """Why the key of a table is refused: nobody has it."""
+    return f'unknown key "{word}"{suggestion(word, known)}'
 
 
 def to_store(options: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import torch
 from vitrail.data.clean import open_clean_any
 from vitrail.data.dataset import DataSet, Split
 from vitrail.data.examples import read_some
-from vitrail.data.loading import Batch
+from vitrail.data.image_source import Batch
 from vitrail.data.transforms import normalize, to_unit
 from vitrail.errors import VitrailError
 from vitrail.learn.training.objective import Batches
@@ -40,7 +40,7 @@ from vitrail.tasks.image_task import (
     sample_images,
     small_patch,
 )
-from vitrail.tasks.options import from_recipe
+from vitrail.tasks.options import from_recipe, has_option
 from vitrail.tasks.registry import options_of
 from vitrail.tasks.task import (
     Log,
@@ -139,7 +139,7 @@ class PretrainingTask(ImageTask[O, DataSet, X]):
             architecture, config = model_config(name)
             self.check_network(architecture, what=f"--model {name}")
             choices |= {"image_size": size, "in_channels": channels, "model": name}
-            choices |= choose_parts(options, name, config) if hasattr(options, "position") else {}
+            choices |= choose_parts(options, name, config) if has_option(options, "position") else {}
         else:
             size, channels, config = loaded.image_size, loaded.config.in_channels, loaded.config
         kind: str = options.recipe

@@ -14,7 +14,17 @@ from vitrail.run_files import read_table
 from vitrail.tasks.metric import Metric
 
 Part = Literal[
-    "task", "options", "metrics", "report", "predict", "explain", "studio", "check", "export", "cascade", "cascade_options"
+    "task",
+    "options",
+    "metrics",
+    "report",
+    "predict",
+    "explain",
+    "studio",
+    "check",
+    "cascade",
+    "cascade_making",
+    "cascade_options",
 ]
 Verb = Literal["train", "pretrain"]
 Use = Literal["train", "eval", "predict", "explain"]
@@ -30,28 +40,54 @@ DEFAULT = "classify"  # the task without --task, and of the evaluation protocols
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A task: what it does, the verb that trains it, the architectures whose bare model folders it scores, its name as a verb."""
+    """A task: what it does, the verb that trains it, the architectures whose bare model folders it scores, its name as a verb that predicts, and
+    Hugging Face's names of what it predicts."""
 
     summary: str
     verb: Verb = "train"
     architectures: tuple[str, ...] = ()
     alias: str | None = None
+    pipelines: tuple[str, ...] = ()
     reads_text: bool = False  # its inputs on the command line are sentences, not files
     home: str = ""  # the package of its modules; by default vitrail.tasks.<name>
 
 
 TASKS: dict[str, Entry] = {
-    "classify": Entry("say which class, or classes, an image is of", architectures=("vit", "resnet", "swin", "gsa", "gcnn")),
-    "segment": Entry("label every pixel", architectures=("segmenter",)),
-    "detect": Entry("find objects and put a box around each", architectures=("detr",)),
-    "segment3d": Entry("label every voxel of a volume", architectures=("unetr", "convolution_free")),
-    "restore": Entry("enlarge, denoise or repair images", architectures=("swinir", "unet", "vit_restorer")),
-    "mri": Entry("reconstruct accelerated MRI scans", architectures=("reconstructor",)),
-    "translate": Entry("translate sentences", architectures=("transformer", "seq2seq", "mask_predict"), reads_text=True),
-    "language": Entry(
-        "predict text: continue it, or fill in what is masked", architectures=("language",), alias="complete", reads_text=True
+    "classify": Entry(
+        "say which class, or classes, an image is of",
+        architectures=("vit", "resnet", "swin", "gsa", "gcnn"),
+        pipelines=("image-classification",),
     ),
-    "caption": Entry("say in words what is in an image", architectures=("captioner", "show_attend_tell")),
+    "segment": Entry("label every pixel", architectures=("segmenter",), pipelines=("image-segmentation",)),
+    "detect": Entry("find objects and put a box around each", architectures=("detr",), pipelines=("object-detection",)),
+    "segment3d": Entry("label every voxel of a volume", architectures=("unetr", "convolution_free")),
+    "restore": Entry(
+        "enlarge, denoise or repair images",
+        architectures=("swinir", "unet", "vit_restorer"),
+        alias="restore",
+        pipelines=("image-to-image",),
+    ),
+    "mri": Entry("reconstruct accelerated MRI scans", architectures=("reconstructor",)),
+    "translate": Entry(
+        "translate sentences",
+        architectures=("transformer", "seq2seq", "mask_predict"),
+        alias="translate",
+        pipelines=("translation",),
+        reads_text=True,
+    ),
+    "language": Entry(
+        "predict text: continue it, or fill in what is masked",
+        architectures=("language",),
+        alias="complete",
+        pipelines=("text-generation", "fill-mask"),
+        reads_text=True,
+    ),
+    "caption": Entry(
+        "say in words what is in an image",
+        architectures=("captioner", "show_attend_tell"),
+        alias="caption",
+        pipelines=("image-to-text",),
+    ),
     "mae": Entry("pretraining: draw masked patches", verb="pretrain", architectures=("mae",)),
     "beit": Entry("pretraining: name masked patches in the codes of a discrete VAE", verb="pretrain", architectures=("beit",)),
     "dvae": Entry("pretraining: a vocabulary of visual codes", verb="pretrain", architectures=("dvae",)),
@@ -61,6 +97,17 @@ TASKS: dict[str, Entry] = {
         "pretraining: predict pixels, one after the other", verb="pretrain", architectures=("igpt",), alias="complete"
     ),
 }
+
+
+def list_pipelines() -> dict[str, str]:
+    """Hugging Face's name -> the task."""
+    return {name: task for task, entry in TASKS.items() for name in entry.pipelines}
+
+
+def list_aliases() -> dict[str, tuple[str, ...]]:
+    """A verb that is another name for `predict` -> its tasks."""
+    aliases = dict.fromkeys(entry.alias for entry in TASKS.values() if entry.alias is not None)
+    return {alias: tuple(task for task, entry in TASKS.items() if entry.alias == alias) for alias in aliases}
 
 
 def check_task(task: str) -> str:
@@ -74,10 +121,14 @@ def module_name(task: str, name: Part) -> str:
     return f"{TASKS[check_task(task)].home or f'vitrail.tasks.{task}'}.{name}"
 
 
+def has_part(task: str, name: Part) -> bool:
+    """Without importing it."""
+    return importlib.util.find_spec(module_name(task, name)) is not None
+
+
 def part(task: str, name: Part) -> ModuleType | None:
     """The module tasks/<task>/<name>.py, or None where a task has no such part."""
-    where = module_name(task, name)
-    return importlib.import_module(where) if importlib.util.find_spec(where) is not None else None
+    return importlib.import_module(module_name(task, name)) if has_part(task, name) else None
 
 
 def need_part(task: str, name: Part) -> ModuleType:
@@ -135,6 +186,18 @@ def task_of(folder: Path) -> str:
             return check_task(str(read_table(here / "config.yaml").get("task", DEFAULT)))
     try:
         record = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        return task_by_architecture(str(record["architecture"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        architecture, named = str(record["architecture"]), record.get("task")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return DEFAULT
+    return task_by_architecture(architecture) if named is None else check_task(str(named))
+
+
+def task_of_model(model: Any) -> str:
+    """The task of a loaded model: its own, where its folder named one, else that of its architecture."""
+    named = getattr(model, "task", None)
+    return task_by_architecture(model.architecture) if named is None else check_task(named)
+
+
+def name_task(model: Any, task: str) -> None:
+    """Let a model's folder name its task, where its architecture alone would name another."""
+    model.task = None if task_by_architecture(model.architecture) == task else task

@@ -34,7 +34,7 @@ BASE: MappingProxyType[str, Any] = MappingProxyType(
 )  # fmt: skip
 TEXT_RECIPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        # Up to a hundred thousand sentences: few passes with Muon (docs/sequences.md has what they give).
+        # Up to a hundred thousand sentences: few passes with Muon (docs/tasks/translate.md has what they give).
         "tiny": BASE | {"lr": 4e-3, "epochs": 12, "dropout": 0.15, "optimizer": "muon", "ema": 0.995},
         "small": BASE | {"lr": 1e-3, "epochs": 20, "dropout": 0.1},
         # Millions, as the Transformer was published [Vaswani+ 2017, section 5].

@@ -19,9 +19,10 @@ from torch import Tensor
 from vitrail.data.bad_files import BadFiles
 from vitrail.data.dataset import DataSet, Part
 from vitrail.data.examples import spread
-from vitrail.data.loading import Batch, Loader
+from vitrail.data.image_source import Batch, image_loader
+from vitrail.data.loader import Loader
 from vitrail.data.transforms import denormalize, normalize
-from vitrail.data.views import Look, ViewLoader, half_size, looks, make_views
+from vitrail.data.views import Look, half_size, looks, make_views, view_loader
 from vitrail.learn.metrics.collapse import feature_spread, tell_collapse
 from vitrail.learn.metrics.nearest_neighbors import knn_accuracy
 from vitrail.learn.optim.following import follow
@@ -40,7 +41,7 @@ EVERY = 5  # epochs between two such measurements
 class Neighbors:
     """Labelled images among which neighbors are sought: each `every` epochs of so many steps."""
 
-    known: Loader  # in their order, as they are
+    known: Loader[Batch]  # in their order, as they are
     classes: int
     every: int
     steps: int  # per epoch
@@ -148,7 +149,7 @@ class LearningByTeacher:
             known.append(self.features(batch.images.to(self.device)).cpu())
             indices.append(batch.indices)
         every, order = self.world.gather_rows(torch.cat(known), torch.cat(indices))
-        labels = torch.from_numpy(self.neighbors.known.split.labels)[order]
+        labels = torch.from_numpy(self.neighbors.known.source.split.labels)[order]
         return knn_accuracy(every, labels, features, truth, classes=self.neighbors.classes)
 
     def features(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b d"]:
@@ -169,6 +170,16 @@ def choose_looks(model: Any, *, flip: bool, small: int, area: float, least: floa
     return looks(backbone.image_size, half, small, mirror=flip, area=area, least=least)
 
 
+def view_settings(setup: Any, look: Look, *, device: str, world: World) -> dict[str, Any]:
+    """What every objective of this kind is given, from the options of a run."""
+    options = setup.options
+    neighbors = find_neighbors(setup.model, setup.data, world, every=options.knn_every, batch_size=options.batch_size)
+    return {
+        "look": look, "momentum": options.momentum, "temperature": options.temperature, "seed": options.seed, "device": device,
+        "compiled": options.compile, "world": world, "neighbors": neighbors,
+    }  # fmt: skip
+
+
 def view_loaders(
     wanted: tuple[Look, ...], options: Any, data: DataSet, model: Any, bad: BadFiles, world: World
 ) -> tuple[Batches, Batches]:
@@ -177,10 +188,10 @@ def view_loaders(
     shared: dict[str, Any] = {
         "batch": options.batch_size, "seed": options.seed, "workers": options.workers, "rank": world.rank, "world": world.size,
     }  # fmt: skip
-    train = ViewLoader(
+    train = view_loader(
         data["train"], preprocessing, wanted=wanted, cache=caches["train"], on_bad=partial(note_bad, bad, "train"), **shared
     )
-    return train, Loader(data["val"], preprocessing, cache=caches["val"], on_bad=partial(note_bad, bad, "val"), **shared)
+    return train, image_loader(data["val"], preprocessing, cache=caches["val"], on_bad=partial(note_bad, bad, "val"), **shared)
 
 
 def find_neighbors(model: Any, data: DataSet, world: World, *, every: int, batch_size: int) -> Neighbors | None:
@@ -189,5 +200,7 @@ def find_neighbors(model: Any, data: DataSet, world: World, *, every: int, batch
         return None
     train = data["train"]
     some = Part(train, np.array(spread(len(train), KNOWN)))
-    known = Loader(some, model.preprocessing, batch=batch_size, rank=world.rank, world=world.size, on_bad=lambda error: None)
+    known = image_loader(
+        some, model.preprocessing, batch=batch_size, rank=world.rank, world=world.size, on_bad=lambda error: None
+    )
     return Neighbors(known=known, classes=len(data.classes), every=every, steps=max(1, len(train) // batch_size))

@@ -13,7 +13,7 @@ from vitrail.data.dataset import ArraySplit, Part
 from vitrail.data.formats.opening import open_format
 from vitrail.data.formats.shard_writing import write_shards
 from vitrail.data.formats.tar_index import list_members
-from vitrail.data.loading import Loader
+from vitrail.data.image_source import image_loader
 from vitrail.preprocessing import Preprocessing
 
 
@@ -184,7 +184,7 @@ def test_a_split_crosses_to_other_processes(tmp_path):
     train = open_format(tmp_path)["train"]
     assert (np.asarray(pickle.loads(pickle.dumps(train)).read(7)) == split.pictures[7]).all()
     preprocessing = Preprocessing(size=(5, 7), channels=3, mean=(0.0,) * 3, std=(1.0,) * 3)
-    batches = list(Loader(train, preprocessing, batch=5, workers=2).batches())
+    batches = list(image_loader(train, preprocessing, batch=5, workers=2).batches())
     pixels = np.concatenate([batch.images.permute(0, 2, 3, 1).numpy() for batch in batches])
     assert (np.rint(pixels * 255) == split.pictures).all()
 

@@ -5,12 +5,13 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from vitrail.data.mri.batches import REUSED, Sampling, ScanBatches
 from vitrail.data.mri.coils import make_coils, make_phase
+from vitrail.data.mri.masks import Sampling
 from vitrail.data.mri.simulation import SimulatedSlices, draw_band
 from vitrail.data.mri.slices import SomeSlices, combine, images_of
 from vitrail.data.mri.variation import SHARE, vary_contrast, vary_pose
 from vitrail.nn.functional.fourier import sense_adjoint
+from vitrail.tasks.mri.data import REUSED, scan_loader
 
 
 def blob(size=(40, 36), center=(0.3, -0.2)):
@@ -99,7 +100,7 @@ def test_no_band_is_empty():
 
 def test_training_sees_other_versions_from_any_batch_on():
     some = SomeSlices(slices(), np.array([0, 2, 3, 4]))
-    training = ScanBatches(some, Sampling(acceleration=2.0), batch=2, shuffle=True, passes=2 * REUSED, rows=16)
+    training = scan_loader(some, Sampling(acceleration=2.0), batch=2, shuffle=True, passes=2 * REUSED, rows=16)
     seen = {}
     for batch in training.batches(0):
         assert batch.kspace.shape == (2, 3, 16, 36)
@@ -113,7 +114,7 @@ def test_training_sees_other_versions_from_any_batch_on():
 
 
 def test_validation_stays_as_it_is():
-    validation = ScanBatches(slices(), Sampling(), batch=5)
+    validation = scan_loader(slices(), Sampling(), batch=5)
     (one,), (other,) = validation.batches(0), validation.batches(7)
     assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
     assert one.target.shape == (5, 40, 36)
@@ -122,7 +123,7 @@ def test_validation_stays_as_it_is():
 def test_of_slices_that_do_not_vary_a_band_is_cut_out():
     """A mask of whole lines does to a band what it does to the slice: the zero-filled band is that of the zero-filled slice."""
     fixed = list(slices(noise=0.0))
-    training = ScanBatches(fixed, Sampling(acceleration=2.0), batch=1, shuffle=True, rows=10)
+    training = scan_loader(fixed, Sampling(acceleration=2.0), batch=1, shuffle=True, rows=10)
     tops = set()
     for batch in training.batches(1):
         (index,) = batch.indices.tolist()

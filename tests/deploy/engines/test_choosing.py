@@ -231,7 +231,7 @@ def test_auto_falls_back_where_the_remembered_engine_refuses_these_weights(race,
     make, _ = race(torch=0.005, openvino=0.0)
     assert choose_engine(model, make=make).engine == "openvino"
 
-    def refuse(model, name, threads=None):
+    def refuse(model, name, **how):
         raise vt.VitrailError("other answers")
 
     engine = Automatic(model)

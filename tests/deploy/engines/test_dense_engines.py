@@ -7,8 +7,8 @@ from PIL import Image
 
 import vitrail as vt
 from vitrail.deploy.engines import missing
-from vitrail.deploy.segmentation import ImageSegmentation
 from vitrail.models.dense_inference import Inference
+from vitrail.tasks.segment.predict import Pipeline
 
 pytestmark = pytest.mark.compiled
 
@@ -45,14 +45,14 @@ def test_masks_are_those_of_windows(pictures):
         pytest.skip(lack)
     torch.manual_seed(0)
     model = vt.create_model("segmenter_linear_vit_micro_hybrid", num_classes=3, image_size=24).eval()
-    windows = ImageSegmentation(model, how=Inference(window=(24, 24)))
+    windows = Pipeline(model, how=Inference(window=(24, 24)))
     segment = vt.pipeline("image-segmentation", model, engine="onnxruntime")
     for picture in pictures:
         one, other = segment.segment(picture), windows.segment(picture)
         assert np.abs(one.scores - other.scores).max() < 1e-5
         assert (one.numbers == other.numbers).mean() > 0.999
     with pytest.raises(vt.VitrailError, match="the engine onnxruntime computes windows of 24x24, the model's own"):
-        ImageSegmentation(model, how=Inference(window=(12, 24)), engine="onnxruntime")
+        Pipeline(model, how=Inference(window=(12, 24)), engine="onnxruntime")
     with pytest.raises(
         vt.VitrailError, match='engine="auto" is for image-classification, image-segmentation, object-detection'
     ):

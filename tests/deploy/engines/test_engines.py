@@ -9,6 +9,7 @@ import vitrail as vt
 from vitrail.data.digits import open_digits
 from vitrail.deploy.engines import ENGINES, kept, make_engine, missing, onnx_runtime, open_vino
 from vitrail.deploy.engines.compiled import CompiledEngine
+from vitrail.deploy.export.interface import plain_interface
 
 pytestmark = pytest.mark.compiled
 COMPILE = torch.compile
@@ -106,7 +107,7 @@ def test_compiling_happens_twice_and_not_again(model, monkeypatch):
 
     torch._dynamo.reset()
     monkeypatch.setattr(torch, "compile", lambda model, options: COMPILE(model, backend=count))
-    engine = CompiledEngine(model)
+    engine = CompiledEngine(model, plain_interface(model))
     assert len(graphs) == 2
     for batch in (1, 2, 3, 7):
         images = torch.randn(batch, 1, 8, 8)
@@ -127,7 +128,7 @@ def test_a_second_engine_of_the_same_weights_needs_no_export(name, module, model
     def refuse(*_, **__):
         raise AssertionError("exported again")
 
-    monkeypatch.setattr(module, f"export_{name.removesuffix('runtime')}", refuse)
+    monkeypatch.setattr(module, f"write_{name.removesuffix('runtime')}", refuse)
     make_engine(model, name)
     monkeypatch.setattr(kept, "versions", lambda: {name: "another version"})
     with pytest.raises(vt.VitrailError, match=f"the engine {name} cannot take this model: exported again"):

@@ -1,21 +1,26 @@
 """Exported detectors, segmenters and models of volumes: what their files compute, and what they say of it."""
 
 import json
+from functools import partial
 
 import pytest
 import torch
 from torch.testing import assert_close
 
 import vitrail as vt
-from vitrail.deploy.answers import answering, as_tuple
-from vitrail.deploy.export.interface import interface_of
+from vitrail.deploy.export.interface import as_tuple
 from vitrail.deploy.export.metadata import metadata_of
-from vitrail.deploy.export.onnx_file import open_onnx, write_onnx
-from vitrail.deploy.export.openvino_file import open_openvino, write_openvino
-from vitrail.deploy.export.pt2_file import open_pt2, write_pt2
+from vitrail.deploy.export.onnx_file import open_onnx
+from vitrail.deploy.export.openvino_file import open_openvino
+from vitrail.deploy.export.pt2_file import open_pt2
+from vitrail.run.export import export_model, interface_of
 
 pytestmark = pytest.mark.compiled
-WRITERS = {"onnx": (write_onnx, open_onnx), "openvino": (write_openvino, open_openvino), "pt2": (write_pt2, open_pt2)}
+WRITERS = {
+    "onnx": (partial(export_model, format="onnx"), open_onnx),
+    "openvino": (partial(export_model, format="openvino"), open_openvino),
+    "pt2": (partial(export_model, format="pt2"), open_pt2),
+}
 SMALL = {"width": 16, "heads": 2, "hidden": 16, "depth": 1, "decoder_depth": 1, "image_size": (32, 48), "num_classes": 3}
 MADE = {
     "plain": lambda: vt.create_model("detr_micro_plain", queries=5, **SMALL),
@@ -39,7 +44,7 @@ def check_export(name, format, folder):
     assert done.parity.deviation < 2e-5
     run, more = open_file(done.path), torch.randn(6, *images.shape[1:], generator=generator)
     with torch.inference_mode():
-        expected = as_tuple(answering(model)(more))
+        expected = as_tuple(interface_of(model).module(more))
     found = as_tuple(run(more))
     assert len(found) == len(expected) == len(interface_of(model).outputs)
     for one, other in zip(found, expected, strict=True):
@@ -70,7 +75,8 @@ def test_every_kind_in_every_format(name, format, tmp_path):
 
 @pytest.mark.parametrize("name, score", [("plain", "the last one is: nothing"), ("selected", "before sigmoid")])
 def test_what_the_numbers_of_a_detector_mean(name, score):
-    about = {key: json.loads(text) for key, text in metadata_of(MADE[name]()).items()}
+    model = MADE[name]()
+    about = {key: json.loads(text) for key, text in metadata_of(model, interface_of(model)).items()}
     assert (about["task"], about["input"], list(about["outputs"])) == ("object-detection", "images", ["logits", "boxes"])
     assert score in about["outputs"]["logits"]
     assert "center x, center y, width, height, in shares" in about["outputs"]["boxes"]
@@ -79,7 +85,7 @@ def test_what_the_numbers_of_a_detector_mean(name, score):
 
 def test_what_a_scan_must_become():
     model = vt.create_model("convfree_micro", spacing=(1.5, 1.5, 2.0), window=(-100.0, 200.0), values=(0, 7))
-    about = {key: json.loads(text) for key, text in metadata_of(model, size=(16, 16, 24)).items()}
+    about = {key: json.loads(text) for key, text in metadata_of(model, interface_of(model), size=(16, 16, 24)).items()}
     assert about["preprocessing"] == {
         "size": [16, 16, 24], "channels": 1, "axes": "RAS", "spacing": [1.5, 1.5, 2.0], "window": [-100, 200], "values": [0, 7],
     }  # fmt: skip
@@ -88,4 +94,4 @@ def test_what_a_scan_must_become():
 
 def test_which_number_of_masks_is_which_class():
     model = vt.create_model("segmenter_linear_vit_micro_hybrid", num_classes=3, values=(1, 2, 300))
-    assert json.loads(metadata_of(model)["config"])["values"] == [1, 2, 300]
+    assert json.loads(metadata_of(model, interface_of(model))["config"])["values"] == [1, 2, 300]

@@ -1,6 +1,7 @@
 """Exported files: what they compute, what they take, and what they say of themselves."""
 
 import json
+from functools import partial
 
 import pytest
 import torch
@@ -9,14 +10,19 @@ from torch.testing import assert_close
 import vitrail as vt
 from vitrail.deploy.export.exporting import Format, export_file, plain_images
 from vitrail.deploy.export.metadata import metadata_of
-from vitrail.deploy.export.onnx_file import export_onnx, open_onnx, write_onnx
-from vitrail.deploy.export.openvino_file import open_openvino, write_openvino
-from vitrail.deploy.export.pt2_file import open_pt2, write_pt2
+from vitrail.deploy.export.onnx_file import open_onnx
+from vitrail.deploy.export.openvino_file import open_openvino
+from vitrail.deploy.export.pt2_file import open_pt2
 from vitrail.models.parts import POSITIONS
+from vitrail.run.export import export_model, interface_of
 
 pytestmark = pytest.mark.compiled
 ViT = {"width": 24, "heads": 2, "depth": 2, "patch": 8, "image_size": (24, 40), "num_classes": 7}
-WRITERS = {"onnx": (write_onnx, open_onnx), "openvino": (write_openvino, open_openvino), "pt2": (write_pt2, open_pt2)}
+WRITERS = {
+    "onnx": (partial(export_model, format="onnx"), open_onnx),
+    "openvino": (partial(export_model, format="openvino"), open_openvino),
+    "pt2": (partial(export_model, format="pt2"), open_pt2),
+}
 
 
 def stirred(name, **options):
@@ -60,7 +66,7 @@ def test_onnx_of_one_size_has_resized_positions_and_refuses_others(tmp_path):
     model = stirred("vit_tiny_patch16_224", **ViT)
     model.labels = ("größer", *"abcdef")
     images = pictures(model, size=(56, 72))
-    path = export_onnx(model, tmp_path / "model.onnx", images=images, dynamic_size="off")
+    path = export_model(model, tmp_path / "model.onnx", format="onnx", images=images, dynamic_size="off").path
     proto = onnx.load(path)
     onnx.checker.check_model(proto, full_check=True)
     (given,), (found,) = proto.graph.input, proto.graph.output
@@ -85,15 +91,20 @@ def test_a_file_that_answers_otherwise_is_not_written(tmp_path, monkeypatch):
     monkeypatch.setattr("vitrail.deploy.export.pt2_file.open_pt2", lambda path: lambda images: model(images) + 2e-4)
     (tmp_path / "model.pt2").write_text("an older file")
     with pytest.raises(vt.VitrailError, match=r"not written.* 0\.0002 .*1e-04"):
-        write_pt2(model, tmp_path / "model.pt2", images=pictures(model), dynamic_size="off", check=True)
+        export_model(model, tmp_path / "model.pt2", format="pt2", images=pictures(model), dynamic_size="off", check=True)
     assert [path.name for path in tmp_path.iterdir()] == ["model.pt2"]
     assert (tmp_path / "model.pt2").read_text() == "an older file"
 
 
 def test_features_without_a_check(tmp_path):
     model = stirred("vit_tiny_patch16_224", **{**ViT, "num_classes": 0})
-    done = write_onnx(model, tmp_path / "model", images=plain_images(model), dynamic_size="off", check=False, opset=20)
-    assert (done.path.name, done.parity, json.loads(metadata_of(model)["output"])) == ("model.onnx", None, "features")
+    how = {"dynamic_size": "off", "check": False, "opset": 20}
+    done = export_model(model, tmp_path / "model", format="onnx", images=plain_images(model), **how)
+    assert (done.path.name, done.parity, json.loads(metadata_of(model, interface_of(model))["output"])) == (
+        "model.onnx",
+        None,
+        "features",
+    )
     images = pictures(model)
     with torch.inference_mode():
         assert_close(open_onnx(done.path)(images), model(images), atol=1e-5, rtol=1e-5)
@@ -141,7 +152,8 @@ def test_every_kind_in_every_format(name, format, tmp_path):
 @pytest.mark.parametrize("position", list(POSITIONS))
 def test_onnx_of_any_size_with_every_position(position, tmp_path):
     model = stirred("vit_tiny_patch16_224", **{**ViT, "width": 48}, position=position)
-    run = open_onnx(export_onnx(model, tmp_path / "model.onnx", images=pictures(model), dynamic_size="on"))
+    done = export_model(model, tmp_path / "model.onnx", format="onnx", images=pictures(model), dynamic_size="on")
+    run = open_onnx(done.path)
     for size in ((24, 40), (56, 32)):
         images = pictures(model, 3, size)
         with torch.inference_mode():
@@ -155,7 +167,7 @@ def test_a_converter_that_gives_up_says_so_in_one_line(tmp_path):
         forward(images) if images.sum() > 0 else -forward(images)
     )  # a branch by what is in the pictures
     with pytest.raises(vt.VitrailError, match=r"^torch\.export cannot follow a model of the kind vit: .+") as caught:
-        export_onnx(model, tmp_path / "file.onnx", images=pictures(model))
+        export_model(model, tmp_path / "file.onnx", format="onnx", images=pictures(model))
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
 
@@ -172,6 +184,7 @@ def test_a_writer_that_gives_up_leaves_nothing(tmp_path):
             model,
             tmp_path / "file",
             Format("stone", ".stone", write, open_onnx),
+            interface=interface_of(model),
             images=pictures(model),
             dynamic_size="off",
             check=True,

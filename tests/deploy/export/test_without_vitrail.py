@@ -12,15 +12,12 @@ from PIL import Image
 
 import vitrail as vt
 from vitrail.data.transforms import prepare
-from vitrail.deploy.export.onnx_file import export_onnx
-from vitrail.deploy.export.openvino_file import export_openvino
-from vitrail.deploy.export.pt2_file import export_pt2
 from vitrail.preprocessing import Preprocessing
+from vitrail.run.export import export_model
 
 pytestmark = pytest.mark.compiled
 PAGE = Path(__file__).parents[3] / "docs" / "export.md"
 BLOCKED = {"onnx": ("vitrail", "torch"), "openvino": ("vitrail", "torch"), "pt2": ("vitrail",)}
-EXPORTS = {"onnx": export_onnx, "openvino": export_openvino, "pt2": export_pt2}
 
 
 def lines_of(format: str) -> str:
@@ -50,10 +47,10 @@ def picture(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("format", list(EXPORTS))
+@pytest.mark.parametrize("format", list(BLOCKED))
 def test_the_ten_lines_answer_as_the_pipeline_does(format, model, picture, tmp_path):
     images = prepare([Image.open(picture)], model.preprocessing)
-    path = EXPORTS[format](model, tmp_path / "model", images=images, dynamic_size="off")
+    path = export_model(model, tmp_path / "model", format=format, images=images, dynamic_size="off").path
     script = tmp_path / f"run_{format}.py"
     blocked = "".join(f"sys.modules[{name!r}] = None\n" for name in BLOCKED[format])
     script.write_text(f"import sys\n{blocked}{lines_of(format)}")

@@ -4,17 +4,18 @@ import threading
 
 import pytest
 
-from vitrail.deploy.studio import studio as studio_module
-from vitrail.deploy.studio import studio_model
+from vitrail.deploy.studio import models as studio_models
+from vitrail.deploy.studio.pages.attention import facts as attention_facts
+from vitrail.deploy.studio.pages.attention.page import digest
 from vitrail.deploy.studio.samples import NONE
-from vitrail.deploy.studio.studio import Studio, digest
+from vitrail.deploy.studio.studio import Studio
 from vitrail.deploy.studio.studio_error import StudioError
-from vitrail.deploy.studio.studio_model import Models
+from vitrail.deploy.studio.uploads import Picture
 
 
 @pytest.fixture
-def models(runs):
-    return Models([str(runs)])
+def models(runs, find_models):
+    return find_models(runs)
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_facts_are_told_while_a_pass_goes_on(models, busy):
 
 def test_an_unknown_id_that_waits_for_a_model_keeps_nobody_from_the_others(models, busy):
     first, second = models.present()[:2]
-    first._facts = None
+    first._known = None
     busy(first)
 
     def ask():
@@ -83,7 +84,7 @@ def test_an_unknown_id_that_waits_for_a_model_keeps_nobody_from_the_others(model
 
 
 def test_no_more_models_stay_in_memory_than_may(models, busy, monkeypatch):
-    monkeypatch.setattr(studio_model, "MOST_LOADED", 2)
+    monkeypatch.setattr(studio_models, "MOST_LOADED", 2)
     one, two, three, four = models.present()
     models.get(one.id).model()
     busy(one)
@@ -101,7 +102,7 @@ def test_no_more_models_stay_in_memory_than_may(models, busy, monkeypatch):
 
 
 def test_samples_take_no_models_place_and_are_looked_for_again(models, monkeypatch):
-    monkeypatch.setattr(studio_model, "MOST_LOADED", 1)
+    monkeypatch.setattr(studio_models, "MOST_LOADED", 1)
     studio = Studio(models, budget=1 << 20)
     by_name = {model.name: model for model in models.present()}
     models.get(by_name["resnet"].id).model()
@@ -109,7 +110,7 @@ def test_samples_take_no_models_place_and_are_looked_for_again(models, monkeypat
     assert in_memory(models) == {"resnet"}
     there = studio.samples(by_name["cls"].id)
     assert studio.samples(by_name["cls"].id) is there
-    monkeypatch.setattr(studio_module, "find_samples", lambda *_: there)  # and is there again
+    monkeypatch.setattr(attention_facts, "find_samples", lambda *_: there)  # and is there again
     assert studio.samples(by_name["wide"].id) is there
 
 
@@ -117,8 +118,8 @@ def test_samples_are_decoded_two_at_a_time(models):
     studio = Studio(models, budget=1 << 20)
     name = next(model.id for model in models.present() if model.name == "cls")
     studio.samples(name)
-    calls = (lambda: studio.thumbnail(name, 0), lambda: studio.add_sample("me", name, 0))
-    with studio._decoding, studio._decoding:
+    calls = (lambda: studio.thumbnail(name, 0), lambda: studio.sample(name, 0, Picture))
+    with studio.decoding, studio.decoding:
         threads = [threading.Thread(target=call, daemon=True) for call in calls]
         for thread in threads:
             thread.start()

@@ -63,21 +63,21 @@ def test_a_look_that_had_to_go_answers_410_and_is_made_again(tmp_path, make_run,
     client = browse_studio(run, budget=40 << 10)  # of looks of 13 kB
     picture = upload(encode(digit), client=client).json()["id"]
     body = {"model": client.get("/api/models").json()[0]["id"], "picture": picture}
-    looks = [client.post("/api/looks", json={**body, "erased": [cell]}).json() for cell in range(8)]
-    answers = [client.get(f"/api/looks/{found['id']}/attention") for found in looks]
+    looks = [client.post("/api/classify/look", json={**body, "erased": [cell]}).json() for cell in range(8)]
+    answers = [client.get(f"/api/classify/attention?look={found['id']}") for found in looks]
     assert answers[0].status_code == 410
     assert list(answers[0].json()) == ["error"]
     assert answers[-1].status_code == 200
-    again = client.post("/api/looks", json={**body, "erased": [0]}).json()
+    again = client.post("/api/classify/look", json={**body, "erased": [0]}).json()
     assert again["id"] != looks[0]["id"]
     assert again["predictions"] == looks[0]["predictions"]
-    assert client.get(f"/api/looks/{again['id']}/attention").status_code == 200
+    assert client.get(f"/api/classify/attention?look={again['id']}").status_code == 200
 
 
 def test_attention_that_does_not_fit_is_left_out_and_the_answer_stays(tmp_path, make_run, browse_studio, upload, digit, encode):
     client = browse_studio(make_run(tmp_path / "run", depth=3), budget=5 << 10)
     picture = upload(encode(digit), client=client).json()["id"]
     body = {"model": client.get("/api/models").json()[0]["id"], "picture": picture}
-    found = client.post("/api/looks", json=body).json()
+    found = client.post("/api/classify/look", json=body).json()
     assert (len(found["predictions"]), found["kept"]) == (10, False)
-    assert "--memory" in client.get(f"/api/looks/{found['id']}/attention").json()["error"]
+    assert "--memory" in client.get(f"/api/classify/attention?look={found['id']}").json()["error"]

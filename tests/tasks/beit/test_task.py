@@ -11,7 +11,7 @@ import torch
 import yaml
 
 import vitrail as vt
-from vitrail.data.loading import Batch
+from vitrail.data.image_source import Batch
 from vitrail.errors import VitrailError
 from vitrail.learn.training.loop import describe_scores
 from vitrail.learn.training.objective import Evaluation, Following, Objective

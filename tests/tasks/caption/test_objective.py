@@ -10,14 +10,16 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from vitrail.byte_pairs import BytePairs
-from vitrail.data.caption_batches import CaptionBatch, CaptionBatches
 from vitrail.data.dataset import ArraySplit
-from vitrail.data.loading import Loader
+from vitrail.data.image_source import ImageSource
+from vitrail.data.loader import Loader
+from vitrail.data.order import PlainOrder
 from vitrail.learn.training.objective import Objective
 from vitrail.models.captioner import CaptionerConfig, build_captioner
 from vitrail.models.show_attend_tell import PRESETS as SHOW_ATTEND_TELL
 from vitrail.models.show_attend_tell import build_show_attend_tell
 from vitrail.special_tokens import BEGIN, END, PAD
+from vitrail.tasks.caption.data import CaptionBatch, CaptionSource
 from vitrail.tasks.caption.objective import Caption, Captions
 
 COLORS = {"a red square": (255, 0, 0), "a green circle here": (0, 255, 0), "blue": (0, 0, 255), "nothing , black": (0, 0, 0)}
@@ -29,10 +31,11 @@ TINY = CaptionerConfig(
 )  # fmt: skip
 
 
-def batches(model: object, *, shuffle: bool = False) -> CaptionBatches:
+def batches(model: object, *, shuffle: bool = False) -> Loader:
     pictures = np.array([np.full((8, 8, 3), color, dtype=np.uint8) for color in COLORS.values()])
-    loader = Loader(ArraySplit(pictures, np.zeros(4)), model.preprocessing, batch=4, shuffle=shuffle)  # type: ignore[attr-defined]
-    return CaptionBatches(loader, TEXTS, TOKENIZER, longest=9)
+    images = ImageSource(ArraySplit(pictures, np.zeros(4)), model.preprocessing)  # type: ignore[attr-defined]
+    source = CaptionSource(images, TEXTS, TOKENIZER, longest=9, drawn=shuffle)
+    return Loader(source, PlainOrder(4, batch=4, shuffle=shuffle))
 
 
 def test_the_loss_is_the_mean_over_real_words() -> None:

@@ -93,16 +93,15 @@ def test_captions_of_files(trained: Path, pictures: Path, tmp_path: Path, comman
     assert [answer] == vt.pipeline("image-to-text", load(trained))([pictures / "01.png"])
     assert lines[0].endswith(answer[0]["generated_text"])
     assert "exists and is not an empty folder" in command("caption", trained, pictures / "01.png", "--out", look)[2]
-    assert "--beams must be at least 1, got 0" in command("caption", trained, pictures / "01.png", "--beams", "0")[2]
+    assert "--num-beams must be at least 1, got 0" in command("caption", trained, pictures / "01.png", "--beams", "0")[2]
 
 
 @pytest.mark.parametrize("model", ["show_attend_tell_soft", "show_attend_tell_hard"])
 def test_show_attend_and_tell_by_the_same_command(
     model: str, pictures: Path, tmp_path: Path, command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "vitrail.tasks.caption.report.write", lambda path, scored, setup, frame: path.write_text(frame.headline)
-    )
+    monkeypatch.setattr("vitrail.tasks.caption.report.sections", lambda scored, setup, rows: ())
+    monkeypatch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: path.write_text(frame.headline))
     words = ("--model", model, *QUICK, "--epochs", "1")
     code, out, err = command("train", "--task", "caption", "--data", pictures, "--out", tmp_path / "run", *words)
     assert code == 0, err

@@ -10,9 +10,9 @@ import torch
 from PIL import Image
 
 import vitrail as vt
-from vitrail.deploy.cascade_calibration import Table
-from vitrail.deploy.cascade_making import open_division
 from vitrail.tasks.classify.cascade import describe_result, draw_points, run_cascade
+from vitrail.tasks.classify.cascade_calibration import Table
+from vitrail.tasks.classify.cascade_making import open_division
 from vitrail.tasks.classify.cascade_options import CascadeOptions
 
 

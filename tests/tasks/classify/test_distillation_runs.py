@@ -29,7 +29,8 @@ def teacher(arrays, tmp_path_factory):
     """A convolutional net of color pictures of another size, trained for a second."""
     folder = tmp_path_factory.mktemp("teacher") / "conv"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vitrail.tasks.classify.report.write", lambda path, scored, setup, frame: path.write_text(frame.headline))
+        patch.setattr("vitrail.tasks.classify.report.sections", lambda scored, setup, rows: ())
+        patch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: path.write_text(frame.headline))
         run = train(data=arrays, model="resnet8_32", image_size=10, in_channels=3, epochs=6, batch=16, out=folder, quiet=True)
     assert run.metrics["accuracy"] > 0.5
     return folder
@@ -39,7 +40,8 @@ def teacher(arrays, tmp_path_factory):
 def student(arrays, teacher, tmp_path_factory):
     folder = tmp_path_factory.mktemp("student") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vitrail.tasks.classify.report.write", lambda path, scored, setup, frame: path.write_text(frame.headline))
+        patch.setattr("vitrail.tasks.classify.report.sections", lambda scored, setup, rows: ())
+        patch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: path.write_text(frame.headline))
         train(data=arrays, teacher=teacher, out=folder, **STUDENT)
     return folder
 
@@ -77,9 +79,8 @@ def test_resumed_bit_for_bit(arrays, teacher, student, tmp_path, monkeypatch):
     with pytest.raises(Interrupted):
         train(data=arrays, teacher=teacher, out=folder, **STUDENT)
     monkeypatch.undo()
-    monkeypatch.setattr(
-        "vitrail.tasks.classify.report.write", lambda path, scored, setup, frame: path.write_text(frame.headline)
-    )
+    monkeypatch.setattr("vitrail.tasks.classify.report.sections", lambda scored, setup, rows: ())
+    monkeypatch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: path.write_text(frame.headline))
     train(data=arrays, out=folder, resume=True, quiet=True)
     assert weights_of(folder) == weights_of(student)
 

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from vitrail.data.loading import Batch
+from vitrail.data.image_source import Batch
 from vitrail.learn.training.objective import Evaluation, Objective
 from vitrail.tasks.classify.objective import Classify, Predictions
 

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 import vitrail as vt
-from vitrail.data.packing import PackedLoader
+from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError
 from vitrail.learn.training.interruption import Interrupted
 from vitrail.tasks.classify import data as job
@@ -64,7 +64,7 @@ def test_predictions_of_files_are_those_of_the_evaluation(run, folder):
 def test_a_stopped_run_goes_on_bit_for_bit(step, run, folder, tmp_path, monkeypatch):
     fetched = 0
 
-    class Stopping(PackedLoader):
+    class Stopping(Loader):
         def batches(self, epoch=0, start=0):
             nonlocal fetched
             for batch in super().batches(epoch, start):
@@ -73,10 +73,10 @@ def test_a_stopped_run_goes_on_bit_for_bit(step, run, folder, tmp_path, monkeypa
                     signal.raise_signal(signal.SIGINT)
                 yield batch
 
-    monkeypatch.setattr(job, "PackedLoader", Stopping)
+    monkeypatch.setattr(job, "Loader", Stopping)
     with pytest.raises(Interrupted, match="SIGINT"):
         vt.train(data=folder, out=tmp_path / "run", quiet=True, **OPTIONS)
-    monkeypatch.setattr(job, "PackedLoader", PackedLoader)
+    monkeypatch.setattr(job, "Loader", Loader)
     vt.train(data=folder, out=tmp_path / "run", resume=True, quiet=True)
     for file in SAME:
         assert (run.path / file).read_bytes() == (tmp_path / "run" / file).read_bytes(), file

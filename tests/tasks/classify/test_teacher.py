@@ -7,7 +7,7 @@ from torch import nn
 from torch.testing import assert_close
 
 import vitrail as vt
-from vitrail.data.loading import Batch
+from vitrail.data.image_source import Batch
 from vitrail.data.transforms import normalize
 from vitrail.errors import VitrailError
 from vitrail.learn.losses.cross_entropy import cross_entropy

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from vitrail.data.box_batches import BoxLoader, BoxPictures
 from vitrail.data.picture_store import PictureStore
 from vitrail.data.shapes import ShapesSplit
 from vitrail.learn.training.plan import Plan
@@ -17,6 +16,7 @@ from vitrail.models.detections import Detected
 from vitrail.models.detr import usual_threshold
 from vitrail.models.detr_presets import PRESETS
 from vitrail.preprocessing import neutral
+from vitrail.tasks.detect.data import BoxSource, box_loader
 from vitrail.tasks.detect.objective import Detect
 
 
@@ -45,7 +45,7 @@ class Oracle(torch.nn.Module):
 
 def shapes_loader(count, *, batch, size=(48, 48), shuffle=False):
     split = ShapesSplit("train", count, size=size)
-    return BoxLoader(BoxPictures(PictureStore(split, channels=3, budget=0), neutral(size, 3)), batch=batch, shuffle=shuffle)
+    return box_loader(BoxSource(PictureStore(split, channels=3, budget=0), neutral(size, 3)), batch=batch, shuffle=shuffle)
 
 
 def test_the_right_answers_score_1_and_none_0():
@@ -94,13 +94,13 @@ def test_it_learns_32_pictures_by_heart():
     torch.manual_seed(0)
     model = create_model("detr_micro", num_classes=10)
     split = ShapesSplit("train", 32)
-    pictures = BoxPictures(PictureStore(split, channels=3, budget=0), model.preprocessing)
-    batches = list(BoxLoader(pictures, batch=8, shuffle=True).batches())
+    pictures = BoxSource(PictureStore(split, channels=3, budget=0), model.preprocessing)
+    batches = list(box_loader(pictures, batch=8, shuffle=True).batches())
     task, steps, rate = Detect(model), 96, 1e-3
     stepper = Stepper(task, Plan(epochs=1, lr=rate, weight_decay=0.0, warmup=0.0, clip=1.0), World())
     model.train()
     for step in range(steps):
         warm = min(1.0, (step + 1) / 12)
         stepper.take(batches[step % 4], rate * warm * (0.5 + 0.5 * math.cos(math.pi * step / steps)))
-    found = task.evaluate(BoxLoader(pictures, batch=32).batches())
+    found = task.evaluate(box_loader(pictures, batch=32).batches())
     assert found.metrics["ap50"] > 0.9

@@ -8,7 +8,7 @@ import signal
 import pytest
 import yaml
 
-from vitrail.data.views import ViewLoader
+from vitrail.data.loader import Loader
 from vitrail.models.catalogue import create_model
 from vitrail.run.train import train
 from vitrail.tasks.dino.task import with_class_token
@@ -20,7 +20,8 @@ HOW = {"model": "vit_nano_patch4_32", "batch_size": 24, "device": "cpu", "worker
 def no_pictures(monkeypatch):
     """One report is enough: it takes longer than the training of models this small."""
     for method in ("dino", "moco"):
-        monkeypatch.setattr(f"vitrail.tasks.{method}.report.write", lambda *_: None)
+        monkeypatch.setattr(f"vitrail.tasks.{method}.report.sections", lambda *_: ())
+    monkeypatch.setattr("vitrail.report.frame.write_page", lambda *_: None)
 
 
 @pytest.mark.parametrize("method", ["dino", "moco"])
@@ -53,7 +54,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(method, arrays, tmp_path, monkeypatch
     train(data=arrays, task=method, epochs=2, out=tmp_path / "whole", **HOW)
     fetched = 0
 
-    class Stopping(ViewLoader):
+    class Stopping(Loader):
         def batches(self, epoch=0, start=0):
             nonlocal fetched
             for batch in super().batches(epoch, start):
@@ -63,7 +64,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(method, arrays, tmp_path, monkeypatch
                 yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.views.ViewLoader", Stopping)
+        patch.setattr("vitrail.data.views.Loader", Stopping)
         with pytest.raises(BaseException, match="SIGINT"):
             train(data=arrays, task=method, epochs=2, out=tmp_path / "run", **HOW)
     train(data=arrays, out=tmp_path / "run", resume=True, quiet=True)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from vitrail.data.digits import open_digits
-from vitrail.data.loading import Loader
+from vitrail.data.image_source import image_loader
 from vitrail.data.palette import learn_palette, some_pictures
 from vitrail.learn.training.objective import Evaluation, Objective
 from vitrail.models.igpt import IGPTConfig, build_igpt
@@ -28,7 +28,7 @@ def digit_model(**options):
 
 
 def loader(model, split: str = "val", batch: int = 50):
-    return Loader(DIGITS[split], model.preprocessing, batch=batch)
+    return image_loader(DIGITS[split], model.preprocessing, batch=batch)
 
 
 def test_pictures_come_through_the_loader_exactly():

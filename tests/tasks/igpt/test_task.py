@@ -11,7 +11,7 @@ import yaml
 from PIL import Image
 
 import vitrail as vt
-from vitrail.data.loading import Loader
+from vitrail.data.loader import Loader
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models import completion
 from vitrail.run.prepare import prepare
@@ -91,7 +91,8 @@ def test_a_finished_run_is_finished_and_weights_begin_another(run, stripes, tmp_
 @pytest.mark.usefixtures("no_probe")
 @pytest.mark.parametrize("masked", [False, True])
 def test_a_stopped_run_goes_on_bit_for_bit(stripes, tmp_path, monkeypatch, masked):
-    monkeypatch.setattr("vitrail.tasks.igpt.report.write", lambda *_: None)
+    monkeypatch.setattr("vitrail.tasks.igpt.report.sections", lambda *_: ())
+    monkeypatch.setattr("vitrail.report.frame.write_page", lambda *_: None)
     how = {
         "data": stripes,
         "task": "igpt",
@@ -115,7 +116,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(stripes, tmp_path, monkeypatch, maske
                 yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.image_task.Loader", Stopping)
+        patch.setattr("vitrail.data.image_source.Loader", Stopping)
         with pytest.raises(BaseException, match="SIGINT"):
             train(out=tmp_path / "run", **how)
     assert not (tmp_path / "run" / "metrics.json").exists()

@@ -7,12 +7,12 @@ import torch
 from torch.testing import assert_close
 
 from vitrail.byte_pairs import BytePairs
-from vitrail.data.text.line_batches import LineBatches
 from vitrail.errors import VitrailError
 from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 from vitrail.learn.training.objective import Evaluation, Objective
 from vitrail.models.language import LanguageConfig, build_language
 from vitrail.special_tokens import PAD
+from vitrail.tasks.language.data import line_loader
 from vitrail.tasks.language.objective import LanguageModeling
 
 WORDS = [f"w{letter}" for letter in "abcdefghijkl"]
@@ -28,7 +28,7 @@ def tiny(*, causal: bool):
 
 @pytest.mark.parametrize("masked", [False, True])
 def test_the_loss_is_over_what_is_asked(masked):
-    model, loader = tiny(causal=not masked), LineBatches(LINES, TOKENIZER, masked=masked, tokens=200, longest=16)
+    model, loader = tiny(causal=not masked), line_loader(LINES, TOKENIZER, masked=masked, tokens=200, longest=16)
     task, batch = LanguageModeling(model, TOKENIZER, masked=masked), next(iter(loader.batches()))
     assert isinstance(task, Objective)
     assert_close(task.loss(batch), word_cross_entropy(model(batch.inputs), batch.targets))
@@ -62,7 +62,7 @@ def test_a_text_with_a_rule_is_learned(masked):
     task = LanguageModeling(model, TOKENIZER, masked=masked)
     lines = [" ".join(WORDS[start:] + WORDS[:start]) for start in range(12)] * 12
     longest = len(TOKENIZER.encode(lines[0])) + 1  # a block is a line
-    loader = LineBatches(lines, TOKENIZER, masked=masked, tokens=300, shuffle=True, longest=longest)
+    loader = line_loader(lines, TOKENIZER, masked=masked, tokens=300, shuffle=True, longest=longest)
     before = task.evaluate(loader.batches())
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     for epoch in range(25 if masked else 6):
@@ -83,7 +83,7 @@ def test_the_error_is_that_of_resampled_lines():
     scores = []
     for _ in range(40):
         drawn = [LINES[i] for i in torch.randint(len(LINES), (40,), generator=generator).tolist()]
-        found = task.evaluate(LineBatches(drawn, TOKENIZER, masked=False, tokens=600, longest=16).batches())
+        found = task.evaluate(line_loader(drawn, TOKENIZER, masked=False, tokens=600, longest=16).batches())
         scores.append((found.metrics["likelihood"], found.error))
     values, errors = torch.tensor(scores).T
     assert errors.mean().item() == pytest.approx(values.std().item(), rel=0.35)

@@ -9,11 +9,12 @@ import pytest
 import yaml
 
 import vitrail as vt
-from vitrail.data.text.line_batches import LineBatches
+from vitrail.data.loader import Loader
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
 from vitrail.run.prepare import prepare
 from vitrail.run.stored import read_options
+from vitrail.tasks.language.data import line_loader
 from vitrail.tasks.language.objective import LanguageModeling
 from vitrail.tasks.language.options import Options
 from vitrail.tasks.language.task import TASK
@@ -69,20 +70,21 @@ def test_eval_gives_the_numbers_of_the_run(run, text, command):
 
 def test_a_stopped_run_goes_on_bit_for_bit(run, text, tmp_path, monkeypatch):
     masked, fetched = yaml.safe_load((run / "config.yaml").read_text())["masked"], 0
-    monkeypatch.setattr("vitrail.tasks.language.report.write", lambda path, scored, setup, frame: None)
+    monkeypatch.setattr("vitrail.tasks.language.report.sections", lambda scored, setup, rows: ())
+    monkeypatch.setattr("vitrail.report.frame.write_page", lambda *_: None)
 
-    class Stopping(LineBatches):
+    class Stopping(Loader):
         def batches(self, epoch=0, start=0):
             nonlocal fetched
             for batch in super().batches(epoch, start):
-                if self.shuffle:
+                if self.order.shuffle:
                     fetched += 1
                     if fetched == 3:
                         signal.raise_signal(signal.SIGTERM)
                 yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.language.data.LineBatches", Stopping)
+        patch.setattr("vitrail.tasks.language.data.Loader", Stopping)
         with pytest.raises(BaseException, match="SIGTERM"):
             vt.train(data=text, out=tmp_path / "run", quiet=True, masked=masked, **SMALL)
     vt.train(data=text, out=tmp_path / "run", resume=True, quiet=True)
@@ -95,7 +97,7 @@ def test_eval_of_another_text_reads_all_of_it(run, text, tmp_path, command):
     other = tmp_path / "other.txt"
     other.write_text("".join(f"{line}\n" for line in lines))
     model, masked = vt.load(run), yaml.safe_load((run / "config.yaml").read_text())["masked"]
-    every = LineBatches(lines, model.tokenizer, masked=masked, tokens=64, longest=16, seed=SMALL["seed"])
+    every = line_loader(lines, model.tokenizer, masked=masked, tokens=64, longest=16, seed=SMALL["seed"])
     task = LanguageModeling(model, model.tokenizer, masked=masked)
     assert vt.evaluate(run, data=other)["loss"] == pytest.approx(task.evaluate(every.batches()).metrics["loss"], abs=1e-5)
     answer = command("eval", run, "--num-beams", 2)
@@ -119,7 +121,8 @@ def test_a_block_that_no_batch_can_hold_is_refused(text, command):
 
 
 def test_a_run_can_be_repeated_from_its_config(run, tmp_path, command, monkeypatch):
-    monkeypatch.setattr("vitrail.tasks.language.report.write", lambda path, scored, setup, frame: None)
+    monkeypatch.setattr("vitrail.tasks.language.report.sections", lambda scored, setup, rows: ())
+    monkeypatch.setattr("vitrail.report.frame.write_page", lambda *_: None)
     answer = command("train", "--config", run / "config.yaml", "--out", tmp_path / "again")
     assert answer.code == 0, answer.err
     for name in ("config.yaml", "last/model.safetensors"):

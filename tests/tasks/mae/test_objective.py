@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from vitrail.data.loading import Batch
+from vitrail.data.image_source import Batch
 from vitrail.explain.masked_patches import reconstruct, spread_seen
 from vitrail.learn.losses.masked_pixels import masked_pixel_losses, normalize_patches
 from vitrail.models.masked_autoencoder import MAEConfig, build_mae

@@ -15,7 +15,7 @@ import yaml
 from PIL import Image
 
 import vitrail as vt
-from vitrail.data.loading import Loader
+from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models.folder import load
@@ -35,7 +35,8 @@ def run(arrays, tmp_path_factory):
 
 @pytest.fixture
 def no_report(monkeypatch):
-    monkeypatch.setattr("vitrail.tasks.mae.report.write", lambda path, *_: path.write_text("short"))
+    monkeypatch.setattr("vitrail.tasks.mae.report.sections", lambda *_: ())
+    monkeypatch.setattr("vitrail.report.frame.write_page", lambda path, *_: path.write_text("short"))
 
 
 def test_a_run_from_pictures_to_report(run):
@@ -76,9 +77,8 @@ def test_it_scores_the_same_again(run, command):
 
 
 def test_on_with_labels(run, arrays, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "vitrail.tasks.classify.report.write", lambda path, scored, setup, frame: path.write_text(frame.headline)
-    )
+    monkeypatch.setattr("vitrail.tasks.classify.report.sections", lambda scored, setup, rows: ())
+    monkeypatch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: path.write_text(frame.headline))
     how = {"data": arrays, "weights": run.path, "epochs": 1, "batch_size": 32, "device": "cpu", "workers": 0, "quiet": True}
     found = train(out=tmp_path / "a", lr=1e-8, recipe="finetune", **how)
     inside = vt.load(run.path).backbone
@@ -109,7 +109,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(run, arrays, tmp_path, monkeypatch):
                 yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.image_task.Loader", Stopping)
+        patch.setattr("vitrail.data.image_source.Loader", Stopping)
         with pytest.raises(BaseException, match="SIGINT"):
             train(data=arrays, out=tmp_path / "run", **SHORT)
     assert not (tmp_path / "run" / "metrics.json").exists()

@@ -5,12 +5,13 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from vitrail.data.mri.batches import Sampling, ScanBatch, ScanBatches
+from vitrail.data.mri.masks import Sampling
 from vitrail.data.mri.slices import Slice
 from vitrail.learn.training.objective import Evaluation, Objective
 from vitrail.models.reconstructor import ReconstructorConfig, build_reconstructor
 from vitrail.nn.functional.fourier import sense_adjoint, sense_forward
 from vitrail.tasks.metric import find_metric
+from vitrail.tasks.mri.data import ScanBatch, scan_loader
 from vitrail.tasks.mri.metrics import METRICS
 from vitrail.tasks.mri.objective import Reconstruct, score
 
@@ -39,7 +40,7 @@ def make_task(**options):
 
 @pytest.fixture
 def batches():
-    return list(ScanBatches(make_slices(), Sampling(acceleration=3.0), batch=2).batches())
+    return list(scan_loader(make_slices(), Sampling(acceleration=3.0), batch=2).batches())
 
 
 @pytest.mark.parametrize("objective", ["supervised", "equivariant"])
@@ -82,7 +83,7 @@ def test_learning_without_truth_never_looks_at_it(batches):
 def test_scores_are_those_of_each_slice_whatever_its_batch():
     slices, task = make_slices(), make_task(shown=[0, 2])
     together, apart = (
-        task.evaluate(ScanBatches(slices, Sampling(acceleration=3.0), batch=batch).batches()) for batch in (3, 1)
+        task.evaluate(scan_loader(slices, Sampling(acceleration=3.0), batch=batch).batches()) for batch in (3, 1)
     )
     np.testing.assert_allclose(together.rows, apart.rows, rtol=1e-4, atol=1e-5)
     assert [one.number for one in together.examples] == [0, 2]
@@ -103,14 +104,14 @@ def test_the_error_is_of_the_gain_not_of_the_slices():
     task = make_task()
     torch.nn.init.zeros_(task.model.network.last.weight)  # a model that changes nothing
     torch.nn.init.zeros_(task.model.network.last.bias)
-    found = task.evaluate(ScanBatches(make_slices(), Sampling(acceleration=3.0), batch=3).batches())
+    found = task.evaluate(scan_loader(make_slices(), Sampling(acceleration=3.0), batch=3).batches())
     assert found.column("psnr").std() > 0.1
     assert found.error == pytest.approx(0.0, abs=1e-5)
 
 
 @pytest.mark.parametrize("objective", ["supervised", "equivariant"])
 def test_a_few_steps_lower_the_loss(objective):
-    batch = next(iter(ScanBatches(make_slices(), Sampling(acceleration=2.0), batch=3).batches()))
+    batch = next(iter(scan_loader(make_slices(), Sampling(acceleration=2.0), batch=3).batches()))
     task = make_task(objective=objective)
     optimizer = torch.optim.Adam(task.model.parameters(), lr=1e-2)
     losses = []

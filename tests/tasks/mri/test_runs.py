@@ -11,7 +11,7 @@ from PIL import Image
 from torch.testing import assert_close
 
 import vitrail as vt
-from vitrail.data.mri.batches import ScanBatches
+from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.run.stored import read_options
@@ -90,15 +90,15 @@ def test_other_k_space_is_scored_in_all_contrasts(run, scan, tmp_path):
 
 
 def test_a_stopped_run_goes_on_bit_for_bit(run, volume, tmp_path, monkeypatch):
-    class Stopping(ScanBatches):
+    class Stopping(Loader):
         def batches(self, epoch=0, start=0):
             for number, batch in enumerate(super().batches(epoch, start)):
-                if self.shuffle and epoch == 1 and number == 1:
+                if self.order.shuffle and epoch == 1 and number == 1:
                     signal.raise_signal(signal.SIGINT)
                 yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.mri.data.ScanBatches", Stopping)
+        patch.setattr("vitrail.tasks.mri.data.Loader", Stopping)
         with pytest.raises(BaseException, match="SIGINT"):
             vt.train(data=volume, out=tmp_path / "run", **OPTIONS)
     assert not (tmp_path / "run" / "metrics.json").exists()

@@ -10,7 +10,6 @@ from torch import nn
 
 from vitrail.data.dataset import ArraySplit
 from vitrail.data.degradation import parse_degradation
-from vitrail.data.patches_of_pictures import Pairs, whole_loader
 from vitrail.data.picture_store import PictureStore
 from vitrail.learn.metrics.psnr import psnr, to_luma
 from vitrail.learn.metrics.restoration import measure
@@ -19,6 +18,7 @@ from vitrail.learn.training.objective import Evaluation, Objective
 from vitrail.nn.functional.bicubic import resize_bicubic, round_levels
 from vitrail.tasks.metric import find_metric
 from vitrail.tasks.restore import objective as restore
+from vitrail.tasks.restore.data import Pairs, whole_loader
 from vitrail.tasks.restore.metrics import METRICS
 from vitrail.tasks.restore.objective import Restore
 

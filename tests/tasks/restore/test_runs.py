@@ -12,15 +12,16 @@ import yaml
 from PIL import Image
 
 import vitrail as vt
-from vitrail.deploy import image_to_image
-from vitrail.deploy.image_to_image import ImageToImage, open_layers
-from vitrail.deploy.predicted_files import free_name
+from vitrail.deploy.predicted_files import OutputFolder
 from vitrail.learn.training.interruption import Interrupted
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.run.prepare import prepare
 from vitrail.run.train import train
+from vitrail.tasks.restore import predict
 from vitrail.tasks.restore.data import damage_of
+from vitrail.tasks.restore.layers import open_layers
 from vitrail.tasks.restore.options import Options
+from vitrail.tasks.restore.predict import Pipeline
 from vitrail.tasks.restore.task import TASK, Restoration, choose_restorer
 
 SHORT = {"epochs": 2, "batch_size": 4, "patch_size": 8, "patches": 1, "model": "unet_nano", "device": "cpu", "quiet": True}
@@ -46,11 +47,10 @@ def folder(tmp_path_factory):
 def _no_report():
     """A report of its headline alone, whose figures take longer than these runs; the page has tests of its own."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("vitrail.tasks.restore.report.sections", lambda scored, setup, rows: [len(scored.evaluation.examples)])
         patch.setattr(
-            "vitrail.tasks.restore.report.write",
-            lambda path, scored, setup, frame: path.write_text(
-                f"{frame.headline} {frame.certainty} {len(scored.evaluation.examples)}"
-            ),
+            "vitrail.report.frame.write_page",
+            lambda path, frame, sections: path.write_text(f"{frame.headline} {frame.certainty} {sections[0]}"),
         )
         yield
 
@@ -267,22 +267,22 @@ def test_bad_files_are_a_line_each_and_the_rest_goes_on(run, folder, tmp_path, c
     assert len(answer.err.splitlines()) == 1
     assert "broken.png" in answer.err
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["00_restored.png", "01_restored.png"]
-    assert free_name(folder / "00.png", tmp_path / "out", ending="_restored.png").name == "00_restored_2.png"
+    assert OutputFolder(tmp_path / "out").free_name(folder / "00.png", ending="_restored.png").name == "00_restored_2.png"
 
 
 def test_tiles_give_what_the_whole_does(folder, monkeypatch):
     torch.manual_seed(0)
     model = vt.create_model("swinir_nano_x2", depths=(1,), width=8, heads=2, window=4, degradation="sr2")
     torch.nn.init.normal_(model.get_submodule(model.last_layer).weight, std=0.05)
-    restore, layers = ImageToImage(model), open_layers(folder / "19.png")
+    restore, layers = Pipeline(model), open_layers(folder / "19.png")
     seen = []
     whole = np.asarray(restore.restore(layers)).astype(int)
     tiled = np.asarray(restore.restore(layers, tile=24, overlap=8, on_tile=lambda *at: seen.append(at))).astype(int)
     assert whole.shape == (86, 42, 3)
     assert np.abs(whole - tiled).max() <= 1
     assert seen[-1][0] == seen[-1][1] > 2
-    monkeypatch.setattr(image_to_image, "WHOLE", 20)
-    monkeypatch.setattr(image_to_image, "TILE", 32)
+    monkeypatch.setattr(predict, "WHOLE", 20)
+    monkeypatch.setattr(predict, "TILE", 32)
     sides = []
     model.register_forward_pre_hook(lambda _, given: sides.append(max(given[0].shape[-2:])))
     restore.restore(layers)
@@ -292,10 +292,10 @@ def test_tiles_give_what_the_whole_does(folder, monkeypatch):
 def test_a_gray_model_restores_the_brightness_of_color(folder):
     model = vt.create_model("unet_nano", in_channels=1, out_channels=1, degradation="noise25")  # untrained: changes nothing
     picture = Image.open(folder / "00.png")
-    restored = ImageToImage(model)(picture)
+    restored = Pipeline(model)(picture)
     assert restored.mode == "RGB"
     assert np.abs(np.asarray(restored).astype(int) - np.asarray(picture)).max() <= 3  # YCbCr and back
-    assert ImageToImage(model)(picture.convert("L")).mode == "L"
+    assert Pipeline(model)(picture.convert("L")).mode == "L"
 
 
 def test_other_models_and_wrong_numbers_are_refused(run, folder, command):

@@ -9,7 +9,6 @@ from torch import nn
 
 from vitrail.data.annotations import IGNORE
 from vitrail.data.dataset import Part
-from vitrail.data.dense_batches import DenseBatch, WholePicture, crop_loader, whole_loader
 from vitrail.data.joint import Movement
 from vitrail.data.masked import find_masked
 from vitrail.learn.metrics.segmentation import mean_iou, pixel_confusion
@@ -20,6 +19,7 @@ from vitrail.learn.training.world import World
 from vitrail.models.catalogue import create_model
 from vitrail.models.dense_inference import Inference
 from vitrail.preprocessing import neutral
+from vitrail.tasks.segment.data import DenseBatch, WholeImage, crop_loader, whole_loader
 from vitrail.tasks.segment.objective import WORST, Segment, surprise
 
 
@@ -44,13 +44,17 @@ def picture(index, *, height=8, width=11, wrong=0):
     mask = numbers.copy()
     mask.ravel()[:wrong] = (mask.ravel()[:wrong] + 1) % 3
     mask[-1, -1] = IGNORE
-    return WholePicture(image, torch.from_numpy(mask), index, f"{index}.png")
+    return WholeImage(image, torch.from_numpy(mask), index, f"{index}.png")
+
+
+def batch(*images):
+    return WholeBatch(list(images), torch.tensor([image.number for image in images]))
 
 
 def test_it_is_a_task_and_a_perfect_model_has_perfect_scores():
     task = Segment(ByColor(), edges=True)
     assert isinstance(task, Objective)
-    found = task.evaluate([[picture(0), picture(1, height=5)], [picture(2)]])
+    found = task.evaluate([batch(picture(0), picture(1, height=5)), batch(picture(2))])
     assert isinstance(found, Evaluation)
     assert found.metrics == pytest.approx({"loss": 0, "miou": 1, "pixel_accuracy": 1, "boundary_f": 1}, abs=1e-6)
     assert found.indices.tolist() == [0, 1, 2]
@@ -59,7 +63,7 @@ def test_it_is_a_task_and_a_perfect_model_has_perfect_scores():
 
 def test_scores_are_of_all_pixels_and_rows_of_each_picture():
     pictures = [picture(0, wrong=9), picture(1, wrong=40), picture(2)]
-    found = Segment(ByColor()).evaluate([pictures])
+    found = Segment(ByColor()).evaluate([batch(*pictures)])
     said = [one.image[0].argmax(0).numpy() for one in pictures]
     matrices = [pixel_confusion(one.mask.numpy(), answer, 3) for one, answer in zip(pictures, said, strict=True)]
     assert found.metrics["miou"] == pytest.approx(mean_iou(sum(matrices)))
@@ -69,20 +73,20 @@ def test_scores_are_of_all_pixels_and_rows_of_each_picture():
 
 
 def test_the_worst_are_kept_and_no_more_of_them():
-    found = Segment(ByColor()).evaluate([[picture(index, wrong=index)] for index in range(21)])
+    found = Segment(ByColor()).evaluate([batch(picture(index, wrong=index)) for index in range(21)])
     assert [example.name for example in found.worst] == [f"{index}.png" for index in range(20, 20 - WORST, -1)]
     assert [example.name for example in found.examples] == [f"{index}.png" for index in range(8)]
 
 
 def test_large_pictures_are_kept_small():
-    (example,) = Segment(ByColor()).evaluate([[picture(0, height=400, width=1000)]]).examples
+    (example,) = Segment(ByColor()).evaluate([batch(picture(0, height=400, width=1000))]).examples
     assert example.image.shape == (154, 384, 3)
     assert example.truth.shape == example.predicted.shape == (154, 384)
 
 
 def test_windows_scales_and_flips_do_not_move_what_is_plain():
     task = Segment(ByColor(), how=Inference(window=(5, 7), flip=True))
-    assert task.evaluate([[picture(0)]]).metrics["miou"] == 1
+    assert task.evaluate([batch(picture(0))]).metrics["miou"] == 1
 
 
 def test_surprise_by_hand():

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from vitrail.data.volumes.cases import Loaded
-from vitrail.data.volumes.crops import VolumeBatches
 from vitrail.models.convolution_free import ConvolutionFreeConfig, build_convolution_free
 from vitrail.models.unetr import UNETRConfig, build_unetr
+from vitrail.tasks.segment3d.data import crop_loader, volume_loader
 from vitrail.tasks.segment3d.objective import Segment3d, VolumeScores, score_volume
 
 pytest.importorskip("scipy")
@@ -47,7 +47,7 @@ class Oracle(torch.nn.Module):
 def test_a_tiny_volume_is_learned_by_heart(model, load):
     torch.manual_seed(0)
     task = Segment3d(model(), distances=True)
-    training = VolumeBatches(load, 1, crop=SIZE, count=4, batch=2)
+    training = crop_loader(load, 1, crop=SIZE, count=4, batch=2)
     optimizer = torch.optim.AdamW(task.model.parameters(), lr=4e-3)
     task.model.train()
     for epoch in range(30):
@@ -55,14 +55,14 @@ def test_a_tiny_volume_is_learned_by_heart(model, load):
             optimizer.zero_grad()
             task.loss(batch).backward()
             optimizer.step()
-    found = task.evaluate(VolumeBatches(load, 1).batches())
+    found = task.evaluate(volume_loader(load, 1).batches())
     assert found.metrics["dice"] > 0.9
     assert found.metrics["surface_mm"] < 1
     assert task.model.training
 
 
 def whole(image, classes, spacing=(1.0, 2.0, 3.0)):
-    return VolumeBatches(lambda number: Loaded(image, classes, spacing), 1).batches()
+    return volume_loader(lambda number: Loaded(image, classes, spacing), 1).batches()
 
 
 def test_a_perfect_answer():

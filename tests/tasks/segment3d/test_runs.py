@@ -4,6 +4,7 @@ import csv
 import json
 import signal
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,12 +13,13 @@ import yaml
 from torch.testing import assert_close
 
 import vitrail as vt
-from vitrail.data.volumes.crops import VolumeBatches
+from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
 from vitrail.run.prepare import prepare
 from vitrail.tasks.segment3d import data as batches
+from vitrail.tasks.segment3d.data import CropSource
 from vitrail.tasks.segment3d.options import Options
 from vitrail.tasks.segment3d.task import TASK, VolumeSegmentation, choose_largest
 
@@ -96,15 +98,15 @@ def test_other_volumes_are_scored_whole(run, tmp_path):
 
 
 def test_a_stopped_run_goes_on_bit_for_bit(run, balls, tmp_path, monkeypatch):
-    class Stopping(VolumeBatches):
+    class Stopping(Loader):
         def batches(self, epoch=0, start=0):
             for number, batch in enumerate(super().batches(epoch, start)):
-                if self.crop is not None and epoch == 1 and number == 1:
+                if isinstance(self.source, CropSource) and epoch == 1 and number == 1:
                     signal.raise_signal(signal.SIGINT)
                 yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.segment3d.data.VolumeBatches", Stopping)
+        patch.setattr("vitrail.tasks.segment3d.data.Loader", Stopping)
         with pytest.raises(BaseException, match="SIGINT"):
             vt.train(data=balls, out=tmp_path / "run", **OPTIONS)
     vt.train(data=balls, out=tmp_path / "run", resume=True, quiet=True)
@@ -135,13 +137,16 @@ def test_predict_writes_labels_with_the_scans_affine(run, balls, tmp_path, comma
 
 def test_what_is_predicted_is_what_is_scored(run, balls, tmp_path):
     from vitrail.data.volumes.reading import open_volume
-    from vitrail.deploy.volume_labels import VolumeLabels
+    from vitrail.deploy.predicted_files import OutputFolder
     from vitrail.learn.metrics.dice import count_overlap, dice_of
+    from vitrail.tasks.segment3d.predict import Pipeline
 
     (row,) = csv.DictReader((run.path / "predictions.csv").read_text().splitlines())
     name = f"{row['case']}.nii.gz"
-    VolumeLabels(run.model)(balls / "images" / name, tmp_path / name)
-    found, truth = (open_volume(path / name).read_labels() // 7 for path in (tmp_path, balls / "labels"))
+    label = Pipeline(run.model)
+    (one,) = label.predict([balls / "images" / name], label.choose())
+    written = Path(label.write(one, OutputFolder(tmp_path))["mask"])
+    found, truth = (open_volume(path).read_labels() // 7 for path in (written, balls / "labels" / name))
     assert dice_of(count_overlap(found, truth, classes=2))[1] == pytest.approx(float(row["dice"]), abs=1e-5)
 
 
@@ -295,7 +300,8 @@ import sys, resource
 import numpy as np
 from pathlib import Path
 import nibabel, torch
-from vitrail.deploy.volume_labels import VolumeLabels
+from vitrail.deploy.predicted_files import OutputFolder
+from vitrail.tasks.segment3d.predict import Pipeline
 from vitrail.models.unetr import UNETRConfig, build_unetr
 
 def peak():
@@ -310,7 +316,7 @@ def watch():
         time.sleep(0.005)
 torch.set_num_threads(1)
 model = build_unetr(UNETRConfig(width=8, depth=4, heads=2, patch=16, features=2, image_size=(128, 128, 32), num_classes=2, window=(0.0, 1.0), largest=(1,)))
-label = VolumeLabels(model, overlap=0.25, batch=1)
+label = Pipeline(model, overlap=0.25, windows=1)
 for depth in map(int, sys.argv[2:]):
     path = Path(sys.argv[1]) / f"{depth}.nii"
     values = np.lib.format.open_memmap(Path(sys.argv[1]) / "values", mode="w+", dtype=np.uint8, shape=(512, 512, depth), fortran_order=True)
@@ -318,7 +324,8 @@ for depth in map(int, sys.argv[2:]):
     nibabel.save(nibabel.Nifti1Image(values, np.eye(4)), path)
     most[0], going[0] = 0.0, True
     thread = threading.Thread(target=watch); thread.start()
-    label(path, Path(sys.argv[1]) / f"{depth}_labels.nii.gz")
+    for found in label.predict([path], label.choose()):
+        label.write(found, OutputFolder(Path(sys.argv[1])))
     going[0] = False; thread.join()
     assert nibabel.load(Path(sys.argv[1]) / f"{depth}_labels.nii.gz").shape == (512, 512, depth)
     print(depth, most[0])

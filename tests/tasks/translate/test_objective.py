@@ -10,7 +10,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from vitrail.byte_pairs import BytePairs
-from vitrail.data.text.batching import PairBatch, PairBatches, pad
+from vitrail.data.text.padding import pad
 from vitrail.data.text.parallel import Pairs
 from vitrail.data.text.toys import make_toy
 from vitrail.learn.losses.mask_predict_loss import draw_numbers, hide_words, words_alone
@@ -25,11 +25,12 @@ from vitrail.models.mask_predict import PRESETS as AT_ONCE
 from vitrail.models.mask_predict import MaskPredictConfig, build_mask_predict
 from vitrail.models.transformer import TransformerConfig, build_transformer
 from vitrail.special_tokens import END, PAD
+from vitrail.tasks.translate.data import PairBatch, pair_loader
 from vitrail.tasks.translate.objective import Translate, Translations
 
 PAIRS = Pairs(*make_toy("reverse", "val", count=37, shortest=2, longest=6))
 TOKENIZER = BytePairs.train(PAIRS.sources, 200)
-LOADER = PairBatches(PAIRS, TOKENIZER, tokens=60, longest=16)
+LOADER = pair_loader(PAIRS, TOKENIZER, tokens=60, longest=16)
 
 
 def tiny(**how) -> nn.Module:
@@ -52,7 +53,7 @@ def test_it_is_a_task_and_its_evaluation_is_one():
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_leaving_padding_out_before_the_head_changes_no_gradient(smoothing):
     model = tiny()
-    batch = next(iter(PairBatches(PAIRS, TOKENIZER, sentences=37, longest=16).batches()))
+    batch = next(iter(pair_loader(PAIRS, TOKENIZER, sentences=37, longest=16).batches()))
     assert (batch.target == PAD).any()
     loss = Translate(model, TOKENIZER, smoothing=smoothing).loss(batch)
     every = word_cross_entropy(model(batch.source, batch.target[:, :-1]), batch.target[:, 1:], smoothing=smoothing)
@@ -81,7 +82,7 @@ def test_a_model_that_gives_scores_alone_has_the_same_loss():
 
 
 def test_a_model_that_draws_hears_the_loss_of_each_sentence():
-    model, batch = Plain(tiny()), next(iter(PairBatches(PAIRS, TOKENIZER, sentences=37, longest=16).batches()))
+    model, batch = Plain(tiny()), next(iter(pair_loader(PAIRS, TOKENIZER, sentences=37, longest=16).batches()))
     plain = Translate(model, TOKENIZER).loss(batch)
     heard = []
     model.surrogate_loss = lambda losses: heard.append(losses) or losses.sum() * 0 + 5.0
@@ -95,7 +96,7 @@ def test_a_model_that_draws_hears_the_loss_of_each_sentence():
 def test_the_order_of_a_batch_and_how_it_is_batched_change_nothing():
     task = Translate(tiny(), TOKENIZER)
     found = task.evaluate(LOADER.batches())
-    other = task.evaluate(PairBatches(PAIRS, TOKENIZER, sentences=5, longest=16).batches())
+    other = task.evaluate(pair_loader(PAIRS, TOKENIZER, sentences=5, longest=16).batches())
     assert found.hypotheses == other.hypotheses
     assert found.references == list(PAIRS.targets) == other.references
     assert found.sources == list(PAIRS.sources)
@@ -117,7 +118,7 @@ def test_a_test_keeps_the_references_of_the_file():
     pairs = Pairs(["one  two", "two one"], ["Two  ONE", "one Two"])
     tokenizer = BytePairs.train(pairs.sources, 60, lower=True)
     model = tiny(vocabulary=len(tokenizer))
-    found = Translate(model, tokenizer).test(PairBatches(pairs, tokenizer, tokens=50, longest=16), beams=1)
+    found = Translate(model, tokenizer).test(pair_loader(pairs, tokenizer, tokens=50, longest=16), beams=1)
     assert found.references == ["Two  ONE", "one Two"]
     assert "case:lc" in found.signature
 
@@ -130,7 +131,7 @@ def test_processes_together_find_what_one_does():
             return [value, second]
 
     def of(rank: int):
-        return PairBatches(PAIRS, TOKENIZER, tokens=60, longest=16, rank=rank, world=2).batches()
+        return pair_loader(PAIRS, TOKENIZER, tokens=60, longest=16, rank=rank, world=2).batches()
 
     seen = SimpleNamespace()
 
@@ -165,7 +166,7 @@ def test_toys_are_learned(toy, steps):
     tokenizer = BytePairs.train(train.sources[:500], 100)
     sizes = {"width": 64, "depth": 1, "decoder_depth": 1, "heads": 4, "hidden": 128, "dropout": 0.0, "longest": 8}
     model = build_transformer(TransformerConfig(vocabulary=len(tokenizer), **sizes))
-    task, loader = Translate(model, tokenizer), PairBatches(train, tokenizer, tokens=400, shuffle=True, longest=8)
+    task, loader = Translate(model, tokenizer), pair_loader(train, tokenizer, tokens=400, shuffle=True, longest=8)
     optimizer = torch.optim.AdamW(model.parameters(), lr=6e-3, betas=(0.9, 0.98))
     epochs = (batch for epoch in range(100) for batch in loader.batches(epoch))
     for step, batch in zip(range(steps), epochs, strict=False):
@@ -173,7 +174,7 @@ def test_toys_are_learned(toy, steps):
         optimizer.zero_grad()
         task.loss(batch).backward()
         optimizer.step()
-    found = task.test(PairBatches(val, tokenizer, tokens=800, longest=8), beams=2)
+    found = task.test(pair_loader(val, tokenizer, tokens=800, longest=8), beams=2)
     assert found.metrics["exact_match"] == 1.0
     assert found.metrics["bleu"] == pytest.approx(1.0)
 
@@ -272,7 +273,7 @@ def test_a_sentence_becomes_the_same_in_any_company(beams):
 
 
 def test_a_test_writes_some_sentences_at_a_time(monkeypatch):
-    task, loader = Translate(tiny(), TOKENIZER), PairBatches(PAIRS, TOKENIZER, tokens=1000, longest=16)
+    task, loader = Translate(tiny(), TOKENIZER), pair_loader(PAIRS, TOKENIZER, tokens=1000, longest=16)
     whole, sizes, write = task.test(loader, beams=1), list[int](), task.write
     monkeypatch.setattr(task, "write", lambda source, **how: sizes.append(len(source)) or write(source, **how))
     parts = task.test(loader, beams=1, sentences=5)
@@ -301,7 +302,7 @@ def test_hidden_words_are_scored_by_themselves_whatever_the_batch():
     model = build_mask_predict(MaskPredictConfig(vocabulary=len(TOKENIZER), **sizes)).eval()
     task = Translate(model, TOKENIZER)
     found = task.evaluate(LOADER.batches())
-    other = task.evaluate(PairBatches(PAIRS, TOKENIZER, tokens=300, longest=16).batches())
+    other = task.evaluate(pair_loader(PAIRS, TOKENIZER, tokens=300, longest=16).batches())
     assert found.loss == pytest.approx(other.loss, abs=1e-5)
     total = count = 0.0
     for batch in LOADER.batches():

@@ -14,7 +14,7 @@ import torch
 import yaml
 
 import vitrail as vt
-from vitrail.data.text.batching import PairBatches
+from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError, VitrailWarning
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
@@ -100,25 +100,26 @@ def test_the_best_model_reads_text_by_itself(run):
 @pytest.fixture
 def no_page(monkeypatch):
     """A run without report.html, whose figures take longest."""
-    monkeypatch.setattr("vitrail.tasks.translate.report.write", lambda path, scored, setup, frame: None)
+    monkeypatch.setattr("vitrail.tasks.translate.report.sections", lambda scored, setup, rows: ())
+    monkeypatch.setattr("vitrail.report.frame.write_page", lambda *_: None)
 
 
 @pytest.mark.parametrize("step", [2, 7])
 def test_a_stopped_run_goes_on_bit_for_bit(run, pairs, tmp_path, monkeypatch, step, no_page):
     fetched = 0
 
-    class Stopping(PairBatches):
+    class Stopping(Loader):
         def batches(self, epoch=0, start=0):
             nonlocal fetched
             for batch in super().batches(epoch, start):
-                if self.shuffle:
+                if self.order.shuffle:
                     fetched += 1
                     if fetched == step:
                         signal.raise_signal(signal.SIGINT)
                 yield batch
 
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.translate.data.PairBatches", Stopping)
+        patch.setattr("vitrail.tasks.translate.data.Loader", Stopping)
         with pytest.raises(BaseException, match="SIGINT"):
             vt.train(data=pairs, out=tmp_path / "run", quiet=True, **SMALL)
     assert not (tmp_path / "run" / "metrics.json").exists()
@@ -258,7 +259,8 @@ def test_translate_names_what_it_could_not_read(run, command, monkeypatch):
     assert answer.code == 2
     assert answer.err == "vitrail: standard input: line 2 is not UTF-8 text (byte 0xff)\n"
     assert len(answer.out.split("\n")) == 2, "the line before is answered"
-    assert "--beams and --batch must be at least 1" in command("translate", run, "ab", "--beams", 0).err
+    assert "--num-beams must be at least 1, got 0" in command("translate", run, "ab", "--beams", 0).err
+    assert "--batch-size must be at least 1, got 0" in command("translate", run, "ab", "--batch", 0).err
 
 
 def test_predict_is_translate_with_the_options_of_the_task(run, command):

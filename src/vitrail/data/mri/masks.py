@@ -3,6 +3,7 @@
 w columns
 """
 
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
@@ -80,3 +81,16 @@ def _equispaced(width: int, wanted: int, center: int, draw: float) -> Bool[np.nd
         positions = np.arange(draw * distance, width, distance)
         mask[positions[positions < width].astype(np.int64)] = True
     return mask
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sampling:
+    """Which lines are measured: see `make_mask`. `center` is a share of all lines; None: by the acceleration."""
+
+    kind: MaskKind = "random"
+    acceleration: float = 4.0
+    center: float | None = None
+
+    def lines(self, width: int) -> int:
+        """How many of the center are always measured."""
+        return calibration_width(width, self.acceleration) if self.center is None else round(self.center * width)

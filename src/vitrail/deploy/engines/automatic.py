@@ -18,6 +18,7 @@ from vitrail.deploy.engines.engine import ENGINES, Engine, sample_images
 from vitrail.deploy.engines.kept import versions
 from vitrail.deploy.engines.making import installed, make_engine
 from vitrail.deploy.engines.remembering import fingerprint, processor, recall, remember
+from vitrail.deploy.export.interface import Interface
 from vitrail.deploy.measuring import interleaved
 from vitrail.errors import VitrailError
 from vitrail.records import to_record
@@ -119,10 +120,10 @@ class Automatic:
 
     name = "auto"
 
-    def __init__(self, model: Any, *, threads: int | None = None) -> None:
-        self.model, self.threads = model, threads
+    def __init__(self, model: Any, *, threads: int | None = None, interface: Interface | None = None) -> None:
+        self.model, self.threads, self.interface = model, threads, interface
         self.choices: dict[int, Choice] = {}
-        self.made: dict[str, Engine] = {"torch": make_engine(model, "torch")}
+        self.made: dict[str, Engine] = {"torch": make_engine(model, "torch", interface=interface)}
         self.lock = threading.Lock()
 
     def __call__(self, images: Float[Tensor, "b ch h w"]) -> Any:
@@ -142,7 +143,7 @@ class Automatic:
 
     def make(self, name: str) -> Engine:
         if name not in self.made:
-            self.made[name] = make_engine(self.model, name, threads=self.threads)
+            self.made[name] = make_engine(self.model, name, threads=self.threads, interface=self.interface)
         return self.made[name]
 
     @property

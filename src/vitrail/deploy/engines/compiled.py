@@ -13,8 +13,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vitrail.deploy.answers import Answers, answering
 from vitrail.deploy.engines.engine import sample_images
+from vitrail.deploy.export.interface import Interface, Outputs
 from vitrail.errors import VitrailError
 
 NO_COMPILER = "the engine compile needs a C++ compiler and there is none: install g++, or take another engine"
@@ -30,16 +30,16 @@ class CompiledEngine:
 
     name = "compile"
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, interface: Interface) -> None:
         if find_compiler() is None:
             raise VitrailError(NO_COMPILER)
-        self.run: Callable[[Tensor], Answers] = torch.compile(answering(model.eval()), options={"freezing": True})
+        self.run: Callable[[Tensor], Outputs] = torch.compile(interface.module.eval(), options={"freezing": True})
         several = sample_images(model, 2)
         torch._dynamo.mark_dynamic(several, 0)
         self(several)
         self(several[:1].clone())
 
-    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Answers:
+    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Outputs:
         # A tensor made in inference mode, or of another order of memory, would be compiled for anew.
         with torch.inference_mode(False), torch.no_grad():
             return self.run(images.contiguous().clone() if images.is_inference() else images.contiguous())

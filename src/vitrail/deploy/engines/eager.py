@@ -3,13 +3,11 @@
 b batch, ch channels, h w picture
 """
 
-from typing import Any
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vitrail.deploy.answers import Answers, answering
+from vitrail.deploy.export.interface import Interface, Outputs
 from vitrail.ragged import Ragged
 
 
@@ -18,10 +16,10 @@ class TorchEngine:
 
     name = "torch"
 
-    def __init__(self, model: Any) -> None:
-        self.model = answering(model.eval())
+    def __init__(self, interface: Interface) -> None:
+        self.module = interface.module.eval()
 
-    def __call__(self, images: Float[Tensor, "b ch h w"] | Ragged) -> Answers:
-        device = next(self.model.parameters()).device
+    def __call__(self, images: Float[Tensor, "b ch h w"] | Ragged) -> Outputs:
+        device = next(self.module.parameters()).device
         with torch.inference_mode():
-            return self.model(images.to(device))
+            return self.module(images.to(device))

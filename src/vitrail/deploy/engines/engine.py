@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vitrail.deploy.answers import Answers, answering, as_tuple
+from vitrail.deploy.export.interface import Interface, Outputs, as_tuple, plain_interface
 from vitrail.errors import VitrailError
 
 ENGINES = ("torch", "compile", "onnxruntime", "openvino")
@@ -20,11 +20,11 @@ CLOSE = 1e-4  # how far a number of an answer may be from torch's, beside that s
 
 @runtime_checkable
 class Engine(Protocol):
-    """`engine(images)` gives `model(images)`, as tensors, for any number of pictures of the model's size, from any thread."""
+    """`engine(images)` gives the outputs of the model's interface for any number of pictures of the model's size, from any thread."""
 
     name: str
 
-    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Any: ...  # Answers, which are one tensor but for detectors
+    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Any: ...  # Outputs of its interface: one tensor, or several
 
 
 def sample_images(model: Any, batch: int) -> Float[Tensor, "b ch h w"]:
@@ -33,13 +33,14 @@ def sample_images(model: Any, batch: int) -> Float[Tensor, "b ch h w"]:
     return torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
 
-def check_answers(model: Any, engine: Callable[[Tensor], Answers], name: str) -> None:
+def check_answers(model: Any, engine: Callable[[Tensor], Outputs], name: str, *, interface: Interface | None = None) -> None:
     """Refuse an engine that does not give torch's answers, for one picture and for several."""
+    module = (interface or plain_interface(model)).module
     for batch in (1, 3):
         images = sample_images(model, batch)
         with torch.inference_mode():
-            answers = as_tuple(answering(model)(images))
-        for expected, found in zip(answers, as_tuple(engine(images)), strict=True):
+            outputs = as_tuple(module(images))
+        for expected, found in zip(outputs, as_tuple(engine(images)), strict=True):
             far = (found - expected).abs().max().item() if found.shape == expected.shape else float("inf")
             if not far <= CLOSE * max(1.0, expected.abs().max().item()):  # NaN is refused too
                 raise VitrailError(f"the engine {name} gives other answers than torch for this model: they differ by {far:.2g}")

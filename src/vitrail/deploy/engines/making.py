@@ -10,6 +10,7 @@ from vitrail.deploy.engines.eager import TorchEngine
 from vitrail.deploy.engines.engine import ENGINES, Engine, check_answers, in_one_line
 from vitrail.deploy.engines.onnx_runtime import OnnxRuntimeEngine
 from vitrail.deploy.engines.open_vino import OpenVinoEngine
+from vitrail.deploy.export.interface import Interface, plain_interface
 from vitrail.errors import VitrailError, check_choice
 
 NEEDED = {
@@ -34,10 +35,10 @@ def installed() -> tuple[str, ...]:
     return tuple(name for name in ENGINES if missing(name) is None)
 
 
-def make_engine(model: Any, name: str, *, threads: int | None = None) -> Engine:
+def make_engine(model: Any, name: str, *, threads: int | None = None, interface: Interface | None = None) -> Engine:
     """An engine for a classifier, or a model of features. `threads`: of onnxruntime and openvino; torch's own number by default.
 
-    Its answers to a batch are compared with torch's (`CLOSE`) before it is handed out.
+    `interface`: what it computes, by default the model's own forward. Its answers to a batch are compared with torch's (`CLOSE`) before it is handed out.
     """
     check_choice("engine", name, ENGINES)
     if threads is not None and threads < 1:
@@ -45,8 +46,9 @@ def make_engine(model: Any, name: str, *, threads: int | None = None) -> Engine:
     if not hasattr(model, "image_size") or not hasattr(model, "num_classes"):
         raise VitrailError(f"engines are for models that classify pictures; this one is of the kind {model.architecture}")
     model = getattr(model, "_orig_mod", model).eval()
+    interface = interface or plain_interface(model)
     if name == "torch":
-        return TorchEngine(model)
+        return TorchEngine(interface)
     if (lack := missing(name)) is not None:
         raise VitrailError(lack)
     weight = next(model.parameters())
@@ -56,10 +58,10 @@ def make_engine(model: Any, name: str, *, threads: int | None = None) -> Engine:
     with in_one_line(f"the engine {name} cannot take this model"):
         engine: Engine
         if name == "compile":
-            engine = CompiledEngine(model)
+            engine = CompiledEngine(model, interface)
         elif name == "onnxruntime":
-            engine = OnnxRuntimeEngine(model, threads=threads)
+            engine = OnnxRuntimeEngine(model, interface, threads=threads)
         else:
-            engine = OpenVinoEngine(model, threads=threads)
-        check_answers(model, engine, name)
+            engine = OpenVinoEngine(model, interface, threads=threads)
+        check_answers(model, engine, name, interface=interface)
     return engine

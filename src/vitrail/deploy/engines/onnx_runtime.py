@@ -3,6 +3,7 @@
 b batch, ch channels, h w picture
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vitrail.deploy.answers import Answers, one_or_all
 from vitrail.deploy.engines.engine import sample_images
 from vitrail.deploy.engines.kept import kept_file
-from vitrail.deploy.export.onnx_file import export_onnx
+from vitrail.deploy.export import onnx_file
+from vitrail.deploy.export.interface import Interface, Outputs, one_or_all
 from vitrail.extras import need
 
 
@@ -22,7 +23,7 @@ class OnnxRuntimeEngine:
 
     name = "onnxruntime"
 
-    def __init__(self, model: Any, *, threads: int) -> None:
+    def __init__(self, model: Any, interface: Interface, *, threads: int) -> None:
         runtime = need("onnxruntime", "onnx")
         options = runtime.SessionOptions()
         options.intra_op_num_threads = threads
@@ -30,15 +31,17 @@ class OnnxRuntimeEngine:
         # its threads would go on spinning for 50 ms behind a call and take the cores from what prepares the next pictures
         options.add_session_config_entry("session.force_spinning_stop", "1")
         options.log_severity_level = 3  # errors only: what it says of its optimizations is nothing for our users
-        with kept_file(model, "onnx", write_onnx) as path:
+        with kept_file(model, "onnx", partial(write_onnx, interface=interface)) as path:
             self.session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         self.input = self.session.get_inputs()[0].name
 
-    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Answers:
+    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Outputs:
         found = self.session.run(None, {self.input: images.contiguous().numpy()})
         return one_or_all([torch.from_numpy(one) for one in found])
 
 
-def write_onnx(model: Any, folder: Path) -> Path:
+def write_onnx(model: Any, folder: Path, *, interface: Interface) -> Path:
     """The model's graph for any number of pictures of its size, weights included."""
-    return export_onnx(model, folder / "model.onnx", images=sample_images(model, 2), dynamic_size="off", check=False)
+    images = sample_images(model, 2)
+    how: dict[str, Any] = {"interface": interface, "images": images, "dynamic_size": "off", "check": False}
+    return onnx_file.write_onnx(model, folder / "model.onnx", **how).path

@@ -4,6 +4,7 @@ b batch, ch channels, h w picture
 """
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vitrail.deploy.answers import Answers, one_or_all
 from vitrail.deploy.engines.engine import sample_images
 from vitrail.deploy.engines.kept import kept_file
-from vitrail.deploy.export.openvino_file import export_openvino
+from vitrail.deploy.export import openvino_file
+from vitrail.deploy.export.interface import Interface, Outputs, one_or_all
 from vitrail.extras import need
 
 
@@ -26,19 +27,19 @@ class OpenVinoEngine:
 
     name = "openvino"
 
-    def __init__(self, model: Any, *, threads: int) -> None:
+    def __init__(self, model: Any, interface: Interface, *, threads: int) -> None:
         self.core = need("openvino", "openvino").Core()
         self.settings = {
             "INFERENCE_PRECISION_HINT": "f32",  # it would take bfloat16 where the processor has it
             "INFERENCE_NUM_THREADS": threads,
             "PERFORMANCE_HINT": "LATENCY",  # all threads for one call: a call is a whole batch here
         }
-        with kept_file(model, "openvino", write_openvino) as path:
+        with kept_file(model, "openvino", partial(write_openvino, interface=interface)) as path:
             self.graph = self.core.read_model(str(path))
         self.compiled: dict[bool, Any] = {}  # by whether it is the graph of one picture
         self.compiling, self.own = threading.Lock(), threading.local()
 
-    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Answers:
+    def __call__(self, images: Float[Tensor, "b ch h w"]) -> Outputs:
         found = self.request(single=len(images) == 1).infer(
             [images.contiguous().numpy()], share_inputs=True, share_outputs=False
         )
@@ -61,6 +62,8 @@ class OpenVinoEngine:
         return self.core.compile_model(graph, "CPU", self.settings)
 
 
-def write_openvino(model: Any, folder: Path) -> Path:
+def write_openvino(model: Any, folder: Path, *, interface: Interface) -> Path:
     """The model as OpenVINO keeps it: any number of pictures of the model's size, 32-bit weights."""
-    return export_openvino(model, folder / "model.xml", images=sample_images(model, 2), dynamic_size="off", check=False)
+    images = sample_images(model, 2)
+    how: dict[str, Any] = {"interface": interface, "images": images, "dynamic_size": "off", "check": False}
+    return openvino_file.write_openvino(model, folder / "model.xml", **how).path

@@ -11,11 +11,10 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.export import ExportedProgram
 
-from vitrail.deploy.answers import answering
-from vitrail.deploy.export.interface import interface_of
+from vitrail.deploy.export.interface import Interface
 from vitrail.deploy.export.metadata import metadata_of
 from vitrail.deploy.export.parity import Parity, Runner, compare
-from vitrail.deploy.export.program import DynamicSize, cannot, check_exportable, size_step, trace
+from vitrail.deploy.export.program import DynamicSize, cannot, size_step, trace
 from vitrail.errors import VitrailError
 
 
@@ -39,30 +38,38 @@ class Exported(NamedTuple):
 
 
 def export_file(
-    model: Any, path: str | Path, format: Format, *, images: Float[Tensor, "b ch *size"], dynamic_size: DynamicSize, check: bool
+    model: Any,
+    path: str | Path,
+    format: Format,
+    *,
+    interface: Interface,
+    images: Float[Tensor, "b ch *size"],
+    dynamic_size: DynamicSize,
+    check: bool,
 ) -> Exported:
     """The model, for pictures of the size of `images`, in a file that is there whole or not at all.
 
     With `check` it is first run on `images`, which are real pictures, ready for the model; if it answers otherwise than the model,
     nothing is written. Where no size is given, see `Classifier.image_size`.
     """
-    check_exportable(model)
     path = with_suffix(Path(path).expanduser(), format.suffix)
     step = size_step(model, dynamic_size, format.name)
     size = tuple(images.shape[2:])
     model = model.eval()
-    program = trace(model, images, step=step)
-    what = interface_of(model).plural
+    program = trace(model, interface.module, images, step=step)
     path.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
     try:
         try:
-            format.write(program, folder / path.name, metadata_of(model, size=size, size_step=step))
+            format.write(program, folder / path.name, metadata_of(model, interface, size=size, size_step=step))
         except (VitrailError, OSError):  # what is wrong with a disk says so itself
             raise
         except Exception as error:
             raise cannot(model, format.name, error) from error
-        parity = compare(answering(model), format.open(folder / path.name), images, step=step, what=what) if check else None
+        parity = None
+        if check:
+            run = format.open(folder / path.name)
+            parity = compare(interface.module, run, images, step=step, what=interface.plural)
         written = move_files(folder, path)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

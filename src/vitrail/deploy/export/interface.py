@@ -1,35 +1,35 @@
-"""What goes into an exported program and what comes out, by name, and what the numbers mean."""
+"""What goes into an exported program and what comes out, by name, and what the numbers mean. Each task's pipeline tells it of its models."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from vitrail.models.purpose import purpose_of
+from torch import Tensor
+
+Outputs = Tensor | tuple[Tensor, ...]  # one tensor where there is only one
 
 
 class Interface(NamedTuple):
-    """`outputs`: each by its name with its axes and its meaning, in the order in which they come."""
+    """`module`: its forward takes one tensor and gives plain tensors, whatever the model's own gives: what files and engines compute.
+    `outputs`: each by its name with its axes and its meaning, in the order in which they come."""
 
-    input: str
+    module: Any
     outputs: Mapping[str, str]
+    input: str = "images"
 
     @property
     def plural(self) -> str:
         """What is given to it, in a sentence."""
-        return "pictures" if self.input == "images" else "volumes"
+        return "pictures" if self.input == "images" else self.input
 
 
-def interface_of(model: Any) -> Interface:
-    purpose = purpose_of(model)
-    if purpose == "classify":
-        return Interface("images", {"logits": f"batch, classes; before {'sigmoid' if model.multi_label else 'softmax'}"})
-    if purpose == "restore":
-        return Interface("images", {"pictures": "batch, channels, height, width"})
-    if purpose == "segment":
-        return Interface("images", {"logits": "batch, classes, height, width; before softmax over the classes"})
-    if purpose == "segment3d":
-        return Interface("volumes", {"logits": "batch, classes, x, y, z; before softmax over the classes"})
-    if purpose == "detect":
-        scores = "before sigmoid" if model.config.focal else "before softmax over the classes; the last one is: nothing"
-        boxes = "batch, queries, 4; center x, center y, width, height, in shares of the picture's sides"
-        return Interface("images", {"logits": f"batch, queries, classes; {scores}", "boxes": boxes})
-    return Interface("images", {"features": "batch, width"})
+def plain_interface(model: Any) -> Interface:
+    """Of a model whose forward gives one tensor already."""
+    return Interface(model, {"output": ""})
+
+
+def one_or_all(tensors: Sequence[Tensor]) -> Outputs:
+    return tensors[0] if len(tensors) == 1 else tuple(tensors)
+
+
+def as_tuple(outputs: Outputs) -> tuple[Tensor, ...]:
+    return (outputs,) if isinstance(outputs, Tensor) else outputs

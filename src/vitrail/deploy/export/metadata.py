@@ -3,19 +3,20 @@
 import json
 from typing import Any
 
-from vitrail.deploy.export.interface import interface_of
+from vitrail.deploy.export.interface import Interface
 from vitrail.models.purpose import PIPELINES, purpose_of
 from vitrail.records import to_record
 from vitrail.version import __version__
 
 
-def metadata_of(model: Any, *, size: tuple[int, ...] | None = None, size_step: int | None = None) -> dict[str, str]:
+def metadata_of(
+    model: Any, interface: Interface, *, size: tuple[int, ...] | None = None, size_step: int | None = None
+) -> dict[str, str]:
     """How a picture, or a scan, becomes its input, what its numbers mean, and where it comes from.
 
     `size` is what pictures are brought to, by default as the model has it. `size_step`: sides may be any multiples of it; None: the
     size is fixed.
     """
-    interface = interface_of(model)
     described = describe_scan(model.config) if model.preprocessing is None else to_record(model.preprocessing)
     if size is not None:
         described["size"] = list(size)

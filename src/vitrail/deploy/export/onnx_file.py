@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.export import ExportedProgram
 
-from vitrail.deploy.answers import one_or_all
 from vitrail.deploy.export.exporting import Exported, Format, export_file
+from vitrail.deploy.export.interface import Interface, one_or_all
 from vitrail.deploy.export.parity import Runner
 from vitrail.deploy.export.program import DynamicSize, quiet
 from vitrail.errors import VitrailError
@@ -23,22 +22,17 @@ LARGEST_FILE = 2**31 - 2**20  # a message of protocol buffers is smaller than 2 
 AXES = {0: "batch", 2: "height", 3: "width"}
 
 
-def export_onnx(
+def write_onnx(
     model: Any,
     path: str | Path,
     *,
-    images: Float[Tensor, "b ch *size"],
+    interface: Interface,
+    images: Tensor,
     dynamic_size: DynamicSize = "auto",
     check: bool = True,
-    opset: int = OPSET,
-) -> Path:
-    """The model as an ONNX file with the input `images` (batch ch h w, normalized), or `volumes`, and the outputs of `interface_of`, such as `logits` (batch k)."""
-    return write_onnx(model, path, images=images, dynamic_size=dynamic_size, check=check, opset=opset).path
-
-
-def write_onnx(
-    model: Any, path: str | Path, *, images: Tensor, dynamic_size: DynamicSize, check: bool, opset: int | None = None
+    opset: int | None = None,
 ) -> Exported:
+    """The model as an ONNX file with the input and the outputs of its interface by name."""
     opset = OPSET if opset is None else opset
     if not OLDEST_OPSET <= opset <= NEWEST_OPSET:
         raise VitrailError(f"--opset must be from {OLDEST_OPSET} to {NEWEST_OPSET}, got {opset}")
@@ -47,7 +41,7 @@ def write_onnx(
     if check:
         need("onnxruntime", "onnx")
     format = Format("onnx", ".onnx", lambda program, file, texts: convert(program, file, texts, opset=opset), open_onnx)
-    return export_file(model, path, format, images=images, dynamic_size=dynamic_size, check=check)
+    return export_file(model, path, format, interface=interface, images=images, dynamic_size=dynamic_size, check=check)
 
 
 def convert(program: ExportedProgram, path: Path, texts: dict[str, str], *, opset: int) -> None:

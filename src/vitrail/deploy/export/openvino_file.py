@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.export import ExportedProgram
 
-from vitrail.deploy.answers import Answers, one_or_all
 from vitrail.deploy.export.exporting import Exported, Format, export_file
+from vitrail.deploy.export.interface import Interface, Outputs, one_or_all
 from vitrail.deploy.export.parity import Runner
 from vitrail.deploy.export.program import FEWEST_CELLS, DynamicSize, input_shape, quiet
 from vitrail.extras import need
@@ -19,22 +18,19 @@ from vitrail.extras import need
 EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # else some processors compute in half precision
 
 
-def export_openvino(
+def write_openvino(
     model: Any,
     path: str | Path,
     *,
-    images: Float[Tensor, "b ch *size"],
+    interface: Interface,
+    images: Tensor,
     dynamic_size: DynamicSize = "auto",
     check: bool = True,
-) -> Path:
-    """The model as NAME.xml and NAME.bin, in single precision, with the input `images`, or `volumes`, and the outputs of `interface_of`, such as `logits`."""
-    return write_openvino(model, path, images=images, dynamic_size=dynamic_size, check=check).path
-
-
-def write_openvino(model: Any, path: str | Path, *, images: Tensor, dynamic_size: DynamicSize, check: bool) -> Exported:
+) -> Exported:
+    """The model as NAME.xml and NAME.bin, in single precision, with the input and the outputs of its interface by name."""
     need("openvino", "openvino")
     format = Format("openvino", ".xml", convert, open_openvino)
-    return export_file(model, path, format, images=images, dynamic_size=dynamic_size, check=check)
+    return export_file(model, path, format, interface=interface, images=images, dynamic_size=dynamic_size, check=check)
 
 
 def convert(program: ExportedProgram, path: Path, texts: dict[str, str]) -> None:
@@ -63,7 +59,7 @@ def open_openvino(path: Path) -> Runner:
     settings = {**EXACT, "INFERENCE_NUM_THREADS": torch.get_num_threads()}
     compiled = openvino.Core().compile_model(os.fspath(path), "CPU", settings)
 
-    def run(images: Tensor) -> Answers:
+    def run(images: Tensor) -> Outputs:
         found = compiled(images.contiguous().numpy())
         return one_or_all([torch.from_numpy(found[number].copy()) for number in range(len(compiled.outputs))])
 

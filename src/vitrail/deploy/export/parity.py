@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from vitrail.deploy.answers import Answers, as_tuple
+from vitrail.deploy.export.interface import Outputs, as_tuple
 from vitrail.errors import VitrailError
 
 LARGEST_DEVIATION = 1e-4
-Runner = Callable[[Float[Tensor, "b ch *size"]], Answers]
+Runner = Callable[[Float[Tensor, "b ch *size"]], Outputs]
 
 
 class Parity(NamedTuple):
@@ -37,7 +37,7 @@ class Parity(NamedTuple):
 def compare(
     model: Any, run: Runner, images: Float[Tensor, "b ch *size"], *, step: int | None, what: str = "pictures"
 ) -> Parity:
-    """One picture, three, then the rest; with `step`, three at another size as well. `model` gives tensors (`deploy.answers`)."""
+    """One picture, three, then the rest; with `step`, three at another size as well. `model` gives plain tensors."""
     while len(images) < 4:
         images = torch.cat([images, images.flip(-1)])  # mirrored: other pictures, but real ones
     groups = [images[:1], images[1:4], *([images[4:]] if len(images) > 4 else [])]

@@ -14,9 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
-from vitrail.deploy.answers import answering
 from vitrail.errors import VitrailError, check_choice
-from vitrail.models.catalogue import ARCHITECTURES
 
 DynamicSize = Literal["auto", "on", "off"]
 DYNAMIC_SIZES = ("auto", "on", "off")
@@ -34,19 +32,6 @@ ONE_SIZE = {
     "convolution_free": "windows of that size are what it looks at",
 }
 FEWEST_CELLS = 2  # along a free side: of one, torch.export would make a case of its own
-EXPORTED = ("pictures", "restoration", "segmentation", "boxes", "volumes")  # what the catalogue says that a model takes
-
-
-def check_exportable(model: Any, *, what: str = "this model") -> None:
-    """A model that takes normalized pictures, or volumes, and gives numbers or pictures."""
-    architecture = getattr(model, "architecture", "")
-    if architecture not in ARCHITECTURES:
-        raise VitrailError(f"only models from vt.create_model or vt.load can be exported, got {type(model).__name__}")
-    takes = ARCHITECTURES[architecture].takes
-    if takes not in EXPORTED:
-        raise VitrailError(
-            f"{what}: a model of the kind {architecture} takes {takes}; only models of pictures and volumes are exported"
-        )
 
 
 def size_step(model: Any, wish: DynamicSize, format: str) -> int | None:
@@ -78,8 +63,8 @@ def smallest_step(model: Any) -> int:
     return int(model.size_multiple)
 
 
-def trace(model: Any, images: Float[Tensor, "b ch *size"], *, step: int | None) -> ExportedProgram:
-    """The program of `model(images)` in evaluation mode, for any number of pictures and, with `step`, of any size of such sides."""
+def trace(model: Any, module: nn.Module, images: Float[Tensor, "b ch *size"], *, step: int | None) -> ExportedProgram:
+    """The program of `module(images)`, the model's interface, in evaluation mode, for any number of pictures and, with `step`, of any size of such sides."""
     channels, *sides = images.shape[1:]
     free: dict[int, Any] = {0: Dim.DYNAMIC}
     if step is not None:
@@ -90,7 +75,7 @@ def trace(model: Any, images: Float[Tensor, "b ch *size"], *, step: int | None) 
     example = images.new_zeros(2, channels, *sides)  # one picture would be taken for a rule, too
     with without_gradients(model.eval()), quiet():
         try:
-            program = torch.export.export(answering(model), (example,), dynamic_shapes=(free,))
+            program = torch.export.export(module.eval(), (example,), dynamic_shapes=(free,))
         except Exception as error:  # of a dozen kinds, among which nothing tells a user's model from another fault
             raise cannot(model, "torch.export", error) from error
         for name, tensor in program.state_dict.items():

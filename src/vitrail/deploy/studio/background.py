@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from vitrail.deploy.studio.models import Models, StudioModel
 from vitrail.deploy.studio.sessions import Store
 from vitrail.deploy.studio.studio_error import StudioError
-from vitrail.deploy.studio.studio_model import Models, StudioModel
 from vitrail.deploy.studio.working import work
 
 State = Literal["waiting", "running", "done", "stopped", "failed"]

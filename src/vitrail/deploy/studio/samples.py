@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,8 +12,9 @@ from vitrail.data.dataset import DataSet, Split
 from vitrail.data.examples import spread
 from vitrail.data.opening import divide_data, find_data
 from vitrail.data.unlabelled import divide_unlabelled, find_unlabelled
+from vitrail.deploy.studio.pixels import encode_pixels
 from vitrail.deploy.studio.studio_error import StudioError
-from vitrail.deploy.studio.uploads import Picture, encode, encode_pixels, read_upload
+from vitrail.deploy.studio.uploads import Picture, encode, read_upload
 from vitrail.errors import VitrailError
 from vitrail.run_files import read_run
 
@@ -21,15 +22,34 @@ MOST = 24
 THUMBNAIL = 160  # pixels
 
 
+@runtime_checkable
+class SampleList(Protocol):
+    """What the page offers of a run's own data, by number."""
+
+    kind: ClassVar[type[Any]]  # of its items
+    has_thumbnails: ClassVar[bool]
+
+    @property
+    def labels(self) -> tuple[str, ...]: ...
+
+    def item(self, number: int) -> Any:
+        """The sample as if a person had handed in its file."""
+
+    def thumbnail(self, number: int) -> tuple[bytes, str]:
+        """Content and media type."""
+
+
 @dataclass(frozen=True)
 class Samples:
     """`chosen` pictures of a split."""
 
+    kind: ClassVar[type[Any]] = Picture
+    has_thumbnails: ClassVar[bool] = True
     split: Split | None
     chosen: tuple[int, ...]
     labels: tuple[str, ...]
 
-    def picture(self, number: int) -> Picture:
+    def item(self, number: int) -> Picture:
         """The sample as if a person had handed in its file."""
         split = self.check(number)
         index = self.chosen[number]

@@ -2,13 +2,11 @@
 
 import io
 import re
-from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from PIL import Image
-from starlette.formparsers import MultiPartException, MultiPartParser
-from starlette.requests import Request
 
 from vitrail.data.images import FORMATS, PIXEL_LIMIT, PictureError, examine_picture, open_picture, read_picture
 from vitrail.data.transforms import fit_picture
@@ -16,8 +14,6 @@ from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.preprocessing import Preprocessing
 
 LARGEST = 25 << 20  # bytes of a file
-LARGEST_BODY = 1 << 20  # bytes of a request without a file
-DRAINED = 256 << 20  # bytes read and thrown away, so that a browser which is still sending hears the answer
 PREVIEW = 1024  # pixels of the longer side that the page is sent
 PIXELATED = 256  # up to this side, a picture is sent without loss
 MOST_FITTED = 4  # sizes of a picture kept for models: a person compares two at a time
@@ -49,6 +45,10 @@ class Picture:
                 self.fitted.pop(old, None)
             self.fitted[preprocessing] = found
         return found
+
+    def to_json(self, name: str) -> dict[str, Any]:
+        height, width = self.size
+        return {"id": name, "width": width, "height": height, "name": self.name, "note": self.note}
 
 
 def read_upload(name: str, content: bytes) -> Picture:
@@ -100,48 +100,3 @@ def encode(picture: Image.Image, *, side: int = PREVIEW) -> tuple[bytes, str]:
         return stream.getvalue(), "image/png"
     picture.save(stream, "JPEG", quality=90)
     return stream.getvalue(), "image/jpeg"
-
-
-def encode_pixels(pixels: np.ndarray) -> bytes:
-    """h w ch, uint8, as PNG: what a model reads, exactly."""
-    stream = io.BytesIO()
-    Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).save(stream, "PNG")
-    return stream.getvalue()
-
-
-class _InMemory(MultiPartParser):
-    spool_max_size = 2 * LARGEST  # starlette would write what is larger than 1 MB to a file: a person's picture stays in memory
-
-
-async def receive_file(request: Request, *, largest: int = LARGEST) -> tuple[str, bytes]:
-    """Name and content of the one file of a form."""
-    try:
-        form = await _InMemory(
-            request.headers, limit_stream(request, largest + LARGEST_BODY), max_files=1, max_fields=8
-        ).parse()
-    except MultiPartException:
-        raise StudioError("The upload did not arrive whole: try it once more.", 400) from None
-    file = form.get("file")
-    if file is None or isinstance(file, str):
-        raise StudioError('The upload has no file in its field "file".')
-    try:
-        return file.filename or "", await file.read()
-    finally:
-        await file.close()
-
-
-async def receive_body(request: Request) -> bytes:
-    return b"".join([chunk async for chunk in limit_stream(request, LARGEST_BODY)])
-
-
-async def limit_stream(request: Request, limit: int) -> AsyncGenerator[bytes, None]:
-    """The body of a request; beyond the limit the rest is thrown away and refused."""
-    total = 0
-    async for chunk in request.stream():
-        total += len(chunk)
-        if total <= limit:
-            yield chunk
-        elif total > DRAINED:
-            break
-    if total > limit:
-        raise too_large(limit - LARGEST_BODY) if limit > LARGEST_BODY else StudioError("This request is too long.", 413)

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-# Below these all pictures look alike to the network (docs/dino.md has what healthy runs and forced collapses have).
+# Below these all pictures look alike to the network (docs/tasks/dino.md has what healthy runs and forced collapses have).
 LEAST_SPREAD, LEAST_INFORMATION = 0.1, 0.05
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vitrail.data.loading import Batch
+from vitrail.data.image_source import Batch
 from vitrail.learn.training.world import World
 
 

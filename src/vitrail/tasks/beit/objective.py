@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from vitrail.data.loading import Batch
+from vitrail.data.image_source import Batch
 from vitrail.data.randomness import uniforms
 from vitrail.data.transforms import denormalize, normalize
 from vitrail.learn.losses.hidden_codes import hidden_code_losses

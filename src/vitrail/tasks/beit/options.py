@@ -7,33 +7,15 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks.blocks import (
-    AugmentationOptions,
-    AveragingOptions,
-    DropPathOptions,
-    LayerDecayOptions,
-    MaskOptions,
-    PartOptions,
-    PretrainingOptions,
-)
+from vitrail.tasks.blocks import MASKED, MaskOptions
 from vitrail.tasks.options import TASK, CommonOptions
 from vitrail.tasks.verb_options import PretrainingEvalOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(
-    MaskOptions,
-    AugmentationOptions,
-    AveragingOptions,
-    LayerDecayOptions,
-    DropPathOptions,
-    PartOptions,
-    PretrainingOptions,
-    CommonOptions,
-):
+class Options(MaskOptions, CommonOptions):
     """What `vitrail pretrain --method beit` takes."""
 
-    retired: ClassVar[Mapping[str, Any]] = {"repeats": 1}
     paths: ClassVar[tuple[str, ...]] = ("tokenizer",)
 
     task: Annotated[Literal["beit"], Parameter(help="What to learn.")] = "beit"
@@ -42,25 +24,16 @@ class Options(
     ] = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvalOptions(PretrainingEvalOptions):
-    """What `vitrail eval` takes beside a BEiT."""
+EvalOptions = PretrainingEvalOptions
 
 
-BASE: MappingProxyType[str, Any] = MappingProxyType(
-    {
-        "weight_decay": 0.05, "warmup": 0.05, "schedule": "cosine", "clip_grad": 1.0, "drop_path": 0.0, "shift": 0.1,
-        "rotate": 0.0, "zoom": 0.1, "cutout": 0.0, "operations": 0, "magnitude": 9.0, "erase": 0.0, "optimizer": "adamw",
-        "layer_decay": 1.0, "ema": 0.0, "sam": 0.0,
-    }
-)  # fmt: skip
 RECIPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        "tiny": BASE | {"epochs": 200, "batch_size": 64, "lr": 1.5e-3},
-        "small": BASE | {"epochs": 40, "batch_size": 128, "lr": 1.5e-3},
-        "medium": BASE | {"epochs": 200, "batch_size": 512, "lr": 1e-3, "drop_path": 0.1},
-        "large": BASE | {"epochs": 40, "batch_size": 1024, "lr": 1.5e-3, "drop_path": 0.1},
-        "finetune": BASE | {"epochs": 40, "batch_size": 128, "lr": 5e-4},
-        "plain": BASE | {"epochs": 40, "batch_size": 128, "lr": 1.5e-3, "shift": 0.0, "zoom": 0.0},
+        "tiny": MASKED | {"epochs": 200, "batch_size": 64, "lr": 1.5e-3},
+        "small": MASKED | {"epochs": 40, "batch_size": 128, "lr": 1.5e-3},
+        "medium": MASKED | {"epochs": 200, "batch_size": 512, "lr": 1e-3, "drop_path": 0.1},
+        "large": MASKED | {"epochs": 40, "batch_size": 1024, "lr": 1.5e-3, "drop_path": 0.1},
+        "finetune": MASKED | {"epochs": 40, "batch_size": 128, "lr": 5e-4},
+        "plain": MASKED | {"epochs": 40, "batch_size": 128, "lr": 1.5e-3, "shift": 0.0, "zoom": 0.0},
     }
 )

@@ -14,7 +14,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitrail.byte_pairs import BytePairs
-from vitrail.data.caption_batches import CaptionBatch
 from vitrail.learn.losses.asked_tokens import AskedTokens, asked_places, refuse_shards
 from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 from vitrail.learn.metrics.bleu import Bleu, corpus_bleu
@@ -22,6 +21,7 @@ from vitrail.learn.metrics.bootstrap import bootstrap_interval
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.decoding.writing import write_caption
+from vitrail.tasks.caption.data import CaptionBatch
 
 Score = Literal["exact", "bleu"]
 BEAMS = 5

@@ -103,3 +103,15 @@ def caption_recipe(name: str, *, size: tuple[int, int], hidden: bool) -> Mapping
     """The recipe of a name; `hidden`: the model has blocks, whose matrices Muon is for."""
     small = name in ("tiny", "small") and max(size) <= SMALL and hidden
     return {**RECIPES[name], **SMALL_IMAGES} if small else RECIPES[name]
+
+
+# `vitrail caption`: its help.
+PREDICT_ABOUT = """Say in words what is in images.
+
+One image with --json gives [{"generated_text"}]; several give a list of such lists, null for an unreadable one.
+"""
+PREDICT_EXAMPLES = """\
+  vitrail caption runs/caption/shapes image.png
+  vitrail caption runs/caption/shapes folder/ "more/*.jpg" --num-beams 1
+  vitrail caption runs/caption/shapes image.png --out look/
+"""

@@ -1,71 +1,121 @@
-"""Captions of images: `vitrail predict` and `vitrail caption`."""
+"""Captions of images: `vt.pipeline("image-to-text")`, `vitrail caption` and `vitrail predict`.
 
-from collections.abc import Iterator
-from pathlib import Path
+b images, ch channels, m tokens of the longest caption
+"""
 
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from PIL import Image
 from torch import Tensor
 
-from vitrail.data.inputs import expand, open_or_error
-from vitrail.data.transforms import fit_picture
-from vitrail.deploy.captions import ImageToText
-from vitrail.deploy.predicted_files import Predicted, failure
+from vitrail.data.transforms import fit_picture, prepare
+from vitrail.deploy import pipeline
+from vitrail.deploy.image_source import ImageSource, open_image
+from vitrail.deploy.pipeline import Inputs, Prediction, Progress
+from vitrail.deploy.predicted_files import OutputFolder
 from vitrail.errors import VitrailError
 from vitrail.explain.files import check_out
 from vitrail.files import write_whole
-from vitrail.models.folder import load
+from vitrail.models.decoding.writing import write_caption
+from vitrail.models.purpose import purpose_of
 from vitrail.tasks.caption.options import PredictOptions
 
-TOGETHER = 32  # images at a time
+Result = list[dict[str, str]]
 
 
-def predict(run: str, inputs: list[str], options: PredictOptions) -> Iterator[Predicted]:
-    """A caption per image, in Hugging Face's shapes; with --out figures of where the model looked."""
-    paths = expand(inputs)
-    folder = None if options.out is None else check_out(options.out)
-    width = min(60, max(len(str(path)) for path in paths))
-    for path, found in caption_files(run, paths, beams=options.num_beams, out=folder):
-        if isinstance(found, VitrailError):
-            yield failure(found)
-        else:
-            yield Predicted([{"generated_text": found}], f"{path!s:<{width}}  {found}")
+@dataclass(frozen=True, kw_only=True)
+class Call(pipeline.Call):
+    beams: int = 5
+    batch: int = 32
+
+    def check(self) -> None:
+        if self.beams < 1 or self.batch < 1:
+            raise VitrailError(f"beams and batch must be at least 1, got {self.beams} and {self.batch}")
 
 
-def caption_files(
-    run: str, paths: list[Path], *, beams: int = 5, out: Path | None = None
-) -> Iterator[tuple[Path, str | VitrailError]]:
-    """A caption per image; one that cannot be read gives its error instead, and the rest goes on.
+@dataclass(frozen=True)
+class Written:
+    """Images as the model saw them together, and the token ids of their captions."""
 
-    With `out` a figure of each is written there, with where the model looked for each word.
-    """
-    if beams < 1:
-        raise VitrailError(f"--beams must be at least 1, got {beams}")
-    describe = ImageToText(load(run))
-    for start in range(0, len(paths), TOGETHER):
-        group = [(path, open_or_error(path, describe.model.preprocessing.size)) for path in paths[start : start + TOGETHER]]
-        readable = {number: image for number, (_, image) in enumerate(group) if not isinstance(image, VitrailError)}
-        captions = list[str]()
-        if readable:
-            batch, ids = describe.write(list(readable.values()), beams=beams)
-            captions = [describe.tokenizer.decode(row) for row in ids.tolist()]
-            if out is not None:
-                shown = [fit_picture(image, describe.model.preprocessing) for image in readable.values()]
-                write_figures(out, describe, [group[number][0] for number in readable], shown, batch, ids, first=start)
-        written = iter(captions)
-        for path, image in group:
-            yield path, image if isinstance(image, VitrailError) else next(written)
+    model: Any
+    images: Float[Tensor, "b ch h w"]
+    ids: Int[Tensor, "b m"]
+
+    @cached_property
+    def looks(self) -> list[Any]:
+        """Where the model looked for each word of each caption."""
+        from vitrail.explain.captions import look_at_words
+
+        return list(look_at_words(self.model, self.images, self.ids))
 
 
-def write_figures(
-    out: Path, describe: ImageToText, paths: list[Path], images: list[np.ndarray], batch: Tensor, ids: Tensor, *, first: int
-) -> None:
-    """A PNG per image, numbered, so that two of one name stay two; `batch` is the images as the model sees them."""
-    from vitrail.explain.captions import look_at_words  # here: they import matplotlib
-    from vitrail.explain.figures.captions import CaptionRow, draw_captions
-    from vitrail.rendering import to_png
+class Caption(NamedTuple):
+    """The caption of one image: the number of a row."""
 
-    out.mkdir(parents=True, exist_ok=True)
-    looks = look_at_words(describe.model, batch, ids)
-    for number, (path, image, look) in enumerate(zip(paths, images, looks, strict=True), start=first + 1):
-        row = CaptionRow(picture=image, caption=look.caption, words=look.words, maps=look.maps)
-        write_whole(out / f"{number:03}_{path.stem}.png", to_png(draw_captions([row])))
+    group: Written
+    row: int
+
+
+class Pipeline(pipeline.Pipeline[Image.Image, Result]):
+    """`describe(image)` gives [{"generated_text": ...}], as Hugging Face's pipeline does; a list of images gives a list of those."""
+
+    call = Call
+
+    def __init__(self, model: Any, *, engine: str = "torch") -> None:
+        super().__init__(model, engine=engine)
+        self.tokenizer = model.tokenizer
+
+    def check_model(self, model: Any) -> None:
+        if purpose_of(model) != "caption":
+            raise VitrailError(f"this model writes no captions: it is of the kind {model.architecture}")
+        if model.tokenizer is None:
+            raise VitrailError("this model has no tokenizer: its words cannot be read")
+
+    def batch(self, options: Call) -> int:
+        return options.batch
+
+    def read(self, source: ImageSource) -> Image.Image:
+        return open_image(source, self.model.preprocessing.size)
+
+    def prepare(self, samples: Sequence[Image.Image]) -> list[Inputs[Image.Image]]:
+        return [Inputs(samples, prepare(list(samples), self.model.preprocessing))]
+
+    def forward(self, inputs: Inputs[Image.Image], options: Call, progress: Progress) -> list[Caption]:
+        images = inputs.batch.to(next(self.model.parameters()).device)
+        with torch.no_grad():
+            group = Written(self.model, images, write_caption(self.model, images, beams=options.beams))
+        return [Caption(group, row) for row in range(len(inputs.samples))]
+
+    def postprocess(self, outputs: Caption, sample: Image.Image, options: Call) -> Result:
+        return [{"generated_text": self.tokenizer.decode(outputs.group.ids[outputs.row].tolist())}]
+
+    def keywords(self, options: PredictOptions) -> dict[str, Any]:
+        return {"beams": options.num_beams}
+
+    def open_folder(self, options: PredictOptions) -> OutputFolder:
+        return OutputFolder(None if options.out is None else check_out(options.out))
+
+    def write(self, found: Prediction[Image.Image, Result], folder: OutputFolder) -> dict[str, str]:
+        """A PNG per image, numbered, so that two of one name stay two."""
+        from vitrail.rendering import to_png  # here: it imports matplotlib
+
+        if folder.path is not None:
+            folder.path.mkdir(parents=True, exist_ok=True)
+            write_whole(folder.path / f"{folder.number():03}_{found.source.stem}.png", to_png(self.draw_words(found)))
+        return {}
+
+    def draw_words(self, found: Prediction[Image.Image, Result]) -> Any:
+        """A figure of the image, its caption, and where the model looked for each word."""
+        from vitrail.explain.figures.captions import CaptionRow, draw_captions
+
+        look = found.outputs.group.looks[found.outputs.row]
+        image = fit_picture(found.sample, self.model.preprocessing)
+        return draw_captions([CaptionRow(picture=image, caption=look.caption, words=look.words, maps=look.maps)])
+
+    def describe(self, found: Prediction[Image.Image, Result], files: dict[str, str], *, width: int) -> str:
+        return f"{found.source!s:<{width}}  {found.result[0]['generated_text']}"

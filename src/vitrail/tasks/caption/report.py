@@ -8,7 +8,7 @@ import numpy as np
 
 from vitrail.data.captions import CaptionData, CaptionedSplit
 from vitrail.data.images import PictureError
-from vitrail.data.text.batching import pad
+from vitrail.data.text.padding import pad
 from vitrail.data.transforms import normalize, read_fitted, to_unit
 from vitrail.explain.captions import look_at_words
 from vitrail.explain.figures.captions import CaptionRow, draw_captions

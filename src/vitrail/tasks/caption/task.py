@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from vitrail.byte_pairs import BytePairs
-from vitrail.data.caption_batches import CaptionBatches
 from vitrail.data.captions import CaptionData
 from vitrail.data.clean import open_clean_captions
+from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError
 from vitrail.files import write_table
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import create_model, model_config, rebuild
 from vitrail.models.purpose import Purpose
-from vitrail.tasks.caption.data import caption_loaders
+from vitrail.tasks.caption.data import CaptionBatch, caption_loaders, loader_for
 from vitrail.tasks.caption.objective import Caption, Captions
 from vitrail.tasks.caption.options import RECIPES, SMALL, Options, caption_recipe
 from vitrail.tasks.card import FOLDER, Card, describe_words, use_pipeline, use_shell, word_limits
@@ -142,14 +142,14 @@ class Captioning(ImageTask[Options, CaptionData, BytePairs]):
             world=world,
         )
 
-    def loaders(self, setup: State, world: World) -> tuple[CaptionBatches, CaptionBatches]:
+    def loaders(self, setup: State, world: World) -> tuple[Loader[CaptionBatch], Loader[CaptionBatch]]:
         assert setup.bad is not None
         return caption_loaders(setup.options, setup.data, setup.model, setup.bad, world)
 
     def score(self, setup: State, split: str, *, device: str, world: World) -> Scored[CaptionData]:
         """Images that have become unreadable since they were tried are left out."""
         model, references = setup.model, setup.data[split].captions
-        batches = CaptionBatches(plain_loader(setup, split, world), references, model.tokenizer, longest=model.config.longest)
+        batches = plain_loader(setup, split, world, make=loader_for(model))
         objective = Caption(
             model.to(device),
             model.tokenizer,

@@ -14,16 +14,16 @@ import numpy as np
 from jaxtyping import Int
 
 from vitrail.data.dataset import Split
-from vitrail.deploy.cascade import Cascade, CascadeReport
-from vitrail.deploy.cascade_calibration import Table, calibrate, outcome, route
-from vitrail.deploy.cascade_making import choose, make_stages, open_division, pictures_of, stage_costs, try_stages
 from vitrail.deploy.measuring import interleaved
 from vitrail.errors import VitrailError
 from vitrail.files import write_table, write_whole
 from vitrail.learn.metrics.bootstrap import bootstrap_interval
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.rendering import to_png
+from vitrail.tasks.classify.cascade_calibration import Table, calibrate, outcome, route
+from vitrail.tasks.classify.cascade_making import choose, make_stages, open_division, pictures_of, stage_costs, try_stages
 from vitrail.tasks.classify.cascade_options import CascadeOptions
+from vitrail.tasks.classify.cascade_pipeline import Cascade, CascadeReport
 from vitrail.tasks.classify.cascade_report import (
     CascadePage,
     Point,
@@ -150,7 +150,7 @@ def time_both(made: Cascade, split: Split, *, batch: int, rounds: int, most: int
 
     def alone() -> None:
         for start in range(0, len(pictures), batch):
-            last.scores(pictures[start : start + batch])
+            last.probabilities(pictures[start : start + batch])
 
     found = interleaved({"cascade": lambda: made.scores(pictures, batch=batch), "last": alone}, rounds=rounds)
     return found["cascade"].best / len(pictures), found["last"].best / len(pictures)

@@ -28,6 +28,7 @@ from vitrail.tasks.classify.explain_card import Card, Scales
 from vitrail.tasks.classify.explain_image import Choice, Explained, explain_image
 from vitrail.tasks.classify.explain_page import About, describe_count, show_explanation
 from vitrail.tasks.classify.options import ExplainOptions
+from vitrail.tasks.classify.predict import Pipeline
 from vitrail.tasks.classify.report_interior import Interior, find_filters, mean_heads
 
 __all__ = ["UNIT", "explain", "find_samples"]
@@ -63,7 +64,7 @@ def explain(model: Any, samples: Samples[Path], options: ExplainOptions) -> Expl
 
 def choose_what(model: Any, options: ExplainOptions) -> Choice:
     """The options as numbers of this model, each checked against it."""
-    labels = model.labels or tuple(f"LABEL_{number}" for number in range(model.num_classes))
+    labels = Pipeline(model).labels
     check_choice("method", options.method, ("auto", *(name for name, method in METHODS.items() if not method.hidden)))
     method = default_method(model) if options.method == "auto" else options.method
     if (why := lack(model, METHODS[method].needs)) is not None:

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from vitrail.data.loading import Batch, PackedBatch
+from vitrail.data.image_source import Batch
 from vitrail.learn.losses.binary_cross_entropy import binary_cross_entropy
 from vitrail.learn.losses.cross_entropy import cross_entropy
 from vitrail.learn.losses.distillation import Distillation, Reduction
@@ -26,6 +26,7 @@ from vitrail.learn.metrics.multilabel import Ranking, exact_match, label_f1, map
 from vitrail.learn.training.sharding import even_out, for_training, gather_for, is_sharded
 from vitrail.learn.training.world import World
 from vitrail.models.classifier import is_distilled
+from vitrail.tasks.classify.data import PackedBatch
 from vitrail.tasks.classify.teacher import Teacher
 
 RESAMPLES_OF_RANKINGS = 400  # 6 ms each for 10,000 pictures of 100 classes

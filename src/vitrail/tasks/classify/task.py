@@ -12,7 +12,7 @@ from vitrail.data.clean import open_clean
 from vitrail.data.dataset import DataSet
 from vitrail.data.images import PictureError
 from vitrail.data.label_share import keep_share
-from vitrail.data.loading import Loader, choose_workers
+from vitrail.data.loader import Loader, choose_workers
 from vitrail.errors import VitrailError
 from vitrail.files import write_table
 from vitrail.learn.training.world import World
@@ -168,7 +168,7 @@ class Classification(ImageTask[Options, DataSet, Taught | None]):
             distillation=None if taught is None else distillation_of(options),
         )
 
-    def loaders(self, setup: State, world: World) -> tuple[Loader, Loader]:
+    def loaders(self, setup: State, world: World) -> tuple[Loader[Any], Loader[Any]]:
         assert setup.bad is not None
         return class_loaders(setup.options, setup.data, setup.model, setup.bad, world)
 

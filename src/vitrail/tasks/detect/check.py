@@ -9,31 +9,27 @@ from vitrail.data.clean import find_bad_marks
 from vitrail.data.dataset import DataSet, FileSplit, whole_of
 from vitrail.data.findings import Finding, plural
 from vitrail.data.folder import find_pictures
+from vitrail.tasks.data_check import ImageCheck
 
-MARKS = "boxes"  # what an image has beside its class, which a cleaned list of --fix could not hold
-LEAST = 1  # classes
-READ_ONCE = False  # images are cropped anew each time
-IN_COMMAND: tuple[str, ...] = ("num_queries",)  # options of the task that the suggested command names
-BALANCES = False  # whether --balance is an option
 OF_CLASSES = ("classes", "imbalance")  # kinds of findings that say nothing here
 
 
-def find(source: str) -> DataSet:
-    """The data as it lies there, not split yet."""
-    return find_boxes(source)
+class BoxCheck(ImageCheck):
+    marks = "boxes"
+    min_classes = 1
+    in_command = ("num_queries",)
 
+    def find(self, source: str, *, ignore_index: tuple[int, ...] | None = None) -> DataSet:
+        return find_boxes(source)
 
-def find_unusable(data: DataSet) -> Iterable[BadFile]:
-    """Images that cannot be learned from, though they can be read."""
-    return find_bad_marks(data)
+    def find_unusable(self, data: DataSet) -> Iterable[BadFile]:
+        return find_bad_marks(data)
 
-
-def find_faults(data: DataSet, findings: list[Finding], unreadable: set[str]) -> list[Finding]:
-    """Beside what is wrong with any images: boxes of another image, images without a box, and images without annotations.
-    `unreadable`: names of files that cannot be read."""
-    own = [*find_foreign_marks(data, unreadable), *find_empty(data), *find_unpaired(data)]
-    kept = [finding for finding in findings if finding.kind not in OF_CLASSES]
-    return sorted([*kept, *own], key=lambda finding: finding.level != "serious")
+    def find_faults(self, data: DataSet, findings: list[Finding], unreadable: set[str]) -> list[Finding]:
+        """Beside what is wrong with any images: boxes of another image, images without a box, and images without annotations."""
+        own = [*find_foreign_marks(data, unreadable), *find_empty(data), *find_unpaired(data)]
+        kept = [finding for finding in findings if finding.kind not in OF_CLASSES]
+        return sorted([*kept, *own], key=lambda finding: finding.level != "serious")
 
 
 def find_foreign_marks(data: DataSet, unreadable: set[str]) -> list[Finding]:
@@ -67,3 +63,6 @@ def find_unpaired(data: DataSet) -> list[Finding]:
         return []
     text = f"{len(left):,} {plural(len(left), 'image')} without annotations, or in no list, {plural(len(left), 'is', 'are')} not used"
     return [Finding(level="warning", kind="unpaired", text=text, pictures=tuple(map(str, left)))]
+
+
+CHECK = BoxCheck()

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ import torch
 from jaxtyping import Float64, Int
 from torch import Tensor
 
-from vitrail.data.box_batches import NOTHING, BoxBatch
+from vitrail.data.dataset import Split, origin
+from vitrail.data.formats.marks import MarkedSplit
 from vitrail.learn.losses.set_prediction import set_loss
 from vitrail.learn.metrics.average_precision import MOST, AveragePrecision, Found, Truth, average_precision
 from vitrail.learn.training.sharding import for_training
@@ -22,6 +24,7 @@ from vitrail.learn.training.world import World
 from vitrail.models.detections import Detected, Targets
 from vitrail.models.detr import decode_boxes
 from vitrail.nn.functional.boxes import to_corners
+from vitrail.tasks.detect.data import NOTHING, BoxBatch
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,7 +79,11 @@ class Detect:
 
     def loss(self, batch: BoxBatch) -> Tensor:
         targets = batch.targets
-        return self.distance(self.train_forward(batch.images, targets), targets)
+        detected = self.train_forward(batch.images, targets)
+        loss, rows = self.distance(detected, targets), self.model.class_rows
+        if self.world.size > 1 and detected.noised is None and rows is not None:
+            loss = loss + 0.0 * rows.sum()  # images without objects: every process must have a gradient of every parameter
+        return loss
 
     def distance(self, detected: Detected, targets: Sequence[Targets]) -> Tensor:
         config = self.model.config
@@ -145,3 +152,23 @@ def to_truth(rows: Float64[np.ndarray, "m 8"]) -> Truth:
         picture=rows[:, 0].astype(np.int64), classes=rows[:, 1].astype(np.int64), crowd=rows[:, 2] > 0, difficult=rows[:, 3] > 0,
         boxes=rows[:, 4:],
     )  # fmt: skip
+
+
+def coco_results(detections: Detections, images: Split, numbers: Sequence[int | None]) -> list[dict[str, Any]]:
+    """[{"image_id", "category_id", "bbox": [x, y, width, height], "score"}], with the ids that the data's file has for images and classes,
+    where it has any; the image's file beside them. `numbers`: of each class of the model in the data, if it is in it."""
+    results = []
+    for index, number, score, x0, y0, x1, y1 in detections.found.tolist():
+        whole, place = origin(images, int(index))
+        kind = numbers[int(number)]
+        ids, kinds = (whole.ids, whole.kinds) if isinstance(whole, MarkedSplit) else (range(len(whole)), range(len(numbers)))
+        results.append(
+            {
+                "image_id": ids[place],
+                "category_id": None if kind is None else kinds[kind],
+                "bbox": [round(value, 2) for value in (x0, y0, x1 - x0, y1 - y0)],
+                "score": round(score, 6),
+                "file_name": Path(images.name(int(index))).name,
+            }
+        )
+    return results

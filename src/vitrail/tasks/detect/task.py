@@ -12,11 +12,10 @@ import torch
 from PIL import Image
 
 from vitrail.data.bad_files import BadFiles
-from vitrail.data.box_batches import BoxLoader
 from vitrail.data.box_data import count_objects, list_problems
 from vitrail.data.clean import open_clean_boxes
 from vitrail.data.dataset import DataSet, SplitName
-from vitrail.data.loading import choose_workers
+from vitrail.data.loader import Loader, choose_workers
 from vitrail.errors import VitrailError
 from vitrail.files import write_table, write_whole
 from vitrail.learn.training.world import World
@@ -29,9 +28,9 @@ from vitrail.models.folder import load
 from vitrail.models.purpose import purpose_of
 from vitrail.tasks.card import Card
 from vitrail.tasks.detect.card import describe_detector
-from vitrail.tasks.detect.data import box_loaders, coco_results, labels_of, renumber, scoring_loader
+from vitrail.tasks.detect.data import BoxBatch, box_loaders, labels_of, renumber, scoring_loader
 from vitrail.tasks.detect.metrics import METRICS
-from vitrail.tasks.detect.objective import Detect, Detections
+from vitrail.tasks.detect.objective import Detect, Detections, coco_results
 from vitrail.tasks.detect.options import RECIPES, Options
 from vitrail.tasks.image_task import (
     PARTS,
@@ -150,7 +149,7 @@ class Detection(ImageTask[Options, DataSet, None]):
     def objective(self, setup: State, *, device: str, world: World) -> Detect:
         return Detect(setup.model, device=device, compiled=setup.options.compile, world=world)
 
-    def loaders(self, setup: State, world: World) -> tuple[BoxLoader, BoxLoader]:
+    def loaders(self, setup: State, world: World) -> tuple[Loader[BoxBatch], Loader[BoxBatch]]:
         assert setup.bad is not None
         return box_loaders(setup.options, setup.data, setup.model, setup.bad, world)
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vitrail.data.loading import Batch
+from vitrail.data.image_source import Batch
 from vitrail.data.views import ViewBatch
 from vitrail.learn.losses.self_distillation import entropies, move_center, self_distillation_loss, sharpen, warm_temperature
 from vitrail.learn.metrics.collapse import output_entropies

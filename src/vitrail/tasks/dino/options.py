@@ -7,20 +7,13 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks.blocks import (
-    DropPathOptions,
-    FlipOptions,
-    LayerDecayOptions,
-    PartOptions,
-    PretrainingOptions,
-    ViewOptions,
-)
+from vitrail.tasks.blocks import ViewOptions
 from vitrail.tasks.options import TASK, Auto, CommonOptions, Range, integer
 from vitrail.tasks.verb_options import PretrainingEvalOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(ViewOptions, FlipOptions, LayerDecayOptions, DropPathOptions, PartOptions, PretrainingOptions, CommonOptions):
+class Options(ViewOptions, CommonOptions):
     """What `vitrail pretrain --method dino` takes."""
 
     task: Annotated[Literal["dino"], Parameter(help="What to learn.")] = "dino"
@@ -37,9 +30,7 @@ class Options(ViewOptions, FlipOptions, LayerDecayOptions, DropPathOptions, Part
     ] = "auto"
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvalOptions(PretrainingEvalOptions):
-    """What `vitrail eval` takes beside a model of DINO."""
+EvalOptions = PretrainingEvalOptions
 
 
 BASE: MappingProxyType[str, Any] = MappingProxyType(

@@ -15,7 +15,7 @@ from vitrail.tasks.dino.objective import SelfDistillation
 from vitrail.tasks.dino.options import RECIPES, Options
 from vitrail.tasks.pretraining import PretrainingTask
 from vitrail.tasks.task import Setup
-from vitrail.tasks.views import EVERY, choose_looks, find_neighbors, view_loaders
+from vitrail.tasks.views import EVERY, choose_looks, view_loaders, view_settings
 
 AREA = 0.3  # of an image, that a large crop has at least and a small one at most  [Caron+ 2021: 0.25 to 0.4]
 ALONE = 0.2  # that a large crop has at least where there are no small ones
@@ -78,25 +78,10 @@ class SelfDistillationTask(PretrainingTask[Options, None]):
         return {"final_weight_decay": DECAY_GROWTH * setup.options.weight_decay}
 
     def objective(self, setup: State, *, device: str, world: World) -> SelfDistillation:
-        options, model = setup.options, setup.model
-        assert options.momentum != "auto"
-        assert options.temperature != "auto"
-        assert options.teacher_temperature != "auto"
-        assert options.knn_every != "auto"
-        assert options.batch_size != "auto"
-        neighbors = find_neighbors(model, setup.data, world, every=options.knn_every, batch_size=options.batch_size)
-        return SelfDistillation(
-            model,
-            teacher_temperature=options.teacher_temperature,
-            look=find_looks(setup)[0],
-            momentum=options.momentum,
-            temperature=options.temperature,
-            seed=options.seed,
-            device=device,
-            compiled=options.compile,
-            world=world,
-            neighbors=neighbors,
-        )
+        temperature = setup.options.teacher_temperature
+        assert temperature != "auto"
+        settings = view_settings(setup, find_looks(setup)[0], device=device, world=world)
+        return SelfDistillation(setup.model, teacher_temperature=temperature, **settings)
 
     def loaders(self, setup: State, world: World) -> tuple[Batches, Batches]:
         assert setup.bad is not None

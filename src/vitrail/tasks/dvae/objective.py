@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from vitrail.data.loading import Batch
+from vitrail.data.image_source import Batch
 from vitrail.learn.losses.codes import choice_divergence, usage_divergence
 from vitrail.learn.metrics.code_usage import Usage, measure_usage, warn_of_collapse
 from vitrail.learn.optim.schedule import cosine_between

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from vitrail.data.loading import Batch
+from vitrail.data.image_source import Batch
 from vitrail.data.palette import Palette
 from vitrail.data.randomness import uniforms
 from vitrail.data.transforms import to_bytes

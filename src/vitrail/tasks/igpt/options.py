@@ -97,3 +97,15 @@ RECIPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "plain": BASE | {"epochs": 30, "batch_size": 64, "lr": 1e-3},  # without dropout
     }
 )
+
+
+# `vitrail complete`: its help.
+PREDICT_ABOUT = """Complete images of which the upper part is given, several times each.
+
+Of images every sample is written as a PNG in the model's size, and one sheet: the original, what was given of it, the samples.
+"""
+PREDICT_EXAMPLES = """\
+  vitrail complete runs/igpt/digits image.png --out finished/
+  vitrail complete runs/igpt/digits folder/ "more/*.png" --out finished/ --samples 8 --keep 0.25
+  vitrail complete runs/igpt/digits image.png --out finished/ --temperature 0.8 --top-k 20
+"""

@@ -3,7 +3,9 @@
 b images, h w image, ch channels, s samples
 """
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,11 +15,12 @@ from jaxtyping import UInt8
 from matplotlib.figure import Figure
 from PIL import Image
 
-from vitrail.data.images import read_picture
-from vitrail.data.inputs import expand
 from vitrail.data.palette import Palette
 from vitrail.data.transforms import fit_picture
-from vitrail.deploy.predicted_files import Predicted, failure
+from vitrail.deploy import pipeline
+from vitrail.deploy.image_source import ImageSource, open_image
+from vitrail.deploy.pipeline import Inputs, Prediction, Progress
+from vitrail.deploy.predicted_files import OutputFolder, Predicted, failure
 from vitrail.errors import VitrailError
 from vitrail.explain.figures.sheet import Sheet
 from vitrail.explain.files import check_out
@@ -29,6 +32,7 @@ from vitrail.rendering import house_style, to_png
 from vitrail.report.images import as_color
 from vitrail.tasks.igpt.options import PredictOptions
 
+Sample = UInt8[np.ndarray, "h w ch"]
 SHEET = "completions.png"
 AT_ONCE = 64  # images that are drawn side by side, samples counted
 SIDE, GAP, MARGIN, TOP = 0.72, 0.08, 0.14, 0.42  # inches: an image's longer side, between them, around, and above for the words
@@ -43,49 +47,69 @@ class Completion(NamedTuple):
     samples: UInt8[np.ndarray, "s h w ch"]
 
 
-class Completed(NamedTuple):
-    """What `vitrail complete` has written."""
-
-    sheet: Path | None  # None where no image could be read
-    images: int
-    errors: tuple[VitrailError, ...]
-
-
-def predict(run: str, inputs: list[str], options: PredictOptions) -> Iterator[Predicted]:
-    """What was written of images; one that cannot be read gives its error instead."""
-    done = complete(load(run).to(choose_device(options.device)), inputs, options)
-    yield from map(failure, done.errors)
-    if done.sheet is not None:
-        written = {"sheet": str(done.sheet), "images": done.images, "samples": options.samples}
-        yield Predicted(written, f"{done.images} images, {options.samples} samples each\nsheet: {done.sheet}")
+@dataclass(frozen=True, kw_only=True)
+class Call(pipeline.Call):
+    samples: int = 4
+    keep: float = 0.5
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    seed: int = 0
 
 
-def complete(model: Any, inputs: list[str], options: PredictOptions) -> Completed:
-    """A PNG for each sample, in the model's size, and a sheet of all. An image that cannot be read is named, and the rest goes on."""
-    model.check_causal("completes images")
-    if not options.out:
-        raise VitrailError("--out is missing: a new or empty folder for the images and their sheet")
-    folder, paths = check_out(options.out), expand(inputs)
-    images, errors = list[tuple[Path, np.ndarray]](), list[VitrailError]()
-    for path in paths:
-        try:
-            images.append((path, fit_picture(read_picture(path, target=model.image_size), model.preprocessing)))
-        except VitrailError as error:
-            errors.append(error)
-    if not images:
-        return Completed(None, 0, tuple(errors))
-    made = complete_images(
-        model,
-        np.stack([image for _, image in images]),
-        names=unique_names([path.stem for path, _ in images]),
-        keep=options.keep,
-        samples=options.samples,
-        temperature=options.temperature,
-        top_k=options.top_k,
-        top_p=options.top_p,
-        seed=options.seed,
-    )
-    return Completed(write_completions(folder, made), len(made), tuple(errors))
+class Pipeline(pipeline.Pipeline[Sample, Completion]):
+    """`complete(image)` gives a `Completion`. What an image becomes depends on the seed and on its place among the others: all are one group."""
+
+    call = Call
+
+    def check_model(self, model: Any) -> None:
+        model.check_causal("completes images")
+
+    @classmethod
+    def from_options(cls, run: str, options: PredictOptions) -> "Pipeline":
+        return cls(load(run).to(choose_device(options.device)))
+
+    def batch(self, options: Call) -> int:
+        return sys.maxsize
+
+    def read(self, source: ImageSource) -> Sample:
+        return fit_picture(open_image(source, self.model.image_size), self.model.preprocessing)
+
+    def prepare(self, samples: Sequence[Sample]) -> list[Inputs[Sample]]:
+        return [Inputs(samples, np.stack(samples))]
+
+    def forward(self, inputs: Inputs[Sample], options: Call, progress: Progress) -> list[Completion]:
+        names = [str(number) for number in range(1, 1 + len(inputs.samples))]
+        return complete_images(self.model, inputs.batch, names=names, **vars(options))
+
+    def postprocess(self, outputs: Completion, sample: Sample, options: Call) -> Completion:
+        return outputs
+
+    def keywords(self, options: PredictOptions) -> dict[str, Any]:
+        return {field.name: getattr(options, field.name) for field in fields(Call)}
+
+    def open_folder(self, options: PredictOptions) -> OutputFolder:
+        if not options.out:
+            raise VitrailError("--out is missing: a new or empty folder for the images and their sheet")
+        return OutputFolder(check_out(options.out))
+
+    def summarize(
+        self, found: Iterable[Prediction[Sample, Completion] | VitrailError], folder: OutputFolder, *, width: int
+    ) -> Iterator[Predicted]:
+        """A PNG for each sample, in the model's size, and one sheet of all."""
+        made = list[Prediction[Sample, Completion]]()
+        for one in found:
+            if isinstance(one, VitrailError):
+                yield failure(one)
+            else:
+                made.append(one)
+        if made:
+            assert folder.path is not None
+            names = unique_names([one.source.stem for one in made])
+            completions = [one.result._replace(name=name) for one, name in zip(made, names, strict=True)]
+            sheet, samples = write_completions(folder.path, completions), len(completions[0].samples)
+            written = {"sheet": str(sheet), "images": len(made), "samples": samples}
+            yield Predicted(written, f"{len(made)} images, {samples} samples each\nsheet: {sheet}")
 
 
 def complete_images(

@@ -13,8 +13,9 @@ from vitrail.data.bad_files import BadFile
 from vitrail.data.clean import open_clean
 from vitrail.data.dataset import DataSet, Part, Split
 from vitrail.data.examples import spread
+from vitrail.data.image_source import Batch, image_loader
 from vitrail.data.images import PictureError
-from vitrail.data.loading import Loader
+from vitrail.data.loader import Loader
 from vitrail.data.palette import Palette, learn_palette, some_pictures
 from vitrail.errors import VitrailError
 from vitrail.explain.probe import Labelled, Probe, layer_features, probe_layers
@@ -134,7 +135,7 @@ class PixelPrediction(PretrainingTask[Options, LearnedPalette]):
         options = setup.options
         return PixelModeling(setup.model, seed=options.seed, device=device, compiled=options.compile, world=world)
 
-    def loaders(self, setup: State, world: World) -> tuple[Loader, Loader]:
+    def loaders(self, setup: State, world: World) -> tuple[Loader[Any], Loader[Any]]:
         assert setup.bad is not None
         options = setup.options
         return image_loaders(
@@ -218,7 +219,7 @@ def probe_model(setup: State, *, device: str) -> Probe | str:
     return probe_layers(splits, len(data.classes))
 
 
-def probe_loader(setup: State, split: Split) -> Loader:
+def probe_loader(setup: State, split: Split) -> Loader[Batch]:
     options = setup.options
 
     def note(error: PictureError) -> None:
@@ -227,7 +228,7 @@ def probe_loader(setup: State, split: Split) -> Loader:
 
     assert options.batch_size != "auto"
     assert options.workers != "auto"
-    return Loader(split, setup.model.preprocessing, batch=options.batch_size, workers=options.workers, on_bad=note)
+    return image_loader(split, setup.model.preprocessing, batch=options.batch_size, workers=options.workers, on_bad=note)
 
 
 def describe_probe(probe: Probe) -> str:

@@ -13,13 +13,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.byte_pairs import BytePairs
-from vitrail.data.text.line_batches import LineBatch
 from vitrail.errors import VitrailError
 from vitrail.learn.losses.asked_tokens import AskedTokens, asked_places, refuse_shards
 from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 from vitrail.learn.metrics.perplexity import bits_per_byte, perplexity
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
+from vitrail.tasks.language.data import LineBatch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class LanguageModeling:
         return word_cross_entropy(logits, batch.targets.flatten()[places], smoothing=self.smoothing)
 
     def evaluate(self, batches: Iterable[LineBatch], *, bytes: int | None = None) -> Surprise:
-        """`bytes`: of the whole text (`LineBatches.bytes`), for a causal model's bits per byte."""
+        """`bytes`: of the whole text (`LineSource.bytes`), for a causal model's bits per byte."""
         was_training = self.model.training
         self.model.eval()
         sums = list[list[float]]()  # of each sequence: loss, tokens, right ones

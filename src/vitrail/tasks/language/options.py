@@ -65,3 +65,13 @@ class PredictOptions(shared.PredictOptions):
 
 
 ExplainOptions = SentenceExplainOptions
+
+
+# `vitrail complete`: its help.
+PREDICT_ABOUT = """Complete texts of which the beginning is given, several times each.
+
+Texts are printed, one line per sample. RUN decides the options: `vitrail complete RUN --help` shows those of its task.
+"""
+PREDICT_EXAMPLES = """\
+  vitrail complete runs/language/book "It was a dark" --samples 3 --top-p 0.9
+"""

@@ -7,13 +7,13 @@ from types import MappingProxyType
 from typing import Any
 
 from vitrail.byte_pairs import BytePairs
-from vitrail.data.text.line_batches import LineBatches
+from vitrail.data.loader import Loader
 from vitrail.data.text.plain import LineData, open_lines
 from vitrail.errors import VitrailError
 from vitrail.learn.training.world import World
 from vitrail.models.purpose import Purpose
 from vitrail.tasks.card import FOLDER, Card, describe_words, use_pipeline, use_shell, word_limits
-from vitrail.tasks.language.data import block_length, line_loaders
+from vitrail.tasks.language.data import LineBatch, block_length, line_loader, line_loaders
 from vitrail.tasks.language.objective import LanguageModeling
 from vitrail.tasks.language.options import Options
 from vitrail.tasks.task import Log, Opened, Opening, Resolved, Scored, Setup, Summary, count_splits
@@ -89,7 +89,7 @@ class Language(TextTask[Options, LineData]):
             compiled=options.compile, world=world,
         )  # fmt: skip
 
-    def loaders(self, setup: State, world: World) -> tuple[LineBatches, LineBatches]:
+    def loaders(self, setup: State, world: World) -> tuple[Loader[LineBatch], Loader[LineBatch]]:
         return line_loaders(setup.options, setup.data, setup.model.tokenizer, world)
 
     def score(self, setup: State, split: str, *, device: str, world: World) -> Scored[LineData]:
@@ -97,12 +97,12 @@ class Language(TextTask[Options, LineData]):
         options, model, length = setup.options, setup.model, block_length(setup.options)
         masked = not model.config.causal
         together = SEQUENCES if setup.evaluation is None else setup.evaluation.batch_size
-        lines = LineBatches(
+        lines = line_loader(
             setup.data.splits[split], model.tokenizer, masked=masked, tokens=together * length, longest=length,  # type: ignore[index]
             seed=options.seed, rank=world.rank, world=world.size,
         )  # fmt: skip
         objective = LanguageModeling(model.to(device), model.tokenizer, masked=masked, device=device, world=world)
-        found = objective.evaluate(lines.batches(), bytes=lines.bytes)
+        found = objective.evaluate(lines.batches(), bytes=lines.source.bytes)
         return Scored(evaluation=found, split=split, data=setup.data, model=model)
 
     def summarize(self, setup: State, scored: Scored[LineData]) -> Summary:

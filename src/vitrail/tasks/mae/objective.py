@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from vitrail.data.loading import Batch
+from vitrail.data.image_source import Batch
 from vitrail.learn.losses.masked_pixels import flat_losses, masked_pixel_losses, normalize_patches
 from vitrail.learn.masking import keep_same
 from vitrail.learn.training.sharding import for_training

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from vitrail.data.loading import Batch
+from vitrail.data.image_source import Batch
 from vitrail.data.views import ViewBatch
 from vitrail.learn.losses.contrast import contrast_loss
 from vitrail.models.twins import read_views

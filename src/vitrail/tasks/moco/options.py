@@ -8,20 +8,13 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
-from vitrail.tasks.blocks import (
-    DropPathOptions,
-    FlipOptions,
-    LayerDecayOptions,
-    PartOptions,
-    PretrainingOptions,
-    ViewOptions,
-)
+from vitrail.tasks.blocks import ViewOptions
 from vitrail.tasks.options import CommonOptions
 from vitrail.tasks.verb_options import PretrainingEvalOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(ViewOptions, FlipOptions, LayerDecayOptions, DropPathOptions, PartOptions, PretrainingOptions, CommonOptions):
+class Options(ViewOptions, CommonOptions):
     """What `vitrail pretrain --method moco` takes."""
 
     task: Annotated[Literal["moco"], Parameter(help="What to learn.")] = "moco"
@@ -34,9 +27,7 @@ class Options(ViewOptions, FlipOptions, LayerDecayOptions, DropPathOptions, Part
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvalOptions(PretrainingEvalOptions):
-    """What `vitrail eval` takes beside a model of MoCo v3."""
+EvalOptions = PretrainingEvalOptions
 
 
 BASE: MappingProxyType[str, Any] = MappingProxyType(

@@ -14,7 +14,7 @@ from vitrail.tasks.moco.objective import Contrast
 from vitrail.tasks.moco.options import RECIPES, Options
 from vitrail.tasks.pretraining import PretrainingTask
 from vitrail.tasks.task import Setup
-from vitrail.tasks.views import EVERY, choose_looks, find_neighbors, view_loaders
+from vitrail.tasks.views import EVERY, choose_looks, view_loaders, view_settings
 
 AREA = 0.2  # of an image, that a crop has at least; the paper's 0.08 would be 9x9 of 32x32 pixels
 KEYS = 256  # among which a model folder without a run is scored
@@ -51,25 +51,9 @@ class MomentumContrast(PretrainingTask[Options, None]):
 
     def objective(self, setup: State, *, device: str, world: World) -> Contrast:
         """A loss among the keys of as many images as the run's steps saw, however many `eval` reads at a time."""
-        options, model = setup.options, setup.model
-        assert options.momentum != "auto"
-        assert options.temperature != "auto"
-        assert options.knn_every != "auto"
-        assert options.batch_size != "auto"
-        keys = (setup.stored or options).batch_size
-        neighbors = find_neighbors(model, setup.data, world, every=options.knn_every, batch_size=options.batch_size)
-        return Contrast(
-            model,
-            batch=KEYS if keys == "auto" else keys,
-            look=find_looks(setup)[0],
-            momentum=options.momentum,
-            temperature=options.temperature,
-            seed=options.seed,
-            device=device,
-            compiled=options.compile,
-            world=world,
-            neighbors=neighbors,
-        )
+        keys = (setup.stored or setup.options).batch_size
+        settings = view_settings(setup, find_looks(setup)[0], device=device, world=world)
+        return Contrast(setup.model, batch=KEYS if keys == "auto" else keys, **settings)
 
     def loaders(self, setup: State, world: World) -> tuple[Batches, Batches]:
         assert setup.bad is not None

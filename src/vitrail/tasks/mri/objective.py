@@ -14,7 +14,6 @@ import torch
 from jaxtyping import Bool, Complex, Float, Int
 from torch import Tensor
 
-from vitrail.data.mri.batches import ScanBatch
 from vitrail.learn.losses.equivariant_imaging import draw_rotation, equivariant_imaging
 from vitrail.learn.metrics.psnr import psnr
 from vitrail.learn.metrics.ssim import ssim
@@ -22,6 +21,7 @@ from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.reconstructor import Reconstructor, scale_of
 from vitrail.nn.functional.fourier import sense_adjoint, sense_forward
+from vitrail.tasks.mri.data import ScanBatch
 
 Objective = Literal["supervised", "equivariant"]
 COLUMNS = ("loss", "psnr", "ssim", "psnr_zero_filled", "ssim_zero_filled")

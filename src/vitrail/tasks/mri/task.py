@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from vitrail.data.examples import spread
-from vitrail.data.mri.batches import ScanBatches
+from vitrail.data.loader import Loader
 from vitrail.data.mri.opening import ScanData, is_measured, open_scans
 from vitrail.errors import VitrailError
 from vitrail.files import write_table
@@ -15,7 +15,15 @@ from vitrail.models.catalogue import ARCHITECTURES, count_parameters, create_mod
 from vitrail.models.folder import load
 from vitrail.tasks.card import Card
 from vitrail.tasks.mri.card import describe_reconstructor
-from vitrail.tasks.mri.data import SCORED, choose_slices, describe_sampling, sampling_of, scored_batches, training_batches
+from vitrail.tasks.mri.data import (
+    SCORED,
+    ScanBatch,
+    choose_slices,
+    describe_sampling,
+    sampling_of,
+    scored_loader,
+    training_loader,
+)
 from vitrail.tasks.mri.objective import COLUMNS, Reconstruct, ReconstructionScores
 from vitrail.tasks.mri.options import FEW, RATES, RECIPES, Options
 from vitrail.tasks.options import as_size, from_recipe
@@ -100,19 +108,19 @@ class Reconstruction(Task[Options, ScanData, None]):
         options = setup.options
         return Reconstruct(setup.model, objective=options.objective, device=device, compiled=options.compile, world=world)
 
-    def loaders(self, setup: State, world: World) -> tuple[ScanBatches, ScanBatches]:
+    def loaders(self, setup: State, world: World) -> tuple[Loader[ScanBatch], Loader[ScanBatch]]:
         """Training slices, shuffled, with new masks each time; validation slices with theirs."""
         splits, sampling = setup.data.splits, sampling_of(setup.options)
-        return training_batches(setup.options, splits["train"], world), scored_batches(splits["val"], sampling, world)
+        return training_loader(setup.options, splits["train"], world), scored_loader(splits["val"], sampling, world)
 
     def score(self, setup: State, split: str, *, device: str, world: World) -> Scored[ScanData]:
         """Accelerated as in training, by the same masks each time."""
         slices = setup.data.splits[split]  # type: ignore[index]
         batch = SCORED if setup.evaluation is None else min(setup.evaluation.batch_size, SCORED)
-        batches = scored_batches(slices, sampling_of(setup.options), world, batch=batch)
+        batches = scored_loader(slices, sampling_of(setup.options), world, batch=batch)
         objective = Reconstruct(setup.model.to(device), shown=spread(len(slices), SHOWN), device=device, world=world)
         found = objective.evaluate(batches.batches())
-        return Scored(evaluation=found, split=split, data=setup.data, model=setup.model, extras=batches.names)
+        return Scored(evaluation=found, split=split, data=setup.data, model=setup.model, extras=batches.source.names)
 
     def write_predictions(self, scored: Scored[ScanData], folder: Path) -> None:
         """A line per slice."""

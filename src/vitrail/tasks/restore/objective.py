@@ -15,12 +15,12 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from vitrail.data.degradation import Degradation, enlarge, to_bytes
-from vitrail.data.patches_of_pictures import Pairs, WholePair
 from vitrail.learn.losses.charbonnier import charbonnier
 from vitrail.learn.metrics.restoration import measure
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.tiling import TILE, WHOLE, restore_tiled
+from vitrail.tasks.restore.data import Pairs, WholePair
 
 COLUMNS = ("loss", "psnr", "ssim", "psnr_given", "ssim_given")
 EXAMPLES = 8

@@ -119,3 +119,15 @@ RECIPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
         "plain": BASE | {"epochs": 40, "lr": 1e-3},
     }
 )
+
+
+# `vitrail restore`: its help.
+PREDICT_ABOUT = """Enlarge images, take away their noise, or mend them: whatever the model learned to undo.
+
+Each becomes NAME_restored.png, upright, in 8 bits; a gray one stays gray, transparency is kept, and no file is overwritten.
+"""
+PREDICT_EXAMPLES = """\
+  vitrail restore runs/restore/photos a.png
+  vitrail restore runs/restore/photos folder/ "more/*.jpg" --out better/
+  vitrail restore runs/restore/photos large.tif --tile 256 --overlap 32
+"""

@@ -9,8 +9,7 @@ from vitrail.data.clean import open_clean_unlabelled
 from vitrail.data.dataset import DataSet
 from vitrail.data.degradation import Degradation
 from vitrail.data.examples import spread
-from vitrail.data.loading import choose_workers
-from vitrail.data.patches_of_pictures import PairLoader
+from vitrail.data.loader import Loader, choose_workers
 from vitrail.errors import VitrailError
 from vitrail.files import write_table
 from vitrail.learn.training.world import World
@@ -22,7 +21,7 @@ from vitrail.tasks.card import Card
 from vitrail.tasks.image_task import ImageTask, describe_data, sample_images
 from vitrail.tasks.options import from_recipe
 from vitrail.tasks.restore.card import describe_damage, describe_restorer
-from vitrail.tasks.restore.data import damage_of, restoring_loaders, scored_loader
+from vitrail.tasks.restore.data import Pairs, WholePair, damage_of, restoring_loaders, scored_loader
 from vitrail.tasks.restore.objective import COLUMNS, Restorations, Restore
 from vitrail.tasks.restore.options import RECIPES, Options
 from vitrail.tasks.task import (
@@ -132,7 +131,7 @@ class Restoration(ImageTask[Options, DataSet, None]):
     def objective(self, setup: State, *, device: str, world: World) -> Restore:
         return Restore(setup.model, damage_of(setup.options), device=device, compiled=setup.options.compile, world=world)
 
-    def loaders(self, setup: State, world: World) -> tuple[PairLoader, PairLoader]:
+    def loaders(self, setup: State, world: World) -> tuple[Loader[Pairs], Loader[WholePair]]:
         assert setup.bad is not None
         return restoring_loaders(setup.options, setup.data, setup.model.config.in_channels, setup.bad, world)
 

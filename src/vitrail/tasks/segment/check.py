@@ -7,13 +7,8 @@ from vitrail.data.bad_files import BadFile
 from vitrail.data.dataset import DataSet
 from vitrail.data.findings import Finding, plural
 from vitrail.data.masked import find_bad_masks, find_masked, is_mask_folder
+from vitrail.tasks.data_check import ImageCheck
 
-MARKS = "masks"  # what an image has beside its class, which a cleaned list of --fix could not hold
-LEAST = 2  # classes
-READ_ONCE = False  # images are cropped anew each time
-IN_COMMAND: tuple[str, ...] = ()  # options of the task that the suggested command names
-BALANCES = False  # whether --balance is an option
-IGNORES = True  # --ignore-index names numbers of masks that are no class
 # What a reason says -> the kind of fault, and how it is described. The last one is for all others.
 FAULTS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
@@ -26,20 +21,20 @@ FAULTS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 
 
-def find(source: str, *, ignore_index: tuple[int, ...] | None = None) -> DataSet:
-    """The data as it lies there, not split yet."""
-    return find_masked(source, ignore=ignore_index)
+class MaskCheck(ImageCheck):
+    marks = "masks"
+    ignores = True
 
+    def find(self, source: str, *, ignore_index: tuple[int, ...] | None = None) -> DataSet:
+        return find_masked(source, ignore=ignore_index)
 
-def find_unusable(data: DataSet) -> Iterable[BadFile]:
-    """Images that cannot be learned from, though they can be read."""
-    return find_bad_masks(data)
+    def find_unusable(self, data: DataSet) -> Iterable[BadFile]:
+        return find_bad_masks(data)
 
-
-def find_faults(data: DataSet, findings: list[Finding], unreadable: set[str]) -> list[Finding]:
-    """Beside what is wrong with any images, what is wrong with masks; of a folder of masks all corrupt labels are among that."""
-    kept = [finding for finding in findings if not (finding.kind == "corrupt label" and is_mask_folder(data))]
-    return [*find_mask_faults(data), *kept]
+    def find_faults(self, data: DataSet, findings: list[Finding], unreadable: set[str]) -> list[Finding]:
+        """Beside what is wrong with any images, what is wrong with masks; of a folder of masks all corrupt labels are among that."""
+        kept = [finding for finding in findings if not (finding.kind == "corrupt label" and is_mask_folder(data))]
+        return [*find_mask_faults(data), *kept]
 
 
 def find_mask_faults(data: DataSet) -> list[Finding]:
@@ -56,3 +51,6 @@ def find_mask_faults(data: DataSet) -> list[Finding]:
         )
         for (kind, words), files in groups.items()
     ]
+
+
+CHECK = MaskCheck()

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from vitrail.data.base_size import to_base
 from vitrail.data.class_colors import choose_colors
-from vitrail.data.dense_batches import to_base
 from vitrail.data.images import read_picture
 from vitrail.data.inputs import expand as find_samples
 from vitrail.data.picture_store import to_channels

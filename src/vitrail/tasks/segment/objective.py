@@ -17,7 +17,6 @@ from jaxtyping import Float, Int, Int64, UInt8
 from torch import Tensor, nn
 
 from vitrail.data.annotations import IGNORE
-from vitrail.data.dense_batches import DenseBatch, WholePicture
 from vitrail.data.transforms import to_bytes
 from vitrail.learn.losses.segmentation import SegmentationLoss, segmentation_loss
 from vitrail.learn.metrics.segmentation import (
@@ -31,6 +30,7 @@ from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.dense_inference import Inference, infer, name_pixels
 from vitrail.preprocessing import Preprocessing
+from vitrail.tasks.segment.data import DenseBatch, WholeBatch, WholeImage
 
 AUXILIARY = 0.4  # what an auxiliary head's loss counts  [Zhao+ 2017, section 3.3]
 COLUMNS = ("loss", "miou", "pixel_accuracy", "boundary")
@@ -124,13 +124,13 @@ class Segment:
     def distance(self, logits: Float[Tensor, "b k h w"], batch: DenseBatch) -> Tensor:
         return segmentation_loss(logits, batch.masks, kind=self.kind, weights=self.weights, smoothing=self.smoothing)
 
-    def evaluate(self, batches: Iterable[list[WholePicture]]) -> Segmentations:
+    def evaluate(self, batches: Iterable[WholeBatch]) -> Segmentations:
         was_training = self.model.training
         self.model.eval()
         found = Tally(self.model.num_classes, self.model.preprocessing, edges=self.edges, shown=self.shown)
         with torch.inference_mode():
             for batch in batches:
-                for group in alike(batch):
+                for group in alike(batch.images):
                     images = torch.cat([one.image for one in group]).to(self.device)
                     probabilities = infer(self.forward, images, self.how).cpu()
                     for one, output in zip(group, probabilities, strict=True):
@@ -162,7 +162,7 @@ class Tally:
         self.examples = list[SegmentedExample]()
         self.worst = list[tuple[float, int, SegmentedExample]]()  # a heap, the best of the worst first
 
-    def add(self, sample: WholePicture, probabilities: Float[Tensor, "k h w"]) -> None:
+    def add(self, sample: WholeImage, probabilities: Float[Tensor, "k h w"]) -> None:
         truth = sample.mask.numpy()
         predicted = name_pixels(probabilities, (truth.shape[0], truth.shape[1]))[0].numpy()
         matrix = pixel_confusion(truth, predicted, self.classes)
@@ -198,9 +198,9 @@ class Tally:
         )
 
 
-def alike(samples: list[WholePicture]) -> list[list[WholePicture]]:
+def alike(samples: list[WholeImage]) -> list[list[WholeImage]]:
     """Images that the model can see together: of one size."""
-    groups: dict[tuple[int, ...], list[WholePicture]] = {}
+    groups: dict[tuple[int, ...], list[WholeImage]] = {}
     for sample in samples:
         groups.setdefault(tuple(sample.image.shape), []).append(sample)
     return list(groups.values())
@@ -217,7 +217,7 @@ def surprise(probabilities: Float[Tensor, "k h w"], mask: Int[Tensor, "p q"]) ->
 
 
 def show(
-    sample: WholePicture, predicted: Int64[np.ndarray, "p q"], preprocessing: Preprocessing, score: float
+    sample: WholeImage, predicted: Int64[np.ndarray, "p q"], preprocessing: Preprocessing, score: float
 ) -> SegmentedExample:
     """All three at one size that is small enough to be kept."""
     shrink = min(1.0, SHOWN / max(predicted.shape))

@@ -13,9 +13,8 @@ from vitrail.data.bad_files import BadFiles
 from vitrail.data.box_data import list_problems
 from vitrail.data.class_colors import choose_colors, find_colors
 from vitrail.data.dataset import DataSet, SplitName
-from vitrail.data.dense_batches import DenseLoader, whole_loader
 from vitrail.data.examples import spread
-from vitrail.data.loading import choose_workers
+from vitrail.data.loader import Loader, choose_workers
 from vitrail.data.masked import find_numbering, ignored_in, is_mask_folder
 from vitrail.errors import VitrailError
 from vitrail.files import write_table
@@ -42,6 +41,8 @@ from vitrail.tasks.image_task import (
 from vitrail.tasks.options import as_size, from_recipe
 from vitrail.tasks.segment.card import describe_segmenter
 from vitrail.tasks.segment.data import (
+    DenseBatch,
+    WholeBatch,
     check_classes,
     choose_weights,
     counts_of,
@@ -50,6 +51,7 @@ from vitrail.tasks.segment.data import (
     mask_loaders,
     open_masked,
     pixel_weights,
+    whole_loader,
 )
 from vitrail.tasks.segment.objective import COLUMNS, EXAMPLES, Segment, Segmentations
 from vitrail.tasks.segment.options import RECIPES, EvalOptions, Options
@@ -166,7 +168,7 @@ class Segmentation(ImageTask[Options, DataSet, Tensor | None]):
             compiled=options.compile, world=world,
         )  # fmt: skip
 
-    def loaders(self, setup: State, world: World) -> tuple[DenseLoader, DenseLoader]:
+    def loaders(self, setup: State, world: World) -> tuple[Loader[DenseBatch], Loader[WholeBatch]]:
         assert setup.bad is not None
         return mask_loaders(setup.options, setup.data, setup.model, setup.bad, world)
 
@@ -231,7 +233,7 @@ def choose_dense_size(images: Sequence[Any]) -> tuple[int, int]:
 
 
 def choose_segmenter(size: tuple[int, int]) -> str:
-    """What learned most from little data (docs/segmentation.md); of large images one whose stem is cheap."""
+    """What learned most from little data (docs/tasks/segment.md); of large images one whose stem is cheap."""
     if max(size) <= FEW_CELLS:
         return "setr_pup_vit_micro_hybrid"
     return "upernet_vit_micro_hybrid_deep" if max(size) <= OWN_SIZE else "setr_pup_vit_tiny_patch16_224"

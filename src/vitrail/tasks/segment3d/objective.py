@@ -15,7 +15,6 @@ import torch.nn.functional as F
 from jaxtyping import Float, Float32, Int, Integer
 from torch import Tensor
 
-from vitrail.data.volumes.crops import VolumeBatch
 from vitrail.data.volumes.parts import keep_largest
 from vitrail.data.volumes.resampling import resample
 from vitrail.learn.losses.dice import dice_cross_entropy
@@ -24,6 +23,7 @@ from vitrail.learn.metrics.surface_distance import surface_distance
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.sliding_volume import stream
+from vitrail.tasks.segment3d.data import VolumeBatch
 
 
 class SegmentedVolume(NamedTuple):

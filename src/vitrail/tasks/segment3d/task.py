@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from vitrail.data.examples import spread
-from vitrail.data.volumes.crops import VolumeBatches
+from vitrail.data.loader import Loader
 from vitrail.data.volumes.opening import VolumeData, find_common_window, open_volumes
 from vitrail.errors import VitrailError
 from vitrail.files import write_table
@@ -20,12 +20,13 @@ from vitrail.tasks.card import Card
 from vitrail.tasks.options import from_recipe
 from vitrail.tasks.segment3d.card import describe_volumes
 from vitrail.tasks.segment3d.data import (
-    crop_loader,
+    VolumeBatch,
     describe_bad_cases,
     list_bad_cases,
     match_classes,
     on_bad_case,
-    volume_loader,
+    scored_loader,
+    training_loader,
 )
 from vitrail.tasks.segment3d.objective import Segment3d, VolumeScores, mean_of
 from vitrail.tasks.segment3d.options import FEW, RECIPES, Options, three
@@ -128,12 +129,11 @@ class VolumeSegmentation(Task[Options, VolumeData, None]):
             world=world,
         )
 
-    def loaders(self, setup: State, world: World) -> tuple[VolumeBatches, VolumeBatches]:
+    def loaders(self, setup: State, world: World) -> tuple[Loader[VolumeBatch], Loader[VolumeBatch]]:
         """Crops of the training volumes, and whole validation volumes."""
         splits = setup.data.splits
-        training = crop_loader(setup.options, splits["train"], setup.model, setup.bad, world)
-        on_bad = on_bad_case(setup.bad, "val", splits["val"])
-        return training, volume_loader(splits["val"], setup.model, world, on_bad=on_bad)
+        training = training_loader(setup.options, splits["train"], setup.model, setup.bad, world)
+        return training, scored_loader(splits["val"], setup.model, world, on_bad=on_bad_case(setup.bad, "val"))
 
     def calibrate(self, setup: State, *, device: str, world: World) -> bool:
         """Of which classes only the largest part is kept: as --keep-largest says, or where validation gains by it [Isensee+ 2021]."""
@@ -152,8 +152,8 @@ class VolumeSegmentation(Task[Options, VolumeData, None]):
             device=device,
             world=world,
         )
-        on_bad = on_bad_case(setup.bad, split, cases) if setup.evaluation is None else None
-        found = objective.evaluate(volume_loader(cases, setup.model, world, on_bad=on_bad).batches())
+        on_bad = on_bad_case(setup.bad, split) if setup.evaluation is None else None
+        found = objective.evaluate(scored_loader(cases, setup.model, world, on_bad=on_bad).batches())
         return Scored(evaluation=found, split=split, data=setup.data, model=setup.model)
 
     def write_predictions(self, scored: Scored[VolumeData], folder: Path) -> None:
@@ -235,7 +235,7 @@ def validate(setup: State, largest: tuple[int, ...], *, device: str, world: Worl
     """Dice of each class on validation, the mean of the volumes that say something of it."""
     objective = Segment3d(setup.model.to(device), overlap=setup.options.overlap, largest=largest, device=device, world=world)
     cases = setup.data.splits["val"]
-    batches = volume_loader(cases, setup.model, world, on_bad=on_bad_case(setup.bad, "val", cases))
+    batches = scored_loader(cases, setup.model, world, on_bad=on_bad_case(setup.bad, "val"))
     found = objective.evaluate(batches.batches())
     return np.array([mean_of(column[:, None], 0.0) for column in found.dice.T])
 

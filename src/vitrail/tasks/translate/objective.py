@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitrail.byte_pairs import BytePairs, normalize
-from vitrail.data.text.batching import PairBatch, PairBatches
+from vitrail.data.loader import Loader
 from vitrail.learn.losses.asked_tokens import AskedTokens, MaskedTokens, asked_places, refuse_shards
 from vitrail.learn.losses.mask_predict_loss import draw_numbers, together
 from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
@@ -23,6 +23,7 @@ from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.decoding.writing import write_translation
 from vitrail.models.mask_predict import MaskPredict
+from vitrail.tasks.translate.data import PairBatch
 
 VALIDATED = 500  # sentences that a validation translates, so that it stays short beside an epoch
 BEAMS = 5
@@ -134,10 +135,10 @@ class Translate:
         """The loss over all pairs; greedy translations of the first `validated` of them, against references as the tokenizer spells them."""
         return self.run(batches, write=lambda source: self.write(source), most=self.validated)
 
-    def test(self, loader: PairBatches, *, beams: int = BEAMS, sentences: int = SENTENCES) -> Translations:
+    def test(self, loader: Loader[PairBatch], *, beams: int = BEAMS, sentences: int = SENTENCES) -> Translations:
         """All pairs by beam search, at most so many `sentences` at a time, against the references as they stand in the file."""
         batches = (part for batch in loader.batches() for part in in_parts(batch, sentences))
-        return self.run(batches, write=lambda source: self.write(source, beams=beams), pairs=loader.pairs)
+        return self.run(batches, write=lambda source: self.write(source, beams=beams), pairs=loader.source.pairs)
 
     def run(
         self,

@@ -74,3 +74,16 @@ class PredictOptions(shared.PredictOptions):
 
 
 ExplainOptions = SentenceExplainOptions
+
+
+# `vitrail translate`: its help.
+PREDICT_ABOUT = """Translate sentences.
+
+A line in gives a line out, in the same order; an empty line gives an empty one. What was cut, or holds letters that the model
+has never seen, is named on standard error. With --json a list of translation_text is printed.
+"""
+PREDICT_EXAMPLES = """\
+  vitrail translate runs/translate/multi30k "Zwei Hunde spielen im Schnee."
+  vitrail translate runs/translate/multi30k < sentences.de > sentences.en
+  vitrail translate runs/translate/multi30k "Ein Mann." "Eine Frau." --json
+"""

@@ -1,36 +1,111 @@
-"""Translations of sentences: `vitrail predict` and `vitrail translate`."""
+"""Translating sentences: `vt.pipeline("translation")`, `vitrail translate` and `vitrail predict`.
 
-from collections.abc import Iterable, Iterator
+b sentences, m tokens of the longest
+"""
 
-from vitrail.deploy.predicted_files import Predicted
-from vitrail.deploy.translation import Translated, Translation
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+
+from vitrail.data.text.padding import pad
+from vitrail.deploy import pipeline
+from vitrail.deploy.pipeline import Inputs, Prediction, Progress
 from vitrail.errors import VitrailError
 from vitrail.machine import choose_device
+from vitrail.models.decoding.writing import write_translation
 from vitrail.models.folder import load
+from vitrail.models.purpose import purpose_of
+from vitrail.special_tokens import END, UNKNOWN
 from vitrail.tasks.translate.options import PredictOptions
 
-
-def predict(run: str, inputs: list[str], options: PredictOptions) -> Iterator[Predicted]:
-    """One result per sentence, in Hugging Face's shapes; what was cut or never seen in training is in its notes."""
-    found = translate(run, inputs, beams=options.num_beams, batch=options.batch_size, device=options.device)
-    for one in found:
-        yield Predicted([{"translation_text": one.text}], one.text, notes=one.notes)
+Result = dict[str, str]
 
 
-def translate(
-    run: str, sentences: Iterable[str], *, beams: int = 5, batch: int = 32, device: str = "auto"
-) -> Iterator[Translated]:
-    """A translation per sentence, in their order, while they come."""
-    if beams < 1 or batch < 1:
-        raise VitrailError(f"--beams and --batch must be at least 1, got {beams} and {batch}")
-    return Translation(load(run).to(choose_device(device))).stream(sentences, beams=beams, batch=batch)
+@dataclass(frozen=True, kw_only=True)
+class Call(pipeline.Call):
+    beams: int = 5
+    batch: int = 32
+
+    def check(self) -> None:
+        if self.beams < 1 or self.batch < 1:
+            raise VitrailError(f"beams and batch must be at least 1, got {self.beams} and {self.batch}")
 
 
-def read_standard_input(stream: Iterable[bytes]) -> Iterator[str]:
-    """Its lines. One that is not UTF-8 ends the reading, and is named."""
-    for number, line in enumerate(stream, start=1):
-        try:
-            yield line.decode("utf-8").removesuffix("\n").removesuffix("\r").removeprefix("\ufeff" if number == 1 else "")
-        except UnicodeDecodeError as error:
-            byte = line[error.start]
-            raise VitrailError(f"standard input: line {number:,} is not UTF-8 text (byte 0x{byte:02x})") from None
+class Sentence(NamedTuple):
+    """The model's source, its tokens and END, and what was done to it."""
+
+    ids: list[int]
+    notes: tuple[str, ...]
+
+
+class Pipeline(pipeline.Pipeline[Sentence, Result]):
+    """`translate(sentence)` gives [{"translation_text": ...}], as Hugging Face's pipeline does; a list of sentences gives a list
+    of such rows. Words never seen in training are guessed from their letters, and a sentence that is too long is cut: `notes` say
+    where that happened."""
+
+    single = (str,)
+    call = Call
+
+    def __init__(self, model: Any, *, engine: str = "torch") -> None:
+        super().__init__(model, engine=engine)
+        self.tokenizer, self.longest = model.tokenizer, int(model.config.longest)
+
+    def check_model(self, model: Any) -> None:
+        if purpose_of(model) != "translate":
+            raise VitrailError(f"this model does not translate: it is of the kind {model.architecture}")
+        if model.tokenizer is None:
+            raise VitrailError("this model has no tokenizer: it cannot read text")
+
+    @classmethod
+    def from_options(cls, run: str, options: PredictOptions) -> "Pipeline":
+        return cls(load(run).to(choose_device(options.device)))
+
+    def batch(self, options: Call) -> int:
+        return options.batch
+
+    def read(self, source: str) -> Sentence:
+        ids = self.tokenizer.encode(source)
+        notes = []
+        if unknown := ids.count(UNKNOWN):
+            notes.append(f"{unknown} of {len(ids)} tokens were never seen in training")
+        if len(ids) >= self.longest:
+            notes.append(f"cut: {len(ids)} tokens, the model reads {self.longest - 1}")
+        return Sentence([*ids[: self.longest - 1], END], tuple(notes))
+
+    def prepare(self, samples: Sequence[Sentence]) -> list[Inputs[Sentence]]:
+        """All in one batch, but for those that are empty."""
+        full = [sample.ids for sample in samples if len(sample.ids) > 1]  # more than END
+        return [Inputs(samples, pad(full) if full else None)]
+
+    def forward(self, inputs: Inputs[Sentence], options: Call, progress: Progress) -> Iterable[str]:
+        """Texts as the task writes them: beam search, or a model's own way; of nothing, nothing."""
+        texts = iter(())
+        if inputs.batch is not None:
+            device = next(self.model.parameters()).device
+            with torch.inference_mode():
+                found = write_translation(self.model, inputs.batch.to(device), beams=options.beams)
+            texts = iter([self.tokenizer.decode(row) for row in found.tolist()])
+        return [next(texts) if len(sample.ids) > 1 else "" for sample in inputs.samples]
+
+    def postprocess(self, outputs: str, sample: Sentence, options: Call) -> Result:
+        return {"translation_text": outputs}
+
+    @staticmethod
+    def join(results: list[Any], *, one: bool) -> list[Any]:
+        """A list of one too, as Hugging Face has it."""
+        return results
+
+    @classmethod
+    def expand(cls, inputs: list[str]) -> list[str]:
+        return inputs
+
+    def keywords(self, options: PredictOptions) -> dict[str, Any]:
+        return {"beams": options.num_beams, "batch": options.batch_size}
+
+    def describe(self, found: Prediction[Sentence, Result], files: dict[str, str], *, width: int) -> str:
+        return found.result["translation_text"]
+
+    def notes(self, found: Prediction[Sentence, Result]) -> tuple[str, ...]:
+        return found.sample.notes

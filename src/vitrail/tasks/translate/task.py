@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from vitrail.byte_pairs import BytePairs
-from vitrail.data.text.batching import PairBatches
+from vitrail.data.loader import Loader
 from vitrail.data.text.parallel import ParallelData, open_parallel
 from vitrail.files import write_table, write_whole
 from vitrail.learn.training.world import World
@@ -24,7 +24,7 @@ from vitrail.tasks.text_task import (
     resolve_batch_tokens,
     resolve_text,
 )
-from vitrail.tasks.translate.data import pair_loaders
+from vitrail.tasks.translate.data import PairBatch, pair_loader, pair_loaders
 from vitrail.tasks.translate.objective import SENTENCES, Translate, Translations
 from vitrail.tasks.translate.options import Options
 
@@ -75,24 +75,24 @@ class Translation(TextTask[Options, ParallelData]):
             model, model.tokenizer, smoothing=options.label_smoothing, device=device, compiled=options.compile, world=world
         )
 
-    def loaders(self, setup: State, world: World) -> tuple[PairBatches, PairBatches]:
+    def loaders(self, setup: State, world: World) -> tuple[Loader[PairBatch], Loader[PairBatch]]:
         """The pairs that are not learned from are reported once: not by the range test of --lr auto."""
         training, validation = pair_loaders(setup.options, setup.data, setup.model.tokenizer, world)
-        if training.skipped and world.first and setup.options.lr != "auto":
-            setup.log(f"  of the training pairs {training.skipped}")
+        if training.source.skipped and world.first and setup.options.lr != "auto":
+            setup.log(f"  of the training pairs {training.source.skipped}")
         return training, validation
 
     def score(self, setup: State, split: str, *, device: str, world: World) -> Scored[ParallelData]:
         """Translations of a split, those of about the same length together; `extras`: what was cut, in words."""
         model = setup.model
         length, together = int(model.config.longest), SENTENCES if setup.evaluation is None else setup.evaluation.batch_size
-        pairs = PairBatches(
+        pairs = pair_loader(
             setup.data.splits[split], model.tokenizer, tokens=together * length, longest=length, rank=world.rank,  # type: ignore[index]
             world=world.size,
         )  # fmt: skip
         objective = Translate(model.to(device), model.tokenizer, device=device, world=world)
         found = objective.test(pairs, beams=setup.options.num_beams, sentences=together)
-        return Scored(evaluation=found, split=split, data=setup.data, model=model, extras=str(pairs.skipped))
+        return Scored(evaluation=found, split=split, data=setup.data, model=model, extras=str(pairs.source.skipped))
 
     def write_predictions(self, scored: Scored[ParallelData], folder: Path) -> None:
         """hypotheses.txt, a line per sentence, and predictions.csv: source, reference and hypothesis."""

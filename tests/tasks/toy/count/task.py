@@ -6,10 +6,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from count.options import Options
 from vitrail.data.bad_files import BadFiles
 from vitrail.data.box_data import count_objects, find_boxes
 from vitrail.data.dataset import Part
-from vitrail.data.loading import Loader
+from vitrail.data.image_source import image_loader
 from vitrail.files import write_table
 from vitrail.models.catalogue import create_model
 from vitrail.tasks.image_task import ImageTask, choose_size, measure_on, note_bad, sample_images
@@ -89,7 +90,7 @@ class Count(ImageTask):
 
     def loader(self, setup, split, world):
         options = setup.options
-        return Loader(
+        return image_loader(
             setup.data[split], setup.model.preprocessing, batch=options.batch_size, shuffle=split == "train", seed=options.seed,
             on_bad=lambda error: note_bad(setup.bad, split, error), rank=world.rank, world=world.size,
         )  # fmt: skip
@@ -107,6 +108,9 @@ class Count(ImageTask):
 
     def summarize(self, setup, scored):
         return Summary(details={"Images": count_splits(scored.data.splits)})
+
+    def stored(self, model):
+        return Options(data="", image_size=model.image_size, **ROW)
 
 
 TASK = Count()

@@ -7,14 +7,20 @@ export class Refused extends Error {
   }
 }
 
-async function answered(path, options) {
-  let response;
+async function sent(path, options) {
   try {
-    response = await fetch(path, { credentials: "same-origin", ...options });
+    return await fetch(path, { credentials: "same-origin", ...options });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refused("The studio does not answer. Is `vitrail studio` still running?", 0);
   }
+}
+
+async function answered(path, options) {
+  return understood(await sent(path, options));
+}
+
+async function understood(response) {
   const body = await response.json().catch((error) => {
     if (error.name === "AbortError") throw error; // given up while the answer was on its way: no answer, not an empty one
     return {};
@@ -28,8 +34,21 @@ async function answered(path, options) {
 
 export const get = (path, signal) => answered(path, { signal });
 
-export const post = (path, body, signal) =>
-  answered(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
+const posting = (body, signal) => ({ method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
+
+export const post = (path, body, signal) => answered(path, posting(body, signal));
+
+/** The same where the answer may be an image: then its address inside this page, `data:image/png;base64,…`. */
+export async function postAny(path, body) {
+  const response = await sent(path, posting(body));
+  if (!response.ok || !response.headers.get("Content-Type").startsWith("image/")) return understood(response);
+  const content = await response.blob();
+  return new Promise((resolve) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result);
+    reader.readAsDataURL(content);
+  });
+}
 
 export function upload(file, address = "/api/pictures") {
   const form = new FormData();
@@ -40,12 +59,19 @@ export function upload(file, address = "/api/pictures") {
 export const models = async () => unwrap(await get("/api/models"), "models");
 export const samples = async (model) => unwrap(await get(`/api/models/${encodeURIComponent(model)}/samples`), "samples");
 export const pick = (model, sample, address = "/api/pictures") => post(address, { model, sample });
+export const tasks = () => (known ??= get("/api/tasks")); // the same as long as the studio runs
 export const pictureAddress = (id) => `/api/pictures/${encodeURIComponent(id)}`;
-export const lookAddress = (id, rest) => `/api/looks/${encodeURIComponent(id)}/${rest}`;
-export const similarityAddress = (model, cell) => `/api/models/${encodeURIComponent(model)}/similarity?cell=${cell}`;
+
+/** Where an action of a model's task is asked for: POST the order there, or GET it with its parameters. */
+export function actionAddress(model, action, parameters = {}) {
+  const query = new URLSearchParams(parameters).toString();
+  return `/api/${encodeURIComponent(model.task)}/${action}${query && `?${query}`}`;
+}
+
 export const runs = async (signal) => unwrap(await get("/api/runs", signal), "runs");
 export const curve = (id, since, signal) => get(`/api/runs/${encodeURIComponent(id)}/curve?since=${since}`, signal);
 
+let known = null;
 const unwrap = (answer, name) => (Array.isArray(answer) ? answer : answer[name]);
 
 export function loadImage(address) {

@@ -26,7 +26,8 @@ export function makeHandIn(use, kind = { what: "picture" }) {
       complain(error);
     }
   };
-  const takeFile = (file) => take(upload(file, kind.address));
+  const address = () => kind.address?.(current); // undefined: that of images
+  const takeFile = (file) => take(upload(file, address()));
   find("#falling p").textContent = `Let the ${kind.what} fall`;
   find("#pictures").append(...fileButton(takeFile, kind), strip);
   listenForFiles(takeFile);
@@ -40,7 +41,7 @@ export function makeHandIn(use, kind = { what: "picture" }) {
     strip.hidden = !found.length;
     strip.replaceChildren(...found.map(({ id, label, url }) => {
       const face = url ? make("img", { src: url, alt: `Sample: ${label}`, loading: "lazy", width: 52, height: 52 }) : make("span", { text: label });
-      const button = make("button", { type: "button", class: url ? "sample" : "sample named", title: label, "aria-pressed": "false", onclick: () => take(pick(model.id, id, kind.address), button) }, face);
+      const button = make("button", { type: "button", class: url ? "sample" : "sample named", title: label, "aria-pressed": "false", onclick: () => take(pick(model.id, id, address()), button) }, face);
       return button;
     }));
     if (first && before === wish) strip.firstChild?.click();

@@ -1,23 +1,21 @@
-// Which page a model belongs to: each kind has one of its own, and the choosers lead from one to the other.
+// Which page a model belongs to: the server tells, and the choosers lead from one to the other.
 
-import { models } from "./api.js";
+import { models, tasks } from "./api.js";
 import { find, make } from "./dom.js";
 import { makeRuns } from "./runs.js";
 import { complain } from "./said.js";
 import { makeTheme } from "./theme.js";
 
-const PAGES = [["/", "Pictures", ["classify", "features"]], ["/detect", "Boxes", ["detect"]], ["/segment", "Classes of pixels", ["segment"]], ["/volume", "Volumes", ["segment3d"]], ["/restore", "Restoration", ["restore"]], ["/mask", "Hidden patches", ["mask"]], ["/text", "Text", null]]; // null: every other task
-
-export const pageOf = ({ task }) => PAGES.find(([, , tasks]) => tasks === null || tasks.includes(task))[0];
+export const pageOf = ({ page }) => page;
 
 export const visit = (model) => (location.href = `${pageOf(model)}#${model.id}`);
 
 /** The models of `page` by themselves, those of other pages in groups under their names. */
-export function fillChooser(select, models, page) {
-  for (const [address, label] of PAGES) {
+export async function fillChooser(select, models, page) {
+  for (const { address, title } of (await tasks()).pages) {
     const options = models.filter((model) => pageOf(model) === address).map(({ id, name }) => make("option", { value: id, text: name }));
     if (address === page) select.prepend(...options);
-    else if (options.length) select.append(make("optgroup", { label }, options));
+    else if (options.length) select.append(make("optgroup", { label: title }, options));
   }
 }
 
@@ -32,17 +30,18 @@ export function sentElsewhere(models, page) {
 }
 
 /** Wakes a page of one model at a time up: `furnish()` once, then `use(model)` for the model that is meant and whenever another is chosen.
- * `missing` is said where there is no model for it; `facts(model)` are the words below the bar. */
-export async function openPage(page, { missing, furnish, use, facts }) {
+ * `facts(model)` are the words below the bar. */
+export async function openPage({ furnish, use, facts }) {
+  const page = location.pathname;
   try {
     makeTheme();
     makeRuns();
     const all = await models();
     if (sentElsewhere(all, page)) return;
     const own = all.filter((model) => pageOf(model) === page);
-    if (!own.length) throw new Error(missing);
+    if (!own.length) throw new Error((await tasks()).pages.find(({ address }) => address === page).missing);
     const select = find("#model");
-    fillChooser(select, all, page);
+    await fillChooser(select, all, page);
     const enter = (model) => {
       select.value = model.id;
       history.replaceState(null, "", `#${model.id}`);

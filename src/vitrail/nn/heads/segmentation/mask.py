@@ -25,7 +25,7 @@ class MaskHead(nn.Module):
     def __init__(self, width: int, *, classes: int, hidden: int, blocks: PlainEncoder) -> None:
         super().__init__()
         self.enter = nn.Linear(width, hidden)
-        # Of the size of features, not the published 0.02: small ones are lost in what all of them read (docs/segmentation.md has the trial).
+        # Of the size of features, not the published 0.02: small ones are lost in what all of them read (docs/tasks/segment.md has the trial).
         self.class_tokens = nn.Parameter(torch.randn(classes, hidden))
         self.blocks = blocks
         self.patches, self.classes = (nn.Parameter(hidden**-0.5 * torch.randn(hidden, hidden)) for _ in range(2))

@@ -1,0 +1,1 @@
+"""Sentences, what a model writes, and which words each word attends to."""

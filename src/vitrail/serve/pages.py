@@ -1,0 +1,28 @@
+"""The studio's pages: one frame for all (shell.html), filled with the parts that a page's own page.html has."""
+
+import re
+from pathlib import Path
+from string import Template
+
+from vitrail.deploy.studio.page import Page, find_page
+from vitrail.serve.tasks import ServedPage
+
+PARTS = ("head", "skip", "choosers", "before", "after", "main", "end")
+MARK = re.compile(rf"^<!-- ({'|'.join(PARTS)}) -->\n", re.MULTILINE)
+PLAIN = "image"  # the page whose parts one without page.html has
+
+
+def assemble_page(shell: Path, served: ServedPage) -> str:
+    """The frame with the parts of page.html, each of which stands below a line `<!-- part -->`; those it does not have are empty."""
+    page = served.page
+    _, *found = MARK.split(find_html(page).read_text(encoding="utf-8"))
+    parts = dict(zip(found[::2], found[1::2], strict=True))
+    frame = Template(shell.read_text(encoding="utf-8"))
+    return frame.substitute(
+        dict.fromkeys(PARTS, "") | parts, page=f"{page.style} {page.name}".strip(), script=f"{served.files}/page.js"
+    )
+
+
+def find_html(page: Page) -> Path:
+    own = page.web / "page.html"
+    return own if own.is_file() else find_page(PLAIN).web / "page.html"

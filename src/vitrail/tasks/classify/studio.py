@@ -1,0 +1,5 @@
+"""The studio's page of classifiers: that of attention, which several tasks use."""
+
+from vitrail.deploy.studio.pages.attention.page import ACTIONS, PAGE, describe
+
+__all__ = ["ACTIONS", "PAGE", "describe"]
