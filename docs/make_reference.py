@@ -68,10 +68,7 @@ def arguments_of(task: str) -> dict[str, list[typing.Any]]:
     entry, found = registry.TASKS[task], App()
     add_task_commands(found, task)
     verbs = (entry.verb, "eval", *(verb for verb in ("predict", "explain") if registry.part(task, verb) is not None))
-    return {
-        verb: [a for a in found[verb].assemble_argument_collection() if a.parse and not a.children and a.name.startswith("--")]
-        for verb in verbs
-    }
+    return {verb: [a for a in found[verb].assemble_argument_collection() if a.parse and not a.children] for verb in verbs}
 
 
 def options_table(task: str) -> str:

@@ -144,3 +144,36 @@ def test_the_run_is_found_among_the_values_of_options(tmp_path, monkeypatch):
         assert find_task("eval", words) == "segment"
     assert find_task("eval", ["--split", "val", "owner"]) == find_task("eval", ["owner"]) == registry.DEFAULT
     assert find_task("eval", ["--json"]) is None
+
+
+def test_another_name_for_predict_says_what_a_run_of_another_task_does(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    for task in ("segment", "mae", "caption"):
+        (tmp_path / task).mkdir()
+        (tmp_path / task / "config.yaml").write_text(f"task: {task}\n")
+    said = {
+        ("restore", "segment"): "segment is of --task segment (label every pixel), which vitrail predict takes; "
+        "vitrail restore takes --task restore",
+        ("complete", "mae"): "mae is of --task mae (pretraining: draw masked patches), which vitrail eval takes; "
+        "vitrail complete takes --task language or igpt",
+        (
+            "translate",
+            "caption",
+        ): "caption is of --task caption (say in words what is in an image), which vitrail caption takes; "
+        "vitrail translate takes --task translate",
+    }
+    for (verb, run), line in said.items():
+        answer = command(verb, run, "x.png", "--beams", 2)
+        assert (answer.code, answer.out, answer.err) == (2, "", f"vitrail: {line}\n")
+    assert find_task("translate", ["nowhere", "ab"]) == "translate"
+    answer = command("predict", "mae", "x.png")
+    assert answer.err.startswith(
+        "vitrail: --task mae (pretraining: draw masked patches) predicts nothing; vitrail predict is for"
+    )
+
+
+def test_the_task_of_a_command_line_is_looked_for_once(tmp_path, monkeypatch, command):
+    seen = []
+    monkeypatch.setattr("vitrail.cli.words.find_task", lambda verb, words: seen.append(verb) or find_task(verb, words))
+    assert command("eval", tmp_path, "--no-such-option", 1).code == 2
+    assert seen == ["eval"]

@@ -184,7 +184,7 @@ def run(tree: Path, only: str) -> dict[str, Any]:
     shutil.rmtree(BUILD / "data", ignore_errors=True)
     BUILD.mkdir(parents=True, exist_ok=True)
     regress.write_data(BUILD / "data")
-    drawn = np.random.default_rng(0).standard_normal((14, 2, 26, 28, 2)).astype(np.float32).view(np.complex64)
+    drawn = np.random.default_rng(0).standard_normal((60, 2, 26, 28, 2)).astype(np.float32).view(np.complex64)
     np.savez(BUILD / "data" / "scans.npz", kspace=drawn[..., 0] * 10)
     out = BUILD / "record.json"
     subprocess.run(

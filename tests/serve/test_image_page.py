@@ -48,7 +48,9 @@ def folder(tmp_path_factory):
         (home / f"{name}.py").write_text(text)
     for name, task in (("counter", "toy_counter"), ("labels", "classify")):
         torch.manual_seed(0)
-        vt.save(vt.create_model("vit_nano_patch4_32", num_classes=1), place / "runs" / name / "best")
+        model = vt.create_model("vit_nano_patch4_32", num_classes=1)
+        registry.name_task(model, task)
+        vt.save(model, place / "runs" / name / "best")
         (place / "runs" / name / "config.yaml").write_text(f"data: shapes\nseed: 0\ntask: {task}\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(place / "modules"))

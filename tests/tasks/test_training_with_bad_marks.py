@@ -164,8 +164,6 @@ def test_every_fault_is_named_and_batches_come_all_the_same(tmp_path, monkeypatc
 def rotting(monkeypatch):
     """Files that are gone, or cut off, between the first look at them and the first batch."""
 
-    for task in ("segment", "detect"):  # a report of its headline alone
-        monkeypatch.setattr(f"vitrail.tasks.{task}.report.sections", lambda scored, setup, rows: ())
     monkeypatch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: path.write_text(frame.headline))
 
     def rotting(task, *files):

@@ -68,7 +68,7 @@ def examples_of(verb: str) -> str:
 
 
 def predict(run: str, inputs: list[str] | None, options: Any, *, task: str, verb: str) -> int:
-    from vitrail.run.predict import join
+    from vitrail.run.predict import join_json
     from vitrail.run.predict import predict as predict_inputs
 
     results, one = list[Any](), "input" if verb == "predict" else "line"
@@ -81,5 +81,5 @@ def predict(run: str, inputs: list[str] | None, options: Any, *, task: str, verb
         elif not options.json:
             print(found.line, flush=not inputs)
     if options.json:
-        print(json_format.dumps(join(results, task=task), ensure_ascii=False))
+        print(json_format.dumps(join_json(results, task=task, verb=verb), ensure_ascii=False))
     return 2 if None in results else 0

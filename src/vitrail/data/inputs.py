@@ -3,10 +3,7 @@
 import glob
 from pathlib import Path
 
-from PIL import Image
-
 from vitrail.data.folder import find_pictures
-from vitrail.data.images import read_picture
 from vitrail.errors import VitrailError
 
 
@@ -27,10 +24,3 @@ def expand(words: list[str]) -> list[Path]:
                 raise VitrailError(f"{word}: no such file, folder or match")
         found |= dict.fromkeys(inside)
     return list(found)
-
-
-def open_or_error(path: Path, target: tuple[int, int]) -> Image.Image | VitrailError:
-    try:
-        return read_picture(path, target=target)
-    except VitrailError as error:
-        return error

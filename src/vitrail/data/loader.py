@@ -9,6 +9,7 @@ import signal
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -61,14 +62,19 @@ class Samples(ABC, Generic[S, B]):
     def collate(self, epoch: int, indices: Sequence[int], samples: Sequence[S]) -> B: ...
 
     def samples(self, epoch: int, indices: Sequence[int]) -> Read[S]:
-        read, samples, bad = list[int](), list[S](), list[PictureError]()
-        for index in indices:
-            try:
-                samples.append(self.sample(epoch, index))
-                read.append(index)
-            except PictureError as error:
-                bad.append(error)
-        return Read(read, samples, tuple(bad))
+        return read_each(partial(self.sample, epoch), indices)
+
+
+def read_each(sample: Callable[[int], S], indices: Sequence[int]) -> Read[S]:
+    """Samples one after the other, without those that cannot be read."""
+    read, samples, bad = list[int](), list[S](), list[PictureError]()
+    for index in indices:
+        try:
+            samples.append(sample(index))
+            read.append(index)
+        except PictureError as error:
+            bad.append(error)
+    return Read(read, samples, tuple(bad))
 
 
 class Fetched(NamedTuple):

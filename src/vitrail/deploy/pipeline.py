@@ -160,9 +160,8 @@ class Pipeline(Generic[S, R]):
 
     # the command line
 
-    @classmethod
-    def expand(cls, inputs: list[str]) -> Sequence[Any]:
-        """Sources from the words of a command: files, folders and globs."""
+    def expand(self, inputs: list[str]) -> Sequence[Any]:
+        """Sources from the words of a command: files, folders and globs; not asked of a task that reads text."""
         return expand(inputs)
 
     def keywords(self, options: Any) -> dict[str, Any]:
@@ -195,6 +194,11 @@ class Pipeline(Generic[S, R]):
     def describe(self, found: Prediction[S, R], files: dict[str, str], *, width: int) -> str:
         """The line, or lines, for people."""
         raise NotImplementedError
+
+    @staticmethod
+    def join_json(results: list[Any], *, verb: str) -> Any:
+        """The JSON value of a whole command: of one input its result, of several a list. `verb`: `predict`, or another name for it."""
+        return results[0] if len(results) == 1 else results
 
     def notes(self, found: Prediction[S, R]) -> tuple[str, ...]:
         """What a person should know beside it, for standard error."""

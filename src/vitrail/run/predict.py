@@ -36,30 +36,35 @@ def has_engines(task: str) -> bool:
 
 
 def pipeline_class(task: str) -> Any:
-    """A task without predictions of its own is refused by the default task's, which names what it needs."""
-    return (registry.part(task, "predict") or registry.need_part(registry.DEFAULT, "predict")).Pipeline
+    """The task's `Pipeline`; one line where it predicts nothing."""
+    module = registry.part(task, "predict")
+    if module is None:
+        able = ", ".join(name for name in registry.TASKS if registry.has_part(name, "predict"))
+        raise VitrailError(
+            f"--task {task} ({registry.TASKS[task].summary}) predicts nothing; vitrail predict is for --task {able}"
+        )
+    return module.Pipeline
 
 
 def predict(run: str, inputs: list[str] | None, options: Any, *, task: str) -> Iterator[Predicted]:
     """One by one, while they come. Without inputs the lines of standard input are read."""
     check(options)
-    kind, batch = pipeline_class(task), None
+    pipeline, batch = pipeline_class(task).from_options(run, options), None
     if inputs:
-        sources = kind.expand(inputs)
+        sources = inputs if registry.TASKS[task].reads_text else pipeline.expand(inputs)
         width = min(WIDEST, max(len(str(source)) for source in sources))
     else:
         sources, width = read_standard_input(sys.stdin.buffer), 0
         batch = 1 if sys.stdin.isatty() else None  # a person waits for each answer
-    pipeline = kind.from_options(run, options)
     folder, call = pipeline.open_folder(options), pipeline.choose(**pipeline.keywords(options))
     bar = ProgressBar(quiet=options.json)
     found = pipeline.predict(sources, call, batch=batch, counting=bar.counting)
     yield from pipeline.summarize(found, folder, width=width)
 
 
-def join(results: list[Any], *, task: str) -> Any:
-    """The JSON value of a whole command: of one input its result, of several a list."""
-    return pipeline_class(task).join(results, one=len(results) == 1)
+def join_json(results: list[Any], *, task: str, verb: str) -> Any:
+    """The JSON value of a whole command; `verb`: `predict`, or another name for it."""
+    return pipeline_class(task).join_json(results, verb=verb)
 
 
 def read_standard_input(stream: Iterable[bytes]) -> Iterator[str]:

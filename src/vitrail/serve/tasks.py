@@ -10,9 +10,8 @@ from typing import Any
 from vitrail.deploy.studio.action import Action, Upload
 from vitrail.deploy.studio.facts import Facts, Stored
 from vitrail.deploy.studio.page import Page, find_page
-from vitrail.learn.training.run_folder import CONFIG
 from vitrail.run.runs import figures_of
-from vitrail.run_files import Figure, read_table
+from vitrail.run_files import Figure
 from vitrail.tasks import registry
 
 TRAIN = {"train": "train --task", "pretrain": "pretrain --method"}
@@ -55,12 +54,8 @@ class StudioTasks:
         found: Mapping[str, Action | Upload] = self.parts[task].ACTIONS
         return found
 
-    def find_task(self, run: Path, architecture: str) -> str:
-        """The one that the architecture belongs to; a task that has none of its own is named by the run's config.yaml."""
-        named = str(read_table(run / CONFIG).get("task", "")) if (run / CONFIG).is_file() else ""
-        if named in registry.TASKS and not registry.TASKS[named].architectures:
-            return named
-        return registry.task_by_architecture(architecture)
+    def find_task(self, architecture: str, named: str | None) -> str:
+        return registry.task_by_architecture(architecture) if named is None else registry.check_task(named)
 
     def has_page(self, task: str) -> bool:
         return task in self.parts

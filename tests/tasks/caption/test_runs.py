@@ -100,7 +100,6 @@ def test_captions_of_files(trained: Path, pictures: Path, tmp_path: Path, comman
 def test_show_attend_and_tell_by_the_same_command(
     model: str, pictures: Path, tmp_path: Path, command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vitrail.tasks.caption.report.sections", lambda scored, setup, rows: ())
     monkeypatch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: path.write_text(frame.headline))
     words = ("--model", model, *QUICK, "--epochs", "1")
     code, out, err = command("train", "--task", "caption", "--data", pictures, "--out", tmp_path / "run", *words)

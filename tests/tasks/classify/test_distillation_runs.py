@@ -29,7 +29,6 @@ def teacher(arrays, tmp_path_factory):
     """A convolutional net of color pictures of another size, trained for a second."""
     folder = tmp_path_factory.mktemp("teacher") / "conv"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vitrail.tasks.classify.report.sections", lambda scored, setup, rows: ())
         patch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: path.write_text(frame.headline))
         run = train(data=arrays, model="resnet8_32", image_size=10, in_channels=3, epochs=6, batch=16, out=folder, quiet=True)
     assert run.metrics["accuracy"] > 0.5
@@ -40,7 +39,6 @@ def teacher(arrays, tmp_path_factory):
 def student(arrays, teacher, tmp_path_factory):
     folder = tmp_path_factory.mktemp("student") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vitrail.tasks.classify.report.sections", lambda scored, setup, rows: ())
         patch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: path.write_text(frame.headline))
         train(data=arrays, teacher=teacher, out=folder, **STUDENT)
     return folder
@@ -79,7 +77,6 @@ def test_resumed_bit_for_bit(arrays, teacher, student, tmp_path, monkeypatch):
     with pytest.raises(Interrupted):
         train(data=arrays, teacher=teacher, out=folder, **STUDENT)
     monkeypatch.undo()
-    monkeypatch.setattr("vitrail.tasks.classify.report.sections", lambda scored, setup, rows: ())
     monkeypatch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: path.write_text(frame.headline))
     train(data=arrays, out=folder, resume=True, quiet=True)
     assert weights_of(folder) == weights_of(student)

@@ -70,8 +70,7 @@ def test_eval_gives_the_numbers_of_the_run(run, text, command):
 
 def test_a_stopped_run_goes_on_bit_for_bit(run, text, tmp_path, monkeypatch):
     masked, fetched = yaml.safe_load((run / "config.yaml").read_text())["masked"], 0
-    monkeypatch.setattr("vitrail.tasks.language.report.sections", lambda scored, setup, rows: ())
-    monkeypatch.setattr("vitrail.report.frame.write_page", lambda *_: None)
+    monkeypatch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: None)
 
     class Stopping(Loader):
         def batches(self, epoch=0, start=0):
@@ -121,8 +120,7 @@ def test_a_block_that_no_batch_can_hold_is_refused(text, command):
 
 
 def test_a_run_can_be_repeated_from_its_config(run, tmp_path, command, monkeypatch):
-    monkeypatch.setattr("vitrail.tasks.language.report.sections", lambda scored, setup, rows: ())
-    monkeypatch.setattr("vitrail.report.frame.write_page", lambda *_: None)
+    monkeypatch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: None)
     answer = command("train", "--config", run / "config.yaml", "--out", tmp_path / "again")
     assert answer.code == 0, answer.err
     for name in ("config.yaml", "last/model.safetensors"):

@@ -12,11 +12,11 @@ from PIL import Image
 import vitrail as vt
 from vitrail.data.degradation import degrade, parse_degradation
 from vitrail.data.images import read_picture
-from vitrail.deploy.image_to_image import ImageToImage
 from vitrail.learn.metrics.psnr import psnr, to_luma
 from vitrail.models.tiling import restore_tiled
 from vitrail.report.compare import differing_square
 from vitrail.tasks.restore import studio as restorations
+from vitrail.tasks.restore.predict import Pipeline
 
 SMALL = {"width": 8, "depths": (1,), "heads": 2, "window": 4}
 
@@ -99,7 +99,7 @@ def test_as_it_is_comes_out_what_the_command_gives(shop, restore, folder, scene)
     assert (found["width"], found["height"], found["given"]) == (122, 94, [47, 61])
     assert found["pictures"] == ["given", "restored"]
     assert found["scores"] == {}
-    expected = np.asarray(ImageToImage(vt.load(folder / "twice"))(scene))
+    expected = np.asarray(Pipeline(vt.load(folder / "twice"))(scene))
     assert (pixels(client, found, "restored") == expected).all()
     given = pixels(client, found, "given")
     assert given.shape == (94, 122, 3)

@@ -11,8 +11,8 @@ import torch
 from PIL import Image
 
 import vitrail as vt
-from vitrail.deploy.image_to_image import ImageToImage
 from vitrail.tasks.restore import studio as restorations
+from vitrail.tasks.restore.predict import Pipeline
 
 SMALL = {"width": 8, "depths": (1,), "heads": 2, "window": 4}
 
@@ -98,7 +98,7 @@ def test_as_it_is_and_saved_is_what_the_command_gives(visit, site):
         tab.get_by_role("link", name="Download").click()
     assert saving.value.suggested_filename == "my scene_restored.png"
     saved = np.asarray(Image.open(io.BytesIO(saving.value.path().read_bytes())))
-    assert (saved == np.asarray(ImageToImage(site.models["twice"])(site.scene))).all()
+    assert (saved == np.asarray(Pipeline(site.models["twice"])(site.scene))).all()
 
 
 def test_models_are_changed_and_others_have_their_own_page(visit, site):

@@ -19,7 +19,7 @@ from vitrail.learn.training.world import World
 from vitrail.models.catalogue import create_model
 from vitrail.models.dense_inference import Inference
 from vitrail.preprocessing import neutral
-from vitrail.tasks.segment.data import DenseBatch, WholeImage, crop_loader, whole_loader
+from vitrail.tasks.segment.data import DenseBatch, WholeBatch, WholeImage, crop_loader, whole_loader
 from vitrail.tasks.segment.objective import WORST, Segment, surprise
 
 
@@ -111,6 +111,7 @@ def test_auxiliary_heads_add_their_share():
     assert both.item() == pytest.approx(plain.item() + 0.4 * other.item())
 
 
+@pytest.mark.slow
 def test_it_overfits_32_shapes():
     """mIoU above 0.7 on what it was shown, in 5 s of one core."""
     torch.manual_seed(0)

@@ -9,9 +9,9 @@ import torch
 from PIL import Image
 
 import vitrail as vt
-from vitrail.deploy.segmentation import ImageSegmentation
 from vitrail.deploy.studio.pixels import encode_numbers
 from vitrail.explain.places import read_from_place
+from vitrail.tasks.segment.predict import Pipeline
 from vitrail.tasks.segment.studio import chances_at, shown_size
 
 LABELS = ("ground", "cat", "dog", "cow")
@@ -70,7 +70,7 @@ def test_a_segmenter_says_what_it_is(shop):
 def test_the_mask_is_what_predict_gives(segment, folder, photo, name):
     found = segment(name).json()
     assert (found["width"], found["height"]) == photo.size
-    expected = ImageSegmentation(vt.load(folder / name)).segment(photo)
+    expected = Pipeline(vt.load(folder / name)).segment(photo)
     assert (numbers_in(found["mask"]) == expected.numbers).all()
     parts = vt.pipeline("image-segmentation", folder / name)(photo)
     labels = vt.load(folder / name).labels or ("LABEL_0", "LABEL_1")
@@ -84,7 +84,7 @@ def test_a_pixels_probabilities_are_the_models(shop, segment, folder, photo):
     client, _ = shop
     found = segment().json()
     mask = numbers_in(found["mask"])
-    chances = ImageSegmentation(vt.load(folder / "vit")).look(photo).chances
+    chances = Pipeline(vt.load(folder / "vit")).look(photo).probabilities
     whole = torch.nn.functional.interpolate(chances[None], size=(30, 40), mode="bilinear")[0]
     for row, column in ((0, 0), (12, 27), (29, 39)):
         place = f"row={(row + 0.5) / 30}&column={(column + 0.5) / 40}"
@@ -109,7 +109,7 @@ def test_what_a_place_attends_to_is_the_encoders_own(shop, segment, folder, phot
     found = segment().json()
     [wall] = client.get(f"/api/segment/attention?answer={found['id']}&row=0.4&column=0.9").json()["walls"]
     model = vt.load(folder / "vit").eval()
-    images = ImageSegmentation(model).look(photo).images.clone()
+    images = Pipeline(model).look(photo).images.clone()
     expected = read_from_place(model, images, (0.4, 0.9))
     assert wall["covers"] == pytest.approx(expected.covers, abs=1e-4)
     for layer, maps in zip(wall["layers"], expected.layers, strict=True):

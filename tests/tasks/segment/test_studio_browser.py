@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 import vitrail as vt
-from vitrail.deploy.segmentation import ImageSegmentation
+from vitrail.tasks.segment.predict import Pipeline
 
 COLORS = ((1, 2, 3), (250, 0, 0), (0, 250, 0), (0, 0, 250))
 
@@ -30,7 +30,7 @@ def site(serve, tmp_path_factory):
     rows, columns = np.mgrid[0:32, 0:48]
     scene = np.stack([7 * rows, 5 * columns, (7 * rows * columns) % 256], axis=-1).astype(np.uint8)
     Image.fromarray(scene).save(folder / "scene.png")
-    expected = ImageSegmentation(model).segment(Image.fromarray(scene)).numbers
+    expected = Pipeline(model).segment(Image.fromarray(scene)).numbers
     with serve([folder / "pixels", folder / "vit"], budget=16 << 20) as address:
         yield SimpleNamespace(address=address, folder=folder, model=model, numbers=expected)
 

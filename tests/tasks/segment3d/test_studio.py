@@ -11,10 +11,10 @@ import torch
 from PIL import Image
 
 import vitrail as vt
-from vitrail.data.volumes.reading import open_volume
-from vitrail.deploy.volume_labels import VolumeLabels
+from vitrail.data.volumes.reading import open_volume, write_labels
 from vitrail.report.volume_planes import PLANES
 from vitrail.tasks.segment3d import scans, studio
+from vitrail.tasks.segment3d.predict import Pipeline
 
 nibabel = pytest.importorskip("nibabel")
 AFFINE = np.array([[0, -1.5, 0, 40], [0, 0, 2.0, -7], [1, 0, 0, 3], [0, 0, 0, 1.0]])  # stored z, -x, y
@@ -105,7 +105,10 @@ def test_a_model_of_volumes_says_what_it_is(shop):
 def test_slices_and_amounts_are_those_of_predict(shop, label, folder, tmp_path, name):
     client, _ = shop
     (tmp_path / "scan.nii.gz").write_bytes(scan_bytes(noise()))
-    expected = VolumeLabels(vt.load(folder / name))(tmp_path / "scan.nii.gz", tmp_path / "labels.nii.gz")
+    pipeline = Pipeline(vt.load(folder / name))
+    [predicted] = pipeline.predict([tmp_path / "scan.nii.gz"], pipeline.choose())
+    expected = predicted.result
+    write_labels(predicted.sample.file, predicted.outputs.labels, tmp_path / "labels.nii.gz")
     found = label(name)
     assert found["state"] == "done"
     for one, other in zip(found["found"], expected, strict=True):
@@ -114,7 +117,7 @@ def test_slices_and_amounts_are_those_of_predict(shop, label, folder, tmp_path, 
         assert one["ml"] == pytest.approx(one["voxels"] * 3 / 1000, rel=1e-3)  # voxels of 1.5 × 2 × 1 mm
     saved = client.get(f"/api/segment3d/labels?answer={found['id']}").content
     (tmp_path / "saved.nii.gz").write_bytes(saved)
-    truth = open_volume(tmp_path / "labels.nii.gz").read_labels()
+    truth = open_volume(tmp_path / "scan_labels.nii.gz").read_labels()
     assert (open_volume(tmp_path / "saved.nii.gz").read_labels() == truth).all()
     classes = np.searchsorted((0, 4, 300), truth)
     scan = open_volume(tmp_path / "scan.nii.gz").read()

@@ -10,8 +10,8 @@ import torch
 from PIL import Image
 
 import vitrail as vt
-from vitrail.data.volumes.reading import open_volume
-from vitrail.deploy.volume_labels import VolumeLabels
+from vitrail.data.volumes.reading import open_volume, write_labels
+from vitrail.tasks.segment3d.predict import Pipeline
 
 nibabel = pytest.importorskip("nibabel")
 
@@ -30,7 +30,10 @@ def site(serve, tmp_path_factory):
     values = np.random.default_rng(0).normal(0, 50, (13, 11, 7)).astype(np.int16)
     nibabel.save(nibabel.Nifti1Image(values, np.diag([1.5, 2, 1, 1])), folder / "scan.nii.gz")
     (folder / "words.nii").write_text("no scan")
-    found = VolumeLabels(model)(folder / "scan.nii.gz", folder / "labels.nii.gz")
+    pipeline = Pipeline(model)
+    [predicted] = pipeline.predict([folder / "scan.nii.gz"], pipeline.choose())
+    found = predicted.result
+    write_labels(predicted.sample.file, predicted.outputs.labels, folder / "labels.nii.gz")
     classes = open_volume(folder / "labels.nii.gz").read_labels()
     with serve([folder / "voxels", folder / "vit"], budget=16 << 20) as address:
         yield SimpleNamespace(address=address, folder=folder, found=found, classes=classes)

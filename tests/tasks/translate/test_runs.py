@@ -100,11 +100,10 @@ def test_the_best_model_reads_text_by_itself(run):
 @pytest.fixture
 def no_page(monkeypatch):
     """A run without report.html, whose figures take longest."""
-    monkeypatch.setattr("vitrail.tasks.translate.report.sections", lambda scored, setup, rows: ())
-    monkeypatch.setattr("vitrail.report.frame.write_page", lambda *_: None)
+    monkeypatch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: None)
 
 
-@pytest.mark.parametrize("step", [2, 7])
+@pytest.mark.parametrize("step", [2])  # in the first epoch; in the second: the conformance suite
 def test_a_stopped_run_goes_on_bit_for_bit(run, pairs, tmp_path, monkeypatch, step, no_page):
     fetched = 0
 

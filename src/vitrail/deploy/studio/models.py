@@ -27,8 +27,8 @@ T = TypeVar("T")
 class Tasks(Protocol):
     """What the studio asks of the tasks, which stand above it."""
 
-    def find_task(self, run: Path, architecture: str) -> str:
-        """Of a model of this architecture, in this run."""
+    def find_task(self, architecture: str, named: str | None) -> str:
+        """Of a model of this architecture; `named` is the task that its config.json names, where it names one."""
 
     def has_page(self, task: str) -> bool: ...
 
@@ -60,7 +60,7 @@ class StudioModel:
             return self._known
         with self.lock:
             if self._known is None:
-                self._known = read_facts(self.folder, self.run, self.tasks)
+                self._known = read_facts(self.folder, self.tasks)
             return self._known
 
     def facts(self) -> Facts:
@@ -214,13 +214,13 @@ def stamp_of(path: Path) -> object:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def read_facts(folder: Path, run: Path, tasks: Tasks) -> tuple[str, Facts]:
+def read_facts(folder: Path, tasks: Tasks) -> tuple[str, Facts]:
     """From config.json alone: the model is built without memory (on torch's meta device) and counted."""
     path = folder / CONFIG
     found = read_config(path)
     name = found["architecture"]
     config = from_record(ARCHITECTURES[name].config, found["config"], what=f"{path}: config")
-    task = tasks.find_task(run, name)
+    task = tasks.find_task(name, found.get("task"))
     if not tasks.has_page(task):
         raise VitrailError(f"{folder}: the studio has no page for models of the kind {name}")
     try:

@@ -80,6 +80,11 @@ class PredictOptions(SharedPredictOptions):
     seed: Annotated[int, SEED, integer("Decides every sample.")] = 0
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
 
+    def check(self) -> None:
+        super().check()
+        if self.out is None:
+            raise VitrailError("--out is missing: a new or empty folder for the images and their sheet")
+
 
 BASE: MappingProxyType[str, Any] = MappingProxyType(
     {

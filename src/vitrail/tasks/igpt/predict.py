@@ -89,27 +89,32 @@ class Pipeline(pipeline.Pipeline[Sample, Completion]):
         return {field.name: getattr(options, field.name) for field in fields(Call)}
 
     def open_folder(self, options: PredictOptions) -> OutputFolder:
-        if not options.out:
-            raise VitrailError("--out is missing: a new or empty folder for the images and their sheet")
+        assert options.out is not None  # by `PredictOptions.check`
         return OutputFolder(check_out(options.out))
 
     def summarize(
         self, found: Iterable[Prediction[Sample, Completion] | VitrailError], folder: OutputFolder, *, width: int
     ) -> Iterator[Predicted]:
-        """A PNG for each sample, in the model's size, and one sheet of all."""
-        made = list[Prediction[Sample, Completion]]()
-        for one in found:
+        """A PNG for each sample, in the model's size, and one sheet of all, which is described first."""
+        assert folder.path is not None
+        inputs = list(found)
+        made = [one for one in inputs if not isinstance(one, VitrailError)]
+        names = unique_names([one.source.stem for one in made])
+        completed = [one.result._replace(name=name) for one, name in zip(made, names, strict=True)]
+        about, lines = dict[str, Any](), list[str]()
+        if completed:
+            sheet, samples = write_completions(folder.path, completed), len(completed[0].samples)
+            about = {"sheet": str(sheet), "images": len(made), "samples": samples}
+            lines = [f"{len(made)} images, {samples} samples each", f"sheet: {sheet}"]
+        rest = iter(completed)
+        for one in inputs:
             if isinstance(one, VitrailError):
                 yield failure(one)
-            else:
-                made.append(one)
-        if made:
-            assert folder.path is not None
-            names = unique_names([one.source.stem for one in made])
-            completions = [one.result._replace(name=name) for one, name in zip(made, names, strict=True)]
-            sheet, samples = write_completions(folder.path, completions), len(completions[0].samples)
-            written = {"sheet": str(sheet), "images": len(made), "samples": samples}
-            yield Predicted(written, f"{len(made)} images, {samples} samples each\nsheet: {sheet}")
+                continue
+            files = sample_files(folder.path, next(rest))
+            lines.append(f"{one.source} -> {files[0]}" + (f" … {files[-1].name}" if files[1:] else ""))
+            yield Predicted(about | {"files": [str(file) for file in files]}, "\n".join(lines))
+            lines = []
 
 
 def complete_images(
@@ -153,10 +158,14 @@ def write_completions(folder: Path, made: Sequence[Completion]) -> Path:
     """NAME-1.png, NAME-2.png, … and the sheet."""
     folder.mkdir(parents=True, exist_ok=True)
     for one in made:
-        for number, sample in enumerate(one.samples, start=1):
-            Image.fromarray(sample.squeeze(2) if sample.shape[2] == 1 else sample).save(folder / f"{one.name}-{number}.png")
+        for path, sample in zip(sample_files(folder, one), one.samples, strict=True):
+            Image.fromarray(sample.squeeze(2) if sample.shape[2] == 1 else sample).save(path)
     write_whole(folder / SHEET, to_png(draw_completions(made)))
     return folder / SHEET
+
+
+def sample_files(folder: Path, one: Completion) -> list[Path]:
+    return [folder / f"{one.name}-{number}.png" for number in range(1, 1 + len(one.samples))]
 
 
 def unique_names(names: Sequence[str]) -> list[str]:

@@ -26,7 +26,3 @@ class Pipeline(pipeline.Pipeline[Any, Any]):
     @classmethod
     def from_options(cls, run: str, options: PredictOptions) -> pipeline.Pipeline[Any, Any]:
         return cls.open(load(run).to(choose_device(options.device)))
-
-    @classmethod
-    def expand(cls, inputs: list[str]) -> list[str]:
-        return inputs

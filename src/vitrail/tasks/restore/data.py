@@ -18,7 +18,7 @@ from vitrail.data.degradation import Degradation, degrade, parse_degradation
 from vitrail.data.examples import spread
 from vitrail.data.image_source import stack_unit
 from vitrail.data.images import PictureError
-from vitrail.data.loader import Loader, OnBad, Samples
+from vitrail.data.loader import Loader, OnBad, Read, Samples, read_each
 from vitrail.data.order import PlainOrder
 from vitrail.data.picture_store import PictureStore
 from vitrail.data.randomness import uniforms
@@ -55,7 +55,14 @@ class PatchSource(Samples[np.ndarray, Pairs]):
         self.images, self.how, self.side, self.turn, self.seed = images, how, patch * how.scale, turn, seed
 
     def sample(self, epoch: int, index: int) -> UInt8[np.ndarray, "s s ch"]:
-        draws = uniforms(self.seed, epoch, np.array([index]), count=3)[0]
+        return self.cut(index, uniforms(self.seed, epoch, np.array([index]), count=3)[0])
+
+    def samples(self, epoch: int, indices: Sequence[int]) -> Read[np.ndarray]:
+        """The numbers of all are drawn at once, which takes as long as one patch otherwise."""
+        draws = dict(zip(indices, uniforms(self.seed, epoch, np.array(indices), count=3), strict=True))
+        return read_each(lambda index: self.cut(index, draws[index]), indices)
+
+    def cut(self, index: int, draws: Float[np.ndarray, "3"]) -> UInt8[np.ndarray, "s s ch"]:
         patch = cut_patch(self.images.read(index % len(self.images)), self.side, draws[:2])
         return turn_patch(patch, int(8 * draws[2])) if self.turn else patch
 

@@ -15,11 +15,9 @@ from jaxtyping import UInt8
 from PIL import Image
 from pydantic import Field, StrictBool, StrictInt
 
-from vitrail import report
 from vitrail.data.degradation import Degradation, degrade, describe_degradation, enlarge, parse_degradation, to_bytes
 from vitrail.data.images import read_picture
 from vitrail.data.transforms import to_unit
-from vitrail.deploy.image_to_image import ImageToImage, Layers
 from vitrail.deploy.studio.action import Action, ImageOrder, Order
 from vitrail.deploy.studio.background import Job, Told
 from vitrail.deploy.studio.context import Context
@@ -34,16 +32,18 @@ from vitrail.errors import VitrailError
 from vitrail.learn.metrics.restoration import measure
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.tiling import TILE, restore_tiled
-from vitrail.report.compare import Square, differing_square
+from vitrail.report.compare import PART, Square, differing_square
+from vitrail.report.page import OWN
+from vitrail.tasks.restore.layers import Layers
+from vitrail.tasks.restore.predict import Pipeline
 
-SLIDER = ("before_after.css", "before_after.js")  # of the reports: one slider for both
 PAGE = Page(
     name="restore",
     address="/restore",
     title="Restoration",
     web=Path(__file__).parent / "web",
     missing="There is no model that restores pictures yet. Train one with: vitrail train --task restore --data FOLDER --degrade sr2",
-    files={name: Path(report.__file__).parent / name for name in SLIDER},
+    files={f"{PART}.{kind}": OWN / f"{PART}.{kind}" for kind in ("css", "js")},  # of the reports: one slider for both
 )
 MOST_MADE = 8_000_000  # pixels that come out
 MOST_RESTORATIONS = 6  # of one session
@@ -122,7 +122,7 @@ def make_restoration(model: Any, picture: Picture, facts: RestoreFacts, *, worse
         restored = to_bytes(restore_tiled(model, images, tile=TILE, on_tile=on_tile).float())
     else:  # as `vitrail restore` does
         layers = Layers(Image.fromarray(pixels.squeeze(2) if pixels.shape[2] == 1 else pixels), None)
-        restored = np.atleast_3d(np.asarray(ImageToImage(model).restore(layers, tile=TILE, on_tile=on_tile)))
+        restored = np.atleast_3d(np.asarray(Pipeline(model).restore(layers, tile=TILE, on_tile=on_tile)))
     milliseconds = 1000 * (time.perf_counter() - start)
     given = enlarge(images, facts.scale)
     shown: dict[Which, np.ndarray] = {"given": given, "restored": restored}

@@ -18,7 +18,6 @@ from torch import Tensor
 from vitrail.data.class_colors import Color, choose_colors
 from vitrail.data.images import read_picture
 from vitrail.data.masked import find_masked
-from vitrail.deploy.segmentation import ImageSegmentation
 from vitrail.deploy.studio.action import Action, ImageOrder, Order
 from vitrail.deploy.studio.context import Context
 from vitrail.deploy.studio.facts import ImageFacts, Stored, has_weights, name_classes
@@ -35,6 +34,7 @@ from vitrail.explain.places import Place, read_from_place
 from vitrail.explain.record import attention_layers
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.dense_inference import name_pixels
+from vitrail.tasks.segment.predict import Pipeline
 
 PAGE = Page(
     name="segment",
@@ -115,19 +115,19 @@ class Segmentation:
 def segment_pixels(model: Any, picture: Picture, *, name: str, version: object, budget: int) -> Segmentation:
     """One pass over what `vitrail predict` gives the model."""
     start = time.perf_counter()
-    found = ImageSegmentation(model).look(read_picture(picture.content, name=picture.name))
-    check_finite(found.chances)
-    numbers, sure = name_pixels(found.chances, shown_size(picture.size))
+    found = Pipeline(model).look(read_picture(picture.content, name=picture.name))
+    check_finite(found.probabilities)
+    numbers, sure = name_pixels(found.probabilities, shown_size(picture.size))
     counts = torch.bincount(numbers.flatten())
     means = torch.bincount(numbers.flatten(), sure.flatten()) / counts
-    fits = KEPT_SHARE * 2 * found.chances.numel() <= budget
+    fits = KEPT_SHARE * 2 * found.probabilities.numel() <= budget
     return Segmentation(
         model=name,
         version=version,
         size=picture.size,
         numbers=numbers.numpy(),
         scores={int(number): float(means[number]) for number in counts.nonzero().flatten()},
-        chances=found.chances.half() if fits else None,
+        chances=found.probabilities.half() if fits else None,
         images=found.images,
         milliseconds=1000 * (time.perf_counter() - start),
     )

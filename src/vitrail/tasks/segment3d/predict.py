@@ -131,8 +131,7 @@ class Pipeline(pipeline.Pipeline[Scan, Result]):
             if value and counts.get(value)
         ]  # fmt: skip
 
-    @classmethod
-    def expand(cls, inputs: list[str]) -> Sequence[Path]:
+    def expand(self, inputs: list[str]) -> Sequence[Path]:
         return expand_volumes(inputs)
 
     def open_folder(self, options: PredictOptions) -> OutputFolder:

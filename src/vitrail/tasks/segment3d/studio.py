@@ -27,9 +27,9 @@ from vitrail.deploy.studio.pixels import encode_pixels
 from vitrail.deploy.studio.samples import SampleList
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.working import check_weights, work
-from vitrail.deploy.volume_labels import VolumeLabels, count_values
 from vitrail.models.catalogue import count_parameters
 from vitrail.report.volume_planes import PLANES, to_upright
+from vitrail.tasks.segment3d.predict import Pipeline
 from vitrail.tasks.segment3d.scans import LARGEST_SCAN, Scan, ScanSamples, find_scans, read_scan
 
 PAGE = Page(
@@ -103,7 +103,7 @@ def bytes_needed(scan: Scan, classes: int) -> int:
 def label_scan(model: Any, scan: Scan, *, on_slab: Told) -> Volume:
     """Window by window, in temporary files of which only slabs are in memory, as `vitrail predict` does."""
     check_weights(model)
-    start, label = time.perf_counter(), VolumeLabels(model)
+    start, label = time.perf_counter(), Pipeline(model)
     with scan.opened() as file, tempfile.TemporaryDirectory(prefix="vitrail-") as place:
         labelled = label.label_file(file, Path(place), on_slab=on_slab)
         shown = np.empty(file.size, np.uint8)
@@ -120,7 +120,7 @@ def label_scan(model: Any, scan: Scan, *, on_slab: Told) -> Volume:
             across[2][number] = inside.sum()
         target = Path(place) / "labels.nii.gz"
         write_labels(file, labelled.labels, target)
-        told = label.tell(file, target, labelled.sure, count_values(labelled.labels))
+        rows = label.count(file, labelled)
         content = target.read_bytes()
     x, y, z = (int(counts.argmax()) if counts.any() else len(counts) // 2 for counts in across)
     return Volume(
@@ -128,7 +128,7 @@ def label_scan(model: Any, scan: Scan, *, on_slab: Told) -> Volume:
         classes=classes,
         spacing=scan.spacing,
         start=(x, y, z),
-        found=[{**one, "index": int(index[one["value"]])} for one in told],
+        found=[{**one, "index": int(index[one["value"]])} for one in rows],
         file=content,
         milliseconds=1000 * (time.perf_counter() - start),
     )

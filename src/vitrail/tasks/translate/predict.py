@@ -97,12 +97,18 @@ class Pipeline(pipeline.Pipeline[Sentence, Result]):
         """A list of one too, as Hugging Face has it."""
         return results
 
-    @classmethod
-    def expand(cls, inputs: list[str]) -> list[str]:
-        return inputs
-
     def keywords(self, options: PredictOptions) -> dict[str, Any]:
         return {"beams": options.num_beams, "batch": options.batch_size}
+
+    def to_json(self, found: Prediction[Sentence, Result], files: dict[str, str]) -> list[Result]:
+        return [found.result]
+
+    @staticmethod
+    def join_json(results: list[Any], *, verb: str) -> Any:
+        """`vitrail translate` gives one list of rows, as Hugging Face's pipeline does for several sentences; `predict` a list for each."""
+        if verb == "predict":
+            return results[0] if len(results) == 1 else results
+        return [row for rows in results for row in rows]
 
     def describe(self, found: Prediction[Sentence, Result], files: dict[str, str], *, width: int) -> str:
         return found.result["translation_text"]

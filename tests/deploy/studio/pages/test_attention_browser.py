@@ -32,12 +32,12 @@ VIEWS = ("token", "position", "attention", "steps", "heads", "lens", "colors")
 
 
 @pytest.fixture(scope="module")
-def site(serve, tmp_path_factory, quick_report):
-    """A server with two models trained for seconds, one of random weights with a class token and hostile labels, and a run that trains."""
+def site(serve, tmp_path_factory, gray_run):
+    """A server with two models of digits, one with a class token and hostile labels, all of random weights, and a run that trains."""
     folder = tmp_path_factory.mktemp("site")
     patches, conv, hostile, growing = (folder / name for name in ("patches", "conv", "hostile", "growing"))
-    vt.train(data="digits", model="vit_nano_patch2_32", epochs=1, batch=32, out=str(patches))
-    vt.train(data="digits", model="vit_nano_conv", epochs=1, batch=128, out=str(conv))
+    gray_run(patches, "vit_nano_patch2_32")
+    gray_run(conv, "vit_nano_conv")
     torch.manual_seed(0)
     model = vt.create_model("vit_nano_patch4_32", image_size=(24, 16), num_classes=4, pool="class", prefix=1, depth=2)
     model.labels, model.preprocessing = EVIL, Preprocessing(size=(24, 16), channels=3, fit="squash")
