@@ -12,8 +12,8 @@ demo: $(READY)
 
 test: lint browser
 	@start=$$(date +%s); \
-	$(BIN)/python -m pytest -n 2 $(SHAPES) --durations=15 && \
-	$(BIN)/python -m pytest -n 2 -m "compiled and not slow" && \
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(SHAPES) --part checked --durations=15 && \
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" --part plain --durations=15 && \
 	echo "make test: tests took $$(( $$(date +%s) - start )) s"
 
 # While working: what takes less than 90 seconds. `python tests/net/fast.py` chooses the tests anew.

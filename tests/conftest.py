@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import tracemalloc
+from collections import Counter
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,8 +40,55 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what ru
 NOT_FAST = Path(__file__).parent / "net" / "not_fast.txt"
 
 
+TESTS = Path(__file__).parent
+# Whole commands, runs and pages: shape checks would double their time. What they compute is checked by the tests of its parts, and by a
+# run of every task: `CHECKED` of the conformance suite.
+COMMANDS = (
+    "cli/*", "run/*", "serve/*", "report/*", "deploy/*", "conformance/*", "test_docs.py", "test_readme.py", "test_package.py", "test_figures.py",
+    "tasks/test_[!v]*.py", "tasks/*/test_*runs*.py", "tasks/*/test_task.py", "tasks/*/test_report*.py", "tasks/*/test_explain*.py", "tasks/*/*browser*",
+    "tasks/*/test_studio*", "tasks/classify/test_[!o]*.py", "learn/test_engine.py", "learn/test_resume.py", "learn/test_kill*.py", "learn/test_sharding.py",
+)  # fmt: skip
+CHECKED = (
+    "test_a_run_has_its_files_and_ends_with_its_score",
+    "test_its_own_data_gives_its_own_score",
+    "test_several_inputs_as_json",
+)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="without the files of tests/net/not_fast.txt: `make check`")
+    parser.addoption("--part", choices=("checked", "plain"), help="of `make test`: with shape checks, or without; default: all")
+
+
+def is_plain(item: pytest.Item) -> bool:
+    """Whether `make test` runs it without shape checks."""
+    name = item.path.relative_to(TESTS).as_posix()
+    if name.startswith("conformance/"):
+        return item.originalname not in CHECKED
+    return item.get_closest_marker("compiled") is not None or any(fnmatch(name, pattern) for pattern in COMMANDS)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    part = config.getoption("--part")
+    if part is not None:
+        chosen = [item for item in items if is_plain(item) == (part == "plain")]
+        config.hook.pytest_deselected(items=[item for item in items if is_plain(item) != (part == "plain")])
+        items[:] = chosen
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Seconds of each suite, a folder of tests/, added over the processes."""
+    seconds, counts = Counter[str](), Counter[str]()
+    for report in (report for reports in terminalreporter.stats.values() for report in reports):
+        if isinstance(report, pytest.TestReport):
+            suite = report.nodeid.split("::")[0].split("/")[1]
+            seconds[suite] += report.duration
+            counts[suite] += report.when == "call"
+    if len(seconds) > 1 and sum(seconds.values()) > 60:
+        terminalreporter.section("seconds of each suite")
+        for suite, spent in sorted(seconds.items()):
+            terminalreporter.write_line(f"{suite:<20} {spent:7.1f} s  {counts[suite]:6,} tests")
+        terminalreporter.write_line(f"{'all':<20} {sum(seconds.values()):7.1f} s  {sum(counts.values()):6,} tests")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -175,7 +224,7 @@ def digits_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Answer]:
     return folder, Answer(code, out.getvalue(), err.getvalue())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser():
     """Debian's chromium, or whichever is here; without one the test is skipped, and says so."""
     playwright = pytest.importorskip("playwright.sync_api", reason="pages are NOT tested in a browser: playwright is missing")

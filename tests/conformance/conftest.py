@@ -31,7 +31,13 @@ def task_names() -> list[str]:
     return [*registry.TASKS, *TOYS]
 
 
-PAIRED = ("classify", "detect", "segment3d", "translate")  # two processes: a task for each kind of data; the others are slow
+PAIRED = (
+    "classify",
+    "detect",
+    "segment3d",
+    "translate",
+    "mae",
+)  # two processes: a task for each kind of data; the others are slow
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -1,5 +1,9 @@
 """The pages of any task in a browser: a run's report, and its page in the studio."""
 
+import re
+import time
+from urllib.parse import urlsplit
+
 from vitrail.tasks import registry
 
 
@@ -22,3 +26,38 @@ def test_its_report(trained, visit):
     assert "--resume" in text
     assert tab.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
     assert tab.evaluate("document.documentElement.scrollWidth") <= 1400
+
+
+def test_its_page_in_the_studio(trained, start, visit):
+    child, log = start(("studio", trained.path, "--port", 0))
+    address = wait_for_address(child, log)
+    if not trained.has("studio"):
+        assert address is None
+        assert child.exitcode == 2
+        assert log.read_text().count("\n") == 1
+        assert "no page" in log.read_text()
+        return
+    assert address is not None, log.read_text()
+    tab = visit(address)
+    tab.wait_for_load_state("networkidle")
+    tasks = tab.evaluate("fetch('/api/tasks').then(answer => answer.json())")["tasks"]
+    (own,) = [task for task in tasks if task["name"] == trained.task]
+    assert [metric["key"] for metric in own["metrics"]] == [metric.key for metric in registry.metrics_of(trained.task)]
+    assert urlsplit(tab.url).path == own["page"]  # whoever names one run is led to its page
+    models = tab.evaluate("fetch('/api/models').then(answer => answer.json())")
+    assert trained.path.name in str(models)
+    assert tab.locator("h1").count() >= 1
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 1400
+
+
+def wait_for_address(child, log):
+    """Where the studio listens; None if the command has ended."""
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        found = re.search(r"studio on (http\S+)", log.read_text()) if log.exists() else None
+        if found:
+            return found[1]
+        if not child.is_alive():
+            return None
+        time.sleep(0.02)
+    raise TimeoutError(log.read_text())

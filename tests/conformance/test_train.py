@@ -95,7 +95,7 @@ def test_interrupted_and_resumed_it_is_the_same_run(trained, vitrail, tmp_path, 
     assert stopped.code == 130
     assert not (tmp_path / "run" / "metrics.json").exists()
     assert len(calls) == last
-    resumed = vitrail(*words, "--resume")
+    resumed = vitrail("train", "--out", tmp_path / "run", "--resume")  # its options are stored
     assert (resumed.code, resumed.err) == (0, "")
     assert resumed.headline == trained.answer.headline
     assert_same(tmp_path / "run", trained.path)

@@ -84,6 +84,7 @@ def inside(model, images, planted_cue):
     return float(found.share.mean()), float(found.chance.mean())
 
 
+@pytest.mark.slow
 def test_the_cue_is_what_the_model_goes_by(models, shown):
     images, labels = shown
     with torch.no_grad():

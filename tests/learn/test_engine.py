@@ -171,6 +171,7 @@ def wait_for(path, process, seconds=60):
         time.sleep(0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="finds the processes in /proc")
 def test_two_processes_are_one_run_and_survive_the_death_of_one(arrays, environment, tmp_path):
     together = Together(arrays, environment, tmp_path)

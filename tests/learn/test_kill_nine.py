@@ -114,6 +114,7 @@ def digest(run: Path) -> str:
     return hashlib.sha256(b"".join((run / name).read_bytes() for name in names)).hexdigest()
 
 
+@pytest.mark.slow
 def test_six_kills_change_nothing(arrays, environment, tmp_path):
     kill_and_go_on(arrays, environment, tmp_path, 6, seed=1)
 

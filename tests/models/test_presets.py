@@ -1,5 +1,6 @@
 """Row B2: exact parameter counts in a golden table, every preset on the meta device, overrides and refusals."""
 
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -18,18 +19,23 @@ def test_every_preset_has_a_row():
     assert sorted(COUNTS) == vt.list_models()
 
 
+@lru_cache(maxsize=1000)
+def build(name):
+    with torch.device("meta"):
+        return vt.create_model(name)
+
+
 @pytest.mark.parametrize("name", vt.list_models())
 def test_count(name):
-    with torch.device("meta"):
-        model = vt.create_model(name)
+    model = build(name)
     assert count_parameters(model) == int(COUNTS[name])
     assert model.architecture == MODELS[name][0]
 
 
 @pytest.mark.parametrize("name", picture_models())
 def test_meta_device(name):
+    model = build(name)
     with torch.device("meta"):
-        model = vt.create_model(name)
         images = torch.empty(2, model.config.in_channels, *model.image_size)
     logits = model(images)
     assert logits.shape == (2, model.num_classes)

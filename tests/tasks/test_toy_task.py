@@ -2,14 +2,11 @@
 
 import csv
 import json
-import signal
 from pathlib import Path
 
 import pytest
 
 import vitrail as vt
-from vitrail.data.loader import Loader
-from vitrail.learn.training.interruption import Interrupted
 from vitrail.tasks import registry
 
 TOY = Path(__file__).parent / "toy"
@@ -53,26 +50,6 @@ def test_the_lowest_error_is_the_best_epoch(tmp_path):
     best = min(rows, key=lambda row: float(row["val_mae"]))
     state = json.loads(next((run.path / "state").glob("*/state.json")).read_text())
     assert state["best"]["mae"] == pytest.approx(float(best["val_mae"]), rel=1e-6)
-
-
-def test_a_stopped_run_continues_bit_for_bit(tmp_path, monkeypatch):
-    whole = vt.train(**OPTIONS, out=tmp_path / "whole")
-    plain, seen = Loader.batches, []
-
-    def stopping(self, epoch=0, start=0):
-        for batch in plain(self, epoch, start):
-            seen.append(epoch)
-            if len(seen) == 6:
-                signal.raise_signal(signal.SIGINT)
-            yield batch
-
-    monkeypatch.setattr(Loader, "batches", stopping)
-    with pytest.raises(Interrupted):
-        vt.train(**OPTIONS, out=tmp_path / "stopped")
-    monkeypatch.setattr(Loader, "batches", plain)
-    vt.train(out=tmp_path / "stopped", task="count", data="shapes", resume=True, quiet=True)
-    for name in ("last/model.safetensors", "best/model.safetensors", "metrics.json", "predictions.csv"):
-        assert (tmp_path / "stopped" / name).read_bytes() == (whole.path / name).read_bytes(), name
 
 
 def test_its_options_are_its_own(command):

@@ -283,6 +283,7 @@ def two_halves() -> dict[str, object]:
     return found
 
 
+@pytest.mark.slow
 def test_two_processes_are_one():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -99,32 +99,6 @@ def test_labels_go_on_from_it(beit, stripes, tmp_path):
     assert run.model.num_classes == 2
 
 
-def test_it_resumes_bit_for_bit(beit, vocabulary, stripes, tmp_path, monkeypatch):
-    class StopError(Exception):
-        pass
-
-    for task, whole, kept in (("beit", beit, "tokenizer"), ("dvae", vocabulary, None)):
-        folder, steps = tmp_path / task, []
-        kind = NamingHidden if task == "beit" else Coding
-        real = kind.loss
-
-        def loss(self, batch, real=real, steps=steps):
-            steps.append(1)
-            if len(steps) == 5:
-                raise StopError
-            return real(self, batch)
-
-        options = {"tokenizer": vocabulary.path} if kept else {"codes": 8}
-        with monkeypatch.context() as patch:
-            patch.setattr(kind, "loss", loss)
-            with pytest.raises(StopError):
-                train(data=stripes, task=task, out=folder, **options, **QUICK)
-        again = train(data=stripes, task=task, out=folder, resume=True, **options, **QUICK)
-        weights = again.model.state_dict()
-        assert all(torch.equal(tensor, weights[name]) for name, tensor in whole.model.state_dict().items())
-        assert again.metrics == whole.metrics
-
-
 def test_a_tokenizer_that_is_gone(beit, stripes, tmp_path):
     path = beit.path / "config.yaml"
     kept = path.read_text()

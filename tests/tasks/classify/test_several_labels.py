@@ -97,6 +97,7 @@ def test_balance_trains(command, arrays, corners, tmp_path, balance, several):
     assert vt.evaluate(tmp_path / "run")["loss"] > 0
 
 
+@pytest.mark.slow
 def test_balance_helps_a_rare_class(tmp_path):
     """19 to 1, hardly told apart: without balance the rare class is hardly ever said."""
     rng, parts = np.random.default_rng(1), {}

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import signal
 
 import numpy as np
 import pytest
@@ -12,10 +11,9 @@ from PIL import Image
 
 import vitrail as vt
 from vitrail import train
-from vitrail.learn.training.interruption import Interrupted
 from vitrail.tasks.detect.data import renumber
 from vitrail.tasks.detect.options import Options
-from vitrail.tasks.detect.task import TASK, Detection, choose_box_size, choose_queries
+from vitrail.tasks.detect.task import TASK, choose_box_size, choose_queries
 from vitrail.tasks.task import Opened
 
 SHORT = {"epochs": 2, "batch_size": 4, "num_queries": 5, "image_size": (16, 24), "device": "cpu", "workers": 0, "quiet": True}
@@ -94,32 +92,6 @@ def test_a_run_from_boxes_to_report(run, folder):
     card = (run.path / "best" / "README.md").read_text()
     assert "pipeline_tag: object-detection" in card
     assert "Average precision at an overlap of 0.5 on test" in card
-
-
-def test_interrupted_and_resumed_it_is_the_same_run(run, folder, tmp_path, monkeypatch):
-    plain, steps = Detection.objective, []
-
-    def make_objective(self, setup, **how):
-        objective = plain(self, setup, **how)
-        loss = objective.loss
-
-        def counted(batch):
-            steps.append(1)
-            if len(steps) == 4:  # in the second epoch
-                signal.raise_signal(signal.SIGINT)
-            return loss(batch)
-
-        objective.loss = counted
-        return objective
-
-    monkeypatch.setattr(Detection, "objective", make_objective)
-    options = {"data": folder, "task": "detect", "bad_files": 0.2, "out": tmp_path / "run", **SHORT}
-    with pytest.raises(Interrupted):
-        train(**options)
-    monkeypatch.setattr(Detection, "objective", plain)
-    again = train(**options, resume=True)
-    assert (again.path / "last" / "model.safetensors").read_bytes() == (run.path / "last" / "model.safetensors").read_bytes()
-    assert again.metrics == run.metrics
 
 
 def test_scoring_it_again_and_on_other_data(run, tmp_path, command):
@@ -245,6 +217,13 @@ def test_check_names_what_is_wrong_with_boxes(folder, command):
     assert "which has no boxes" in command("check", folder, "--task", "detect", "--fix", "x.csv").err
 
 
+@pytest.fixture
+def few_counted(monkeypatch):
+    """Objects are counted in a few of the images that are drawn."""
+    monkeypatch.setattr("vitrail.data.box_data.COUNTED", 30)
+
+
+@pytest.mark.usefixtures("few_counted")
 def test_queries_that_have_no_place_are_refused_before_a_run_begins(tmp_path, command):
     answer = command("train", "--task", "detect", "--data", "shapes", "--num-queries", 500, "--out", tmp_path / "run")
     assert answer.code == 2
@@ -252,6 +231,7 @@ def test_queries_that_have_no_place_are_refused_before_a_run_begins(tmp_path, co
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.usefixtures("few_counted")
 @pytest.mark.parametrize(("kind", "denoising"), [("learned", 0), ("anchor", 40)])
 def test_a_kind_of_query_needs_no_other_word(kind, denoising):
     data = vt.open_data("shapes")

@@ -89,6 +89,7 @@ def test_thresholds_are_lower_where_each_class_has_a_sigmoid():
     assert usual_threshold(PRESETS["detr_micro_plain"]) > usual_threshold(PRESETS["detr_micro"])
 
 
+@pytest.mark.slow
 def test_it_learns_32_pictures_by_heart():
     """AP50 above 0.9: some twenty seconds of one core."""
     torch.manual_seed(0)

@@ -3,23 +3,15 @@
 import csv
 import json
 import re
-import signal
 
 import pytest
 import yaml
 
-from vitrail.data.loader import Loader
 from vitrail.models.catalogue import create_model
 from vitrail.run.train import train
 from vitrail.tasks.dino.task import with_class_token
 
 HOW = {"model": "vit_nano_patch4_32", "batch_size": 24, "device": "cpu", "workers": 0, "quiet": True}
-
-
-@pytest.fixture
-def no_pictures(monkeypatch):
-    """One report is enough: it takes longer than the training of models this small."""
-    monkeypatch.setattr("vitrail.report.frame.write_page", lambda *_: None)
 
 
 @pytest.mark.parametrize("method", ["dino", "moco"])
@@ -44,30 +36,6 @@ def test_a_run_from_data_to_report_and_onwards_with_labels(method, arrays, tmp_p
     later = train(data=arrays, weights=run.path, epochs=1, batch_size=24, device="cpu", out=tmp_path / "labels", quiet=True)
     assert later.model.config.pool == config.pool
     assert all(p.requires_grad for p in later.model.parameters())
-
-
-@pytest.mark.usefixtures("no_pictures")
-@pytest.mark.parametrize("method", ["dino", "moco"])
-def test_a_stopped_run_goes_on_bit_for_bit(method, arrays, tmp_path, monkeypatch):
-    train(data=arrays, task=method, epochs=2, out=tmp_path / "whole", **HOW)
-    fetched = 0
-
-    class Stopping(Loader):
-        def batches(self, epoch=0, start=0):
-            nonlocal fetched
-            for batch in super().batches(epoch, start):
-                fetched += 1
-                if fetched == 6:
-                    signal.raise_signal(signal.SIGINT)
-                yield batch
-
-    with monkeypatch.context() as patch:
-        patch.setattr("vitrail.data.views.Loader", Stopping)
-        with pytest.raises(BaseException, match="SIGINT"):
-            train(data=arrays, task=method, epochs=2, out=tmp_path / "run", **HOW)
-    train(data=arrays, out=tmp_path / "run", resume=True, quiet=True)
-    for name in ("best/model.safetensors", "last/model.safetensors", "metrics.jsonl", "metrics.json"):
-        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes(), name
 
 
 def test_a_class_token_is_added_to_what_has_none():

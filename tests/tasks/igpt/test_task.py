@@ -89,7 +89,7 @@ def test_a_finished_run_is_finished_and_weights_begin_another(run, stripes, tmp_
 
 
 @pytest.mark.usefixtures("no_probe")
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("masked", [True])  # as it is without: the conformance suite
 def test_a_stopped_run_goes_on_bit_for_bit(stripes, tmp_path, monkeypatch, masked):
     monkeypatch.setattr("vitrail.report.frame.write_page", lambda *_: None)
     how = {

@@ -15,7 +15,6 @@ import yaml
 from PIL import Image
 
 import vitrail as vt
-from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models.folder import load
@@ -91,29 +90,6 @@ def test_weights_begin_another_pretraining(run, arrays, tmp_path):
     assert torch.allclose(
         other.model.backbone.tokenizer.project.weight.cpu(), vt.load(run.path).backbone.tokenizer.project.weight, atol=1e-6
     )
-
-
-@pytest.mark.usefixtures("no_report")
-def test_a_stopped_run_goes_on_bit_for_bit(run, arrays, tmp_path, monkeypatch):
-    fetched = 0
-
-    class Stopping(Loader):
-        def batches(self, epoch=0, start=0):
-            nonlocal fetched
-            for batch in super().batches(epoch, start):
-                fetched += self.order.shuffle
-                if self.order.shuffle and fetched == 9:  # in the second epoch
-                    signal.raise_signal(signal.SIGINT)
-                yield batch
-
-    with monkeypatch.context() as patch:
-        patch.setattr("vitrail.data.image_source.Loader", Stopping)
-        with pytest.raises(BaseException, match="SIGINT"):
-            train(data=arrays, out=tmp_path / "run", **SHORT)
-    assert not (tmp_path / "run" / "metrics.json").exists()
-    train(data=arrays, out=tmp_path / "run", resume=True, quiet=True)
-    for name in ("best/model.safetensors", "last/model.safetensors", "metrics.jsonl", "metrics.json"):
-        assert (tmp_path / "run" / name).read_bytes() == (run.path / name).read_bytes(), name
 
 
 def test_a_run_can_be_repeated_from_its_config(run):
@@ -208,6 +184,7 @@ def test_broken_configs_give_a_model_or_one_line(run, tmp_path):
     assert 0 < loaded < 120, "a fuzz that breaks nothing, or everything, tests nothing"
 
 
+@pytest.mark.slow
 def test_two_processes_are_one_run(arrays, environment, tmp_path):
     line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "vitrail"]
     line += [

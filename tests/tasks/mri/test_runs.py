@@ -1,7 +1,6 @@
 """Runs on accelerated MRI: from a volume, images or k-space to a report, again from its files, and on from other weights."""
 
 import csv
-import signal
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ from PIL import Image
 from torch.testing import assert_close
 
 import vitrail as vt
-from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.run.stored import read_options
@@ -87,24 +85,6 @@ def test_other_k_space_is_scored_in_all_contrasts(run, scan, tmp_path):
     assert [row["slice"] for row in rows] == [f"scan.npz:{n}" for n in range(3)]
     assert metrics["psnr"] == pytest.approx(np.mean([float(row["psnr"]) for row in rows]), abs=1e-4)
     assert (tmp_path / "scores" / "report.html").is_file()
-
-
-def test_a_stopped_run_goes_on_bit_for_bit(run, volume, tmp_path, monkeypatch):
-    class Stopping(Loader):
-        def batches(self, epoch=0, start=0):
-            for number, batch in enumerate(super().batches(epoch, start)):
-                if self.order.shuffle and epoch == 1 and number == 1:
-                    signal.raise_signal(signal.SIGINT)
-                yield batch
-
-    with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.mri.data.Loader", Stopping)
-        with pytest.raises(BaseException, match="SIGINT"):
-            vt.train(data=volume, out=tmp_path / "run", **OPTIONS)
-    assert not (tmp_path / "run" / "metrics.json").exists()
-    vt.train(data=volume, out=tmp_path / "run", resume=True, quiet=True)
-    for file in SAME:
-        assert (tmp_path / "run" / file).read_bytes() == (run.path / file).read_bytes(), file
 
 
 def test_weights_from_pictures_go_on_with_a_volume(volume, tmp_path):

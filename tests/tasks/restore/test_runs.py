@@ -2,7 +2,6 @@
 
 import csv
 import json
-import signal
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +12,6 @@ from PIL import Image
 
 import vitrail as vt
 from vitrail.deploy.predicted_files import OutputFolder
-from vitrail.learn.training.interruption import Interrupted
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.run.prepare import prepare
 from vitrail.run.train import train
@@ -22,7 +20,7 @@ from vitrail.tasks.restore.data import damage_of
 from vitrail.tasks.restore.layers import open_layers
 from vitrail.tasks.restore.options import Options
 from vitrail.tasks.restore.predict import Pipeline
-from vitrail.tasks.restore.task import TASK, Restoration, choose_restorer
+from vitrail.tasks.restore.task import TASK, choose_restorer
 
 SHORT = {"epochs": 2, "batch_size": 4, "patch_size": 8, "patches": 1, "model": "unet_nano", "device": "cpu", "quiet": True}
 
@@ -109,33 +107,6 @@ def test_a_test_folder_is_read_at_the_end(tmp_path):
     assert json.loads((run.path / "metrics.json").read_text())["split"] == "test"
     assert run.model.config.in_channels == 1  # as the pictures are
     assert (run.path / "report.html").read_text().startswith("test PSNR ")
-
-
-def test_interrupted_and_resumed_it_is_the_same_run(run, folder, tmp_path, monkeypatch):
-    whole = (run.path / "last" / "model.safetensors").read_bytes()
-    plain, steps = Restoration.objective, []
-
-    def objective(self, setup, **how):
-        task = plain(self, setup, **how)
-        loss = task.loss
-
-        def counted(batch):
-            steps.append(1)
-            if len(steps) == 6:  # in the second epoch
-                signal.raise_signal(signal.SIGINT)
-            return loss(batch)
-
-        task.loss = counted
-        return task
-
-    monkeypatch.setattr(Restoration, "objective", objective)
-    options = {"data": folder, "task": "restore", "degrade": "sr2", "out": tmp_path / "run", **SHORT}
-    with pytest.raises(Interrupted):
-        train(**options)
-    monkeypatch.setattr(Restoration, "objective", plain)
-    again = train(**options, resume=True)
-    assert (again.path / "last" / "model.safetensors").read_bytes() == whole
-    assert again.metrics == run.metrics
 
 
 def test_scoring_it_again_and_on_other_pictures(run, tmp_path, command):

@@ -111,6 +111,7 @@ def test_auxiliary_heads_add_their_share():
     assert both.item() == pytest.approx(plain.item() + 0.4 * other.item())
 
 
+@pytest.mark.slow
 def test_it_overfits_32_shapes():
     """mIoU above 0.7 on what it was shown, in 5 s of one core."""
     torch.manual_seed(0)

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import signal
 
 import numpy as np
 import pytest
@@ -14,11 +13,10 @@ import vitrail as vt
 from vitrail import train
 from vitrail.data.formats.masks import read_mask
 from vitrail.data.masked import annotations_of
-from vitrail.learn.training.interruption import Interrupted
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.run.prepare import prepare
 from vitrail.tasks.segment.options import Options
-from vitrail.tasks.segment.task import Segmentation, choose_dense_size
+from vitrail.tasks.segment.task import choose_dense_size
 
 MODEL = {"model": "vit_nano_patch4_32", "head": "linear"}
 SHORT = {"epochs": 2, "batch_size": 4, "workers": 0, "device": "cpu", "quiet": True}
@@ -101,33 +99,6 @@ def test_a_run_from_folder_to_report(run):
     card = (run.path / "best" / "README.md").read_text()
     assert "pipeline_tag: image-segmentation" in card
     assert f"Mean intersection over union on test: **{100 * metrics['miou']:.2f} %**" in card
-
-
-def test_interrupted_and_resumed_it_is_the_same_run(run, folder, tmp_path, monkeypatch):
-    whole = (run.path / "last" / "model.safetensors").read_bytes()
-    plain, steps = Segmentation.objective, []
-
-    def make_objective(self, setup, **how):
-        objective = plain(self, setup, **how)
-        loss = objective.loss
-
-        def counted(batch):
-            steps.append(1)
-            if len(steps) == 6:  # in the second epoch
-                signal.raise_signal(signal.SIGINT)
-            return loss(batch)
-
-        objective.loss = counted
-        return objective
-
-    monkeypatch.setattr(Segmentation, "objective", make_objective)
-    options = {"data": folder, "task": "segment", "out": tmp_path / "run", **MODEL, **SHORT}
-    with pytest.raises(Interrupted):
-        train(**options)
-    monkeypatch.setattr(Segmentation, "objective", plain)
-    again = train(**options, resume=True)
-    assert (again.path / "last" / "model.safetensors").read_bytes() == whole
-    assert again.metrics == run.metrics
 
 
 def test_scoring_it_again_in_several_ways_and_on_other_pictures(run, tmp_path, command):

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,13 +12,11 @@ import yaml
 from torch.testing import assert_close
 
 import vitrail as vt
-from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
 from vitrail.run.prepare import prepare
 from vitrail.tasks.segment3d import data as batches
-from vitrail.tasks.segment3d.data import CropSource
 from vitrail.tasks.segment3d.options import Options
 from vitrail.tasks.segment3d.task import TASK, VolumeSegmentation, choose_largest
 
@@ -95,23 +92,6 @@ def test_other_volumes_are_scored_whole(run, tmp_path):
     ball(tmp_path / "wrong", "b0", seed=0, value=3)
     with pytest.raises(VitrailError, match="the labels 3 are none of the model's 2 classes"):
         vt.evaluate(run.path, data=tmp_path / "wrong")
-
-
-def test_a_stopped_run_goes_on_bit_for_bit(run, balls, tmp_path, monkeypatch):
-    class Stopping(Loader):
-        def batches(self, epoch=0, start=0):
-            for number, batch in enumerate(super().batches(epoch, start)):
-                if isinstance(self.source, CropSource) and epoch == 1 and number == 1:
-                    signal.raise_signal(signal.SIGINT)
-                yield batch
-
-    with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.segment3d.data.Loader", Stopping)
-        with pytest.raises(BaseException, match="SIGINT"):
-            vt.train(data=balls, out=tmp_path / "run", **OPTIONS)
-    vt.train(data=balls, out=tmp_path / "run", resume=True, quiet=True)
-    for file in SAME:
-        assert (tmp_path / "run" / file).read_bytes() == (run.path / file).read_bytes(), file
 
 
 def test_predict_writes_labels_with_the_scans_affine(run, balls, tmp_path, command):

@@ -155,7 +155,10 @@ def test_a_batch_can_be_cut_in_parts():
     assert all(isinstance(part, PairBatch) for part in parts)
 
 
-@pytest.mark.parametrize("toy, steps", [("copy", 300), ("reverse", 500), ("sort", 500)])
+@pytest.mark.parametrize(
+    "toy, steps",
+    [("copy", 300), pytest.param("reverse", 500, marks=pytest.mark.slow), pytest.param("sort", 500, marks=pytest.mark.slow)],
+)
 def test_toys_are_learned(toy, steps):
     """To the letter, on sentences that were not in training: two to four of eight numbers, some seconds of one core."""
     torch.manual_seed(0)

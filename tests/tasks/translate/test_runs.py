@@ -103,7 +103,7 @@ def no_page(monkeypatch):
     monkeypatch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: None)
 
 
-@pytest.mark.parametrize("step", [2, 7])
+@pytest.mark.parametrize("step", [2])  # in the first epoch; in the second: the conformance suite
 def test_a_stopped_run_goes_on_bit_for_bit(run, pairs, tmp_path, monkeypatch, step, no_page):
     fetched = 0
 
