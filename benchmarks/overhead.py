@@ -62,9 +62,9 @@ class Clock:
         return run
 
     def end(self, end_epoch: Callable[..., Any]) -> Callable[..., Any]:
-        def run(*args: Any) -> None:
+        def run(*args: Any, **kwargs: Any) -> None:
             begin = time.perf_counter()
-            end_epoch(*args)
+            end_epoch(*args, **kwargs)
             self.ends, self.last = self.ends + time.perf_counter() - begin, None
 
         return run

@@ -102,8 +102,10 @@ def leave_out(data: DataSet, names: Collection[str]) -> DataSet:
     return DataSet(name=data.name, classes=data.classes, splits=splits, notes=data.notes)
 
 
-def describe_bad(bad: BadFiles, *, unit: str = "images") -> str:
-    """One line for people."""
+def describe_bad(bad: BadFiles | None, *, unit: str = "images") -> str:
+    """One line for people; nothing where there are none."""
+    if bad is None or not bad.files:
+        return ""
     count = len(bad.files)
     what = f"1 {unit.removesuffix('s')} that cannot be read is" if count == 1 else f"{count:,} {unit} that cannot be read are"
     where = "" if bad.path is None else f": see {bad.path}"

@@ -68,7 +68,7 @@ def run_evaluation(run: str, options: Any, *, quiet: bool = False) -> tuple[dict
             configuration={} if trained is None else to_store(trained),
             trained_in=where,
         )
-    bad = describe_bad(setup.bad, unit=task.unit) if setup.bad is not None and setup.bad.files else ""
+    bad = describe_bad(setup.bad, unit=task.unit)
     written = "" if folder is None else f"report: {folder / REPORT}"
     for line in (bad, warning and f"warning: {warning}", *summary.lines, written):
         if line:

@@ -171,7 +171,7 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
     write_card(folder / "best", setup.model, facts | measures, task=options.task)
     record = {"split": split, **interval, **metrics, **summary.record}
     write_whole(folder / METRICS, json.dumps(record, indent=2) + "\n")
-    bad = describe_bad(setup.bad, unit=task.unit) if setup.bad is not None and setup.bad.files else ""
+    bad = describe_bad(setup.bad, unit=task.unit)
     for line in (warning and f"warning: {warning}", *summary.lines, bad, f"report: {folder / REPORT}"):
         if line:
             bar.say(line)
@@ -182,8 +182,8 @@ def list_bad(bad: BadFiles, folder: Path, bar: ProgressBar, *, unit: str) -> Non
     """From now on they stand in a file, and a person reads how many there are."""
     bad.path = folder / BAD_FILES
     bad.write()
-    if bad.files:
-        bar.say(f"  {describe_bad(bad, unit=unit)}")
+    if line := describe_bad(bad, unit=unit):
+        bar.say(f"  {line}")
 
 
 def open_events(folder: Path, options: Any) -> EventLog:

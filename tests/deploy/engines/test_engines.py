@@ -91,7 +91,7 @@ def test_an_answer_is_kept_when_the_next_comes(classify, model):
 
 
 def test_pictures_need_not_be_contiguous(classify, model, pictures):
-    images = torch.stack([classify.prepare([picture])[0] for picture in pictures[:2]])
+    images = torch.stack([classify.to_input([picture])[0] for picture in pictures[:2]])
     turned = images.transpose(2, 3)
     with torch.inference_mode():
         torch.testing.assert_close(classify.engine(turned), model(turned), atol=1e-4, rtol=0)

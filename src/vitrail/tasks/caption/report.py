@@ -37,7 +37,7 @@ def sections(scored: Scored[CaptionData], setup: Setup[Any, CaptionData, Any], r
     found = scored.evaluation
     assert isinstance(found, Captions)
     groups = look_at_some(scored.model, scored.data[scored.split], found)
-    return show_groups(found, groups, skipped=str(scored.data.skipped))
+    yield from show_groups(found, groups, skipped=str(scored.data.skipped))
 
 
 def commands(run: str, model: Any) -> Mapping[str, str]:

@@ -43,7 +43,7 @@ def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Seq
     found, model, split = scored.evaluation, scored.model, scored.data.splits[scored.split]  # type: ignore[index]
     assert isinstance(found, Predictions)
     indices, images = choose_some(model, found, split)
-    return show_classified(
+    yield from show_classified(
         Classified(
             labels=scored.data.classes,
             targets=found.truth,

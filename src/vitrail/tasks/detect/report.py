@@ -62,7 +62,7 @@ def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, None], rows: Se
     assert isinstance(found, Detections)
     images, threshold = scored.data.splits[scored.split], usual_threshold(model.config)  # type: ignore[index]
     examples = choose_examples(found, images, threshold=threshold)
-    return show_detections(found, examples, labels_of(model), threshold=threshold)
+    yield from show_detections(found, examples, labels_of(model), threshold=threshold)
 
 
 def show_detections(

@@ -17,7 +17,7 @@ from vitrail.tasks.task import Scored, Setup
 
 
 def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Sequence[Row]) -> Iterable[Section]:
-    return show_codes(replace(setup, model=scored.model))
+    yield from show_codes(replace(setup, model=scored.model))
 
 
 def commands(run: str, model: Any) -> Mapping[str, str]:

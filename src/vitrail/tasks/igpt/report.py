@@ -23,7 +23,7 @@ SHOWN, SAMPLES = 8, 6  # completions
 def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Sequence[Row]) -> Iterable[Section]:
     model = scored.model
     completions = show_some(model, setup.data["val"], seed=setup.options.seed) if model.config.causal else ()
-    return pixel_sections(completions, scored.extras)
+    yield from pixel_sections(completions, scored.extras)
 
 
 def commands(run: str, model: Any) -> Mapping[str, str]:

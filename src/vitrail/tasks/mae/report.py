@@ -33,7 +33,7 @@ COLUMNS = ("original", "visible", "drawn", "drawn, with what is visible")
 
 def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Sequence[Row]) -> Iterable[Section]:
     drawn, ratios = draw_some(scored.model, setup.data, seed=setup.options.seed)
-    return show_drawn(drawn, ratios, normalized=scored.model.config.normalize)
+    yield from show_drawn(drawn, ratios, normalized=scored.model.config.normalize)
 
 
 def commands(run: str, model: Any) -> Mapping[str, str]:

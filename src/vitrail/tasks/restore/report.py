@@ -29,7 +29,7 @@ def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, None], rows: Se
         ImageScore(name=images.name(index), psnr_restored=row[1], ssim_restored=row[2], psnr_given=row[3], ssim_given=row[4])
         for index, row in zip(found.indices.tolist(), found.rows.tolist(), strict=True)
     ]
-    return restoration_sections(
+    yield from restoration_sections(
         RestorationReport(examples=found.examples, scores=scores, degradation=str(setup.options.degrade))
     )
 

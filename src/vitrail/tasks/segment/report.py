@@ -44,7 +44,7 @@ def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Seq
     """Images, classes, confusions, before the curves of training."""
     found, model = scored.evaluation, scored.model
     assert isinstance(found, Segmentations)
-    return show_segmentations(Shown(found=found, labels=labels_of(model), colors=model.colors))
+    yield from show_segmentations(Shown(found=found, labels=labels_of(model), colors=model.colors))
 
 
 def commands(run: str, model: Any) -> Mapping[str, str]:

@@ -25,7 +25,7 @@ EDGES = (5, 10, 15, 20, 30, 40)  # words of a source, where a range of lengths e
 def sections(scored: Scored[ParallelData], setup: Setup[Any, ParallelData, Any], rows: Sequence[Row]) -> Iterable[Section]:
     found = scored.evaluation
     assert isinstance(found, Translations)
-    return sections_of(found, scored.model, skipped=scored.extras or "")
+    yield from sections_of(found, scored.model, skipped=scored.extras or "")
 
 
 def commands(run: str, model: Any) -> Mapping[str, str]:
