@@ -117,7 +117,7 @@ def test_slices_and_amounts_are_those_of_predict(shop, label, folder, tmp_path, 
         assert one["ml"] == pytest.approx(one["voxels"] * 3 / 1000, rel=1e-3)  # voxels of 1.5 × 2 × 1 mm
     saved = client.get(f"/api/segment3d/labels?answer={found['id']}").content
     (tmp_path / "saved.nii.gz").write_bytes(saved)
-    truth = open_volume(tmp_path / "scan_labels.nii.gz").read_labels()
+    truth = open_volume(tmp_path / "labels.nii.gz").read_labels()
     assert (open_volume(tmp_path / "saved.nii.gz").read_labels() == truth).all()
     classes = np.searchsorted((0, 4, 300), truth)
     scan = open_volume(tmp_path / "scan.nii.gz").read()
