@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import re
 import typing
 from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, ClassVar, Literal
@@ -80,7 +81,13 @@ def within(limits):
 def required(kind):
     """What a class does not work without."""
     needed = {field.name: "digits" if field.name == "data" else "x" for field in fields(kind) if field.default is MISSING}
-    return needed | ({"degrade": "sr2"} if "degrade" in {field.name for field in fields(kind)} and "data" in needed else {})
+    needed |= {"degrade": "sr2"} if "degrade" in {field.name for field in fields(kind)} and "data" in needed else {}
+    try:
+        check(kind(**needed))
+    except VitrailError as error:  # an option that a rule asks for: "--out is missing"
+        missing = re.match(r"--(\S+) is missing", str(error))
+        needed |= {missing[1].replace("-", "_"): "x"} if missing else {}
+    return needed
 
 
 @pytest.mark.parametrize("task, use", EVERY)

@@ -11,16 +11,15 @@ from vitrail.tasks import verb_options as shared
 from vitrail.tasks.blocks import (
     AugmentationOptions,
     AveragingOptions,
-    BeamOptions,
     CacheOptions,
     ImageOptions,
     LayerDecayOptions,
     OptimizerOptions,
     PartOptions,
     SmoothingOptions,
-    TextOptions,
 )
 from vitrail.tasks.options import AUGMENTATION, COUNT, TEXT, Auto, CommonOptions, Range, integer
+from vitrail.tasks.text_options import BeamOptions, TextOptions
 from vitrail.tasks.verb_options import BeamEvalOptions, ReadingEvalOptions
 
 

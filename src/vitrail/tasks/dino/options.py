@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks.blocks import ViewOptions
 from vitrail.tasks.options import TASK, Auto, CommonOptions, Range, integer
+from vitrail.tasks.pretraining_options import ViewOptions
 from vitrail.tasks.verb_options import PretrainingEvalOptions
 
 

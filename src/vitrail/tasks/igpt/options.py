@@ -8,15 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
-from vitrail.tasks.blocks import (
-    AveragingOptions,
-    DropoutOptions,
-    LayerDecayOptions,
-    MovementOptions,
-    PartOptions,
-    PretrainingOptions,
-)
+from vitrail.tasks.blocks import AveragingOptions, DropoutOptions, LayerDecayOptions, MovementOptions, PartOptions
 from vitrail.tasks.options import AUGMENTATION, COUNT, SEED, SHARE, TASK, Auto, CommonOptions, Range, integer, switch
+from vitrail.tasks.pretraining_options import PretrainingOptions
 from vitrail.tasks.verb_options import PredictOptions as SharedPredictOptions
 from vitrail.tasks.verb_options import ReadingEvalOptions
 

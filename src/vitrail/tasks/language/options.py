@@ -7,16 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from cyclopts import Parameter
 
 from vitrail.tasks import verb_options as shared
-from vitrail.tasks.blocks import (
-    AveragingOptions,
-    LayerDecayOptions,
-    OptimizerOptions,
-    PartOptions,
-    SmoothingOptions,
-    TextOptions,
-    TokenBatchOptions,
-)
+from vitrail.tasks.blocks import AveragingOptions, LayerDecayOptions, OptimizerOptions, PartOptions, SmoothingOptions
 from vitrail.tasks.options import COUNT, SEED, TASK, TEXT, Auto, CommonOptions, Range, integer, switch
+from vitrail.tasks.text_options import TextOptions, TokenBatchOptions
 from vitrail.tasks.verb_options import SentenceExplainOptions
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks.blocks import MASKED, MaskOptions
 from vitrail.tasks.options import COUNT, TASK, Auto, CommonOptions, integer, switch
+from vitrail.tasks.pretraining_options import MASKED, MaskOptions
 from vitrail.tasks.verb_options import PretrainingEvalOptions
 
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
-from vitrail.tasks.blocks import ViewOptions
 from vitrail.tasks.options import CommonOptions
+from vitrail.tasks.pretraining_options import ViewOptions
 from vitrail.tasks.verb_options import PretrainingEvalOptions
 
 

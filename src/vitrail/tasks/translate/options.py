@@ -7,17 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from cyclopts import Parameter
 
 from vitrail.tasks import verb_options as shared
-from vitrail.tasks.blocks import (
-    AveragingOptions,
-    BeamOptions,
-    LayerDecayOptions,
-    OptimizerOptions,
-    PartOptions,
-    SmoothingOptions,
-    TextOptions,
-    TokenBatchOptions,
-)
+from vitrail.tasks.blocks import AveragingOptions, LayerDecayOptions, OptimizerOptions, PartOptions, SmoothingOptions
 from vitrail.tasks.options import COUNT, SHARE, TASK, TEXT, Auto, CommonOptions, integer
+from vitrail.tasks.text_options import BeamOptions, TextOptions, TokenBatchOptions
 from vitrail.tasks.verb_options import BeamEvalOptions, SentenceExplainOptions
 
 
