@@ -67,7 +67,7 @@ def arguments_of(task: str) -> dict[str, list[typing.Any]]:
     """The options of each verb that a task has, those of all tasks included."""
     entry, found = registry.TASKS[task], App()
     add_task_commands(found, task)
-    verbs = (entry.verb, "eval", *(verb for verb in ("predict", "explain") if registry.part(task, verb) is not None))
+    verbs = (entry.verb, "eval", *(verb for verb in ("predict", "explain") if registry.has_part(task, verb)))
     return {verb: [a for a in found[verb].assemble_argument_collection() if a.parse and not a.children] for verb in verbs}
 
 

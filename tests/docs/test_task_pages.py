@@ -110,7 +110,7 @@ def test_commands_have_options_that_exist(task):
     verbs = {words[0] for words in commands("## " + section(read(task), "One command"))}
     assert verbs >= {registry.TASKS[task].verb, "eval"}
     for part in ("predict", "explain"):
-        if registry.part(task, part) is not None:
+        if registry.has_part(task, part):
             assert verbs & ({part} | (ALIASES if part == "predict" else set())), f"no command for {part}"
     for words in found:
         verb, options = words[0], [word for word in words if word.startswith("--")]
