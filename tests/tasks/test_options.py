@@ -1,8 +1,8 @@
 """Options of every task: ranges beside fields, one check, blocks without dead fields, recipes that name fields, older keys."""
 
+import re
 import subprocess
 import sys
-import re
 import typing
 from dataclasses import MISSING, dataclass, fields
 from typing import Annotated, ClassVar, Literal
