@@ -32,7 +32,7 @@ def test_the_loss_is_over_what_is_asked(masked):
     task, batch = LanguageModeling(model, TOKENIZER, masked=masked), next(iter(loader.batches()))
     assert isinstance(task, Objective)
     assert_close(task.loss(batch), word_cross_entropy(model(batch.inputs), batch.targets))
-    found = task.evaluate(loader.batches(), bytes=loader.bytes)
+    found = task.evaluate(loader.batches(), bytes=loader.source.bytes)
     assert isinstance(found, Evaluation)
     totals = [
         (word_cross_entropy(model(b.inputs), b.targets, reduction="sum").item(), int((b.targets != PAD).sum()))
@@ -45,7 +45,7 @@ def test_the_loss_is_over_what_is_asked(masked):
     assert ("bits_per_byte" in found.metrics) is not masked
     if not masked:
         assert found.metrics["bits_per_byte"] == pytest.approx(
-            sum(total for total, _ in totals) / loader.bytes / math.log(2), rel=1e-4
+            sum(total for total, _ in totals) / loader.source.bytes / math.log(2), rel=1e-4
         )
 
 

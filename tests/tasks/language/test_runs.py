@@ -111,7 +111,7 @@ def test_eval_of_another_text_reads_all_of_it(run, text, tmp_path, command):
 def test_a_model_reads_what_it_learns_from(text, wishes, longest, tokens):
     setup = prepare(Options(data=str(text), vocabulary=40, **wishes), ProgressBar(quiet=True), resumed=None)
     assert (setup.options.max_length, setup.options.batch_tokens, setup.model.config.longest) == (longest, tokens, longest)
-    assert {batches.longest for batches in TASK.loaders(setup, World())} == {longest}
+    assert {batches.source.longest for batches in TASK.loaders(setup, World())} == {longest}
 
 
 def test_a_block_that_no_batch_can_hold_is_refused(text, command):
