@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import torch
@@ -42,6 +42,10 @@ class Read(Generic[S]):
 class Source(Protocol[S, B_co]):
     """What a loader reads from. An index may be that of a copy: see `data.order.COPY`."""
 
+    @property
+    def cheap(self) -> bool:
+        """Whether a batch is made faster than a thread is woken: then nothing is read ahead."""
+
     def sample(self, epoch: int, index: int) -> S:
         """Random numbers are a function of (seed, epoch, index). Raises PictureError for what cannot be read."""
 
@@ -54,6 +58,8 @@ class Source(Protocol[S, B_co]):
 
 class Samples(ABC, Generic[S, B]):
     """A base for sources: reads the samples of a batch one after the other."""
+
+    cheap: ClassVar[bool] = False
 
     @abstractmethod
     def sample(self, epoch: int, index: int) -> S: ...
@@ -113,7 +119,7 @@ class Loader(Generic[B]):
     """Passes over a source, each from any batch on. A sample that cannot be read is left out of its batch and passed to `on_bad`."""
 
     def __init__(self, source: Source[Any, B], order: Order, *, workers: int = 0, on_bad: OnBad | None = None) -> None:
-        """Without workers a thread makes the next batch while the one before is used. Without `on_bad` a bad sample is an error."""
+        """Without workers a thread makes the next batch while the one before is used, unless that is cheap. Without `on_bad` a bad sample is an error."""
         self.source: Any = source
         self.order, self.on_bad, self.fetcher, self.keys = order, on_bad, Fetcher(source), Keys()
         self.workers: DataLoader[Fetched] | None = None
@@ -135,7 +141,8 @@ class Loader(Generic[B]):
 
     def batches(self, epoch: int = 0, start: int = 0) -> Iterator[B]:
         self.keys.keys = keys = ((epoch, indices) for indices in self.order.batches(epoch, start))
-        for batch, bad in ahead(self.fetcher.__getitem__, keys) if self.workers is None else self.workers:
+        plain = map if self.source.cheap else ahead
+        for batch, bad in plain(self.fetcher.__getitem__, keys) if self.workers is None else self.workers:
             for error in bad:
                 if self.on_bad is None:
                     # A new one: a cycle through this frame would delay the workers' end.

@@ -41,6 +41,8 @@ class LineBatch(NamedTuple):
 class LineSource(Samples[list[int], LineBatch]):
     """A block is `longest` tokens of the lines joined, each with its END; the last one may be shorter."""
 
+    cheap = True
+
     def __init__(self, lines: Sequence[str], tokenizer: BytePairs, *, masked: bool, longest: int = 128, seed: int = 0) -> None:
         self.masked, self.vocabulary, self.longest, self.seed = masked, len(tokenizer), longest, seed
         self.bytes = sum(len(line.encode("utf-8", errors="replace")) + 1 for line in lines)  # with the line feeds

@@ -47,6 +47,8 @@ class PairSource(Samples[Pair, PairBatch]):
     to the longest of all.
     """
 
+    cheap = True
+
     def __init__(
         self,
         pairs: Pairs,
