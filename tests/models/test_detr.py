@@ -12,6 +12,7 @@ from vitrail.learn.losses.set_prediction import set_loss
 from vitrail.models.catalogue import MODELS, count_parameters
 from vitrail.models.detections import Detected, Targets
 from vitrail.models.detr import DetectorConfig, build_detector, decode_boxes, detector_on
+from vitrail.run.card import card
 
 BACKBONE = {"width": 20, "depth": 3, "heads": 2, "patch": 8, "image_size": [40, 56]}
 TINY = {"width": 24, "depth": 1, "decoder_depth": 2, "heads": 3, "hidden": 29, "queries": 7, "num_classes": 5, "dropout": 0.0}
@@ -129,9 +130,9 @@ def test_saved_and_loaded(kind, tmp_path):
     assert again.labels == model.labels
     assert again.num_classes == 5
     assert_close(again(pictures()).boxes, model(pictures()).boxes, rtol=0, atol=0)
-    card = (tmp_path / "README.md").read_text()
-    assert "pipeline_tag: object-detection" in card
-    assert "# Object detector (detr)" in card
+    for text in ((tmp_path / "README.md").read_text(), card(model, task="detect")):
+        assert "pipeline_tag: object-detection" in text
+    assert "# Object detector (detr)" in card(model, task="detect")
 
 
 def test_other_classes():

@@ -12,6 +12,7 @@ from vitrail.errors import VitrailError
 from vitrail.models.dvae import DVAEConfig, build_dvae
 from vitrail.nn.functional.gumbel import gumbel_noise
 from vitrail.records import from_record, to_record
+from vitrail.run.card import card
 
 
 def small(**options):
@@ -66,9 +67,9 @@ def test_codes_come_back_from_a_file(tmp_path):
     assert again.config == model.config
     assert torch.equal(again.codes(images), model.codes(images))
     assert torch.equal(again.decode(again.codes(images)), model.decode(model.codes(images)))
-    card = (tmp_path / "dvae" / "README.md").read_text()
-    assert "model.codes(images)" in card
-    assert "backbone" not in card
+    assert "model.codes(images)" in card(model, task="dvae")
+    for text in (card(model, task="dvae"), (tmp_path / "dvae" / "README.md").read_text()):
+        assert "backbone" not in text
 
 
 def test_the_config_survives_json():

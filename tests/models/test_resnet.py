@@ -20,6 +20,7 @@ from vitrail.learn.training.state import TENSORS, latest_state
 from vitrail.models.catalogue import count_parameters
 from vitrail.nn.convolution.hard_attention import HardAttention
 from vitrail.nn.heads.maps import MapHead
+from vitrail.run.card import card
 from vitrail.tasks.classify.objective import Classify
 
 PRESETS = vt.list_models("resnet*_32")
@@ -80,11 +81,11 @@ def test_saved_and_loaded(kind, tmp_path):
     assert copy.deepcopy(loaded)(images).equal(loaded(images))
 
 
-def test_a_table_and_a_card_tell_of_it(command, tmp_path):
+def test_a_table_and_a_card_tell_of_it(command):
     line = command("models", "resnet20_s*").out.splitlines()[1]
     assert line.split() == ["resnet20_se_32", "272,410", "-", "9", "-", "-", "32x32"]
-    card = (vt.save(tiny("soft"), tmp_path / "model") / "README.md").read_text()
-    assert "widths (3, 5, 7), depths (1, 1, 1), channel_attention none, spatial_attention soft." in card
+    widths = "widths (3, 5, 7), depths (1, 1, 1), channel_attention none, spatial_attention soft."
+    assert widths in card(tiny("soft"), task="classify")
 
 
 def test_a_new_classifier_and_features():

@@ -10,6 +10,7 @@ import vitrail as vt
 from vitrail.errors import VitrailError
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.unetr import UNETRConfig, build_unetr, read_blocks
+from vitrail.run.card import card
 
 TINY = UNETRConfig(width=12, depth=3, heads=3, patch=8, features=5, image_size=(16, 24, 8), num_classes=3)
 
@@ -78,9 +79,8 @@ def test_it_survives_a_folder(tmp_path):
     assert (again.config, again.labels) == (model.config, model.labels)
     volume = torch.randn(1, 1, 16, 24, 8)
     assert_close(again(volume), model(volume))
-    card = (tmp_path / "model" / "README.md").read_text()
     for words in ("segmentation of volumes", "1.5 x 1.5 x 3 mm", "-100 to 300", "9  spleen", "vitrail predict"):
-        assert words.lower() in card.lower()
+        assert words.lower() in card(model, task="segment3d").lower()
 
 
 @pytest.mark.parametrize(

@@ -170,10 +170,10 @@ def test_evaluation_does_not_depend_on_batches_and_asks_neighbors_now_and_then(m
     with torch.no_grad():
         features = [
             mean_features(task.model.backbone.eval(), torch.cat([b.images for b in image_loader(split, backbone().preprocessing, batch=99).batches()]))
-            for split in (known.split, DIGITS["val"])
+            for split in (known.source.split, DIGITS["val"])
         ]  # fmt: skip
     task.model.train()
-    labels = [torch.from_numpy(split.labels) for split in (known.split, DIGITS["val"])]
+    labels = [torch.from_numpy(split.labels) for split in (known.source.split, DIGITS["val"])]
     assert wholes[0].metrics["knn"] == pytest.approx(
         knn_accuracy(features[0], labels[0], features[1], labels[1], classes=10), abs=0.01
     )
