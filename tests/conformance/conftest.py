@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -194,6 +195,9 @@ def run_forked(words: Sequence[str], environment: Mapping[str, str], log: str) -
     code = 1
     try:
         code = run(list(words))
+    except BaseException:
+        traceback.print_exc()
+        raise
     finally:
         sys.stdout.flush()
         os._exit(code)

@@ -81,6 +81,8 @@ def one_of_two(folder: Path) -> dict[str, Any]:
         found["rows"][str(dtype)] = [right, same(got, some_rows(dtype)[0][order.argsort()]), got.dtype == dtype]
     nothing, indices = world.gather_rows(torch.empty(0, 3), torch.empty(0, dtype=torch.int64))
     found["nothing"] = [list(nothing.shape), indices.tolist()]
+    column = torch.tensor([[world.rank, 7, 8]])[:, 0]  # one row of a column: contiguous, whatever its stride
+    found["column"] = world.gather_rows(torch.zeros(1, 2), column)[1].tolist()
     try:
         world.gather_rows(torch.zeros(2, 3 + world.rank), torch.arange(2))
     except ValueError as error:
@@ -172,6 +174,7 @@ def test_gathered_rows_are_those_of_one_process_bit_for_bit(found):
     for f in found:
         assert f["rows"] == {str(dtype): [True, True, True] for dtype in DTYPES}
         assert f["nothing"] == [[0, 3], []]
+    assert f["column"] == [0, 1]
 
 
 def test_rows_of_different_shapes_are_refused_by_both(found):

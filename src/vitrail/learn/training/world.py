@@ -207,7 +207,8 @@ class World:
 
     def _join_rows(self, rows: Tensor, counts: list[int]) -> Tensor:
         """Rows of all processes one after the other; sent as bytes, which every backend carries, padded to the longest."""
-        flat = rows.detach().contiguous().to(self.device).reshape(len(rows), _row_size(rows))
+        # A clone: one row of a column is contiguous to torch whatever its stride, which its view as bytes refuses.
+        flat = rows.detach().to(self.device).reshape(len(rows), _row_size(rows)).clone(memory_format=torch.contiguous_format)
         width = flat.shape[1] * rows.element_size()
         padded = torch.zeros(max(counts), width, dtype=torch.uint8, device=self.device)
         padded[: len(rows)] = flat.view(torch.uint8)
