@@ -174,7 +174,7 @@ def test_gathered_rows_are_those_of_one_process_bit_for_bit(found):
     for f in found:
         assert f["rows"] == {str(dtype): [True, True, True] for dtype in DTYPES}
         assert f["nothing"] == [[0, 3], []]
-    assert f["column"] == [0, 1]
+        assert f["column"] == [0, 1]
 
 
 def test_rows_of_different_shapes_are_refused_by_both(found):
