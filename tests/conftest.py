@@ -44,7 +44,7 @@ TESTS = Path(__file__).parent
 # Whole commands, runs and pages: shape checks would double their time. What they compute is checked by the tests of its parts, and by a
 # run of every task: `CHECKED` of the conformance suite.
 COMMANDS = (
-    "cli/*", "run/*", "serve/*", "report/*", "deploy/*", "conformance/*", "test_docs.py", "test_readme.py", "test_package.py", "test_figures.py",
+    "cli/*", "run/*", "serve/*", "report/*", "deploy/*", "conformance/*", "models/test_presets.py", "test_docs.py", "test_readme.py", "test_package.py", "test_figures.py",
     "tasks/test_[!v]*.py", "tasks/*/test_*runs*.py", "tasks/*/test_task.py", "tasks/*/test_report*.py", "tasks/*/test_explain*.py", "tasks/*/*browser*",
     "tasks/*/test_studio*", "tasks/classify/test_[!o]*.py", "learn/test_engine.py", "learn/test_resume.py", "learn/test_kill*.py", "learn/test_sharding.py",
 )  # fmt: skip

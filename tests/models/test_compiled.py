@@ -8,10 +8,16 @@ import vitrail as vt
 from vitrail.models.parts import POSITIONS
 
 pytestmark = pytest.mark.compiled
+QUICK = ("none", "learned_2d", "relative_shaw", "relative_table", "rotary", "selected", "swin_nano_patch2_window4_32")
 OPTIONS = {"width": 48, "heads": 3, "depth": 2, "image_size": 32, "num_classes": 7}
 
 
-@pytest.mark.parametrize("position", list(POSITIONS))
+def mostly_slow(names):
+    """A few of a kind in `make test`, the others in `make test-slow`: what breaks one breaks those like it."""
+    return [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in names]
+
+
+@pytest.mark.parametrize("position", mostly_slow(POSITIONS))
 def test_export_with_a_free_batch(position):
     model = vt.create_model("vit_tiny_patch16_224", position=position, **OPTIONS).eval()
     program = torch.export.export(model, (torch.randn(2, 3, 32, 32),), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},))
@@ -19,7 +25,7 @@ def test_export_with_a_free_batch(position):
     assert_close(program.module()(images), model(images))
 
 
-@pytest.mark.parametrize("kind", ["learned", "anchor", "selected"])
+@pytest.mark.parametrize("kind", mostly_slow(["learned", "anchor", "selected"]))
 def test_a_detector_is_exported_with_a_free_batch(kind):
     sizes = {"width": 24, "heads": 3, "hidden": 29, "decoder_depth": 2, "queries": 7, "num_classes": 5, "image_size": 32}
     model = vt.create_model("detr_micro", query_kind=kind, denoising=0, **sizes).eval()
@@ -47,7 +53,11 @@ ONE_OF_A_KIND = [
 
 @pytest.mark.parametrize(
     "position, where",
-    [*((name, "auto") for name in ONE_OF_A_KIND), ("learned_1d", "layers"), ("sinusoidal_2d", "layers_apart")],
+    [
+        *(pytest.param(name, "auto", marks=() if name in QUICK else pytest.mark.slow) for name in ONE_OF_A_KIND),
+        ("learned_1d", "layers"),
+        ("sinusoidal_2d", "layers_apart"),
+    ],
 )
 def test_compile_of_every_kind_of_position(position, where):
     torch._dynamo.reset()  # else the ninth model is one too many for the same code
@@ -82,7 +92,7 @@ def test_compile_gives_the_same_and_leaves_no_graph_break():
         pass
 
 
-@pytest.mark.parametrize("name", ["swin_nano_patch2_window4_32", "swinv2_nano_window4_32"])
+@pytest.mark.parametrize("name", mostly_slow(["swin_nano_patch2_window4_32", "swinv2_nano_window4_32"]))
 def test_windows_compile_and_cross_export(name):
     """Also behind a pass in inference mode, which leaves what it prepared on the layers."""
     torch._dynamo.reset()
