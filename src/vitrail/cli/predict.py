@@ -78,7 +78,7 @@ def predict(run: str, inputs: list[str] | None, options: Any, *, task: str, verb
             print(f"vitrail: {one} {len(results):,}: {note}", file=sys.stderr)
         if found.failed:
             print(f"vitrail: {found.line}", file=sys.stderr)
-        elif not options.json:
+        elif not options.json and found.line is not None:
             print(found.line, flush=not inputs)
     if options.json:
         print(json_format.dumps(join_json(results, task=task, verb=verb), ensure_ascii=False))

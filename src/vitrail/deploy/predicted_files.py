@@ -10,7 +10,7 @@ class Predicted(NamedTuple):
     """What is said of one input."""
 
     result: Any  # JSON values, in Hugging Face's shapes; None where it failed
-    line: str  # printed without --json; where it failed, the error
+    line: str | None  # printed without --json; where it failed, the error; None: one line was for several inputs
     failed: bool = False
     notes: tuple[str, ...] = ()  # what a person should know of it, for standard error
 

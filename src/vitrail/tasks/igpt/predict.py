@@ -101,20 +101,19 @@ class Pipeline(pipeline.Pipeline[Sample, Completion]):
         made = [one for one in inputs if not isinstance(one, VitrailError)]
         names = unique_names([one.source.stem for one in made])
         completed = [one.result._replace(name=name) for one, name in zip(made, names, strict=True)]
-        about, lines = dict[str, Any](), list[str]()
+        about, line = dict[str, Any](), None
         if completed:
             sheet, samples = write_completions(folder.path, completed), len(completed[0].samples)
             about = {"sheet": str(sheet), "images": len(made), "samples": samples}
-            lines = [f"{len(made)} images, {samples} samples each", f"sheet: {sheet}"]
+            line = f"{len(made)} images, {samples} samples each\nsheet: {sheet}"
         rest = iter(completed)
         for one in inputs:
             if isinstance(one, VitrailError):
                 yield failure(one)
                 continue
             files = sample_files(folder.path, next(rest))
-            lines.append(f"{one.source} -> {files[0]}" + (f" … {files[-1].name}" if files[1:] else ""))
-            yield Predicted(about | {"files": [str(file) for file in files]}, "\n".join(lines))
-            lines = []
+            yield Predicted(about | {"files": [str(file) for file in files]}, line)
+            line = None
 
 
 def complete_images(
