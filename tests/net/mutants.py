@@ -131,7 +131,7 @@ MUTANTS: tuple[Mutant, ...] = (
            f"{MECHANISM}::test_earlier_keys_are_read_and_hinted_at"),
     mutant("retired_values_accepted", OPTIONS, 'name in retired and value in ("auto", retired[name]):', "name in retired:",
            f"{MECHANISM}::test_earlier_keys_are_read_and_hinted_at"),
-    mutant("foreign_options_without_owner", OPTIONS, "    if owners:\n", "    if False:\n",
+    mutant("foreign_options_without_owner", OPTIONS, ' only" if owners else None', ' only" if False else None',
            f"{MECHANISM}::test_an_option_of_another_task_is_refused_with_its_owners"),
     mutant("owners_forget_earlier_names", REGISTRY, "{field.name for field in fields(kind)} | renamed_of(kind).keys()",
            "{field.name for field in fields(kind)}", f"{MECHANISM}::test_an_option_of_another_task_is_refused_with_its_owners"),
