@@ -136,6 +136,7 @@ def test_export_with_a_free_batch():
     assert_close(program.module()(images), model(images))
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 @pytest.mark.filterwarnings("ignore")
 def test_onnx_runtime_gives_the_same_answers(tmp_path):

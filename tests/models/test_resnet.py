@@ -269,6 +269,7 @@ def test_compile_gives_the_same_and_leaves_no_graph_break():
     assert_close(compiled(images), model(images), atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 def test_the_hard_one_learns_the_same_compiled(monkeypatch):
     compiler = torch.compile

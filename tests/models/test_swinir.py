@@ -290,6 +290,7 @@ def test_compile_leaves_no_graph_break_and_export_gives_the_same(name):
     assert_close(torch.export.export(model, (images,)).module()(images), expected, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 def test_over_bicubic_compiles_and_exports_too():
     model, images = tiny("bicubic"), torch.rand(1, 3, 9, 10)

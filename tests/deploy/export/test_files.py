@@ -135,7 +135,9 @@ def check_export(model, step, tmp_path, format="onnx"):
         assert_close(run(more), model(more), atol=2e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["swin", "gcnn", "merged"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("swin", marks=pytest.mark.slow), "gcnn", pytest.param("merged", marks=pytest.mark.slow)]
+)
 def test_onnx_of_other_kinds(name, tmp_path):
     check_export(OTHERS[name](), FREE.get(name), tmp_path)
 

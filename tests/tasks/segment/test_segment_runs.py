@@ -299,6 +299,7 @@ def test_check_names_every_fault_of_masks_and_suggests_a_training(tmp_path, comm
     assert found["suggestion"]["command"].endswith("--ignore-index 0")
 
 
+@pytest.mark.slow
 def test_export_to_onnx_answers_as_the_model_does(run, tmp_path, command):
     pytest.importorskip("onnxscript")
     answer = command("export", run.path, "--format", "onnx", "--out", tmp_path / "model.onnx", "--check", 4)
