@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from examples.images import write_colored_masks
 from vitrail.data.annotations import IGNORE, annotate
 from vitrail.data.class_colors import choose_colors, find_colors
 from vitrail.data.images import PictureError
@@ -18,25 +19,9 @@ from vitrail.preprocessing import Preprocessing
 PREPROCESSING = Preprocessing(size=(19, 23), mean=(0.5,) * 3, std=(0.5,) * 3)
 
 
-def draw(generator, height=21, width=27):
-    """A picture whose color says its class: red times class number."""
-    mask = generator.integers(0, 3, (3, 4)).repeat(7, 0).repeat(7, 1)[:height, :width].astype(np.uint8)
-    picture = np.stack([mask * 100, mask * 0 + 40, mask * 0 + 80], axis=2)
-    return Image.fromarray(picture.astype(np.uint8)), mask
-
-
 @pytest.fixture
 def folder(tmp_path):
-    generator = np.random.default_rng(0)
-    for part in ("images", "masks"):
-        (tmp_path / part).mkdir()
-    for number in range(9):
-        picture, mask = draw(generator)
-        picture.save(tmp_path / "images" / f"{number}.png")
-        file = Image.fromarray(mask).convert("P")
-        file.putpalette([10, 20, 30, 200, 0, 0, 0, 200, 0, *([0] * 300)])
-        file.save(tmp_path / "masks" / f"{number}.png")
-    return tmp_path
+    return write_colored_masks(tmp_path)
 
 
 def test_a_mask_folder_and_the_colors_of_its_palette(folder):

@@ -132,3 +132,18 @@ def write_boxes(folder: Path, *, count: int = 24, held_out: int = 4, seed: int =
     parts = {"train": stems[: -2 * held_out], "val": stems[-2 * held_out : -held_out], "test": stems[-held_out:]}
     for split, part in parts.items():
         (folder / "ImageSets" / "Main" / f"{split}.txt").write_text("\n".join(part))
+
+
+def write_colored_masks(folder: Path) -> Path:
+    """Nine images whose color says the class of each pixel, red times its number, and their masks."""
+    generator = np.random.default_rng(0)
+    for part in ("images", "masks"):
+        (folder / part).mkdir()
+    for number in range(9):
+        mask = generator.integers(0, 3, (3, 4)).repeat(7, 0).repeat(7, 1)[:21, :27].astype(np.uint8)
+        image = np.stack([mask * 100, mask * 0 + 40, mask * 0 + 80], axis=2)
+        Image.fromarray(image.astype(np.uint8)).save(folder / "images" / f"{number}.png")
+        file = Image.fromarray(mask).convert("P")
+        file.putpalette([10, 20, 30, 200, 0, 0, 0, 200, 0, *([0] * 300)])
+        file.save(folder / "masks" / f"{number}.png")
+    return folder

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from vitrail.byte_pairs import BytePairs
+from vitrail.byte_pairs import BytePairs, check_tokenizer
 from vitrail.data.examples import spread
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
@@ -105,11 +105,6 @@ def check_model(name: str, *, purposes: Sequence[Purpose], task: str, instead: s
     with torch.device("meta"):
         if purpose_of(create_model(name)) not in purposes:
             raise VitrailError(f"--model {name} does not fit --task {task}; {instead} does")
-
-
-def check_tokenizer(model: Any) -> None:
-    if model.tokenizer is None:
-        raise VitrailError("this model has no tokenizer: it cannot read text")
 
 
 def resolve_text(

@@ -18,6 +18,7 @@ from vitrail.deploy import pipeline
 from vitrail.deploy.image_source import ImageSource, open_image
 from vitrail.deploy.pipeline import Inputs, Prediction, Progress
 from vitrail.deploy.predicted_files import OutputFolder
+from vitrail.deploy.text_pipeline import BeamCall
 from vitrail.errors import VitrailError
 from vitrail.explain.files import check_out
 from vitrail.files import write_whole
@@ -26,16 +27,6 @@ from vitrail.models.purpose import purpose_of
 from vitrail.tasks.caption.options import PredictOptions
 
 Result = list[dict[str, str]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Call(pipeline.Call):
-    beams: int = 5
-    batch: int = 32
-
-    def check(self) -> None:
-        if self.beams < 1 or self.batch < 1:
-            raise VitrailError(f"beams and batch must be at least 1, got {self.beams} and {self.batch}")
 
 
 @dataclass(frozen=True)
@@ -64,7 +55,7 @@ class Caption(NamedTuple):
 class Pipeline(pipeline.Pipeline[Image.Image, Result]):
     """`describe(image)` gives [{"generated_text": ...}], as Hugging Face's pipeline does; a list of images gives a list of those."""
 
-    call = Call
+    call = BeamCall
 
     def __init__(self, model: Any, *, engine: str = "torch") -> None:
         super().__init__(model, engine=engine)
@@ -76,7 +67,7 @@ class Pipeline(pipeline.Pipeline[Image.Image, Result]):
         if model.tokenizer is None:
             raise VitrailError("this model has no tokenizer: its words cannot be read")
 
-    def batch(self, options: Call) -> int:
+    def batch(self, options: BeamCall) -> int:
         return options.batch
 
     def read(self, source: ImageSource) -> Image.Image:
@@ -85,13 +76,13 @@ class Pipeline(pipeline.Pipeline[Image.Image, Result]):
     def prepare(self, samples: Sequence[Image.Image]) -> list[Inputs[Image.Image]]:
         return [Inputs(samples, prepare(list(samples), self.model.preprocessing))]
 
-    def forward(self, inputs: Inputs[Image.Image], options: Call, progress: Progress) -> list[Caption]:
+    def forward(self, inputs: Inputs[Image.Image], options: BeamCall, progress: Progress) -> list[Caption]:
         images = inputs.batch.to(next(self.model.parameters()).device)
         with torch.no_grad():
             group = Written(self.model, images, write_caption(self.model, images, beams=options.beams))
         return [Caption(group, row) for row in range(len(inputs.samples))]
 
-    def postprocess(self, outputs: Caption, sample: Image.Image, options: Call) -> Result:
+    def postprocess(self, outputs: Caption, sample: Image.Image, options: BeamCall) -> Result:
         return [{"generated_text": self.tokenizer.decode(outputs.group.ids[outputs.row].tolist())}]
 
     def keywords(self, options: PredictOptions) -> dict[str, Any]:

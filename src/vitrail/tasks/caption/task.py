@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vitrail.byte_pairs import BytePairs
+from vitrail.byte_pairs import BytePairs, check_tokenizer
 from vitrail.data.captions import CaptionData
 from vitrail.data.clean import open_clean_captions
 from vitrail.data.loader import Loader
@@ -46,7 +46,6 @@ from vitrail.tasks.task import (
 )
 from vitrail.tasks.text_task import (
     check_model,
-    check_tokenizer,
     choose_vocabulary,
     describe_notes,
     describe_vocabulary,

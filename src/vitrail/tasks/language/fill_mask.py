@@ -13,6 +13,7 @@ from torch import Tensor
 from vitrail.byte_pairs import SPACE
 from vitrail.deploy import pipeline
 from vitrail.deploy.pipeline import Inputs, Prediction, Progress
+from vitrail.deploy.text_pipeline import TextPipeline
 from vitrail.errors import VitrailError
 from vitrail.models.decoding.extension import spelled_words
 from vitrail.models.purpose import purpose_of
@@ -39,23 +40,16 @@ class Masked(NamedTuple):
     places: list[int]
 
 
-class FillMask(pipeline.Pipeline[Masked, Result]):
+class FillMask(TextPipeline[Masked, Result]):
     """`fill("A <mask> sits")` gives [{"score", "token", "token_str", "sequence"}, ...], best first, as Hugging Face's pipeline does;
     of a text with several masked words such a list for each; a list of texts gives a list of those. A masked word is one subword of the
     tokenizer's, and its score the probability that the model gives it."""
 
-    single = (str,)
     call = Call
 
-    def __init__(self, model: Any, *, engine: str = "torch") -> None:
-        super().__init__(model, engine=engine)
-        self.tokenizer, self.longest = model.tokenizer, int(model.config.longest)
-
-    def check_model(self, model: Any) -> None:
+    def check_purpose(self, model: Any) -> None:
         if purpose_of(model) != "fill":
             raise VitrailError(f"this model does not fill in hidden words: it is for {purpose_of(model)}, not for fill")
-        if model.tokenizer is None:
-            raise VitrailError("this model has no tokenizer: it cannot read text")
 
     def read(self, source: str) -> Masked:
         ids, places = list[int](), list[int]()

@@ -11,6 +11,7 @@ import torch
 
 from vitrail.deploy import pipeline
 from vitrail.deploy.pipeline import Inputs, Prediction, Progress
+from vitrail.deploy.text_pipeline import TextPipeline
 from vitrail.errors import VitrailError
 from vitrail.models.decoding import sample
 from vitrail.models.decoding.extension import spelled_words
@@ -42,23 +43,16 @@ class Call(pipeline.Call):
             raise VitrailError(f"top_k must be at least 1 and top_p in (0, 1], got {self.top_k} and {self.top_p}")
 
 
-class TextGeneration(pipeline.Pipeline[list[int], Result]):
+class TextGeneration(TextPipeline[list[int], Result]):
     """`write("A man")` gives [{"generated_text": ...}], one for each of `samples`, the beginning included, as Hugging Face's
     pipeline does; a list of texts gives a list of such lists. The beginning is given as the model reads it: with one space between
     words, in lower case if the model knows no other. A line's end is the text's."""
 
-    single = (str,)
     call = Call
 
-    def __init__(self, model: Any, *, engine: str = "torch") -> None:
-        super().__init__(model, engine=engine)
-        self.tokenizer, self.longest = model.tokenizer, int(model.config.longest)
-
-    def check_model(self, model: Any) -> None:
+    def check_purpose(self, model: Any) -> None:
         if purpose_of(model) != "language":
             raise VitrailError(f"this model does not go on with a text: it is for {purpose_of(model)}, not for language")
-        if model.tokenizer is None:
-            raise VitrailError("this model has no tokenizer: it cannot read text")
 
     def read(self, source: str) -> list[int]:
         ids: list[int] = self.tokenizer.encode(source)

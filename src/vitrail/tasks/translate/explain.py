@@ -1,19 +1,5 @@
 """What each word of a sentence attends to, and the alignment of a translation with its source."""
 
-from typing import Any
+from vitrail.tasks.text_explain import UNIT, explain, find_samples
 
-from vitrail.explain.samples import Samples
-from vitrail.report.explanation import Explanation
-from vitrail.report.sentences import explain_sentences
-from vitrail.tasks.verb_options import SentenceExplainOptions
-
-UNIT = "sentence"
-
-
-def find_samples(inputs: list[str]) -> list[str]:
-    return inputs
-
-
-def explain(model: Any, samples: Samples[str], options: SentenceExplainOptions) -> Explanation:
-    head = options.head if isinstance(options.head, int) else None
-    return explain_sentences(model, samples, layer=options.layer, head=head, word=options.word)
+__all__ = ["UNIT", "explain", "find_samples"]

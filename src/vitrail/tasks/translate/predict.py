@@ -4,14 +4,13 @@ b sentences, m tokens of the longest
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 
 from vitrail.data.text.padding import pad
-from vitrail.deploy import pipeline
 from vitrail.deploy.pipeline import Inputs, Prediction, Progress
+from vitrail.deploy.text_pipeline import BeamCall, TextPipeline
 from vitrail.errors import VitrailError
 from vitrail.machine import choose_device
 from vitrail.models.decoding.writing import write_translation
@@ -23,16 +22,6 @@ from vitrail.tasks.translate.options import PredictOptions
 Result = dict[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Call(pipeline.Call):
-    beams: int = 5
-    batch: int = 32
-
-    def check(self) -> None:
-        if self.beams < 1 or self.batch < 1:
-            raise VitrailError(f"beams and batch must be at least 1, got {self.beams} and {self.batch}")
-
-
 class Sentence(NamedTuple):
     """The model's source, its tokens and END, and what was done to it."""
 
@@ -40,29 +29,22 @@ class Sentence(NamedTuple):
     notes: tuple[str, ...]
 
 
-class Pipeline(pipeline.Pipeline[Sentence, Result]):
+class Pipeline(TextPipeline[Sentence, Result]):
     """`translate(sentence)` gives [{"translation_text": ...}], as Hugging Face's pipeline does; a list of sentences gives a list
     of such rows. Words never seen in training are guessed from their letters, and a sentence that is too long is cut: `notes` say
     where that happened."""
 
-    single = (str,)
-    call = Call
+    call = BeamCall
 
-    def __init__(self, model: Any, *, engine: str = "torch") -> None:
-        super().__init__(model, engine=engine)
-        self.tokenizer, self.longest = model.tokenizer, int(model.config.longest)
-
-    def check_model(self, model: Any) -> None:
+    def check_purpose(self, model: Any) -> None:
         if purpose_of(model) != "translate":
             raise VitrailError(f"this model does not translate: it is of the kind {model.architecture}")
-        if model.tokenizer is None:
-            raise VitrailError("this model has no tokenizer: it cannot read text")
 
     @classmethod
     def from_options(cls, run: str, options: PredictOptions) -> "Pipeline":
         return cls(load(run).to(choose_device(options.device)))
 
-    def batch(self, options: Call) -> int:
+    def batch(self, options: BeamCall) -> int:
         return options.batch
 
     def read(self, source: str) -> Sentence:
@@ -79,7 +61,7 @@ class Pipeline(pipeline.Pipeline[Sentence, Result]):
         full = [sample.ids for sample in samples if len(sample.ids) > 1]  # more than END
         return [Inputs(samples, pad(full) if full else None)]
 
-    def forward(self, inputs: Inputs[Sentence], options: Call, progress: Progress) -> Iterable[str]:
+    def forward(self, inputs: Inputs[Sentence], options: BeamCall, progress: Progress) -> Iterable[str]:
         """Texts as the task writes them: beam search, or a model's own way; of nothing, nothing."""
         texts = iter(())
         if inputs.batch is not None:
@@ -89,7 +71,7 @@ class Pipeline(pipeline.Pipeline[Sentence, Result]):
             texts = iter([self.tokenizer.decode(row) for row in found.tolist()])
         return [next(texts) if len(sample.ids) > 1 else "" for sample in inputs.samples]
 
-    def postprocess(self, outputs: str, sample: Sentence, options: Call) -> Result:
+    def postprocess(self, outputs: str, sample: Sentence, options: BeamCall) -> Result:
         return {"translation_text": outputs}
 
     @staticmethod
