@@ -10,11 +10,12 @@ SHAPES := --jaxtyping-packages=vitrail,beartype.beartype
 demo: $(READY)
 	$(BIN)/vitrail train --data digits
 
+test: export PYTHONDONTWRITEBYTECODE :=
 test: lint browser
 	@start=$$(date +%s); \
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(SHAPES) --part checked --durations=15 && \
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not compiled" --part plain --durations=15 && \
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "compiled and not slow" --part plain && \
+	$(BIN)/python -m pytest -n 2 --dist worksteal --part plain --durations=15 && \
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "compiled and not slow" --part compiled && \
 	echo "make test: tests took $$(( $$(date +%s) - start )) s"
 
 # While working: what takes less than 90 seconds. `python tests/net/fast.py` chooses the tests anew.

@@ -4,6 +4,7 @@ import contextlib
 import cProfile
 import io
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -57,23 +58,33 @@ CHECKED = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="without the files of tests/net/not_fast.txt: `make check`")
-    parser.addoption("--part", choices=("checked", "plain"), help="of `make test`: with shape checks, or without; default: all")
+    parser.addoption(
+        "--part", choices=("checked", "plain", "compiled"), help="one of the three calls of `make test`; default: all"
+    )
 
 
-def is_plain(item: pytest.Item) -> bool:
-    """Whether `make test` runs it without shape checks."""
-    name = item.path.relative_to(TESTS).as_posix()
-    if name.startswith("conformance/"):
-        return item.originalname not in CHECKED
-    return item.get_closest_marker("compiled") is not None or any(fnmatch(name, pattern) for pattern in COMMANDS)
+def find_parts(path: Path) -> set[str]:
+    """Which calls of `make test` have tests of a file: with shape checks, without, or those that compile."""
+    name, parts = path.relative_to(TESTS).as_posix(), set[str]()
+    if name.startswith("conformance/") or not any(fnmatch(name, pattern) for pattern in COMMANDS):
+        parts.add("checked")
+    if any(fnmatch(name, pattern) for pattern in COMMANDS):
+        parts.add("plain")
+    return parts | ({"compiled"} if "pytest.mark.compiled" in path.read_text(encoding="utf-8") else set())
+
+
+def is_checked(item: pytest.Item) -> bool:
+    """Whether a test of the conformance suite runs with shape checks."""
+    return getattr(item, "originalname", None) in CHECKED
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     part = config.getoption("--part")
-    if part is not None:
-        chosen = [item for item in items if is_plain(item) == (part == "plain")]
-        config.hook.pytest_deselected(items=[item for item in items if is_plain(item) != (part == "plain")])
-        items[:] = chosen
+    if part in ("checked", "plain"):
+        left = [item for item in items if item.path.parent.name == "conformance" and is_checked(item) != (part == "checked")]
+        config.hook.pytest_deselected(items=left)
+        kept = set(items) - set(left)
+        items[:] = [item for item in items if item in kept]
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -92,7 +103,12 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    if not config.getoption("--fast") or collection_path.suffix != ".py":
+    """Files of another part are not even read: to collect all tests takes half a minute."""
+    if not re.fullmatch(r"test_.*\.py", collection_path.name):
+        return None
+    if (part := config.getoption("--part")) is not None and part not in find_parts(collection_path):
+        return True
+    if not config.getoption("--fast"):
         return None
     lines = NOT_FAST.read_text().splitlines()
     listed = {line.split()[0] for line in lines if line and not line.startswith("#")}

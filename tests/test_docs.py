@@ -25,6 +25,7 @@ from vitrail.tasks.options import CommonOptions
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
+SLOW_TUTORIALS = ("attention", "report", "your_data")
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 CONTENT = frozenset({"tree", "csv", "json", "xml", "yaml"})  # what stands in files and folders: nothing to run
 EXIT = re.compile(r"exit code (\d)")  # in a title: another one than 0 is meant
@@ -55,7 +56,10 @@ def shown(text: str) -> re.Pattern[str]:
     return re.compile(r"\s+".join(re.escape(word).replace("…", ".*?") for word in text.split()), re.DOTALL)
 
 
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, id=page.stem, marks=pytest.mark.slow if page.stem in SLOW_TUTORIALS else ()) for page in TUTORIALS],
+)
 def test_a_tutorial_runs(page, tmp_path, monkeypatch, capsys):
     """Blocks share one namespace and one empty folder. A text block is what the block before it printed."""
     monkeypatch.chdir(tmp_path)

@@ -51,7 +51,7 @@ def weights(run, which="last"):
     return (Path(run) / which / "model.safetensors").read_bytes()
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_with_everything_on_a_crash_in_mid_epoch_changes_nothing(arrays, tmp_path, monkeypatch, workers):
     monkeypatch.setattr("vitrail.learn.training.loop.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     whole = vt.train(data=arrays, **BASE, **EVERYTHING, workers=0, out=tmp_path / "whole")

@@ -235,6 +235,7 @@ def steps_of(run: Path, name: str) -> list[float]:
     return [json.loads(line)[name] for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 def test_a_divided_model_learns_what_its_copies_learn(found, folder):
     copies, divided = (load_file(folder / run / "last" / "model.safetensors") for run in ("copies", "divided"))
     assert copies.keys() == divided.keys()
@@ -246,6 +247,7 @@ def test_a_divided_model_learns_what_its_copies_learn(found, folder):
     assert [float(cell) for cell in rows[1]] == pytest.approx([float(cell) for cell in rows[0]], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_each_process_keeps_half(found):
     assert all(0.45 < f["here"] < 0.55 for f in found)
     assert all(0.45 < f["saving"]["moments here"] < 0.55 for f in found)
@@ -254,6 +256,7 @@ def test_each_process_keeps_half(found):
     assert found[1]["saving"]["gathered"] == 0, "only the first process keeps whole weights"
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_bit_for_bit(found, folder):
     assert all(f["interrupted"] for f in found)
     checkpoints = [find_checkpoint(folder / run / "state").checkpoint for run in ("whole", "stopped")]
@@ -266,22 +269,26 @@ def test_an_interrupted_run_goes_on_bit_for_bit(found, folder):
     assert steps_of(folder / "stopped", "step") == list(range(1, 13))
 
 
+@pytest.mark.slow
 def test_nothing_of_a_checkpoint_is_a_pickle(found, folder):
     names = {path.name.partition("-")[0] for path in find_checkpoint(folder / "whole" / "state").checkpoint.iterdir()}
     assert names == {"shard", "state.json", "SHA256SUMS"}
 
 
+@pytest.mark.slow
 def test_losses_that_are_not_finite_take_both_back(found, folder):
     numbers = json.loads((find_checkpoint(folder / "spoiled" / "state").checkpoint / "state.json").read_text())
     assert (numbers["rollbacks"], numbers["skipped"], numbers["factor"], numbers["finished"]) == (1, 3, 0.5, True)
 
 
+@pytest.mark.slow
 def test_any_number_of_processes_reads_a_checkpoint(found):
     first = found[0]["saving"]
     assert (first["number"], first["weights alone"], first["moments alone"]) == (7, True, True)
     assert all(f["saving"]["same"] and len(f["saving"]["files"]) == 2 for f in found), "2 to 1 to 2 is the same"
 
 
+@pytest.mark.slow
 def test_what_fails_on_one_process_is_told_by_both(found):
     for what, text in (
         ("full disk", "step 3 cannot be written (No space left on device); the last good checkpoint (step 2) is intact"),
@@ -292,11 +299,13 @@ def test_what_fails_on_one_process_is_told_by_both(found):
     assert found[0]["saving"]["remains"] == ["step-000000002"]
 
 
+@pytest.mark.slow
 def test_evaluation_is_exact_for_every_size(found):
     for f in found:
         assert f["evaluation"] == {str(size): [True, size, True] for size in (1, 2, 5, 8, 9, 15)}
 
 
+@pytest.mark.slow
 def test_one_process_goes_on_and_passes_over_a_damaged_checkpoint(found, folder, arrays, command, quick_report):
     state = folder / "alone" / "state"
     (checkpoint,) = state.iterdir()
@@ -320,6 +329,7 @@ def cut_short(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
+@pytest.mark.slow
 def test_shares_without_their_sums_are_refused(found, folder, tmp_path):
     checkpoint = tmp_path / "step-000000001"
     shutil.copytree(find_checkpoint(folder / "whole" / "state").checkpoint, checkpoint)

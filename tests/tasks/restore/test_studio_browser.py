@@ -67,6 +67,7 @@ def shown(tab, number):
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(address.split(",")[1]))).convert("RGB"))
 
 
+@pytest.mark.slow
 def test_the_zoom_shows_the_pixels_themselves_and_follows_pointer_and_keys(visit, site):
     tab = visit()
     hand_in(tab, site)
@@ -101,6 +102,7 @@ def test_as_it_is_and_saved_is_what_the_command_gives(visit, site):
     assert (saved == np.asarray(Pipeline(site.models["twice"])(site.scene))).all()
 
 
+@pytest.mark.slow
 def test_models_are_changed_and_others_have_their_own_page(visit, site):
     tab = visit()
     hand_in(tab, site)
@@ -116,6 +118,7 @@ def test_models_are_changed_and_others_have_their_own_page(visit, site):
     assert tab.locator("#model").evaluate("s => s.selectedOptions[0].text") == "twice"
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_picture_is_told_and_the_page_goes_on(visit, site):
     tab = visit(forgiven="422")
     tab.set_input_files("#file", site.folder / "words.png")
@@ -124,6 +127,7 @@ def test_a_file_that_is_no_picture_is_told_and_the_page_goes_on(visit, site):
     hand_in(tab, site)
 
 
+@pytest.mark.slow
 def test_it_is_watched_stopped_and_begun_again(visit, site, monkeypatch):
     monkeypatch.setattr(restorations, "TILE", 16)
     sign, tiled = threading.Semaphore(0), restorations.restore_tiled
@@ -152,6 +156,7 @@ def test_it_is_watched_stopped_and_begun_again(visit, site, monkeypatch):
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1400, "light")])
+@pytest.mark.slow
 def test_nothing_is_wider_than_the_window(visit, site, width, scheme):
     tab = visit(width=width, scheme=scheme)
     assert tab.evaluate("document.documentElement.scrollWidth") <= width

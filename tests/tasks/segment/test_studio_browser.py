@@ -91,6 +91,7 @@ def test_colors_legend_a_pixel_and_what_its_place_attends_to(begin, site):
     assert tab.locator("#reading").is_hidden()
 
 
+@pytest.mark.slow
 def test_on_a_telephone_it_fits_and_a_finger_asks(begin):
     tab = begin(width=375, height=740, scheme="dark", touch=True)
     assert tab.evaluate("document.documentElement.scrollWidth") <= 375

@@ -95,6 +95,7 @@ def test_a_scan_is_labelled_and_leafed_through(begin, site):
     assert saving.value.suggested_filename == "scan_labels.nii.gz"
 
 
+@pytest.mark.slow
 def test_on_a_telephone_it_fits_and_what_is_no_scan_is_told(begin, site):
     tab = begin(width=375, height=740, scheme="dark", touch=True, forgiven="422")
     assert tab.evaluate("document.documentElement.scrollWidth") <= 375

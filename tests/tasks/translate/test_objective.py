@@ -157,7 +157,11 @@ def test_a_batch_can_be_cut_in_parts():
 
 @pytest.mark.parametrize(
     "toy, steps",
-    [("copy", 300), pytest.param("reverse", 500, marks=pytest.mark.slow), pytest.param("sort", 500, marks=pytest.mark.slow)],
+    [
+        pytest.param("copy", 300, marks=pytest.mark.slow),
+        pytest.param("reverse", 500, marks=pytest.mark.slow),
+        pytest.param("sort", 500, marks=pytest.mark.slow),
+    ],
 )
 def test_toys_are_learned(toy, steps):
     """To the letter, on sentences that were not in training: two to four of eight numbers, some seconds of one core."""

@@ -218,6 +218,7 @@ def test_layers_heads_and_methods_change_the_numbers(visit):
         assert glass(tab) != before
 
 
+@pytest.mark.slow
 def test_the_brush_moves_the_prediction_and_reset_gives_it_back(visit):
     tab = visit()
     before, seen = numbers(tab), glass(tab)
@@ -253,6 +254,7 @@ def test_the_brush_moves_the_prediction_and_reset_gives_it_back(visit):
     assert numbers(tab) == before
 
 
+@pytest.mark.slow
 def test_two_models_side_by_side_have_answers_of_their_own(visit, site):
     tab = visit()
     alone = numbers(tab)
@@ -323,6 +325,7 @@ def test_the_views_show_numbers_that_agree(visit):
     until(tab, "before => document.querySelector('.strips').innerText !== before", token)
 
 
+@pytest.mark.slow
 def test_the_tour_goes_all_the_way_and_speaks_of_the_numbers(visit):
     tab = visit()
     tab.keyboard.press("t")
@@ -358,6 +361,7 @@ def test_the_tour_goes_all_the_way_and_speaks_of_the_numbers(visit):
     assert not tab.locator("#guide").is_visible()
 
 
+@pytest.mark.slow
 def test_runs_are_read_again_while_they_train(visit, site):
     tab = visit()
     tab.click("#runs")
@@ -386,6 +390,7 @@ def test_runs_are_read_again_while_they_train(visit, site):
     assert tab.locator(".window").is_visible()
 
 
+@pytest.mark.slow
 def test_bad_files_get_one_line_and_the_page_goes_on(visit):
     tab = visit()
     before = numbers(tab)
@@ -418,6 +423,7 @@ def forgetting(words):
     return gone, forget
 
 
+@pytest.mark.slow
 def test_a_look_that_the_server_forgot_is_run_again(visit):
     tab = visit()
     gone, forget = forgetting("This look is gone.")
@@ -431,6 +437,7 @@ def test_a_look_that_the_server_forgot_is_run_again(visit):
     tab.complaints.clear()
 
 
+@pytest.mark.slow
 def test_a_model_that_has_learned_more_answers_anew(visit):
     tab = visit()
     _, forget = forgetting("The model has learned more.")
@@ -454,6 +461,7 @@ def test_a_model_that_has_learned_more_answers_anew(visit):
     tab.complaints.clear()
 
 
+@pytest.mark.slow
 def test_the_last_picture_that_was_chosen_stays(visit):
     tab = visit()
     held = []
@@ -489,6 +497,7 @@ def test_the_last_picture_that_was_chosen_stays(visit):
     tab.complaints.clear()
 
 
+@pytest.mark.slow
 def test_a_studio_without_samples_says_how_to_begin(visit):
     tab = visit()
     tab.route("**/samples", lambda route: route.fulfill(json={"samples": []}))
@@ -502,6 +511,7 @@ def test_a_studio_without_samples_says_how_to_begin(visit):
     tab.unroute_all()
 
 
+@pytest.mark.slow
 def test_tokens_of_groups_and_registers_are_named_as_what_they_are(visit):
     tab = visit()
     picture = file_of(Image.linear_gradient("L").resize((48, 48)).convert("RGB"))
@@ -527,6 +537,7 @@ def test_tokens_of_groups_and_registers_are_named_as_what_they_are(visit):
         assert tab.evaluate("document.activeElement.dataset.id") == str(row)
 
 
+@pytest.mark.slow
 def test_convolutions_are_said_to_see_more_than_the_pane(visit):
     tab = visit()
 
@@ -548,6 +559,7 @@ def test_convolutions_are_said_to_see_more_than_the_pane(visit):
     tab.unroute_all()
 
 
+@pytest.mark.slow
 def test_a_phone_taps_and_nothing_is_wider_than_it(visit):
     tab = visit(width=390, height=844, touch=True)
     before = glass(tab)
@@ -576,6 +588,7 @@ def test_a_phone_taps_and_nothing_is_wider_than_it(visit):
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+@pytest.mark.slow
 def test_the_keyboard_alone_reaches_everything(visit):
     tab = visit()
     before = numbers(tab)
@@ -616,6 +629,7 @@ def test_the_keyboard_alone_reaches_everything(visit):
     settle(tab)
 
 
+@pytest.mark.slow
 def test_rows_mark_by_focus_and_letters_can_be_kept_to_the_picture(visit):
     tab = visit()
     before = glass(tab)
@@ -639,6 +653,7 @@ def test_rows_mark_by_focus_and_letters_can_be_kept_to_the_picture(visit):
     assert not tab.is_checked("#everywhere")  # remembered
 
 
+@pytest.mark.slow
 def test_light_and_dark_by_the_system_and_by_the_switch(visit):
     ground = "getComputedStyle(document.body).backgroundColor"
     light, dark = visit(), visit(scheme="dark")

@@ -99,6 +99,7 @@ def test_the_four_pictures_are_the_models_own(begin, site):
     assert (shown(tab, "drawn")[:, :, :3] == to_bytes(expected.drawn, site.model.preprocessing)[0]).all()
 
 
+@pytest.mark.slow
 def test_the_slider_hides_more_and_the_last_wish_wins(begin):
     tab = begin()
     control = tab.get_by_role("slider", name="Hidden")
@@ -156,6 +157,7 @@ def test_patches_are_hidden_and_shown_by_mouse_and_keys(begin):
     assert "row 2, column 2, seen" in tab.locator("#left").get_attribute("aria-label")
 
 
+@pytest.mark.slow
 def test_on_a_telephone_it_fits_and_a_finger_taps_patches(begin):
     tab = begin(width=375, height=720, scheme="dark", touch=True)
     assert tab.evaluate("document.documentElement.scrollWidth") <= 375
@@ -167,6 +169,7 @@ def test_on_a_telephone_it_fits_and_a_finger_taps_patches(begin):
     assert hidden(tab) == before - {cell}
 
 
+@pytest.mark.slow
 def test_the_last_patch_stays_and_a_bad_file_is_told(begin, site):
     tab = begin(forgiven="422")
     tab.get_by_role("slider", name="Hidden").fill("0.95")
@@ -181,6 +184,7 @@ def test_the_last_patch_stays_and_a_bad_file_is_told(begin, site):
     assert len(hidden(tab)) == 14
 
 
+@pytest.mark.slow
 def test_the_chooser_leads_to_the_page_of_another_kind_and_back(begin):
     tab = begin()
     tab.select_option("#model", label="vit")

@@ -95,6 +95,7 @@ def test_a_sentence_is_typed_and_its_translation_looks_at_the_source(visit, site
     assert strongest == look.source.words[int(look.of("encoder", -1)[1].argmax())]
 
 
+@pytest.mark.slow
 def test_layers_heads_and_the_words_before(visit, site):
     tab = visit()
     ask(tab, "dog sky owl tea")
@@ -116,6 +117,7 @@ def test_layers_heads_and_the_words_before(visit, site):
     assert weights(tab, "source") == []
 
 
+@pytest.mark.slow
 def test_a_language_model_goes_on(visit, site):
     tab = visit()
     tab.select_option("#model", label="gpt")
