@@ -19,7 +19,9 @@ from typing import Any
 
 import pytest
 
+from examples import figures
 from examples.example import Example, write_example
+from examples.once import shared_folder
 from examples.toys import TOYS, forget_toys, register_toys
 from vitrail.cli.app import run
 from vitrail.tasks import registry
@@ -120,8 +122,7 @@ class Trained:
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that all workers of this session have in common."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "conformance"
+    folder = shared_folder(tmp_path_factory) / "conformance"
     folder.mkdir(exist_ok=True)
     return folder
 
@@ -137,7 +138,7 @@ def train_once(task: str, shared: Path) -> Trained:
             needed = {name: str(train_once(name, shared).path) for name in example.needs}
             told = tuple(word.format(**needed) for word in example.options)
             options = ("--task", task, "--data", example.data, *told, "--device", "cpu")
-            with smaller(example):
+            with smaller(example), figures.drawn():
                 answer = call("train", *options, "--out", folder / "run")
             kept = {"options": options, "example": vars(example), "answer": vars(answer)}
             (folder / "trained.json").write_text(json.dumps(kept))
