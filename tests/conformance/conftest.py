@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import importlib
 import io
 import json
 import multiprocessing
@@ -204,10 +205,16 @@ def run_forked(words: Sequence[str], environment: Mapping[str, str], log: str) -
         os._exit(code)
 
 
+# What commands import late, some of it for seconds: imported here once instead of in every child.
+IMPORTED_LATE = ("torch._dynamo", "torch.distributed", "uvicorn", "vitrail.run.train", "vitrail.run.report", "vitrail.serve.app")
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., tuple[Any, Path]]]:
     """Start a command in a process of its own; whatever still runs at the end of the test is ended."""
     started: list[Any] = []
+    for name in IMPORTED_LATE:
+        importlib.import_module(name)
 
     def begin(words: Sequence[object], environment: Mapping[str, str] | None = None) -> tuple[Any, Path]:
         log = tmp_path / f"process{len(started)}.txt"
