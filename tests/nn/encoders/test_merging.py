@@ -104,3 +104,28 @@ def test_what_does_not_fit_is_refused_by_name():
         encode_packed(encoder(4), [tokens, Tokens(torch.randn(1, 9, WIDTH), grid=(3, 3))])
     with pytest.raises(VitrailError, match="at least 1 token away, got -2"):
         MergingEncoder([], count=-2)
+
+
+class Bare(torch.nn.Module):
+    """Attention of its own, without queries and keys that anybody else could use."""
+
+    def forward(self, x, scope):
+        return x
+
+
+@pytest.mark.parametrize("merge", [0, 4])
+def test_attention_without_keys_is_refused_by_name(merge):
+    tokens, stack = Tokens(torch.randn(2, 16, WIDTH), grid=(4, 4)), encoder(merge)
+    stack.blocks[1].attention = Bare()
+    with pytest.raises(VitrailError, match="multi-head attention, and Bare is another"):
+        stack(tokens) if merge else encode_packed(stack, [tokens])
+
+
+@pytest.mark.parametrize("merge", [0, 4])
+def test_every_block_is_called_as_a_module(merge):
+    """What hangs on a block's call, such as the gathering of weights that processes share, sees packing and merging."""
+    tokens, stack, lengths = Tokens(torch.randn(2, 16, WIDTH), grid=(4, 4)), encoder(merge), []
+    for block in stack.blocks:
+        block.register_forward_pre_hook(lambda _, given: lengths.append(given[0].shape[1]))
+    stack(tokens) if merge else encode_packed(stack, [tokens, tokens])
+    assert lengths == ([16, 12] if merge else [64, 64])
