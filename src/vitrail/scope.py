@@ -4,7 +4,7 @@ b batch, h heads, n queries, m keys, w u widths of what they are made from, d ke
 g pictures of one shape, t tokens of each
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
@@ -73,6 +73,17 @@ class PositionCache(Protocol):
     def once(self, make: Callable[[], Tensor]) -> Tensor: ...
 
 
+@runtime_checkable
+class AttentionCarry(Protocol):
+    """What layers of one forward pass leave for those above them; `nn.attention.carry.Carry`."""
+
+    def below(self, layer: int) -> Tensor | None: ...
+
+    def leave(self, layer: int, value: Tensor) -> None: ...
+
+    def within(self, part: Hashable) -> "AttentionCarry": ...
+
+
 class Span(NamedTuple):
     """Pictures of one shape that stand side by side in a packed sequence, and what the attention among their own tokens needs."""
 
@@ -105,6 +116,9 @@ class Scope(NamedTuple):
     )
     sizes: Float[Tensor, "b m"] | None = None  # how many tokens each key is the mean of, and weighs as; None: one each
     windows: Windows | None = None  # the batch is windows of pictures, and this is how they were cut
+    carry: AttentionCarry | None = (
+        None  # what the layers of this forward pass leave for those above, where a kernel declares "carry"
+    )
 
 
 OPEN = Scope()  # everything may attend to everything, no positions

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from vitrail.errors import VitrailError
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.functional.windows import cut_windows, fit_windows, join_windows, seam_mask
-from vitrail.scope import OPEN, Scope, WindowPosition
+from vitrail.scope import OPEN, AttentionCarry, Scope, WindowPosition
 from vitrail.tokens import Places, Windows
 
 
@@ -46,10 +46,11 @@ class WindowedAttention(nn.Module):
         height, width = places.grid
         windows = fit_windows((height, width), self.window, self.shift)
         cut = cut_windows(x.reshape(x.shape[0], height, width, -1), windows)
-        read = self.attention(cut, self.scope(windows, x.shape[0], x.device))
+        carry = None if scope.carry is None else scope.carry.within(windows)
+        read = self.attention(cut, self.scope(windows, x.shape[0], x.device, carry))
         return join_windows(read, windows).reshape(x.shape)
 
-    def scope(self, windows: Windows, batch: int, device: torch.device) -> Scope:
+    def scope(self, windows: Windows, batch: int, device: torch.device, carry: AttentionCarry | None = None) -> Scope:
         """Of one window: its own places, its position, and the seam."""
         seam = seam_mask(windows.grid, windows.window, windows.shift, device)
         places = self.places(windows.window, device)
@@ -60,6 +61,7 @@ class WindowedAttention(nn.Module):
             position=self.position,
             prepared=None if self.position is None else self.prepare(self.position, places, windows.window, device),
             windows=windows,
+            carry=carry,
         )
 
     def prepare(self, position: WindowPosition, places: Places, window: tuple[int, int], device: torch.device) -> Any:

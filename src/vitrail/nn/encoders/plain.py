@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from vitrail.nn.attention.cache import Cache
+from vitrail.nn.attention.carry import uses_carry, with_carry
 from vitrail.nn.blocks.merging import Merged
 from vitrail.nn.blocks.scoping import own_scope, packed_scope, scope_at
 from vitrail.nn.functional.merging import unmerge
@@ -28,6 +29,7 @@ class PlainEncoder(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.norm = norm if norm is not None else nn.Identity()  # post-norm blocks end on a norm of their own
         self.causal = causal
+        self.carries = uses_carry(self.blocks)
         self.checkpointing = False  # in training: keep only what goes into a block, and compute the rest again [Chen+ 2016]
 
     def forward(
@@ -56,7 +58,7 @@ class PlainEncoder(nn.Module):
 
         `scope`, if it is made already, says all of who may look at whom.
         """
-        scope = self.scope(tokens, position, segments, cache) if scope is None else scope
+        scope = with_carry(self.scope(tokens, position, segments, cache) if scope is None else scope, self.carries)
         kept = []
         again = self.checkpointing and self.training and torch.is_grad_enabled()
         for number, block in enumerate(self.blocks):
@@ -66,6 +68,7 @@ class PlainEncoder(nn.Module):
             if isinstance(found, Merged):
                 tokens = tokens._replace(x=found.x, sizes=found.sizes, merges=(*tokens.merges, found.step))
                 scope = scope._replace(queries=tokens.places, keys=tokens.places, sizes=tokens.sizes)
+                scope = with_carry(scope, self.carries)  # of other tokens
             else:
                 tokens = tokens._replace(x=found)
             if number in keep:

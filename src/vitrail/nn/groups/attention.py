@@ -50,5 +50,5 @@ class LiftingAttention(GroupAttention):
         if scope.queries is None:
             raise VitrailError("lifting attention needs to know where its tokens stand: a scope with queries")
         _, height, width = scope.queries.grid
-        picture = scope._replace(keys=Places((height, width)), position=self.position)
+        picture = scope._replace(keys=Places((height, width)), position=self.position, carry=None)  # its keys are others
         return self.attention(x, picture, context=x[:, : height * width])
