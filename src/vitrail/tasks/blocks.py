@@ -63,12 +63,12 @@ class PartOptions(Block):
 def attention_choices(model: str) -> Sequence[str]:
     """The kernels, or what the config of a model of this name has for choices: a recurrent one's are others."""
     from vitrail.models.catalogue import model_config
-    from vitrail.models.parts import KERNELS
+    from vitrail.nn.attention.build import attention_names
 
     kinds: dict[str, Any] = {} if model == "auto" else {field.name: field.type for field in fields(model_config(model)[1])}
     hint = kinds.get("attention")
     literals = [kind for kind in (hint, *typing.get_args(hint)) if typing.get_origin(kind) is Literal]
-    return tuple(choice for kind in literals for choice in typing.get_args(kind)) or tuple(KERNELS)
+    return tuple(choice for kind in literals for choice in typing.get_args(kind)) or attention_names()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.functional.windows import cut_windows, fit_windows, join_windows, seam_mask
 from vitrail.scope import OPEN, AttentionCarry, Scope, WindowPosition
 from vitrail.tokens import Places, Windows
@@ -26,7 +25,7 @@ class WindowedAttention(nn.Module):
 
     def __init__(
         self,
-        attention: MultiHeadAttention,
+        attention: nn.Module,
         *,
         window: tuple[int, int],
         shift: tuple[int, int] = (0, 0),
