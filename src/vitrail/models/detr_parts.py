@@ -65,7 +65,10 @@ def build_encoder(config: Any) -> PlainEncoder:
 
 def build_decoder(config: Any) -> QueryDecoder | AnchorDecoder:
     needs: set[Feature] = {"mask"} if config.denoising else set()  # noised queries and the others do not see each other
-    blocks = [decoder_block(config, layer=layer, needs=needs) for layer in range(config.decoder_depth)]
+    joined = (
+        0 if config.query_kind == "learned" else config.width // config.heads
+    )  # an anchor's place, beside what is looked for
+    blocks = [decoder_block(config, layer=layer, needs=needs, joined_width=joined) for layer in range(config.decoder_depth)]
     norm, box_head = nn.LayerNorm(config.width, eps=config.eps), BoxHead(config.width)
     if config.query_kind == "learned":
         rows = QueryDecoder(blocks, norm=norm, queries=config.queries, width=config.width, box_head=box_head)

@@ -132,13 +132,22 @@ def writing_block(config: Any, *, layer: int, causal: bool = True) -> DecoderBlo
 
 
 def decoder_block(
-    config: Any, *, layer: int, causal: bool = False, needs: Iterable[Feature] = (), memory_needs: Iterable[Feature] = ()
+    config: Any,
+    *,
+    layer: int,
+    causal: bool = False,
+    needs: Iterable[Feature] = (),
+    memory_needs: Iterable[Feature] = (),
+    joined_width: int = 0,
 ) -> DecoderBlock:
+    """`joined_width`: see `AttentionSpec`; of the look at the memory."""
     depth = config.decoder_depth
     return DecoderBlock(
         config.width,
         attention=attention_of(config, layer=layer, depth=depth, causal=causal, needs=needs),
-        cross_attention=attention_of(config, layer=layer, depth=depth, role="cross", needs=memory_needs),
+        cross_attention=attention_of(
+            config, layer=layer, depth=depth, role="cross", needs=memory_needs, joined_width=joined_width
+        ),
         mlp=FeedForward(config.width, hidden=config.hidden, activation=config.activation),
         norm=config.norm,
         dropout=config.dropout,

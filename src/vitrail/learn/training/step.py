@@ -126,7 +126,10 @@ def find_redrawing(model: nn.Module) -> Iterator[Redrawing]:
 
 
 def find_adding(model: nn.Module) -> Iterator[Adding]:
-    """Modules that add to the loss. One that does answers for all inside it."""
+    """Modules that add to the loss. One that does answers for all inside it; a teacher, which does not learn, adds nothing."""
+    parameters = list(model.parameters())
+    if parameters and not any(parameter.requires_grad for parameter in parameters):
+        return
     if isinstance(model, Adding):
         yield model
     else:

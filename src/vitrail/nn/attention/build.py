@@ -31,7 +31,7 @@ class Attention(Protocol):
     ) -> Float[Tensor, "b n w"]: ...
 
 
-Row = Callable[..., nn.Module]
+Row = Callable[..., Any]
 # A kernel's class, or what builds a whole layer. Its parameters with names of `AttentionSpec` get the spec's values, `spec` the spec itself.
 # All others are options of the kernel, with annotations and defaults: `attention_options` in a config, --attention-option.
 ATTENTION: Mapping[str, Row] = MappingProxyType({"softmax": SoftmaxKernel, "cosine": CosineKernel})
@@ -42,14 +42,13 @@ def build_attention(name: str, spec: AttentionSpec) -> nn.Module:
     """The layer that `name` stands for. What the model will need of its kernel and the kernel lacks is refused here, by name."""
     options = check_options(name, spec.options)
     row = ATTENTION[name]
-    given = {
-        key: spec if key == "spec" else getattr(spec, key) for key in inspect.signature(row).parameters if key in FROM_SPEC
-    }
+    given = {key: spec if key == "spec" else getattr(spec, key) for key in parameters_of(row) if key in FROM_SPEC}
     made = row(**given, **options)
     for feature in spec.asked:
         refuse_feature(made, feature)
     if not isinstance(made, Kernel):
-        return made
+        layer: nn.Module = made
+        return layer
     return MultiHeadAttention(
         spec.width,
         heads=spec.heads,
@@ -65,11 +64,17 @@ def attention_names() -> tuple[str, ...]:
     return tuple(ATTENTION)
 
 
+def parameters_of(row: Row) -> list[str]:
+    """The names that a row takes; a class without a constructor of its own takes none."""
+    named = inspect.signature(row).parameters.values()
+    return [one.name for one in named if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+
+
 def option_hints(name: str) -> dict[str, Any]:
     """The options of a kernel and their types."""
     row = ATTENTION[name]
     hints = typing.get_type_hints(row.__init__ if isinstance(row, type) else row)  # type: ignore[misc]
-    return {key: hints.get(key, Any) for key in inspect.signature(row).parameters if key not in FROM_SPEC}
+    return {key: hints.get(key, Any) for key in parameters_of(row) if key not in FROM_SPEC}
 
 
 def check_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 b batch, h heads, n queries, m keys, d key width, e value width, i chosen heads, j chosen queries
 """
 
-from typing import Any, Literal, get_args
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -15,6 +15,14 @@ from vitrail.scope import Scope
 Feature = Literal["mask", "causal", "cross", "bias", "read", "sizes", "cache", "window", "carry", "weights"]
 USED: frozenset[Feature] = frozenset({"carry"})  # not asked of a kernel: one that declares it is given `scope.carry`
 EVERYTHING: frozenset[Feature] = frozenset(get_args(Feature)) - USED
+
+
+@runtime_checkable
+class Supporting(Protocol):
+    """A kernel, or a whole attention layer: it has a name, and says what it can honor."""
+
+    name: str
+    supports: frozenset[Feature]
 
 
 class Kernel(nn.Module):
@@ -47,7 +55,7 @@ class Kernel(nn.Module):
         raise VitrailError(f"{self.name} attention has no weights to record: it never forms a row for a query")
 
 
-def refuse_unsupported(kernel: Kernel, scope: Scope, *, cross: bool) -> None:
+def refuse_unsupported(kernel: Supporting, scope: Scope, *, cross: bool) -> None:
     """One line for what is asked of a kernel and not in its list."""
     if kernel.supports >= EVERYTHING:
         return
@@ -66,7 +74,7 @@ def refuse_unsupported(kernel: Kernel, scope: Scope, *, cross: bool) -> None:
             refuse_feature(kernel, feature)
 
 
-def refuse_feature(kernel: Any, feature: Feature) -> None:
+def refuse_feature(kernel: Supporting, feature: Feature) -> None:
     """One line where a kernel, or a whole layer, does not support what is needed of it."""
     if feature not in kernel.supports:
         supported = ", ".join(sorted(kernel.supports)) or "none"

@@ -19,6 +19,9 @@ class AttentionSpec:
     heads: int
     key_width: int = 0  # of one head; 0: width / heads
     value_width: int = 0
+    joined_width: int = (
+        0  # what the position joins to each head's queries and keys: the kernel's are key_width + joined_width wide
+    )
     context_width: int | None = None  # None: the layer's own width
     grid: Grid | None = None  # of the tokens; None: not known when the model is built
     prefix: int = 0
