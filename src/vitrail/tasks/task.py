@@ -12,14 +12,14 @@ from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
 from vitrail.models.parts import position_name, position_where
 from vitrail.tasks.card import Card, plain_card
-from vitrail.tasks.options import CommonOptions, spell
+from vitrail.tasks.options import CommonOptions, has_option, spell
 from vitrail.tasks.verb_options import EvalOptions
 
 O = TypeVar("O", bound=CommonOptions)
 D = TypeVar("D")  # a dataset
 X = TypeVar("X")  # what a task needs beside options, data and model: a teacher, a tokenizer, a palette
 Log = Callable[[str], None]
-PARTS = ("position", "position_where", "attention")  # of a model, chosen by name
+PARTS = ("position", "position_where", "attention", "attention_options")  # of a model, chosen by name
 
 
 @runtime_checkable
@@ -218,16 +218,23 @@ def describe_recipe(options: Any, *, batch: str | None = None) -> str:
 def choose_parts(options: Any, model: str, config: Any) -> dict[str, Any]:
     """The parts of a new model that can be chosen by name: the user's, or those of the config of this name."""
     choices: dict[str, Any] = {}
-    for name in PARTS:
+    for name in (name for name in PARTS if has_option(options, name)):
         asked = getattr(options, name) not in (None, "auto")
         choices[name] = getattr(options, name) if asked else getattr(config, name, getattr(options, name))
         if asked and not hasattr(config, name):
             raise VitrailError(f"{spell(name)} {getattr(options, name)}: {model} has no {name} to choose")
-    if choices["position"]:
+    choices["attention_options"] = choices["attention_options"] or None
+    if choices.get("position"):
         choices["position"] = position_name(choices["position"])
         if hasattr(config, "position_where"):  # else a run that is resumed would ask for what it cannot have
             choices["position_where"] = position_where(choices["position"], choices["position_where"])
     return choices
+
+
+def chosen_parts(options: Any, config: Any) -> dict[str, Any]:
+    """Of the options, the parts that a model of this config has and that were chosen, as fields of the config."""
+    named = (name for name in PARTS if hasattr(config, name) and has_option(options, name))
+    return {name: getattr(options, name) for name in named if getattr(options, name) is not None}
 
 
 def model_name(options: Any) -> str:

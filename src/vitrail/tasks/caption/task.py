@@ -41,6 +41,7 @@ from vitrail.tasks.task import (
     Setup,
     Summary,
     choose_parts,
+    chosen_parts,
     count_splits,
     describe_recipe,
 )
@@ -102,7 +103,7 @@ class Captioning(ImageTask[Options, CaptionData, BytePairs]):
             model = rebuild(loaded, dropout=options.dropout)
         else:
             config = model_config(options.model)[1]
-            parts = {name: getattr(options, name) for name in PARTS if hasattr(config, "position")}
+            parts = chosen_parts(options, config) if hasattr(config, "position") else {}
             model = create_model(
                 options.model,
                 vocabulary=len(tokenizer),

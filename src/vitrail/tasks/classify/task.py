@@ -41,7 +41,6 @@ from vitrail.tasks.classify.distillation import (
 from vitrail.tasks.classify.objective import Classify, Predictions
 from vitrail.tasks.classify.options import RECIPES, Options, recipe_for
 from vitrail.tasks.image_task import (
-    PARTS,
     SMALL,
     SMALL_DATA,
     ImageTask,
@@ -50,6 +49,7 @@ from vitrail.tasks.image_task import (
     choose_parts,
     choose_recipe,
     choose_size,
+    chosen_parts,
     clean_arguments,
     describe_data,
     describe_model,
@@ -125,6 +125,7 @@ class Classification(ImageTask[Options, DataSet, Taught | None]):
             if options.freeze == "encoder":
                 model.freeze_encoder()
         else:
+            config = model_config(options.model)[1]
             merging: dict[str, Any] = {} if options.merge is None else {"merge": options.merge}
             model = create_model(
                 options.model,
@@ -132,7 +133,8 @@ class Classification(ImageTask[Options, DataSet, Taught | None]):
                 image_size=options.image_size,
                 in_channels=options.in_channels,
                 **merging,
-                **own_options(options, model_config(options.model)[1], (*PARTS, *OF_RECIPE)),
+                **chosen_parts(options, config),
+                **own_options(options, config, OF_RECIPE),
             )
             model.labels, model.multi_label = data.classes, data.multi_label
             fit = choose_fit(options, model)

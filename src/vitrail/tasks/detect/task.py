@@ -33,11 +33,11 @@ from vitrail.tasks.detect.metrics import METRICS
 from vitrail.tasks.detect.objective import Detect, Detections, coco_results
 from vitrail.tasks.detect.options import RECIPES, Options
 from vitrail.tasks.image_task import (
-    PARTS,
     SMALL,
     ImageTask,
     choose_channels,
     choose_parts,
+    chosen_parts,
     clean_arguments,
     describe_data,
     describe_model,
@@ -212,8 +212,8 @@ def choose_new_model(options: Options, data: DataSet) -> dict[str, Any]:
 
 
 def refuse_parts(options: Options, name: str) -> dict[str, Any]:
-    """A detector by name has its parts."""
-    for part in PARTS:
+    """A detector by name has its positions; its attention is chosen by `build_new`."""
+    for part in ("position", "position_where"):
         if getattr(options, part) not in (None, "auto"):
             raise VitrailError(f"{spell(part)} {getattr(options, part)}: {name} has no {part} to choose; an encoder does")
     return {}
@@ -256,9 +256,9 @@ def build_new(options: Options, *, classes: int, changes: Mapping[str, Any]) -> 
     """The detector of a name, or one on the encoder of a name."""
     shape: dict[str, Any] = {"image_size": options.image_size, "in_channels": options.in_channels}
     architecture, config = model_config(options.model)
+    parts = chosen_parts(options, config)
     if ARCHITECTURES[architecture].takes == "boxes":
-        return create_model(options.model, num_classes=classes, **shape, **changes)
-    parts = {name: getattr(options, name) for name in PARTS if hasattr(config, name)}
+        return create_model(options.model, num_classes=classes, **shape, **parts, **changes)
     encoder = create_model(options.model, num_classes=0, **shape, **parts)
     size = as_size(options.image_size)
     assert size is not None

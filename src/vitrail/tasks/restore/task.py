@@ -25,7 +25,6 @@ from vitrail.tasks.restore.data import Pairs, WholePair, damage_of, restoring_lo
 from vitrail.tasks.restore.objective import COLUMNS, Restorations, Restore
 from vitrail.tasks.restore.options import RECIPES, Options
 from vitrail.tasks.task import (
-    PARTS,
     Log,
     Opened,
     Opening,
@@ -34,6 +33,7 @@ from vitrail.tasks.task import (
     Setup,
     Summary,
     choose_parts,
+    chosen_parts,
     count_splits,
     describe_recipe,
     model_name,
@@ -107,7 +107,7 @@ class Restoration(ImageTask[Options, DataSet, None]):
         if loaded is not None:
             return rebuild(loaded, degradation=str(how))
         config, channels = model_config(options.model)[1], options.in_channels
-        parts = {name: getattr(options, name) for name in PARTS if hasattr(config, name)}
+        parts = chosen_parts(options, config)
         return create_model(
             options.model, scale=how.scale, in_channels=channels, out_channels=channels, degradation=str(how), **parts
         )

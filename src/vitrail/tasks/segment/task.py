@@ -28,10 +28,10 @@ from vitrail.records import from_record, to_record
 from vitrail.tasks.card import Card
 from vitrail.tasks.image_task import (
     LARGEST,
-    PARTS,
     ImageTask,
     choose_channels,
     choose_parts,
+    chosen_parts,
     clean_arguments,
     describe_data,
     measure_on,
@@ -252,7 +252,7 @@ def build_new(options: Options, classes: int) -> Any:
     """The segmenter of a name, or one on the encoder of a name."""
     architecture, config = model_config(options.model)
     head, settings = str(options.head), shape_of(options)
-    parts = {name: getattr(options, name) for name in PARTS if hasattr(config, name)}
+    parts = chosen_parts(options, config)
     if getattr(config, "drop_path", None) is not None:  # a recipe asks for it; a convolutional net has none
         parts["drop_path"] = options.drop_path
     if architecture == "segmenter":

@@ -39,6 +39,7 @@ from vitrail.tasks.task import (
     Setup,
     Summary,
     Task,
+    chosen_parts,
     count_splits,
     describe_recipe,
     model_name,
@@ -94,7 +95,7 @@ class VolumeSegmentation(Task[Options, VolumeData, None]):
             "image_size": options.crop, "largest": (),
         }  # fmt: skip
         if loaded is None:
-            model = create_model(options.model, **fields)
+            model = create_model(options.model, **fields, **chosen_parts(options, model_config(options.model)[1]))
         else:
             model = build_model(loaded.architecture, replace(loaded.config, **fields))
             weights, own = loaded.state_dict(), model.state_dict()
