@@ -22,8 +22,7 @@ from vitrail.nn.blocks.feed_forward import Activation, FeedForward
 from vitrail.nn.blocks.merging import TokenMerging
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.resize import Smoothness
-from vitrail.nn.heads.classification import ClassificationHead
-from vitrail.nn.heads.pooling import Pool
+from vitrail.nn.heads.classification import ClassificationHead, Pool
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.learned import Learned1d
 from vitrail.nn.positions.position import Position

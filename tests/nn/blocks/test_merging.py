@@ -13,7 +13,7 @@ from vitrail.nn.blocks.feed_forward import FeedForward
 from vitrail.nn.blocks.merging import TokenMerging
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.merging import unmerge
-from vitrail.nn.heads.pooling import AttentionPool, pool_mean
+from vitrail.nn.heads.classification import AttentionPool, pool_mean
 from vitrail.tokens import Tokens
 
 WIDTH = 12
