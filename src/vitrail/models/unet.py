@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.restorer import Restorer, check_restorer_config, step_of_tiles
-from vitrail.nn.functional.mirroring import mirror_to_multiple
+from vitrail.nn.functional.patches import mirror_to_multiple
 
 SLOPE = 0.2
 
