@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from vitrail.nn.tokenizers.merging import PatchMerging
+from vitrail.nn.tokenizers.patch import PatchMerging
 from vitrail.scope import Scope
 from vitrail.tokens import Grid, Tokens
 
