@@ -56,15 +56,7 @@ class DetectFacts(ImageFacts):
     threshold: float
 
     def to_json(self) -> dict[str, Any]:
-        return super().to_json() | {
-            "labels": self.labels,
-            "colors": [class_color(number) for number in range(len(self.labels))],
-            "queries": self.queries,
-            "layers": self.layers,
-            "decoder_layers": self.decoder_layers,
-            "heads": self.heads,
-            "threshold": self.threshold,
-        }
+        return super().to_json() | {"colors": [class_color(number) for number in range(len(self.labels))]}
 
     def find_samples(self, run: Path) -> SampleList:
         return find_samples(run, self.image_size, marked=find_boxes)

@@ -63,8 +63,6 @@ class RestoreFacts(Facts):
 
     def to_json(self) -> dict[str, Any]:
         return super().to_json() | {
-            "scale": self.scale,
-            "channels": self.channels,
             "degradation": None if self.degradation is None else str(self.degradation),
             "degraded": None if self.degradation is None else describe_degradation(self.degradation),
         }

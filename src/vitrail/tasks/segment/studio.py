@@ -60,15 +60,6 @@ class SegmentFacts(ImageFacts):
     head: str
     layers: int
 
-    def to_json(self) -> dict[str, Any]:
-        return super().to_json() | {
-            "labels": self.labels,
-            "colors": self.colors,
-            "encoder": self.encoder,
-            "head": self.head,
-            "layers": self.layers,
-        }
-
     def find_samples(self, run: Path) -> SampleList:
         return find_samples(run, self.image_size, marked=find_masked)
 

@@ -53,14 +53,6 @@ class VolumeFacts(Facts):
     crop: tuple[int, int, int]
     spacing: tuple[float, float, float] | None
 
-    def to_json(self) -> dict[str, Any]:
-        return super().to_json() | {
-            "labels": self.labels,
-            "colors": self.colors,
-            "crop": self.crop,
-            "spacing": self.spacing,
-        }
-
     def find_samples(self, run: Path) -> SampleList:
         return ScanSamples(tuple(find_scans(run)))
 
