@@ -33,13 +33,9 @@ from vitrail.tasks.segment3d.predict import Pipeline
 from vitrail.tasks.segment3d.scans import LARGEST_SCAN, Scan, ScanSamples, find_scans, read_scan
 
 PAGE = Page(
-    name="volume",
-    address="/volume",
-    title="Volumes",
-    web=Path(__file__).parent / "web",
-    style="dense",
+    name="volume", address="/volume", title="Volumes", web=Path(__file__).parent / "web", style="dense",
     missing="There is no model that labels volumes yet. Train one with: vitrail train --task segment3d --data FOLDER",
-)
+)  # fmt: skip
 MOST_SCANS, MOST_VOLUMES = 6, 2  # of one session
 
 
