@@ -14,7 +14,7 @@ from vitrail.models.swin import PRESETS, SwinConfig, build_swin, second
 from vitrail.nn.attention.windowed import WindowedAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.encoders.hierarchical import HierarchicalEncoder
-from vitrail.nn.tokenizers.merging import PatchMerging
+from vitrail.nn.tokenizers.patch import PatchMerging
 from vitrail.records import from_record, to_record
 from vitrail.tokens import Tokens
 

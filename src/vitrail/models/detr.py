@@ -30,7 +30,7 @@ from vitrail.nn.decoders.anchors import AnchorDecoder
 from vitrail.nn.decoders.queries import QueryDecoder
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.boxes import to_corners
-from vitrail.nn.heads.proposals import Proposals
+from vitrail.nn.heads.boxes import Proposals
 from vitrail.nn.initialization import initialize_by_width
 from vitrail.nn.positions.added import GivenQK
 from vitrail.nn.positions.sinusoidal import NormalizedSinusoidal

@@ -19,8 +19,7 @@ from vitrail.nn.attention.kernel import Feature
 from vitrail.nn.decoders.anchors import AnchorDecoder
 from vitrail.nn.decoders.queries import QueryDecoder
 from vitrail.nn.encoders.plain import PlainEncoder
-from vitrail.nn.heads.boxes import BoxHead
-from vitrail.nn.heads.proposals import Proposals
+from vitrail.nn.heads.boxes import BoxHead, Proposals
 from vitrail.nn.initialization import initialize_by_width
 from vitrail.tokens import Places
 

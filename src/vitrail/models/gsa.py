@@ -16,10 +16,10 @@ from vitrail.models.classifier import Classifier, check_classifier_config, check
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.blocks.feed_forward import FeedForward
 from vitrail.nn.groups.attention import GroupAttention, LiftingAttention
+from vitrail.nn.groups.convolution import LiftingPatches, RepeatedPixels
 from vitrail.nn.groups.encoder import GroupEncoder
 from vitrail.nn.groups.group import find_group
 from vitrail.nn.groups.pooling import GridPooling
-from vitrail.nn.groups.tokenizer import LiftingPatches, RepeatedPixels
 from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.nn.initialization import initialize
 from vitrail.preprocessing import Preprocessing, neutral

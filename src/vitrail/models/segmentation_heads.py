@@ -17,12 +17,10 @@ from vitrail.nn.blocks.feed_forward import FeedForward
 from vitrail.nn.decoders.plain import PlainDecoder
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.heads.segmentation.class_queries import ClassQueryHead
-from vitrail.nn.heads.segmentation.fully_convolutional import FullyConvolutionalHead
-from vitrail.nn.heads.segmentation.linear import LinearHead
-from vitrail.nn.heads.segmentation.mask import MaskHead
-from vitrail.nn.heads.segmentation.pyramid import LEVELS, Rescaling
+from vitrail.nn.heads.segmentation.mask import LinearHead, MaskHead
+from vitrail.nn.heads.segmentation.normed_convolution import FullyConvolutionalHead
 from vitrail.nn.heads.segmentation.setr import AggregatingHead, NaiveHead, ProgressiveHead
-from vitrail.nn.heads.segmentation.upernet import UPerNetHead
+from vitrail.nn.heads.segmentation.upernet import LEVELS, Rescaling, UPerNetHead
 from vitrail.nn.initialization import initialize
 
 AUXILIARY_WIDTH = 256  # [Zhao+ 2017's code]; never more than the head's own

@@ -25,8 +25,7 @@ from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.continuous_bias import ContinuousBias
 from vitrail.nn.positions.position import Position
 from vitrail.nn.positions.relative_table import RelativeTable
-from vitrail.nn.tokenizers.merging import PatchMerging
-from vitrail.nn.tokenizers.patch import PatchTokenizer
+from vitrail.nn.tokenizers.patch import PatchMerging, PatchTokenizer
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Tokens

@@ -24,7 +24,7 @@ from vitrail.nn.convolution.upsampling import Upsampler, build_upsampling, convo
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.encoders.residual_group import Convolutions, ResidualGroup, closing_convolution
 from vitrail.nn.functional.maps import to_maps, to_tokens
-from vitrail.nn.functional.mirroring import mirror_to_multiple
+from vitrail.nn.functional.patches import mirror_to_multiple
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.relative_table import RelativeTable
 from vitrail.records import OMITTED, Settings

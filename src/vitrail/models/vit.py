@@ -20,9 +20,8 @@ from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
 from vitrail.nn.blocks.feed_forward import Activation, FeedForward
 from vitrail.nn.encoders.merging import MergingEncoder
 from vitrail.nn.encoders.plain import PlainEncoder
-from vitrail.nn.functional.resize import Smoothness
-from vitrail.nn.heads.classification import ClassificationHead
-from vitrail.nn.heads.pooling import Pool
+from vitrail.nn.functional.maps import Smoothness
+from vitrail.nn.heads.classification import ClassificationHead, Pool
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.learned import Learned1d
 from vitrail.nn.positions.position import Position

@@ -3,6 +3,7 @@
 b batch, ch channels, out channels that come out, h w picture, h2 w2 the picture that comes out
 """
 
+import math
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -17,13 +18,24 @@ from vitrail.models.restorer import Restorer, check_restorer_config, step_of_til
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.blocks.feed_forward import FeedForward
 from vitrail.nn.encoders.plain import PlainEncoder
-from vitrail.nn.functional.mirroring import mirror_to_multiple
-from vitrail.nn.heads.reconstruction import ReconstructionHead
+from vitrail.nn.functional.patches import mirror_to_multiple, unpatchify
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.position import Position
 from vitrail.nn.tokenizers.patch import PatchTokenizer
 from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Tokens
+
+
+class ReconstructionHead(nn.Module):
+    """unpatchify(z W + b): one linear layer and the inverse of the cut, on any number of axes  [He+ 2022, MAE, section 3; Lin and Heckel 2022]."""
+
+    def __init__(self, width: int, *, channels: int, patch: tuple[int, ...]) -> None:
+        super().__init__()
+        self.patch = patch
+        self.output = nn.Linear(width, channels * math.prod(patch))
+
+    def forward(self, tokens: Tokens) -> Float[Tensor, "b ch *size"]:
+        return unpatchify(self.output(tokens.cells), self.patch, tokens.grid)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -42,20 +42,8 @@ from vitrail.tasks.image_task import (
 )
 from vitrail.tasks.options import from_recipe, has_option
 from vitrail.tasks.registry import options_of
-from vitrail.tasks.task import (
-    Log,
-    O,
-    Opened,
-    Opening,
-    Resolved,
-    Scored,
-    Setup,
-    Summary,
-    X,
-    count_splits,
-    describe_recipe,
-    model_name,
-)
+from vitrail.tasks.stages import Log, O, Opened, Opening, Resolved, Scored, Setup, Summary, X
+from vitrail.tasks.task import count_splits, describe_recipe, model_name
 
 SHOWN = 8  # images in a report
 

@@ -16,7 +16,8 @@ from vitrail.models.catalogue import count_parameters, create_model, model_confi
 from vitrail.models.folder import TOKENIZER, load, read_tokenizer
 from vitrail.models.purpose import Purpose, purpose_of
 from vitrail.tasks.options import from_recipe, spell
-from vitrail.tasks.task import D, O, Resolved, Setup, Task, choose_parts, chosen_parts, describe_recipe, model_name
+from vitrail.tasks.stages import D, O, Resolved, Setup
+from vitrail.tasks.task import Task, choose_parts, chosen_parts, describe_recipe, model_name
 
 T = TypeVar("T", bound=Any)  # options
 VOCABULARIES = {2_000: 500, 20_000: 2_000, 50_000: 4_000, 1_000_000: 8_000}  # sentences, at most -> subwords

@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from vitrail.nn.attention.carry import uses_carry, with_carry
-from vitrail.nn.tokenizers.merging import PatchMerging
+from vitrail.nn.tokenizers.patch import PatchMerging
 from vitrail.scope import Scope
 from vitrail.tokens import Grid, Tokens
 

@@ -31,20 +31,8 @@ from vitrail.tasks.image_task import (
     sample_images,
 )
 from vitrail.tasks.options import from_recipe, spell
-from vitrail.tasks.task import (
-    PARTS,
-    Log,
-    Opened,
-    Opening,
-    Resolved,
-    Scored,
-    Setup,
-    Summary,
-    choose_parts,
-    chosen_parts,
-    count_splits,
-    describe_recipe,
-)
+from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.task import PARTS, choose_parts, chosen_parts, count_splits, describe_recipe
 from vitrail.tasks.text_task import (
     check_model,
     choose_vocabulary,

@@ -60,18 +60,8 @@ from vitrail.tasks.image_task import (
     small_patch,
 )
 from vitrail.tasks.options import from_recipe
-from vitrail.tasks.task import (
-    Log,
-    Opened,
-    Opening,
-    Resolved,
-    Scored,
-    Setup,
-    Summary,
-    count_splits,
-    describe_recipe,
-    with_split,
-)
+from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.task import count_splits, describe_recipe, with_split
 
 OF_RECIPE = ("drop_path", "token_keep")  # options of a recipe that are the model's to follow
 State = Setup[Options, DataSet, Taught | None]

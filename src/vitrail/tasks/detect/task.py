@@ -45,7 +45,8 @@ from vitrail.tasks.image_task import (
     sample_images,
 )
 from vitrail.tasks.options import as_size, from_recipe, spell
-from vitrail.tasks.task import Log, Opened, Opening, Resolved, Scored, Setup, Summary, count_splits, describe_recipe
+from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.task import count_splits, describe_recipe
 
 AREA = 320 * 240  # pixels that are chosen for large images, in their own aspect
 STEP, ENCODER_STEP = 16, 32  # sides are multiples of it, as patches need; of an encoder that may merge them, of more

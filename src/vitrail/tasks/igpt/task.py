@@ -29,19 +29,8 @@ from vitrail.tasks.igpt.objective import PixelModeling
 from vitrail.tasks.igpt.options import RECIPES, Options
 from vitrail.tasks.image_task import clean_arguments, describe_data, image_loaders
 from vitrail.tasks.pretraining import PretrainingTask
-from vitrail.tasks.task import (
-    Log,
-    Opened,
-    Opening,
-    Resolved,
-    Scored,
-    Setup,
-    Summary,
-    chosen_parts,
-    count_splits,
-    describe_recipe,
-    model_name,
-)
+from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.task import chosen_parts, count_splits, describe_recipe, model_name
 
 MOST_PIXELS = 256  # of the size that is chosen by itself: attention costs the square of it
 FEW_PIXELS = 100  # up to which the smallest model is chosen

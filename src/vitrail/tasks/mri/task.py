@@ -29,22 +29,8 @@ from vitrail.tasks.mri.data import (
 from vitrail.tasks.mri.objective import COLUMNS, Reconstruct, ReconstructionScores
 from vitrail.tasks.mri.options import FEW, RATES, RECIPES, Options
 from vitrail.tasks.options import as_size, from_recipe
-from vitrail.tasks.task import (
-    Log,
-    Opened,
-    Opening,
-    Resolved,
-    Scored,
-    Setup,
-    Summary,
-    Task,
-    choose_parts,
-    chosen_parts,
-    count_splits,
-    describe_recipe,
-    model_name,
-    with_split,
-)
+from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.task import Task, choose_parts, chosen_parts, count_splits, describe_recipe, model_name, with_split
 
 SHOWN = 6  # slices in the report
 State = Setup[Options, ScanData, None]

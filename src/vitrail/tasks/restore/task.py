@@ -24,20 +24,8 @@ from vitrail.tasks.restore.card import describe_damage, describe_restorer
 from vitrail.tasks.restore.data import Pairs, WholePair, damage_of, restoring_loaders, scored_loader
 from vitrail.tasks.restore.objective import COLUMNS, Restorations, Restore
 from vitrail.tasks.restore.options import RECIPES, Options
-from vitrail.tasks.task import (
-    Log,
-    Opened,
-    Opening,
-    Resolved,
-    Scored,
-    Setup,
-    Summary,
-    choose_parts,
-    chosen_parts,
-    count_splits,
-    describe_recipe,
-    model_name,
-)
+from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.task import choose_parts, chosen_parts, count_splits, describe_recipe, model_name
 
 PATCH = 32  # pixels a side of what the model is given; with 8 of them a step it learns faster than with the paper's 48 (docs/log.md)
 PER_EPOCH = 3200  # patches, at least

@@ -55,18 +55,8 @@ from vitrail.tasks.segment.data import (
 )
 from vitrail.tasks.segment.objective import COLUMNS, EXAMPLES, Segment, Segmentations
 from vitrail.tasks.segment.options import RECIPES, EvalOptions, Options
-from vitrail.tasks.task import (
-    Log,
-    Opened,
-    Opening,
-    Resolved,
-    Scored,
-    Setup,
-    Summary,
-    count_splits,
-    describe_recipe,
-    model_name,
-)
+from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.task import count_splits, describe_recipe, model_name
 
 FEW_CELLS = 96  # pixels a side, at most, of images with a dozen of tokens a side
 OWN_SIZE = 256  # pixels a side, at most, of images that are all alike and keep their size

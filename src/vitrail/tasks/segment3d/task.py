@@ -30,20 +30,8 @@ from vitrail.tasks.segment3d.data import (
 )
 from vitrail.tasks.segment3d.objective import Segment3d, VolumeScores, mean_of
 from vitrail.tasks.segment3d.options import FEW, RECIPES, Options, three
-from vitrail.tasks.task import (
-    Log,
-    Opened,
-    Opening,
-    Resolved,
-    Scored,
-    Setup,
-    Summary,
-    Task,
-    chosen_parts,
-    count_splits,
-    describe_recipe,
-    model_name,
-)
+from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.task import Task, chosen_parts, count_splits, describe_recipe, model_name
 
 COARSE = 0.25  # overlap of windows, at most, where an epoch is to be chosen
 SHOWN = 4  # volumes in the report
