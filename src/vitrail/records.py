@@ -17,6 +17,11 @@ def to_record(value: Any) -> dict[str, Any]:
     return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(value).items()}
 
 
+def has_field(config: Any, name: str) -> bool:
+    """Whether the dataclass of a config declares a field of this name."""
+    return any(field.name == name for field in fields(config))
+
+
 def from_record(kind: type[T], record: Any, *, what: str) -> T:
     """Build `kind` from a dictionary. `what` names the source in errors, such as a file's path."""
     assert is_dataclass(kind)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from vitrail.models.protocols import HasClasses
 from vitrail.tasks.options import whole
 
 EXAMPLES = """Examples:
@@ -61,7 +62,7 @@ def import_weights(
         print(f"  {note}")
     found = done.model
     height, width = found.image_size
-    classes = getattr(found, "num_classes", 0)
+    classes = found.num_classes if isinstance(found, HasClasses) else 0
     head = f"{classes} classes" if classes else "features"
     shape = f"{height}x{width}x{found.config.in_channels}"
     print(f"{found.architecture}: {count_parameters(found):,} parameters, pictures {shape}, {head}")

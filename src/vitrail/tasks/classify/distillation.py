@@ -7,7 +7,7 @@ from vitrail.data.dataset import DataSet
 from vitrail.errors import VitrailError
 from vitrail.learn.losses.distillation import PUBLISHED, Distillation
 from vitrail.models.catalogue import count_parameters
-from vitrail.models.classifier import is_distilled
+from vitrail.models.classifier import Classifier, is_distilled
 from vitrail.models.folder import load
 from vitrail.tasks.classify.options import Options
 from vitrail.tasks.classify.teacher import Teacher
@@ -16,7 +16,7 @@ from vitrail.tasks.classify.teacher import Teacher
 class Taught(NamedTuple):
     """A teacher, and for each class of the data its number among the teacher's."""
 
-    model: Any
+    model: Classifier
     columns: tuple[int, ...]
 
     def make(self, student: Any, *, device: str) -> Teacher:
@@ -67,7 +67,7 @@ def distillation_of(options: Options) -> Distillation:
     return Distillation(kind=options.distill, share=options.distill_share, temperature=options.distill_temperature)
 
 
-def check_teaching(options: Options, model: Any) -> None:
+def check_teaching(options: Options, model: Classifier) -> None:
     """With a distillation token, something must be learned by it."""
     if options.teacher is not None and options.distill_share == 0 and is_distilled(model):
         raise VitrailError(

@@ -26,6 +26,7 @@ from vitrail.learn.metrics.multilabel import Ranking, exact_match, label_f1, map
 from vitrail.learn.training.sharding import even_out, for_training, gather_for, is_sharded
 from vitrail.learn.training.world import World
 from vitrail.models.classifier import is_distilled
+from vitrail.models.vit import VisionTransformer
 from vitrail.tasks.classify.data import PackedBatch
 from vitrail.tasks.classify.teacher import Teacher
 
@@ -133,13 +134,12 @@ class Predictions:
 class BothHeads(nn.Module):
     """A distilled model as a pass that gives both heads' logits, which processes and compilers can be handed."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: VisionTransformer) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, images: Any) -> tuple[Tensor, Tensor]:
-        found: tuple[Tensor, Tensor] = self.model.forward_both(images)
-        return found
+        return self.model.forward_both(images)
 
 
 class Classify:
@@ -175,7 +175,7 @@ class Classify:
         self.two_heads = is_distilled(model)
         if self.two_heads and is_sharded(model):
             gather_for(model, "forward_both")
-        called = BothHeads(model) if self.two_heads else model
+        called = BothHeads(model) if isinstance(model, VisionTransformer) and self.two_heads else model
         self.forward: Callable[[Any], Any] = torch.compile(called) if compiled else called  # saving uses the plain model
 
     @cached_property

@@ -28,6 +28,8 @@ from vitrail.files import write_whole
 from vitrail.machine import choose_device
 from vitrail.models import completion
 from vitrail.models.folder import load
+from vitrail.models.igpt import ImageGPT
+from vitrail.models.model import Model
 from vitrail.rendering import house_style, to_png
 from vitrail.report.images import as_color
 from vitrail.tasks.igpt.options import PredictOptions
@@ -61,8 +63,10 @@ class Pipeline(pipeline.Pipeline[Sample, Completion]):
     """`complete(image)` gives a `Completion`. What an image becomes depends on the seed and on its place among the others: all are one group."""
 
     call = Call
+    model: ImageGPT
 
-    def check_model(self, model: Any) -> None:
+    def check_model(self, model: Model) -> None:
+        assert isinstance(model, ImageGPT)
         model.check_causal("completes images")
 
     @classmethod
@@ -117,7 +121,7 @@ class Pipeline(pipeline.Pipeline[Sample, Completion]):
 
 
 def complete_images(
-    model: Any,
+    model: ImageGPT,
     images: UInt8[np.ndarray, "b h w ch"],
     *,
     names: Sequence[str],

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitrail.byte_pairs import BytePairs, normalize
 from vitrail.data.loader import Loader
@@ -23,6 +23,7 @@ from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.decoding.writing import write_translation
 from vitrail.models.mask_predict import MaskPredict
+from vitrail.models.word_model import WordModel
 from vitrail.tasks.translate.data import PairBatch
 
 VALIDATED = 500  # sentences that a validation translates, so that it stays short beside an epoch
@@ -94,7 +95,7 @@ class Translate:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: WordModel,
         tokenizer: BytePairs,
         *,
         smoothing: float = 0.0,

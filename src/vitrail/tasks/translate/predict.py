@@ -15,7 +15,7 @@ from vitrail.errors import VitrailError
 from vitrail.machine import choose_device
 from vitrail.models.decoding.writing import write_translation
 from vitrail.models.folder import load
-from vitrail.models.purpose import purpose_of
+from vitrail.models.model import Model
 from vitrail.special_tokens import END, UNKNOWN
 from vitrail.tasks.translate.options import PredictOptions
 
@@ -36,8 +36,8 @@ class Pipeline(TextPipeline[Sentence, Result]):
 
     call = BeamCall
 
-    def check_purpose(self, model: Any) -> None:
-        if purpose_of(model) != "translate":
+    def check_purpose(self, model: Model) -> None:
+        if model.pipeline_tag != "translation":
             raise VitrailError(f"this model does not translate: it is of the kind {model.architecture}")
 
     @classmethod
