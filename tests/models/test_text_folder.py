@@ -133,7 +133,9 @@ def test_broken_tokenizers_give_one_line_or_a_model(folder):
     assert 0 < loaded < 120, "a fuzz that breaks nothing, or everything, tests nothing"
 
 
-@pytest.mark.parametrize(("name", "tag"), [*zip(KINDS, ["translation", "translation", "text-generation", "fill-mask"], strict=True)])
+@pytest.mark.parametrize(
+    ("name", "tag"), [*zip(KINDS, ["translation", "translation", "text-generation", "fill-mask"], strict=True)]
+)
 def test_the_card_says_what_it_is_for(name, tag):
     model = build(name)
     assert model.pipeline_tag == tag

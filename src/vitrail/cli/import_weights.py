@@ -4,7 +4,6 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from vitrail.models.protocols import HasClasses
 from vitrail.tasks.options import whole
 
 EXAMPLES = """Examples:
@@ -45,6 +44,7 @@ def import_weights(
     Whose they are is seen by their names. What had to be supposed or changed is told line by line, and where they come from is kept.
     """
     from vitrail.models.catalogue import count_parameters
+    from vitrail.models.protocols import HasClasses
     from vitrail.run.import_weights import import_weights
 
     done = import_weights(

@@ -1,8 +1,9 @@
 """What every model of the catalogue is: a config, weights, and what config.json says of a model beside them."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
-from torch import nn
+from torch import Tensor, nn
 
 from vitrail.preprocessing import Preprocessing
 
@@ -21,6 +22,11 @@ class Model(nn.Module):
     labels: tuple[str, ...] | None = None  # names of its classes
     multi_label: bool = False  # whether an image may have several of the labels
     provenance: dict[str, Any] | None = None  # where imported weights come from
+
+    @property
+    def surrogate_loss(self) -> Callable[[Tensor], Tensor] | None:
+        """From each sample's loss to the term that training adds to their mean; for models that draw something at random."""
+        return None
 
     @property
     def size_multiple(self) -> int:

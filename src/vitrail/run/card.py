@@ -49,7 +49,7 @@ def card(model: Model, facts: Mapping[str, Any] | None = None, *, task: str) -> 
         *own.about,
         "## How to use it",
         *own.use,
-        *describe_source(getattr(model, "provenance", None)),
+        *describe_source(model.provenance),
         *_training(known),
         *_scores(known, metrics),
         *_limits(model, own.limits, known),

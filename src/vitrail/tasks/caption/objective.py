@@ -120,7 +120,7 @@ class Caption:
         places = asked_places(targets)
         logits = self.train_forward(places, batch.images, batch.words[:, :-1])
         each = word_cross_entropy(logits, targets.flatten()[places], smoothing=self.smoothing, reduction="none")
-        surrogate_loss = getattr(self.model, "surrogate_loss", None)
+        surrogate_loss = self.model.surrogate_loss
         if surrogate_loss is None:
             return each.mean()
         losses = each.new_zeros(len(targets)).index_add(0, places // targets.shape[1], each) * (len(targets) / len(places))

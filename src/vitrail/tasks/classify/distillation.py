@@ -33,7 +33,7 @@ def find_teacher(options: Options, data: DataSet, *, resumed: bool = False) -> T
         model = load(options.teacher)
     except VitrailError as error:
         raise VitrailError(f"{what}: {'the teacher of this run is gone' if resumed else 'no such teacher'} ({error})") from None
-    if not getattr(model, "num_classes", 0):
+    if not isinstance(model, Classifier) or not model.num_classes:
         raise VitrailError(f"{what}: a teacher names classes; a model of the kind {model.architecture} without them cannot")
     if data.multi_label or model.multi_label:
         raise VitrailError(f"{what}: a teacher is for one label per image, got several")

@@ -108,7 +108,7 @@ class Segment:
         self.how, self.device, self.world = how or Inference(), torch.device(device), world or World()
         self.weights = None if weights is None else weights.to(self.device)
         self.forward: Callable[[Tensor], Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
-        learning: Any = WithAuxiliary(model) if len(getattr(model, "auxiliary", ())) else model
+        learning: Any = WithAuxiliary(model) if len(model.auxiliary) else model
         self.learning = torch.compile(learning) if compiled else learning
 
     @cached_property

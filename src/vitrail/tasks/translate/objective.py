@@ -125,7 +125,7 @@ class Translate:
         targets = batch.target[:, 1:]
         places = asked_places(targets)
         logits = self.train_forward(places, batch.source, batch.target[:, :-1])
-        surrogate_loss = getattr(self.model, "surrogate_loss", None)
+        surrogate_loss = self.model.surrogate_loss
         if surrogate_loss is None:
             return word_cross_entropy(logits, targets.flatten()[places], smoothing=self.smoothing)
         each = word_cross_entropy(logits, targets.flatten()[places], smoothing=self.smoothing, reduction="none")
