@@ -26,6 +26,11 @@ def default_of(field: Field[Any]) -> Any:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
+def has_field(config: Any, name: str) -> bool:
+    """Whether the dataclass of a config declares a field of this name."""
+    return any(field.name == name for field in fields(config))
+
+
 def from_record(kind: type[T], record: Any, *, what: str) -> T:
     """Build `kind` from a dictionary. `what` names the source in errors, such as a file's path."""
     assert is_dataclass(kind)

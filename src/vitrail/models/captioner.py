@@ -14,6 +14,7 @@ from vitrail.errors import check_choice
 from vitrail.models import vit, vit_presets
 from vitrail.models.memory_writer import MemoryWriter
 from vitrail.models.parts import Where, position_of
+from vitrail.models.show_attend_tell import ShowAttendTell
 from vitrail.models.transformer import last_norm, writing_block
 from vitrail.models.transformer import settle as settle_words
 from vitrail.nn.attention.multi_head import MultiHeadAttention
@@ -70,6 +71,7 @@ class Captioner(MemoryWriter):
     """
 
     architecture = "captioner"
+    preprocessing: Preprocessing
 
     def __init__(
         self,
@@ -91,6 +93,10 @@ class Captioner(MemoryWriter):
     def image_size(self) -> tuple[int, int]:
         size: tuple[int, int] = self.config.image_size
         return size
+
+    @property
+    def pipeline_tag(self) -> str:
+        return "image-to-text"
 
     @property
     def written(self) -> tuple[Words, Position]:
@@ -121,6 +127,9 @@ class Captioner(MemoryWriter):
         with recording(seen):
             self.decode(words, memory)
         return seen.weights[..., memory.prefix :].reshape(*words.shape, *memory.grid)
+
+
+CaptionModel = Captioner | ShowAttendTell  # what writes words about an image
 
 
 class LastLook:

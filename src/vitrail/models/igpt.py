@@ -71,6 +71,7 @@ class ImageGPT(WordModel):
     """
 
     architecture = "igpt"
+    preprocessing: Preprocessing
     palette: UInt8[Tensor, "k ch"]
 
     def __init__(

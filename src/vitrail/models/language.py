@@ -61,6 +61,10 @@ class LanguageModel(WordModel):
         super().__init__(config)
         self.words, self.position, self.encoder, self.head = words, position, encoder, head
 
+    @property
+    def pipeline_tag(self) -> str:
+        return "text-generation" if self.config.causal else "fill-mask"
+
     def forward_features(self, ids: Int[Tensor, "b n"], *, cache: Cache | None = None) -> Tokens:
         """What the head reads. With a cache, `ids` are the words behind those it has seen."""
         tokens = self.words.drop(self.position.embed(self.words(ids, start=0 if cache is None else cache.length)))

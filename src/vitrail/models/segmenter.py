@@ -5,7 +5,7 @@ b batch, ch channels, h w picture, k classes, d width, y x grid of a map
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models.backbones import NETWORKS, backbone_of, build_backbone
+from vitrail.models.model import ImageModel
 from vitrail.models.segmentation_heads import HEADS, build_auxiliary, build_feature_norms, build_head
 from vitrail.models.segmentation_maps import (
     INSIDE,
@@ -88,16 +89,14 @@ class SegmenterConfig:
             object.__setattr__(self, name, value)
 
 
-class Segmenter(nn.Module):
+class Segmenter(ImageModel):
     """s = head(maps of the encoder), stretched to the picture  [Zheng+ 2021; Strudel+ 2021; Xiao+ 2018; Xie+ 2021, by its head].
 
     Handed its parts; `build_segmenter` makes them from a config. Pictures of any size: they are padded with the mean color to whole cells,
     and what is said of the padding is cut off again. What only classifiers read of the encoder is kept, and does not learn.
     """
 
-    architecture: ClassVar[str] = "segmenter"
-    multi_label = False
-    size_multiple = 1  # pads by itself
+    architecture = "segmenter"
     frozen = False  # whether the encoder stays as it is
 
     def __init__(
@@ -115,7 +114,6 @@ class Segmenter(nn.Module):
         self.backbone, self.feature_norms, self.head = backbone, feature_norms, head
         self.auxiliary = nn.ModuleList(auxiliary)
         self.config, self.preprocessing, self.labels = config, preprocessing, labels
-        self.provenance: dict[str, Any] | None = None  # where imported weights come from
         self._colors: tuple[Color, ...] | None = None
         backbone.head.requires_grad_(False)
 
@@ -127,6 +125,10 @@ class Segmenter(nn.Module):
     @property
     def num_classes(self) -> int:
         return self.config.num_classes
+
+    @property
+    def pipeline_tag(self) -> str:
+        return "image-segmentation"
 
     @property
     def stride(self) -> int:

@@ -75,6 +75,10 @@ class Transformer(MemoryWriter):
         self.encoder, self.decoder, self.head = encoder, decoder, head
 
     @property
+    def pipeline_tag(self) -> str:
+        return "translation"
+
+    @property
     def written(self) -> tuple[Words, Position]:
         return self.words if self.target_words is None else self.target_words, self.decoder_position
 

@@ -23,15 +23,26 @@ class Evaluation(Protocol):
 class Objective(Protocol):
     """Model + loss + evaluation."""
 
-    model: nn.Module
     name: str
     score: str  # the key of the metric that chooses the best epoch
+
+    @property
+    def model(self) -> nn.Module: ...
 
     def loss(self, batch: Any) -> Tensor:
         """The scalar to minimize for one batch."""
 
     def evaluate(self, batches: Iterable[Any]) -> Evaluation:
         """Metrics over a whole split; "loss" and the task's score are among them."""
+
+
+@runtime_checkable
+class Weighted(Protocol):
+    """A batch whose loss is no mean over its samples."""
+
+    @property
+    def weight(self) -> float:
+        """How much it counts beside other batches, such as its real tokens."""
 
 
 @runtime_checkable

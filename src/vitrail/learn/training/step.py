@@ -14,7 +14,7 @@ from vitrail.learn.optim.groups import layer_groups
 from vitrail.learn.optim.optimizers import make_optimizer, set_decay, set_rate
 from vitrail.learn.optim.sam import Sharpness
 from vitrail.learn.optim.schedule import cosine_between
-from vitrail.learn.training.objective import Adding, Following, Objective, Redrawing
+from vitrail.learn.training.objective import Adding, Following, Objective, Redrawing, Weighted
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.sharding import gradients_stay, is_sharded, whole
 from vitrail.learn.training.world import World
@@ -103,7 +103,7 @@ class Stepper:
     def mean_weight(self, batch: Any) -> float:
         """Of the processes' shares of a batch, the mean. What has no weight of its own is samples, which are shared evenly."""
         weight = weight_of(batch)
-        return (self.world.mean([weight])[0] if hasattr(batch, "weight") else weight) or 1.0  # 0: no word is asked for
+        return (self.world.mean([weight])[0] if isinstance(batch, Weighted) else weight) or 1.0  # 0: no word is asked for
 
     def clip(self) -> float:
         """The gradient's norm, after which it is no longer than the plan allows."""
@@ -139,7 +139,7 @@ def find_adding(model: nn.Module) -> Iterator[Adding]:
 
 def weight_of(batch: Any) -> float:
     """How much a batch counts in a mean over parts of it: what it says itself, such as its real tokens, or its samples."""
-    return float(batch.weight if hasattr(batch, "weight") else len(batch[0]))
+    return float(batch.weight if isinstance(batch, Weighted) else len(batch[0]))
 
 
 def cut(batch: Any, parts: int) -> list[Any]:

@@ -17,7 +17,9 @@ from vitrail.errors import VitrailError
 from vitrail.files import write_table
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import ARCHITECTURES, create_model, model_config, rebuild, rebuild_merging
+from vitrail.models.classifier import Classifier
 from vitrail.models.packing import check_norms
+from vitrail.models.vit import VisionTransformer
 from vitrail.preprocessing import Fit
 from vitrail.tasks.blocks import check_shard
 from vitrail.tasks.card import Card
@@ -67,7 +69,7 @@ OF_RECIPE = ("drop_path", "token_keep")  # options of a recipe that are the mode
 State = Setup[Options, DataSet, Taught | None]
 
 
-class Classification(ImageTask[Options, DataSet, Taught | None]):
+class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
     recipes = RECIPES
 
     def open(self, options: Options, opening: Opening) -> Opened[DataSet]:
@@ -212,13 +214,13 @@ class Classification(ImageTask[Options, DataSet, Taught | None]):
             card={} if taught is None else {"teacher": details["Teacher"]},
         )
 
-    def match(self, data: DataSet, model: Any, options: Options) -> DataSet:
+    def match(self, data: DataSet, model: Classifier, options: Options) -> DataSet:
         return match_labels(data, model)
 
-    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+    def card(self, model: Classifier, facts: Mapping[str, Any]) -> Card:
         return describe_classifier(model)
 
-    def stored(self, model: Any) -> Options:
+    def stored(self, model: Classifier) -> Options:
         return Options(data="", image_size=model.image_size, in_channels=model.config.in_channels)
 
 
@@ -243,12 +245,12 @@ def choose_model(size: tuple[int, int], images: int, *, pack: bool = False) -> s
     return "vit_micro_hybrid" if min(size) >= 24 else "vit_micro_conv"
 
 
-def choose_fit(options: Options, model: Any) -> Fit:
+def choose_fit(options: Options, model: Classifier) -> Fit:
     """With --pack images keep their aspect; the model must be one that takes them so."""
     fit: Fit = model.preprocessing.fit
     if not options.pack:
         return "squash" if fit == "aspect" else fit
-    if not hasattr(model, "forward_packed"):
+    if not isinstance(model, VisionTransformer):
         raise VitrailError(f"--pack: a model of the kind {model.architecture} cannot pack images of different sizes; a vit can")
     check_norms(model)
     return "aspect"

@@ -22,7 +22,8 @@ from vitrail.explain.probe import Labelled, Probe, layer_features, probe_layers
 from vitrail.files import write_whole
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import count_parameters, create_model, model_config, rebuild
-from vitrail.models.purpose import purpose_of
+from vitrail.models.igpt import ImageGPT
+from vitrail.models.model import Model
 from vitrail.preprocessing import neutral
 from vitrail.tasks.card import FOLDER, Card, describe_words, use_python, use_shell, word_limits
 from vitrail.tasks.igpt.objective import PixelModeling
@@ -53,7 +54,7 @@ class LearnedPalette:
 State = Setup[Options, DataSet, LearnedPalette]
 
 
-class PixelPrediction(PretrainingTask[Options, LearnedPalette]):
+class PixelPrediction(PretrainingTask[Options, LearnedPalette, ImageGPT]):
     name = "igpt"
     learns = "each pixel from those before it"
     networks = ("igpt",)
@@ -72,8 +73,8 @@ class PixelPrediction(PretrainingTask[Options, LearnedPalette]):
             )
         return loaded
 
-    def start_from(self, model: Any, *, what: str) -> Any:
-        if purpose_of(model) != "igpt":
+    def start_from(self, model: Model, *, what: str) -> Model:
+        if not isinstance(model, ImageGPT):
             raise VitrailError(f"{what}: a model of the kind {model.architecture} does not learn from pixels")
         return model
 
@@ -162,7 +163,7 @@ class PixelPrediction(PretrainingTask[Options, LearnedPalette]):
         more = {"probe_accuracy": probe.test[probe.best]} if isinstance(probe, Probe) else {}
         return replace(scored, extras=probe, more=more)
 
-    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+    def card(self, model: ImageGPT, facts: Mapping[str, Any]) -> Card:
         return Card(
             title="image GPT",
             about=[*describe_words(model, facts)],

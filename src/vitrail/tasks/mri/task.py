@@ -13,7 +13,7 @@ from vitrail.files import write_table
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import ARCHITECTURES, count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import load
-from vitrail.models.reconstructor import NETWORKS
+from vitrail.models.reconstructor import NETWORKS, Reconstructor
 from vitrail.records import from_record
 from vitrail.tasks.card import Card
 from vitrail.tasks.mri.card import describe_reconstructor
@@ -36,7 +36,7 @@ SHOWN = 6  # slices in the report
 State = Setup[Options, ScanData, None]
 
 
-class Reconstruction(Task[Options, ScanData, None]):
+class Reconstruction(Task[Options, ScanData, None, Reconstructor]):
     unit = "slices"
     recipes = RECIPES
 
@@ -138,10 +138,10 @@ class Reconstruction(Task[Options, ScanData, None]):
             lines=[*lines, describe_gain(found)],
         )
 
-    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+    def card(self, model: Reconstructor, facts: Mapping[str, Any]) -> Card:
         return describe_reconstructor(model)
 
-    def stored(self, model: Any) -> Options:
+    def stored(self, model: Reconstructor) -> Options:
         return Options(data="")
 
 
