@@ -9,7 +9,8 @@ from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.run import evaluate
 from vitrail.tasks import registry
 from vitrail.tasks.classify.options import Options
-from vitrail.tasks.task import Opened, Task
+from vitrail.tasks.stages import Opened
+from vitrail.tasks.task import Task
 from vitrail.tasks.verb_options import ReadingEvalOptions
 
 

@@ -47,16 +47,9 @@ def import_weights(
     from vitrail.run.import_weights import import_weights
 
     done = import_weights(
-        source,
-        out,
-        image_size=image_size,
-        patch=patch,
-        in_channels=in_channels,
-        num_classes=num_classes,
-        heads=heads,
-        model=model,
-        revision=revision,
-    )
+        source, out, image_size=image_size, patch=patch, in_channels=in_channels, num_classes=num_classes, heads=heads,
+        model=model, revision=revision,
+    )  # fmt: skip
     for note in done.notes:
         print(f"  {note}")
     found = done.model

@@ -19,6 +19,7 @@ from vitrail.deploy.export.examples import Examples, find_images
 from vitrail.deploy.export.interface import Interface
 from vitrail.deploy.predicted_files import OutputFolder, Predicted, failure
 from vitrail.errors import VitrailError, check_choice
+from vitrail.machine import choose_device
 from vitrail.models.folder import load
 
 S = TypeVar("S")  # a sample: what was read of one source
@@ -57,6 +58,7 @@ class Pipeline(Generic[S, R]):
     """`pipeline(source)` gives a result, a list of sources a list of them."""
 
     engines: ClassVar[bool] = False  # whether other engines than torch can compute it
+    devices: ClassVar[bool] = False  # whether `vitrail predict` has an option for the device
     counts: ClassVar[bool] = False  # whether `forward` reports its progress: of large inputs, in pieces
     single: ClassVar[tuple[type, ...]] = (str, Path, Image.Image, np.ndarray)  # what one source can be
     call: ClassVar[type[Call]] = Call
@@ -76,6 +78,8 @@ class Pipeline(Generic[S, R]):
     @classmethod
     def from_options(cls, run: str, options: Any) -> "Pipeline[Any, Any]":
         """As `vitrail predict` is asked to; `options` are the task's PredictOptions."""
+        if cls.devices:
+            return cls.open(load(run).to(choose_device(options.device)))
         return cls.open(run, engine=options.engine) if cls.engines else cls.open(run)
 
     def check_model(self, model: Any) -> None:

@@ -16,8 +16,7 @@ from vitrail.explain.evaluating import at_model, evaluating
 from vitrail.explain.reading import plain_shares, pool_weights
 from vitrail.explain.record import Seen, record
 from vitrail.models.classifier import is_distilled
-from vitrail.nn.heads.classification import ClassificationHead
-from vitrail.nn.heads.pooling import Pool
+from vitrail.nn.heads.classification import ClassificationHead, Pool
 from vitrail.tokens import Places, Tokens
 
 

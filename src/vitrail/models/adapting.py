@@ -12,7 +12,7 @@ from vitrail.models.backbones import backbone_of
 from vitrail.models.catalogue import build_model
 from vitrail.models.channels import spread_mean
 from vitrail.models.swin import SwinConfig, stage_grids
-from vitrail.nn.functional.resize import resize_filters, resize_table
+from vitrail.nn.functional.maps import resize_filters, resize_table
 from vitrail.nn.functional.windows import fit_windows
 from vitrail.nn.positions.learned import Learned1d, Learned2d
 from vitrail.nn.positions.relative_table import RelativeTable

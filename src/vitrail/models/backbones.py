@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models import resnet, swin, vit
 from vitrail.models.network import Network
-from vitrail.nn.heads.pooling import pool_mean
+from vitrail.nn.heads.classification import pool_mean
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
 from vitrail.tokens import Tokens

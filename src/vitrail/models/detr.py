@@ -30,12 +30,12 @@ from vitrail.nn.decoders.anchors import AnchorDecoder
 from vitrail.nn.decoders.queries import QueryDecoder
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.boxes import to_corners
-from vitrail.nn.heads.proposals import Proposals
+from vitrail.nn.heads.boxes import Proposals
 from vitrail.nn.initialization import initialize_by_width
 from vitrail.nn.positions.added import GivenQK
 from vitrail.nn.positions.sinusoidal import NormalizedSinusoidal
 from vitrail.preprocessing import Preprocessing
-from vitrail.records import to_record
+from vitrail.records import OMITTED, Settings, to_record
 from vitrail.scope import Scope
 from vitrail.tokens import Places, Tokens
 
@@ -67,7 +67,8 @@ class DetectorConfig:
     dropout: float = 0.1
     attention_dropout: float = 0.0
     activation: Activation = "relu"
-    attention: str = "softmax"
+    attention: str = "softmax"  # of encoder and decoder; the backbone has its own
+    attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
     position_base: float = 10_000.0
     position_shift: float = 1.0
     eps: float = 1e-5

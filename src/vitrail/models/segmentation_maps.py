@@ -26,6 +26,7 @@ INSIDE = (
     "in_channels",
     "position",
     "attention",
+    "attention_options",
     "drop_path",
 )  # the encoder's own, changed through the segmenter's config
 SEVERAL = ("setr_mla", "upernet")  # heads that read several maps

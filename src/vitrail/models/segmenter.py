@@ -27,7 +27,7 @@ from vitrail.models.segmentation_maps import (
 from vitrail.nn.functional.maps import stretch
 from vitrail.nn.heads.segmentation.normed_convolution import MapNorm
 from vitrail.preprocessing import Preprocessing
-from vitrail.records import from_record, to_record
+from vitrail.records import OMITTED, Settings, from_record, to_record
 
 MOST_CLASSES, MOST_CHANNELS, MOST_DEPTH = 10_000, 4096, 100  # a config.json from anywhere must not fill the memory
 MOST_VALUE = 65535  # in a mask of 16 bits
@@ -36,7 +36,7 @@ Color = tuple[int, int, int]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SegmenterConfig:
-    """Everything that tells one from another. The last fields are the encoder's own; None leaves them as its record has them."""
+    """Everything that tells one from another. The last fields but those of the head are the encoder's own; None leaves them as its record has them."""
 
     backbone: dict = field(hash=False)  # type: ignore[type-arg]  # the encoder's config, as a record
     network: str = "vit"
@@ -53,6 +53,9 @@ class SegmenterConfig:
     position: str | None = None
     attention: str | None = None
     drop_path: float | None = None
+    attention_options: Settings | None = field(default=None, hash=False, metadata=OMITTED)
+    head_attention: str = field(default="softmax", metadata=OMITTED)
+    head_attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
 
     def __post_init__(self) -> None:
         check_choice("head", self.head, HEADS)

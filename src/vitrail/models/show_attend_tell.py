@@ -15,12 +15,11 @@ from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS
 from vitrail.models.decoding.stepping import State
 from vitrail.models.word_model import WordModel, check_word_config
-from vitrail.nn.convolution.hard_attention import log_chance
-from vitrail.nn.convolution.score_function import RunningBaseline, score_function_loss
+from vitrail.nn.convolution.hard_attention import RunningBaseline, log_chance, score_function_loss
 from vitrail.nn.decoders.glimpses import GlimpseDecoder, Glimpses
 from vitrail.nn.heads.words import WordHead
-from vitrail.nn.recurrent.carried import Carried, RecurrentState
-from vitrail.nn.recurrent.memory import Memory
+from vitrail.nn.recurrent.attention import Memory
+from vitrail.nn.recurrent.decoder import Carried, RecurrentState
 from vitrail.nn.tokenizers.convolutional import ConvTokenizer
 from vitrail.nn.tokenizers.words import Words
 from vitrail.preprocessing import Preprocessing, neutral

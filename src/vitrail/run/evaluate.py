@@ -17,7 +17,8 @@ from vitrail.run.report import write_report
 from vitrail.run.stored import REPORT, same_source, training_options
 from vitrail.tasks import registry
 from vitrail.tasks.options import check, lay_over, to_store
-from vitrail.tasks.task import Opening, Setup, Task
+from vitrail.tasks.stages import Opening, Setup
+from vitrail.tasks.task import Task
 
 JOINED = ("protocol", "labels")  # options that the command line takes as words with commas
 

@@ -48,12 +48,7 @@ def import_weights(
     found, notes = import_model(
         source if revision is None else f"{source}@{revision}",
         image_size=None if image_size is None else (image_size[0], image_size[-1]),
-        patch=patch,
-        in_channels=in_channels,
-        num_classes=num_classes,
-        heads=heads,
-        model=model,
-        pickles=True,
-    )
+        patch=patch, in_channels=in_channels, num_classes=num_classes, heads=heads, model=model, pickles=True,
+    )  # fmt: skip
     written = card(found, task=registry.task_by_architecture(found.architecture))
     return Imported(save(found, folder, card=written), found, notes)

@@ -19,7 +19,8 @@ from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.step import Stepper
 from vitrail.learn.training.world import World
 from vitrail.tasks.options import has_option
-from vitrail.tasks.task import Setup, Task
+from vitrail.tasks.stages import Setup
+from vitrail.tasks.task import Task
 
 OPTIONAL = ("layer_decay", "ema", "sam")  # fields of a plan whose options not every task has
 

@@ -12,7 +12,7 @@ from vitrail.models.catalogue import count_parameters
 from vitrail.run.stored import CONFIG, REPORT
 from vitrail.tasks import registry
 from vitrail.tasks.metric import describe_metrics, headline
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 
 
 def write_report(

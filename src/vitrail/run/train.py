@@ -27,7 +27,7 @@ from vitrail.run.report import describe_trained, describe_training, write_report
 from vitrail.run.stored import CONFIG, METRICS, REPORT, read_metrics, read_options
 from vitrail.tasks import registry
 from vitrail.tasks.options import NOT_STORED, check, has_option, renamed_of, spell, to_store
-from vitrail.tasks.task import Setup
+from vitrail.tasks.stages import Setup
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,7 @@ def describe_words(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
     yield plain_config(model)
     if model.tokenizer is not None:
         cased = "lower-cased" if model.tokenizer.lower else "upper and lower case kept"
-        yield f"Text is cut into byte pairs, {cased}; tokenizer.json has them, and the library applies them by itself."
+        yield f"Text is cut into byte pairs, {cased}; tokenizer.json has them in the format of Hugging Face's tokenizers."
 
 
 def plain_config(model: Any) -> str:

@@ -27,9 +27,11 @@ from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import load
 from vitrail.preprocessing import Preprocessing
 from vitrail.tasks.options import as_size, has_option, spell
+from vitrail.tasks.stages import D, Log, O, Opening, Setup, X
 from vitrail.tasks.task import PARTS as PARTS
-from vitrail.tasks.task import D, Log, O, Opening, Setup, Task, X, model_name
+from vitrail.tasks.task import Task, model_name
 from vitrail.tasks.task import choose_parts as choose_parts
+from vitrail.tasks.task import chosen_parts as chosen_parts
 
 LARGEST = 224  # the side that is chosen for large images
 SMALL = 64  # pixels a side, at most, of small images

@@ -22,7 +22,6 @@ from vitrail.models.markdown import literal
 from vitrail.preprocessing import Preprocessing
 from vitrail.tasks.card import FOLDER, Card, use_python, use_shell
 from vitrail.tasks.image_task import (
-    PARTS,
     SMALL,
     SMALL_DATA,
     ImageTask,
@@ -31,6 +30,7 @@ from vitrail.tasks.image_task import (
     choose_parts,
     choose_recipe,
     choose_size,
+    chosen_parts,
     clean_arguments,
     describe_data,
     image_loaders,
@@ -42,20 +42,8 @@ from vitrail.tasks.image_task import (
 )
 from vitrail.tasks.options import from_recipe, has_option
 from vitrail.tasks.registry import options_of
-from vitrail.tasks.task import (
-    Log,
-    O,
-    Opened,
-    Opening,
-    Resolved,
-    Scored,
-    Setup,
-    Summary,
-    X,
-    count_splits,
-    describe_recipe,
-    model_name,
-)
+from vitrail.tasks.stages import Log, O, Opened, Opening, Resolved, Scored, Setup, Summary, X
+from vitrail.tasks.task import count_splits, describe_recipe, model_name
 
 SHOWN = 8  # images in a report
 
@@ -112,8 +100,8 @@ class PretrainingTask(ImageTask[O, DataSet, X]):
 
     def create(self, options: Any) -> Any:
         """A new backbone, whose preprocessing is not measured yet."""
-        own = self.own_options(options, model_config(options.model)[1], (*PARTS, "drop_path"))
-        size, channels = options.image_size, options.in_channels
+        config, size, channels = model_config(options.model)[1], options.image_size, options.in_channels
+        own = chosen_parts(options, config) | self.own_options(options, config, ("drop_path",))
         return create_model(options.model, num_classes=0, image_size=size, in_channels=channels, **own)
 
     def own_options(self, options: Any, config: Any, names: tuple[str, ...]) -> dict[str, Any]:

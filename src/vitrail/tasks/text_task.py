@@ -16,7 +16,8 @@ from vitrail.models.catalogue import count_parameters, create_model, model_confi
 from vitrail.models.folder import TOKENIZER, load, read_tokenizer
 from vitrail.models.purpose import Purpose, purpose_of
 from vitrail.tasks.options import from_recipe, spell
-from vitrail.tasks.task import PARTS, D, O, Resolved, Setup, Task, choose_parts, describe_recipe, model_name
+from vitrail.tasks.stages import D, O, Resolved, Setup
+from vitrail.tasks.task import Task, choose_parts, chosen_parts, describe_recipe, model_name
 
 T = TypeVar("T", bound=Any)  # options
 VOCABULARIES = {2_000: 500, 20_000: 2_000, 50_000: 4_000, 1_000_000: 8_000}  # sentences, at most -> subwords
@@ -171,8 +172,8 @@ def build_text_model(options: Any, tokenizer: BytePairs, loaded: Any) -> Any:
         model = rebuild(loaded, dropout=options.dropout)
     else:
         config = model_config(options.model)[1]
-        wanted = {name: getattr(options, name) for name in (*PARTS, "dropout")} | {"longest": options.max_length}
-        chosen = {name: value for name, value in wanted.items() if hasattr(config, name)}
+        wanted = {"dropout": options.dropout, "longest": options.max_length}
+        chosen = chosen_parts(options, config) | {name: value for name, value in wanted.items() if hasattr(config, name)}
         model = create_model(options.model, vocabulary=len(tokenizer), **chosen)
     model.tokenizer = tokenizer
     return model

@@ -1,7 +1,7 @@
 """What the studio knows of a model before its weights are read; each page adds its own."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -31,17 +31,18 @@ class Stored:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """`does` and `lacks` make the sentence with which the pages of other tasks refuse such a model."""
+    """`does` and `lacks` make the sentence with which the pages of other tasks refuse such a model; fields in `inner` stay in Python."""
 
     does: ClassVar[str] = "has a page of its own"
     lacks: ClassVar[str] = "it has no labels to tell"
+    inner: ClassVar[tuple[str, ...]] = ()
     architecture: str
     parameters: int
     attention: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """For the list of models."""
-        return {"architecture": self.architecture, "parameters": self.parameters, "attention": self.attention}
+        """For the list of models: every field."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in self.inner}
 
     @property
     def refusal(self) -> str:
@@ -60,6 +61,7 @@ class Facts:
 class ImageFacts(Facts):
     """Of a model that reads images of one size."""
 
+    inner: ClassVar[tuple[str, ...]] = ("preprocessing",)
     preprocessing: Preprocessing
 
     @property

@@ -46,6 +46,22 @@ class Following(Protocol):
 
 
 @runtime_checkable
+class Redrawing(Protocol):
+    """A module of a model with random numbers, which are a function of a seed and the step: the same in all processes."""
+
+    def after_step(self, step: int) -> None:
+        """`step` steps were taken. Not called where a step was not taken."""
+
+
+@runtime_checkable
+class Adding(Protocol):
+    """A model, or a module of one, with a loss of its own, such as one for a balanced load."""
+
+    def auxiliary_loss(self) -> Tensor:
+        """Of the last forward pass, a scalar; asked once after each."""
+
+
+@runtime_checkable
 class Batches(Protocol):
     """Passes over a split that can begin at any batch: what exact resumption needs."""
 

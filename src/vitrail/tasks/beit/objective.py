@@ -20,7 +20,7 @@ from vitrail.data.transforms import denormalize, normalize
 from vitrail.learn.losses.hidden_codes import hidden_code_losses
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
-from vitrail.nn.functional.block_masking import BLOCKS, hide_blocks
+from vitrail.nn.functional.masking import BLOCKS, hide_blocks
 from vitrail.preprocessing import Preprocessing
 
 

@@ -13,7 +13,7 @@ from vitrail.report.codes import show_named, show_references
 from vitrail.report.page import Section
 from vitrail.tasks.beit.task import TASK
 from vitrail.tasks.pretraining import feature_commands, some_images
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 
 
 def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Sequence[Row]) -> Iterable[Section]:

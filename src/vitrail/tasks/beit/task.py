@@ -12,7 +12,7 @@ from vitrail.records import to_record
 from vitrail.tasks.beit.objective import NamingHidden
 from vitrail.tasks.beit.options import RECIPES, Options
 from vitrail.tasks.pretraining import PretrainingTask, choose_backbone, need_patches
-from vitrail.tasks.task import Setup
+from vitrail.tasks.stages import Setup
 
 MASK_RATIO = 0.4  # [Bao+ 2022, section 2.3]
 

@@ -19,7 +19,7 @@ from vitrail.report.page import Section
 from vitrail.report.parts import Drawing
 from vitrail.special_tokens import END
 from vitrail.tasks.caption.objective import Captions
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 
 EACH = 6  # images of a kind that are shown
 

@@ -31,19 +31,8 @@ from vitrail.tasks.image_task import (
     sample_images,
 )
 from vitrail.tasks.options import from_recipe, spell
-from vitrail.tasks.task import (
-    PARTS,
-    Log,
-    Opened,
-    Opening,
-    Resolved,
-    Scored,
-    Setup,
-    Summary,
-    choose_parts,
-    count_splits,
-    describe_recipe,
-)
+from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.task import PARTS, choose_parts, chosen_parts, count_splits, describe_recipe
 from vitrail.tasks.text_task import (
     check_model,
     choose_vocabulary,
@@ -102,7 +91,7 @@ class Captioning(ImageTask[Options, CaptionData, BytePairs]):
             model = rebuild(loaded, dropout=options.dropout)
         else:
             config = model_config(options.model)[1]
-            parts = {name: getattr(options, name) for name in PARTS if hasattr(config, "position")}
+            parts = chosen_parts(options, config) if hasattr(config, "position") else {}
             model = create_model(
                 options.model,
                 vocabulary=len(tokenizer),

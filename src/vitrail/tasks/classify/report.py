@@ -34,7 +34,7 @@ from vitrail.tasks.classify.report_interior import (
     show_positions,
 )
 from vitrail.tasks.classify.report_samples import show_best, show_looks, show_pairs, show_unsure, show_worst
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 
 MEASURED = 4  # images that the reach of heads is a mean over
 

@@ -41,7 +41,6 @@ from vitrail.tasks.classify.distillation import (
 from vitrail.tasks.classify.objective import Classify, Predictions
 from vitrail.tasks.classify.options import RECIPES, Options, recipe_for
 from vitrail.tasks.image_task import (
-    PARTS,
     SMALL,
     SMALL_DATA,
     ImageTask,
@@ -50,6 +49,7 @@ from vitrail.tasks.image_task import (
     choose_parts,
     choose_recipe,
     choose_size,
+    chosen_parts,
     clean_arguments,
     describe_data,
     describe_model,
@@ -60,18 +60,8 @@ from vitrail.tasks.image_task import (
     small_patch,
 )
 from vitrail.tasks.options import from_recipe
-from vitrail.tasks.task import (
-    Log,
-    Opened,
-    Opening,
-    Resolved,
-    Scored,
-    Setup,
-    Summary,
-    count_splits,
-    describe_recipe,
-    with_split,
-)
+from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.task import count_splits, describe_recipe, with_split
 
 OF_RECIPE = ("drop_path", "token_keep")  # options of a recipe that are the model's to follow
 State = Setup[Options, DataSet, Taught | None]
@@ -125,6 +115,7 @@ class Classification(ImageTask[Options, DataSet, Taught | None]):
             if options.freeze == "encoder":
                 model.freeze_encoder()
         else:
+            config = model_config(options.model)[1]
             merging: dict[str, Any] = {} if options.merge is None else {"merge": options.merge}
             model = create_model(
                 options.model,
@@ -132,7 +123,8 @@ class Classification(ImageTask[Options, DataSet, Taught | None]):
                 image_size=options.image_size,
                 in_channels=options.in_channels,
                 **merging,
-                **own_options(options, model_config(options.model)[1], (*PARTS, *OF_RECIPE)),
+                **chosen_parts(options, config),
+                **own_options(options, config, OF_RECIPE),
             )
             model.labels, model.multi_label = data.classes, data.multi_label
             fit = choose_fit(options, model)

@@ -29,7 +29,7 @@ from vitrail.report.page import Section, templates_of
 from vitrail.report.parts import Bar, Cell, Drawing, Label, Photograph, SortableTable, percent
 from vitrail.tasks.detect.data import labels_of
 from vitrail.tasks.detect.objective import Detections
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 
 MOST = 10  # images
 SEARCHED = 20  # rows from which on the table gets a box to search it

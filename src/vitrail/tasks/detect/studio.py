@@ -32,13 +32,9 @@ from vitrail.models.detr import decode_boxes, pick_boxes, usual_threshold
 from vitrail.report.boxes import class_color
 
 PAGE = Page(
-    name="detect",
-    address="/detect",
-    title="Boxes",
-    web=Path(__file__).parent / "web",
-    style="dense",
+    name="detect", address="/detect", title="Boxes", web=Path(__file__).parent / "web", style="dense",
     missing="There is no detector yet. Train one with: vitrail train --task detect --data FOLDER",
-)
+)  # fmt: skip
 LEAST = 0.05  # the score from which on a box is kept: the page's slider goes no lower
 MOST_DETECTIONS = 24  # of one session
 
@@ -56,15 +52,7 @@ class DetectFacts(ImageFacts):
     threshold: float
 
     def to_json(self) -> dict[str, Any]:
-        return super().to_json() | {
-            "labels": self.labels,
-            "colors": [class_color(number) for number in range(len(self.labels))],
-            "queries": self.queries,
-            "layers": self.layers,
-            "decoder_layers": self.decoder_layers,
-            "heads": self.heads,
-            "threshold": self.threshold,
-        }
+        return super().to_json() | {"colors": [class_color(number) for number in range(len(self.labels))]}
 
     def find_samples(self, run: Path) -> SampleList:
         return find_samples(run, self.image_size, marked=find_boxes)

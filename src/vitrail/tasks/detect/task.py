@@ -33,11 +33,11 @@ from vitrail.tasks.detect.metrics import METRICS
 from vitrail.tasks.detect.objective import Detect, Detections, coco_results
 from vitrail.tasks.detect.options import RECIPES, Options
 from vitrail.tasks.image_task import (
-    PARTS,
     SMALL,
     ImageTask,
     choose_channels,
     choose_parts,
+    chosen_parts,
     clean_arguments,
     describe_data,
     describe_model,
@@ -45,7 +45,8 @@ from vitrail.tasks.image_task import (
     sample_images,
 )
 from vitrail.tasks.options import as_size, from_recipe, spell
-from vitrail.tasks.task import Log, Opened, Opening, Resolved, Scored, Setup, Summary, count_splits, describe_recipe
+from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.task import count_splits, describe_recipe
 
 AREA = 320 * 240  # pixels that are chosen for large images, in their own aspect
 STEP, ENCODER_STEP = 16, 32  # sides are multiples of it, as patches need; of an encoder that may merge them, of more
@@ -212,8 +213,8 @@ def choose_new_model(options: Options, data: DataSet) -> dict[str, Any]:
 
 
 def refuse_parts(options: Options, name: str) -> dict[str, Any]:
-    """A detector by name has its parts."""
-    for part in PARTS:
+    """A detector by name has its positions; its attention is chosen by `build_new`."""
+    for part in ("position", "position_where"):
         if getattr(options, part) not in (None, "auto"):
             raise VitrailError(f"{spell(part)} {getattr(options, part)}: {name} has no {part} to choose; an encoder does")
     return {}
@@ -256,9 +257,9 @@ def build_new(options: Options, *, classes: int, changes: Mapping[str, Any]) -> 
     """The detector of a name, or one on the encoder of a name."""
     shape: dict[str, Any] = {"image_size": options.image_size, "in_channels": options.in_channels}
     architecture, config = model_config(options.model)
+    parts = chosen_parts(options, config)
     if ARCHITECTURES[architecture].takes == "boxes":
-        return create_model(options.model, num_classes=classes, **shape, **changes)
-    parts = {name: getattr(options, name) for name in PARTS if hasattr(config, name)}
+        return create_model(options.model, num_classes=classes, **shape, **parts, **changes)
     encoder = create_model(options.model, num_classes=0, **shape, **parts)
     size = as_size(options.image_size)
     assert size is not None

@@ -14,7 +14,7 @@ from vitrail.records import to_record
 from vitrail.tasks.dino.objective import SelfDistillation
 from vitrail.tasks.dino.options import RECIPES, Options
 from vitrail.tasks.pretraining import PretrainingTask
-from vitrail.tasks.task import Setup
+from vitrail.tasks.stages import Setup
 from vitrail.tasks.views import EVERY, choose_looks, view_loaders, view_settings
 
 AREA = 0.3  # of an image, that a large crop has at least and a small one at most  [Caron+ 2021: 0.25 to 0.4]

@@ -13,7 +13,7 @@ from vitrail.report.page import Section
 from vitrail.tasks.dvae.objective import Coding
 from vitrail.tasks.image_task import plain_loader
 from vitrail.tasks.pretraining import some_images
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 
 
 def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Sequence[Row]) -> Iterable[Section]:

@@ -12,7 +12,7 @@ from vitrail.tasks.dvae.objective import LAST_TEMPERATURE, Coding
 from vitrail.tasks.dvae.options import RECIPES, Options
 from vitrail.tasks.image_task import SMALL
 from vitrail.tasks.pretraining import PretrainingTask
-from vitrail.tasks.task import Setup
+from vitrail.tasks.stages import Setup
 
 MANY = 100_000  # images, above which the vocabulary is that of the paper
 

@@ -25,9 +25,7 @@ from vitrail.errors import VitrailError
 from vitrail.explain.figures.sheet import Sheet
 from vitrail.explain.files import check_out
 from vitrail.files import write_whole
-from vitrail.machine import choose_device
 from vitrail.models import completion
-from vitrail.models.folder import load
 from vitrail.rendering import house_style, to_png
 from vitrail.report.images import as_color
 from vitrail.tasks.igpt.options import PredictOptions
@@ -60,14 +58,11 @@ class Call(pipeline.Call):
 class Pipeline(pipeline.Pipeline[Sample, Completion]):
     """`complete(image)` gives a `Completion`. What an image becomes depends on the seed and on its place among the others: all are one group."""
 
+    devices = True
     call = Call
 
     def check_model(self, model: Any) -> None:
         model.check_causal("completes images")
-
-    @classmethod
-    def from_options(cls, run: str, options: PredictOptions) -> "Pipeline":
-        return cls(load(run).to(choose_device(options.device)))
 
     def batch(self, options: Call) -> int:
         return sys.maxsize

@@ -15,7 +15,7 @@ from vitrail.rendering import shorten, to_png, to_svg
 from vitrail.report.page import Section
 from vitrail.report.parts import Drawing, Insight, Insights, Photograph
 from vitrail.tasks.igpt.predict import Completion, complete_images, draw_completions
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 
 SHOWN, SAMPLES = 8, 6  # completions
 

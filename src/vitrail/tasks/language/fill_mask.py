@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from vitrail.byte_pairs import SPACE
 from vitrail.deploy import pipeline
 from vitrail.deploy.pipeline import Inputs, Prediction, Progress
 from vitrail.deploy.text_pipeline import TextPipeline
@@ -19,6 +18,7 @@ from vitrail.models.decoding.extension import spelled_words
 from vitrail.models.purpose import purpose_of
 from vitrail.special_tokens import END, MASK, SPECIAL_TOKENS
 from vitrail.tasks.language.options import PredictOptions
+from vitrail.tokenizer_json import SPACE
 
 HIDDEN = SPECIAL_TOKENS[MASK]  # as it is written in a text
 Result = list[Any]

@@ -6,7 +6,7 @@ from typing import Any
 from vitrail.data.text.plain import LineData
 from vitrail.learn.training.state import Row
 from vitrail.report.page import Section
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 
 
 def sections(scored: Scored[LineData], setup: Setup[Any, LineData, Any], rows: Sequence[Row]) -> Iterable[Section]:

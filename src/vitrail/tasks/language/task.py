@@ -16,7 +16,8 @@ from vitrail.tasks.card import FOLDER, Card, describe_words, use_pipeline, use_s
 from vitrail.tasks.language.data import LineBatch, block_length, line_loader, line_loaders
 from vitrail.tasks.language.objective import LanguageModeling
 from vitrail.tasks.language.options import Options
-from vitrail.tasks.task import Log, Opened, Opening, Resolved, Scored, Setup, Summary, count_splits
+from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.task import count_splits
 from vitrail.tasks.text_task import (
     TEXT_RECIPES,
     TextTask,

@@ -24,7 +24,7 @@ from vitrail.report.images import as_color
 from vitrail.report.page import Section
 from vitrail.report.parts import Photograph
 from vitrail.tasks.pretraining import SHOWN, feature_commands
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 
 RATIOS = (0.5, 0.75, 0.9)  # at which one image is shown
 SIDE, GAP, MARGIN, TOP = 0.95, 0.08, 0.14, 0.42  # inches: an image's longer side, between them, around, above for the words

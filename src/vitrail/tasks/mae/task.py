@@ -11,7 +11,7 @@ from vitrail.records import to_record
 from vitrail.tasks.mae.objective import MaskedAutoencoding
 from vitrail.tasks.mae.options import RECIPES, Options
 from vitrail.tasks.pretraining import PretrainingTask, need_patches
-from vitrail.tasks.task import Setup
+from vitrail.tasks.stages import Setup
 
 MASK_RATIO = 0.75  # [He+ 2022, figure 5]
 MOST_BLOCKS = 8  # of a decoder that is chosen by itself

@@ -8,7 +8,7 @@ from vitrail.learn.training.state import Row
 from vitrail.report import watching
 from vitrail.report.page import Section
 from vitrail.tasks.pretraining import feature_commands
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 
 
 def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Sequence[Row]) -> Iterable[Section]:

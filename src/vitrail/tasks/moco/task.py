@@ -13,7 +13,7 @@ from vitrail.records import to_record
 from vitrail.tasks.moco.objective import Contrast
 from vitrail.tasks.moco.options import RECIPES, Options
 from vitrail.tasks.pretraining import PretrainingTask
-from vitrail.tasks.task import Setup
+from vitrail.tasks.stages import Setup
 from vitrail.tasks.views import EVERY, choose_looks, view_loaders, view_settings
 
 AREA = 0.2  # of an image, that a crop has at least; the paper's 0.08 would be 9x9 of 32x32 pixels

@@ -18,7 +18,7 @@ from vitrail.report.parts import Cell, Label, Photograph, SortableTable
 from vitrail.tasks.mri.data import describe_sampling, sampling_of
 from vitrail.tasks.mri.objective import ReconstructedSlice, ReconstructionScores, score
 from vitrail.tasks.mri.options import Options
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 
 BAND = 24  # pixels: how tall a mask that is the same for all rows is drawn
 MANY = 12  # slices, above which a table can be searched

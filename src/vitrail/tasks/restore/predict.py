@@ -20,8 +20,6 @@ from vitrail.deploy.image_source import ImageSource
 from vitrail.deploy.pipeline import Inputs, Prediction, Progress
 from vitrail.deploy.predicted_files import OutputFolder
 from vitrail.errors import VitrailError
-from vitrail.machine import choose_device
-from vitrail.models.folder import load
 from vitrail.models.purpose import purpose_of
 from vitrail.models.tiling import TILE, WHOLE, restore_tiled
 from vitrail.tasks.restore.layers import Layers, open_layers
@@ -43,15 +41,12 @@ class Pipeline(pipeline.Pipeline[Layers, Image.Image]):
     is for; of a color image a gray model restores the brightness. Transparency is resized along."""
 
     counts = True
+    devices = True
     call = Call
 
     def check_model(self, model: Any) -> None:
         if purpose_of(model) != "restore":
             raise VitrailError(f"this model restores no pictures: it is of the kind {model.architecture}")
-
-    @classmethod
-    def from_options(cls, run: str, options: PredictOptions) -> "Pipeline":
-        return cls(load(run).to(choose_device(options.device)))
 
     def read(self, source: ImageSource) -> Layers:
         return open_layers(source)

@@ -16,7 +16,7 @@ from vitrail.report.compare import PART, Pane, show_comparison, show_comparisons
 from vitrail.report.page import Content, Section
 from vitrail.report.parts import Cell, Label, SortableTable
 from vitrail.tasks.restore.objective import Restorations, RestoredExample
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 
 MOST = 8  # comparisons: two files each, of bounded size
 SEARCHED = 20  # rows from which on the table gets a box to search it

@@ -38,13 +38,10 @@ from vitrail.tasks.restore.layers import Layers
 from vitrail.tasks.restore.predict import Pipeline
 
 PAGE = Page(
-    name="restore",
-    address="/restore",
-    title="Restoration",
-    web=Path(__file__).parent / "web",
+    name="restore", address="/restore", title="Restoration", web=Path(__file__).parent / "web",
     missing="There is no model that restores pictures yet. Train one with: vitrail train --task restore --data FOLDER --degrade sr2",
     files={f"{PART}.{kind}": OWN / f"{PART}.{kind}" for kind in ("css", "js")},  # of the reports: one slider for both
-)
+)  # fmt: skip
 MOST_MADE = 8_000_000  # pixels that come out
 MOST_RESTORATIONS = 6  # of one session
 SQUARE = 64  # pixels a side of what the page enlarges
@@ -63,8 +60,6 @@ class RestoreFacts(Facts):
 
     def to_json(self) -> dict[str, Any]:
         return super().to_json() | {
-            "scale": self.scale,
-            "channels": self.channels,
             "degradation": None if self.degradation is None else str(self.degradation),
             "degraded": None if self.degradation is None else describe_degradation(self.degradation),
         }

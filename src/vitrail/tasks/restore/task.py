@@ -24,20 +24,8 @@ from vitrail.tasks.restore.card import describe_damage, describe_restorer
 from vitrail.tasks.restore.data import Pairs, WholePair, damage_of, restoring_loaders, scored_loader
 from vitrail.tasks.restore.objective import COLUMNS, Restorations, Restore
 from vitrail.tasks.restore.options import RECIPES, Options
-from vitrail.tasks.task import (
-    PARTS,
-    Log,
-    Opened,
-    Opening,
-    Resolved,
-    Scored,
-    Setup,
-    Summary,
-    choose_parts,
-    count_splits,
-    describe_recipe,
-    model_name,
-)
+from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.task import choose_parts, chosen_parts, count_splits, describe_recipe, model_name
 
 PATCH = 32  # pixels a side of what the model is given; with 8 of them a step it learns faster than with the paper's 48 (docs/log.md)
 PER_EPOCH = 3200  # patches, at least
@@ -107,7 +95,7 @@ class Restoration(ImageTask[Options, DataSet, None]):
         if loaded is not None:
             return rebuild(loaded, degradation=str(how))
         config, channels = model_config(options.model)[1], options.in_channels
-        parts = {name: getattr(options, name) for name in PARTS if hasattr(config, name)}
+        parts = chosen_parts(options, config)
         return create_model(
             options.model, scale=how.scale, in_channels=channels, out_channels=channels, degradation=str(how), **parts
         )

@@ -21,7 +21,7 @@ from vitrail.report.page import Content, Section, templates_of
 from vitrail.report.parts import Bar, Cell, ClassName, Label, Legend, Photograph, SortableTable, percent
 from vitrail.tasks.segment.data import labels_of
 from vitrail.tasks.segment.objective import Segmentations, SegmentedExample
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 
 FEW = 30  # classes up to which the table needs no box to search it
 LARGEST = 320  # pixels of the longer side of an image

@@ -37,13 +37,9 @@ from vitrail.models.dense_inference import name_pixels
 from vitrail.tasks.segment.predict import Pipeline
 
 PAGE = Page(
-    name="segment",
-    address="/segment",
-    title="Classes of pixels",
-    web=Path(__file__).parent / "web",
-    style="dense",
+    name="segment", address="/segment", title="Classes of pixels", web=Path(__file__).parent / "web", style="dense",
     missing="There is no segmenter yet. Train one with: vitrail train --task segment --data FOLDER",
-)
+)  # fmt: skip
 MOST_TOLD = 6  # classes of a place
 KEPT_SHARE = 4  # probabilities take at most this part of the studio's memory, or none are kept
 MOST_SEGMENTATIONS = 12  # of one session
@@ -59,15 +55,6 @@ class SegmentFacts(ImageFacts):
     encoder: str
     head: str
     layers: int
-
-    def to_json(self) -> dict[str, Any]:
-        return super().to_json() | {
-            "labels": self.labels,
-            "colors": self.colors,
-            "encoder": self.encoder,
-            "head": self.head,
-            "layers": self.layers,
-        }
 
     def find_samples(self, run: Path) -> SampleList:
         return find_samples(run, self.image_size, marked=find_masked)

@@ -28,10 +28,10 @@ from vitrail.records import from_record, to_record
 from vitrail.tasks.card import Card
 from vitrail.tasks.image_task import (
     LARGEST,
-    PARTS,
     ImageTask,
     choose_channels,
     choose_parts,
+    chosen_parts,
     clean_arguments,
     describe_data,
     measure_on,
@@ -55,18 +55,8 @@ from vitrail.tasks.segment.data import (
 )
 from vitrail.tasks.segment.objective import COLUMNS, EXAMPLES, Segment, Segmentations
 from vitrail.tasks.segment.options import RECIPES, EvalOptions, Options
-from vitrail.tasks.task import (
-    Log,
-    Opened,
-    Opening,
-    Resolved,
-    Scored,
-    Setup,
-    Summary,
-    count_splits,
-    describe_recipe,
-    model_name,
-)
+from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.task import count_splits, describe_recipe, model_name
 
 FEW_CELLS = 96  # pixels a side, at most, of images with a dozen of tokens a side
 OWN_SIZE = 256  # pixels a side, at most, of images that are all alike and keep their size
@@ -252,7 +242,7 @@ def build_new(options: Options, classes: int) -> Any:
     """The segmenter of a name, or one on the encoder of a name."""
     architecture, config = model_config(options.model)
     head, settings = str(options.head), shape_of(options)
-    parts = {name: getattr(options, name) for name in PARTS if hasattr(config, name)}
+    parts = chosen_parts(options, config)
     if getattr(config, "drop_path", None) is not None:  # a recipe asks for it; a convolutional net has none
         parts["drop_path"] = options.drop_path
     if architecture == "segmenter":

@@ -16,7 +16,7 @@ from vitrail.report.page import Content, Section, templates_of
 from vitrail.report.parts import Cell, Label, Photograph, SortableTable
 from vitrail.report.volume_planes import PLANES, SIDE, edges_of, finish
 from vitrail.tasks.segment3d.objective import SegmentedVolume, VolumeScores
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 
 MANY = 12  # rows above which a table can be searched
 TRUTH, FOUND, BOTH = (58, 116, 189), (204, 103, 29), (90, 160, 90)  # blue: missed, orange: too much, green: right

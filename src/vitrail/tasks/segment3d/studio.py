@@ -33,13 +33,9 @@ from vitrail.tasks.segment3d.predict import Pipeline
 from vitrail.tasks.segment3d.scans import LARGEST_SCAN, Scan, ScanSamples, find_scans, read_scan
 
 PAGE = Page(
-    name="volume",
-    address="/volume",
-    title="Volumes",
-    web=Path(__file__).parent / "web",
-    style="dense",
+    name="volume", address="/volume", title="Volumes", web=Path(__file__).parent / "web", style="dense",
     missing="There is no model that labels volumes yet. Train one with: vitrail train --task segment3d --data FOLDER",
-)
+)  # fmt: skip
 MOST_SCANS, MOST_VOLUMES = 6, 2  # of one session
 
 
@@ -52,14 +48,6 @@ class VolumeFacts(Facts):
     colors: tuple[Color, ...]
     crop: tuple[int, int, int]
     spacing: tuple[float, float, float] | None
-
-    def to_json(self) -> dict[str, Any]:
-        return super().to_json() | {
-            "labels": self.labels,
-            "colors": self.colors,
-            "crop": self.crop,
-            "spacing": self.spacing,
-        }
 
     def find_samples(self, run: Path) -> SampleList:
         return ScanSamples(tuple(find_scans(run)))

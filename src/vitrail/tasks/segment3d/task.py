@@ -30,19 +30,8 @@ from vitrail.tasks.segment3d.data import (
 )
 from vitrail.tasks.segment3d.objective import Segment3d, VolumeScores, mean_of
 from vitrail.tasks.segment3d.options import FEW, RECIPES, Options, three
-from vitrail.tasks.task import (
-    Log,
-    Opened,
-    Opening,
-    Resolved,
-    Scored,
-    Setup,
-    Summary,
-    Task,
-    count_splits,
-    describe_recipe,
-    model_name,
-)
+from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.task import Task, chosen_parts, count_splits, describe_recipe, model_name
 
 COARSE = 0.25  # overlap of windows, at most, where an epoch is to be chosen
 SHOWN = 4  # volumes in the report
@@ -94,7 +83,7 @@ class VolumeSegmentation(Task[Options, VolumeData, None]):
             "image_size": options.crop, "largest": (),
         }  # fmt: skip
         if loaded is None:
-            model = create_model(options.model, **fields)
+            model = create_model(options.model, **fields, **chosen_parts(options, model_config(options.model)[1]))
         else:
             model = build_model(loaded.architecture, replace(loaded.config, **fields))
             weights, own = loaded.state_dict(), model.state_dict()

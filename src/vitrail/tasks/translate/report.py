@@ -14,7 +14,7 @@ from vitrail.rendering import BLUE, INK, house_style, to_svg
 from vitrail.report.page import Section, templates_of
 from vitrail.report.parts import Drawing
 from vitrail.report.words import word_sections
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 from vitrail.tasks.translate.objective import Translations
 
 EACH = 7  # best and worst sentences; the rest of TWENTY is drawn evenly from all

@@ -13,7 +13,8 @@ from vitrail.files import write_table, write_whole
 from vitrail.learn.training.world import World
 from vitrail.models.purpose import Purpose
 from vitrail.tasks.card import FOLDER, Card, describe_words, use_pipeline, use_shell, word_limits
-from vitrail.tasks.task import Log, Opened, Opening, Resolved, Scored, Setup, Summary, count_splits
+from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.task import count_splits
 from vitrail.tasks.text_task import (
     TEXT_RECIPES,
     TextTask,

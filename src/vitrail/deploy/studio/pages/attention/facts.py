@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -23,6 +23,7 @@ CLASSLESS = ("rollout", "attention")  # maps of an image that ask for no class
 class AttentionFacts(ImageFacts):
     """Without labels it is a backbone: its attention and its tokens are to be seen, and it says nothing of an image."""
 
+    inner: ClassVar[tuple[str, ...]] = ("preprocessing", "elements", "tokens")
     labels: tuple[str, ...]
     multi_label: bool
     grid: tuple[int, int]  # of the cells that the page shows

@@ -34,16 +34,6 @@ class MaskFacts(ImageFacts):
     layers: int
     decoder_layers: int
 
-    def to_json(self) -> dict[str, Any]:
-        return super().to_json() | {
-            "grid": self.grid,
-            "patch": self.patch,
-            "hide": self.hide,
-            "normalize": self.normalize,
-            "layers": self.layers,
-            "decoder_layers": self.decoder_layers,
-        }
-
 
 class DrawingOrder(ImageOrder):
     share: Annotated[StrictFloat, Field(ge=0.05, le=0.95)] = 0.75

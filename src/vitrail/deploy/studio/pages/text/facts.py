@@ -25,15 +25,6 @@ class TextFacts(Facts):
     longest: int
     kinds: Mapping[Kind, tuple[int, int]]  # layers and heads of each attention that can be shown
 
-    def to_json(self) -> dict[str, Any]:
-        return super().to_json() | {
-            "writes": self.writes,
-            "form": self.form,
-            "vocabulary": self.vocabulary,
-            "longest": self.longest,
-            "kinds": self.kinds,
-        }
-
 
 def describe_text(model: Any, *, writes: Writes, form: Mapping[str, str]) -> TextFacts:
     """Of a model without weights, on torch's meta device."""
