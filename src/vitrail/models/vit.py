@@ -18,7 +18,7 @@ from vitrail.models.packing import Pictures, packed_features, padded_features
 from vitrail.models.parts import Where, attention_of, position_name, position_of, position_where
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
 from vitrail.nn.blocks.feed_forward import Activation, FeedForward
-from vitrail.nn.blocks.merging import TokenMerging
+from vitrail.nn.encoders.merging import MergingEncoder
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.resize import Smoothness
 from vitrail.nn.heads.classification import ClassificationHead
@@ -194,7 +194,7 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
         EncoderBlock(
             config.width,
             attention=attention_of(
-                config, layer=layer, grid=grid, prefix=config.prefix, needs={"sizes"} if config.merge else ()
+                config, layer=layer, grid=grid, prefix=config.prefix, needs={"mask"} if config.merge else ()
             ),
             mlp=FeedForward(
                 config.width,
@@ -206,7 +206,6 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
             drop_path=rate,
             layer_scale=config.layer_scale,
             eps=config.eps,
-            merging=TokenMerging(config.merge) if config.merge else None,
         )
         for layer, rate in enumerate(rates)
     ]
@@ -224,6 +223,7 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
         if isinstance(part, RelativeTable):
             part.smoothness = config.position_resize
     last_norm = nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" else None
+    inner = last_norm if config.last_norm == "tokens" else None
     second: nn.Module | None = None
     if config.distilled:
         second = nn.Linear(config.width, config.num_classes) if config.num_classes else nn.Identity()
@@ -232,7 +232,7 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
         prefix=PrefixTokens(config.width, count=config.prefix) if config.prefix else None,
         position=position,
         dropping=TokenDropping(config.token_keep),
-        encoder=PlainEncoder(blocks, norm=last_norm if config.last_norm == "tokens" else None),
+        encoder=MergingEncoder(blocks, count=config.merge, norm=inner) if config.merge else PlainEncoder(blocks, norm=inner),
         head=ClassificationHead(
             config.width,
             classes=config.num_classes,

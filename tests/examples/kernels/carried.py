@@ -2,7 +2,7 @@
 
 from vitrail.nn.attention.kernel import EVERYTHING, Kernel
 from vitrail.nn.attention.part import WHOLE
-from vitrail.nn.attention.softmax import all_biases
+from vitrail.nn.attention.softmax import bias_and_mask
 from vitrail.nn.functional.attention import attend, attention_weights
 
 
@@ -20,16 +20,16 @@ class CarriedKernel(Kernel):
         found = None if scope.carry is None else scope.carry.below(self.layer)
         return None if found is None else self.strength * found
 
-    def biases(self, q, k, scope):
-        parts = [part for part in (all_biases(q, k, scope), self.below(scope)) if part is not None]
-        return sum(parts) if parts else None
+    def bias_and_mask(self, q, k, scope):
+        bias, mask = bias_and_mask(q, k, scope)
+        parts = [part for part in (bias, self.below(scope)) if part is not None]
+        return {"bias": sum(parts) if parts else None, "mask": mask, "causal": scope.causal}
 
     def forward(self, q, k, v, scope):
-        logits, below, bias = q @ k.mT * q.shape[-1] ** -0.5, self.below(scope), self.biases(q, k, scope)
+        logits, below, added = q @ k.mT * q.shape[-1] ** -0.5, self.below(scope), self.bias_and_mask(q, k, scope)
         if scope.carry is not None:
             scope.carry.leave(self.layer, logits if below is None else logits + below)
-        return attend(q, k, v, bias=bias, mask=scope.mask, causal=scope.causal)
+        return attend(q, k, v, **added)
 
     def weights(self, q, k, scope, part=WHOLE):
-        found = attention_weights(q, k, bias=self.biases(q, k, scope), mask=scope.mask, causal=scope.causal)
-        return part.of(found)
+        return part.of(attention_weights(q, k, **self.bias_and_mask(q, k, scope)))

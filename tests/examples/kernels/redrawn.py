@@ -11,7 +11,7 @@ class RedrawnKernel(Kernel):
     """A v with A_ij proportional to φ(q_i)·φ(k_j), φ(x) = exp(w x - |x|²/2)  [Choromanski+ 2021, eq. 5]; written out, because it is a toy."""
 
     name = "redrawn"
-    supports = EVERYTHING - {"bias", "read", "sizes"}
+    supports = EVERYTHING - {"bias", "read"}
 
     def __init__(self, key_width, joined_width, layer, *, features: int = 19, every: int = 1):
         super().__init__()
@@ -37,7 +37,7 @@ class RedrawnKernel(Kernel):
     def weights(self, q, k, scope, part=WHOLE):
         scores = self.map(q) @ self.map(k).mT
         if scope.mask is not None:
-            scores = scores * scope.mask
+            scores = scores * (scope.mask if scope.mask.dtype == torch.bool else scope.mask.exp())
         if scope.causal:
             scores = scores * causal_mask(q.shape[-2], k.shape[-2])
         return part.of(scores / scores.sum(-1, keepdim=True).clamp(min=1e-12))

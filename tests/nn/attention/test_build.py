@@ -118,7 +118,7 @@ def nested(model, choice):
         ("transformer_tiny", {}, "mask"),
         ("captioner_micro", {}, "cache|causal"),
         ("vit_nano_patch4_32", {"position": "alibi"}, "bias"),
-        ("vit_nano_patch4_32", {"merge": 2}, "sizes"),
+        ("vit_nano_patch4_32", {"merge": 2}, "mask"),
         ("swin_nano_patch2_window4_32", {}, "bias|window"),
         ("swinir_nano_x2", {}, "bias|window"),
         ("detr_micro_plain", {}, "cross"),

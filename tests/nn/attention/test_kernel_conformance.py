@@ -184,15 +184,16 @@ def test_step_by_step_with_a_cache_is_as_all_at_once(name):
 def test_a_key_of_several_tokens_weighs_as_they_would(name):
     layer, x = layer_of(name), torch.randn(BATCH, M, WIDTH)
     sizes = torch.tensor([[1.0, 2.0, 1.0, 3.0, 1.0]]).expand(BATCH, -1)
-    if not refused(layer, "sizes", lambda: layer(x, Scope(sizes=sizes))):
+    numbers = Scope(mask=sizes.log()[:, None, None])  # a mask of numbers, which are added to the logits
+    if not refused(layer, "mask", lambda: layer(x, numbers)):
         repeated = x.repeat_interleave(torch.tensor([1, 2, 1, 3, 1]), dim=1)
-        assert_close(layer(x, Scope(sizes=sizes)), layer(repeated, OPEN)[:, [0, 1, 3, 4, 7]], atol=1e-5, rtol=1e-4)
+        assert_close(layer(x, numbers), layer(repeated, OPEN)[:, [0, 1, 3, 4, 7]], atol=1e-5, rtol=1e-4)
 
 
 def test_windows_of_a_grid(name):
     places, x = Places((4, 6)), torch.randn(BATCH, 24, WIDTH)
     layer = WindowedAttention(layer_of(name), window=(2, 3))
-    if not refused(layer.attention, "window", lambda: layer(x, Scope(queries=places, keys=places))):
+    if not refused(layer.attention, "window", lambda: build_attention(name, AttentionSpec(width=15, heads=3, role="window"))):
         cells = x.view(BATCH, 2, 2, 2, 3, WIDTH).transpose(2, 3).reshape(BATCH * 4, 6, WIDTH)  # b rows columns, window
         alone = layer.attention(cells, OPEN).view(BATCH, 2, 2, 2, 3, WIDTH).transpose(2, 3).reshape(BATCH, 24, WIDTH)
         assert_close(layer(x, Scope(queries=places, keys=places)), alone, atol=1e-5, rtol=1e-4)

@@ -39,8 +39,5 @@ def uses_carry(blocks: Iterable[nn.Module]) -> bool:
 
 
 def with_carry(scope: Scope, wanted: bool) -> Scope:
-    """The scope with a new, empty carry, and so each span of a packed sequence; as it is where no kernel wants one."""
-    if not wanted:
-        return scope
-    spans = tuple(span._replace(scope=with_carry(span.scope, wanted)) for span in scope.spans)
-    return scope._replace(carry=Carry(), spans=spans)
+    """The scope with a new, empty carry; as it is where no kernel wants one."""
+    return scope._replace(carry=Carry()) if wanted else scope

@@ -12,7 +12,7 @@ from vitrail.errors import VitrailError
 from vitrail.nn.attention.part import WHOLE, Part
 from vitrail.scope import Scope
 
-Feature = Literal["mask", "causal", "cross", "bias", "read", "sizes", "cache", "window", "carry", "weights"]
+Feature = Literal["mask", "causal", "cross", "bias", "read", "cache", "window", "carry", "weights"]
 USED: frozenset[Feature] = frozenset({"carry"})  # not asked of a kernel: one that declares it is given `scope.carry`
 EVERYTHING: frozenset[Feature] = frozenset(get_args(Feature)) - USED
 
@@ -65,9 +65,7 @@ def refuse_unsupported(kernel: Supporting, scope: Scope, *, cross: bool) -> None
         "cross": cross,
         "bias": scope.position is not None and scope.position.biases,
         "read": scope.position is not None and scope.position.reads,
-        "sizes": scope.sizes is not None,
         "cache": scope.cache is not None,
-        "window": scope.windows is not None,
     }
     for feature, wanted in asked.items():
         if wanted:

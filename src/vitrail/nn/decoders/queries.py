@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.nn.attention.carry import uses_carry, with_carry
-from vitrail.nn.positions.absolute_qk import GivenQK
+from vitrail.nn.positions.added import GivenQK
 from vitrail.scope import Scope
 from vitrail.tokens import Places
 
