@@ -1,5 +1,7 @@
 """What only some models can do, whatever they are made of; every one of them is a `models.model.Model`, too.
 
+Members are methods, properties and plain values: from Python 3.12 on `isinstance` does not find the submodules of an `nn.Module`.
+
 b batch, ch channels, h w image, n tokens, m source tokens, d width
 """
 
@@ -36,13 +38,6 @@ class HasIntermediates(Protocol):
     def depth(self) -> int: ...
 
     def forward_intermediates(self, images: Float[Tensor, "b ch h w"], indices: Sequence[int]) -> list[Tokens]: ...
-
-
-@runtime_checkable
-class HasTokenizer(Protocol):
-    """A model of images whose first layer makes tokens of them; `grid` of it says on which grid they stand."""
-
-    tokenizer: Any
 
 
 @runtime_checkable
