@@ -1,5 +1,6 @@
 """What every backbone of the table promises, and a toy that only this file registers: whoever adds a row is tested by it."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -7,10 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from examples.toy_backbone import ToyConfig, toy_registered
 from torch.testing import assert_close
 
 import vitrail as vt
+from examples.example import write_example
+from examples.toy_backbone import ToyConfig, toy_registered
+from vitrail.cli.app import run as run_command
 from vitrail.errors import VitrailError
 from vitrail.learn.losses.set_prediction import set_loss
 from vitrail.models.backbones import NETWORKS, mean_features
@@ -274,8 +277,9 @@ def test_under_the_detector(kind: str, levels: tuple[int, ...]) -> None:
     images = images_for(model.backbone)
     targets = [Targets(torch.tensor([2]), torch.tensor([[0.4, 0.5, 0.3, 0.2]]))] * 2
     set_loss(moved(model)(images, targets), targets, focal=True).backward()
-    parts = [(name, p) for name, p in model.named_parameters() if not name.startswith(("backbone.head.", "class_rows"))]
-    assert [name for name, p in parts if p.grad is None or not p.grad.any()] == []
+    parts = [*model.backbone.named_parameters(), *model.projections.named_parameters()]
+    without = [name for name, p in parts if p.grad is None or not p.grad.any()]
+    assert [name for name in without if not name.startswith("head.")] == []
     again = build_model("detr", model.config)
     again.load_state_dict(model.state_dict())
     assert_close(again.eval()(images).boxes, model.eval()(images).boxes)
@@ -286,3 +290,63 @@ def test_a_detector_on_a_group_is_refused_where_its_images_are_no_squares(kind: 
     network, config = KINDS[kind]
     with pytest.raises(VitrailError, match=r"turns the .* by 90 degrees, so it must be square; got 16x32"):
         detector_on(build_model(network, config), num_classes=3, image_size=(16, 32))
+
+
+# A file and a row: it trains
+
+
+TINY = {"epochs": 4, "batch_size": 4, "workers": 0, "quiet": True, "device": "cpu"}
+
+
+@pytest.mark.usefixtures("quick_report")
+def test_the_toy_trains_under_classify(arrays: Path, tmp_path: Path) -> None:
+    run = vt.train(data=arrays, model="toy_small", out=tmp_path / "run", recipe="plain", **{**TINY, "batch_size": 16})
+    assert run.model.architecture == "toy"
+    assert run.metrics["accuracy"] > 0.6  # of four quadrants
+    again = vt.load(run.path)
+    images = images_for(again, again.image_size)
+    assert torch.equal(again(images), run.model.eval()(images))
+    assert vt.evaluate(run.path)["accuracy"] == run.metrics["accuracy"]
+
+
+@pytest.mark.usefixtures("quick_report")
+@pytest.mark.parametrize("head", ["linear", "setr_pup"])
+def test_the_toy_trains_under_segment(head: str, tmp_path: Path) -> None:
+    data = write_example("segment", tmp_path).data
+    run = vt.train(task="segment", data=data, model="toy_small", head=head, out=tmp_path / "run", recipe="plain", **TINY)
+    assert (run.model.config.network, run.model.config.head) == ("toy", head)
+    assert vt.load(run.path).config == run.model.config
+    assert learned(run.path)
+
+
+@pytest.mark.usefixtures("quick_report")
+def test_the_toy_trains_under_detect(tmp_path: Path) -> None:
+    data = write_example("detect", tmp_path).data
+    sizes = {"image_size": (16, 24), "num_queries": 5}
+    run = vt.train(task="detect", data=data, model="toy_small", out=tmp_path / "run", recipe="plain", **sizes, **TINY)
+    assert run.model.config.network == "toy"
+    assert vt.load(run.path).config == run.model.config
+    assert learned(run.path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["gsa_p4_small", "gcnn_p4m_small"])
+@pytest.mark.parametrize("task", ["segment", "detect"])
+def test_groups_train_predict_and_explain_under_both(model: str, task: str, tmp_path: Path) -> None:
+    """With everything behind training: the report, explanations, and one pass of the command that predicts."""
+    example = write_example(task, tmp_path)
+    sizes = {"image_size": (16, 16)} | ({"num_queries": 4} if task == "detect" else {"head": "setr_mla"})
+    run = vt.train(task=task, data=example.data, model=model, out=tmp_path / "run", recipe="plain", **sizes, **TINY)
+    assert command("predict", run.path, *example.inputs) == 0
+    assert command("explain", run.path, example.inputs[0], "--out", tmp_path / "explained") == 0
+
+
+def learned(run: Path) -> bool:
+    """Whether the loss of the last steps is clearly below that of the first."""
+    losses = [json.loads(line).get("loss") for line in (run / "metrics.jsonl").read_text().splitlines()]
+    steps = [loss for loss in losses if loss is not None]
+    return sum(steps[-3:]) / 3 < 0.9 * steps[0]
+
+
+def command(*words: object) -> int:
+    return run_command([str(word) for word in words])
