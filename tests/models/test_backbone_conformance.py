@@ -310,7 +310,7 @@ def test_the_toy_trains_under_classify(arrays: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("quick_report")
-@pytest.mark.parametrize("head", ["linear", "setr_pup"])
+@pytest.mark.parametrize("head", ["setr_naive", "setr_pup"])
 def test_the_toy_trains_under_segment(head: str, tmp_path: Path) -> None:
     data = write_example("segment", tmp_path).data
     run = vt.train(task="segment", data=data, model="toy_small", head=head, out=tmp_path / "run", recipe="plain", **TINY)
