@@ -10,7 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.protocols import FeatureInfo
+from vitrail.models.classifier import Classifier
+from vitrail.models.protocols import Backbone, FeatureInfo
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.maps import to_maps
 from vitrail.nn.positions.position import Position
@@ -63,31 +64,33 @@ class FeatureMaps(nn.Module):
     encoder gives its last three maps, an encoder of stages all of them.
     """
 
-    model: Any  # a Backbone, without its classes
-
     def __init__(self, model: nn.Module, *, out_indices: int | Sequence[int] | None = None) -> None:
         super().__init__()
-        backbone: Any = model
-        info: tuple[FeatureInfo, ...] = getattr(backbone, "feature_info", ())
-        if not info:
-            raise VitrailError(f"features_only: a model of the kind {backbone.architecture} has no maps to give")
-        if out_indices is None:
-            out_indices = min(LAST, len(info)) if is_plain(info) else len(info)
-        if isinstance(out_indices, int):
-            if not 1 <= out_indices <= len(info):
-                raise VitrailError(f"out_indices must be from 1 to {len(info)}, or a list of maps, got {out_indices}")
-            out_indices = range(len(info) - out_indices, len(info))
-        self.out_indices = tuple(find_indices(out_indices, len(info), what="out_indices: map"))
-        if not self.out_indices:
-            raise VitrailError("out_indices must name at least one map, got none")
-        self.feature_info = FeatureTable(info, self.out_indices)
-        backbone.reset_classifier(0)
-        backbone.prune(max(self.out_indices))
-        self.model = backbone
+        if not isinstance(model, Classifier):
+            raise VitrailError(f"features_only: a model of the kind {model.architecture} has no maps to give")
+        self.out_indices = choose_maps(model, out_indices)
+        self.feature_info = FeatureTable(model.feature_info, self.out_indices)
+        model.reset_classifier(0)
+        model.prune(max(self.out_indices))
+        self.model = model
 
     def forward(self, images: Float[Tensor, "b ch h w"]) -> list[Float[Tensor, "b d gh gw"]]:
         found = self.model.forward_intermediates(images, self.out_indices)
         return [to_maps(tokens.cells, (tokens.grid[0], tokens.grid[1])) for tokens in found]
+
+
+def choose_maps(backbone: Backbone, asked: int | Sequence[int] | None) -> tuple[int, ...]:
+    """The numbers of the maps that are asked for, from 0."""
+    info = backbone.feature_info
+    if asked is None:
+        asked = min(LAST, len(info)) if is_plain(info) else len(info)
+    if isinstance(asked, int):
+        if not 1 <= asked <= len(info):
+            raise VitrailError(f"out_indices must be from 1 to {len(info)}, or a list of maps, got {asked}")
+        asked = range(len(info) - asked, len(info))
+    if not asked:
+        raise VitrailError("out_indices must name at least one map, got none")
+    return tuple(find_indices(asked, len(info), what="out_indices: map"))
 
 
 def is_plain(info: Sequence[FeatureInfo]) -> bool:

@@ -33,10 +33,12 @@ class Backbone(Protocol):
     `feature_info`. `models.backbones.NETWORKS` has the row that makes it known.
     """
 
-    architecture: Any
     config: Any
     preprocessing: Any
     labels: Any
+
+    @property
+    def architecture(self) -> str: ...
 
     @property
     def image_size(self) -> tuple[int, int]: ...

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from vitrail.errors import VitrailError, VitrailWarning, check_choice
 from vitrail.models.backbones import NETWORKS
 from vitrail.models.features import is_plain, tokens_behind
-from vitrail.models.protocols import FeatureInfo
+from vitrail.models.protocols import Backbone, FeatureInfo
 from vitrail.models.vit import VisionTransformer
 from vitrail.nn.functional.maps import to_maps
 from vitrail.records import from_record
@@ -57,14 +57,13 @@ def coarsest_stride(config: Any, *, head: str) -> int:
 
 def padded_size(network: str, config: Any, size: Sequence[int], *, head: str) -> tuple[int, int]:
     """The least size that the encoder takes and that holds an image of another."""
-    height, width = whole_cells(size, coarsest_stride(config, head=head))
-    return (max(height, width),) * 2 if NETWORKS[network].needs_square(config) else (height, width)
+    return whole_cells(size, coarsest_stride(config, head=head), square=NETWORKS[network].needs_square(config))
 
 
-def whole_cells(size: Sequence[int], stride: int) -> tuple[int, int]:
-    """The least size of whole cells that holds a picture."""
+def whole_cells(size: Sequence[int], stride: int, *, square: bool = False) -> tuple[int, int]:
+    """The least size of whole cells that holds an image."""
     height, width = (side + -side % stride for side in size)
-    return height, width
+    return (max(height, width),) * 2 if square else (height, width)
 
 
 def fit_encoder(backbone: Any, settings: Mapping[str, Any], *, head: str) -> Any:
@@ -94,16 +93,15 @@ def default_layers(info: Sequence[FeatureInfo], head: str) -> tuple[int, ...]:
     return tuple({row.stride: number for number, row in enumerate(info)}.values())
 
 
-def fine_width(backbone: Any) -> int:
+def fine_width(backbone: Backbone) -> int:
     """The channels of the fine map that `read_maps` gives."""
     if isinstance(backbone, VisionTransformer):
         return int(getattr(backbone.tokenizer, "fine_width", backbone.config.width))
-    first: FeatureInfo = backbone.feature_info[0]
-    return first.channels
+    return backbone.feature_info[0].channels
 
 
 def read_maps(
-    backbone: Any, images: Float[Tensor, "b ch h w"], layers: Sequence[int], *, norms: nn.ModuleDict, fine: bool = False
+    backbone: Backbone, images: Float[Tensor, "b ch h w"], layers: Sequence[int], *, norms: nn.ModuleDict, fine: bool = False
 ) -> list[Float[Tensor, "b _ _ _"]]:
     """The maps behind the blocks or stages `layers`, each through the norm that has its number. With `fine` one more behind them: from
     within the convolutional stem, of a stem of patches its own map, of an encoder of stages the first one's."""

@@ -20,9 +20,9 @@ from vitrail.models.segmentation_maps import (
     coarsest_stride,
     default_layers,
     fit_encoder,
-    padded_size,
     read_maps,
     settle_encoder,
+    whole_cells,
 )
 from vitrail.nn.functional.maps import stretch
 from vitrail.nn.heads.segmentation.normed_convolution import MapNorm
@@ -112,6 +112,8 @@ class Segmenter(nn.Module):
         self.backbone, self.feature_norms, self.head = backbone, feature_norms, head
         self.auxiliary = nn.ModuleList(auxiliary)
         self.config, self.preprocessing, self.labels = config, preprocessing, labels
+        self.stride = coarsest_stride(backbone.config, head=config.head)  # pixels from one cell of the coarsest map to the next
+        self.square = NETWORKS[config.network].needs_square(backbone.config)  # whether images are padded to equal sides
         self.provenance: dict[str, Any] | None = None  # where imported weights come from
         self._colors: tuple[Color, ...] | None = None
         backbone.head.requires_grad_(False)
@@ -124,11 +126,6 @@ class Segmenter(nn.Module):
     @property
     def num_classes(self) -> int:
         return self.config.num_classes
-
-    @property
-    def stride(self) -> int:
-        """Pixels from one cell of the coarsest map to the next."""
-        return coarsest_stride(self.backbone.config, head=self.config.head)
 
     @property
     def colors(self) -> tuple[Color, ...] | None:
@@ -166,8 +163,7 @@ class Segmenter(nn.Module):
         return stretch(scores, self.padded_size(images))[:, :, :height, :width]
 
     def padded_size(self, images: Float[Tensor, "b ch h w"]) -> tuple[int, int]:
-        size = (images.shape[2], images.shape[3])
-        return padded_size(self.config.network, self.backbone.config, size, head=self.config.head)
+        return whole_cells((images.shape[2], images.shape[3]), self.stride, square=self.square)
 
     def reset_classifier(self, num_classes: int, labels: Sequence[str] | None = None) -> None:
         """The same head for other classes: what belongs to a class is drawn anew, the rest keeps its weights."""
