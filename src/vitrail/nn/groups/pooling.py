@@ -31,5 +31,5 @@ def pool_grid(tokens: Tokens, how: GridPooling = "mean") -> Tokens:
 def mean_over_group(tokens: Tokens) -> Tokens:
     """The mean over the elements at each cell: what is left turns as the image does. b (g h w) d -> b (h w) d."""
     elements, rows, columns = tokens.grid
-    cells = tokens.x.reshape(len(tokens.x), elements, rows * columns, -1)
+    cells = tokens.x.reshape(tokens.x.shape[0], elements, rows * columns, -1)
     return tokens._replace(x=cells.mean(1), grid=(rows, columns))
