@@ -292,6 +292,22 @@ def test_a_detector_on_a_group_is_refused_where_its_images_are_no_squares(kind: 
         detector_on(build_model(network, config), num_classes=3, image_size=(16, 32))
 
 
+# Compiled and exported
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("kind", ["gsa", "gcnn_p4m", "resnet_soft", "toy"])
+def test_compiled_and_exported_under_a_head(kind: str) -> None:
+    model = segmenter_on(make(kind), head="linear", num_classes=3).eval()
+    images = images_for(model.backbone, (13, 16))
+    compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
+    assert_close(compiled(images), model(images), atol=1e-5, rtol=1e-5)
+    batch = ({0: torch.export.Dim("batch", min=1)},)
+    program = torch.export.export(model, (images,), dynamic_shapes=batch).module()
+    more = images_for(model.backbone, (13, 16), count=5)
+    assert_close(program(more), model(more), atol=1e-5, rtol=1e-5)
+
+
 # A file and a row: it trains
 
 

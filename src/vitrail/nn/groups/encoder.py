@@ -42,7 +42,7 @@ class GroupEncoder(nn.Module):
 
     def walk(self, tokens: Tokens, *, keep: Collection[int] = ()) -> tuple[Tokens, list[Tokens]]:
         """The last tokens, and those behind each block whose number is in `keep`, normed as the last are."""
-        kept = list[Tokens]()
+        kept: list[Tokens] = []
         again = self.checkpointing and self.training and torch.is_grad_enabled()
         scope = with_carry(Scope(queries=tokens.places, keys=tokens.places), self.carries)
         for number, (block, halvings) in enumerate(zip(self.blocks, self.halvings, strict=True)):

@@ -23,7 +23,7 @@ def halved(grid: Grid) -> Grid:
 def pool_grid(tokens: Tokens, how: GridPooling = "mean") -> Tokens:
     """The mean or the largest value of each 2x2 cells, element by element: b (g h w) d -> b (g h/2 w/2) d."""
     g, h, w = halved(tokens.grid)
-    cells = tokens.x.reshape(len(tokens.x), g, h, 2, w, 2, -1)
+    cells = tokens.x.reshape(tokens.x.shape[0], g, h, 2, w, 2, -1)
     pooled = cells.mean(dim=(3, 5)) if how == "mean" else cells.amax(dim=(3, 5))
     return tokens._replace(x=pooled.flatten(1, 3), grid=(g, h, w))
 
@@ -31,5 +31,5 @@ def pool_grid(tokens: Tokens, how: GridPooling = "mean") -> Tokens:
 def mean_over_group(tokens: Tokens) -> Tokens:
     """The mean over the elements at each cell: what is left turns as the image does. b (g h w) d -> b (h w) d."""
     elements, rows, columns = tokens.grid
-    cells = tokens.x.reshape(len(tokens.x), elements, rows * columns, -1)
+    cells = tokens.x.reshape(tokens.x.shape[0], elements, rows * columns, -1)
     return tokens._replace(x=cells.mean(1), grid=(rows, columns))
