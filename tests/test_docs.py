@@ -32,7 +32,7 @@ from vitrail.tasks.options import CommonOptions
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 TUTORIALS = [DOCS / "quick_start.md", DOCS / "fine_tune.md", *sorted((DOCS / "tutorials").glob("*.md"))]
-SLOW_TUTORIALS = ("attention", "report", "your_data")
+SLOW_TUTORIALS = ("attention", "fine_tune", "python", "quick_start", "report", "your_data")
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 CONTENT = frozenset({"tree", "csv", "json", "xml", "yaml"})  # what stands in files and folders: nothing to run
 EXIT = re.compile(r"exit code (\d)")  # in a title: another one than 0 is meant
@@ -212,7 +212,7 @@ def site(tmp_path_factory):
     closed = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder],
-        cwd=ROOT, env=os.environ | closed, capture_output=True, text=True, timeout=120, check=False,
+        cwd=ROOT, env=os.environ | closed, capture_output=True, text=True, timeout=900, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return folder

@@ -27,6 +27,7 @@ def write_photos(folder: Path) -> None:
     assert min(counts.values()) > 20
 
 
+@pytest.mark.slow
 def test_the_tour_runs(tmp_path, monkeypatch, capsys):
     """Every block of `sh` and `python`, from the folder of images on."""
     monkeypatch.chdir(tmp_path)

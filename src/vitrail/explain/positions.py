@@ -14,16 +14,14 @@ from vitrail.explain.layer_inputs import layer_inputs
 from vitrail.explain.record import choose
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.attention.windowed import WindowedAttention
-from vitrail.nn.positions.absolute_qk import AbsoluteQK
-from vitrail.nn.positions.added import AddedPosition
+from vitrail.nn.positions.added import AbsoluteQK, AddedPosition, EveryLayer
 from vitrail.nn.positions.alibi import Alibi
 from vitrail.nn.positions.continuous_bias import ContinuousBias
-from vitrail.nn.positions.every_layer import EveryLayer, LayersApart
-from vitrail.nn.positions.position import Position
+from vitrail.nn.positions.position import LayersApart, Position
 from vitrail.nn.positions.relative import RelativeProjected, RelativeRows, RelativeShaw
 from vitrail.nn.positions.relative_table import RelativeTable
 from vitrail.nn.positions.rotary import Rotary
-from vitrail.scope import Scope
+from vitrail.scope import KeyedPosition, Scope
 from vitrail.tokens import Grid, Places
 
 Kind = Literal["cosine", "kernel", "bias", "query"]
@@ -122,7 +120,7 @@ def _ask_rows(
     attention: MultiHeadAttention = model.encoder.blocks[layer].attention
     device, places = next(model.parameters()).device, Places(grid)
     scope = Scope(queries=places, keys=places, position=position, prepared=position.prepare(places, places, device))
-    scope = position.project(attention.key, scope)
+    scope = position.project(attention.key, scope) if isinstance(position, KeyedPosition) else scope
     cells = len(places.coordinates(device)[0])
     if images is None:
         query, who = own_place_query(position, attention), "a query of length 1 that points to its own place"

@@ -77,14 +77,14 @@ def six_steps(
     inputs = layer_inputs(model, images, layer)
     [head] = choose([head], inputs.q.shape[1], "head", "the layer")
     has_class = model.head.pool_by == "class"
-    if inputs.scope.windows is not None:
-        inputs, number = in_window(inputs, inputs.scope.windows, query)
+    if inputs.windows is not None:
+        inputs, number = in_window(inputs, inputs.windows, query)
     ours = inputs.scope.queries
     assert ours is not None
     theirs = inputs.scope.keys or ours
     if theirs.merges:
         raise VitrailError("the six steps are between cells, and this layer reads merged tokens: rebuild(model, merge=0)")
-    if inputs.scope.windows is None:
+    if inputs.windows is None:
         number = query_number(ours, query, has_class=has_class)
     scope, kernel = inputs.scope, inputs.layer.kernel
     with torch.no_grad():
@@ -168,5 +168,6 @@ def _bias(inputs: LayerInputs, head: int, number: int) -> Float[Tensor, "m"] | N
     bias = None if found is None else found[0, min(head, found.shape[1] - 1), number]
     if mask is None:
         return bias
-    allowed = mask.expand(1, inputs.q.shape[1], inputs.q.shape[2], -1)[0, head, number]
-    return (inputs.q.new_zeros(len(allowed)) if bias is None else bias).masked_fill(~allowed, -torch.inf)
+    row = mask.expand(1, inputs.q.shape[1], inputs.q.shape[2], -1)[0, head, number]
+    bias = inputs.q.new_zeros(len(row)) if bias is None else bias
+    return bias.masked_fill(~row, -torch.inf) if row.dtype == torch.bool else bias + row

@@ -27,7 +27,7 @@ from vitrail.nn.positions.position import Position
 from vitrail.nn.tokenizers.words import Words
 from vitrail.preprocessing import Preprocessing
 from vitrail.scope import Scope
-from vitrail.tokens import Tokens
+from vitrail.tokens import Tokens, Windows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -125,7 +125,9 @@ class LastLook:
     def __init__(self, layer: MultiHeadAttention) -> None:
         self.layer, self.weights = layer, torch.empty(0)
 
-    def keep(self, layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scope: Scope) -> None:
+    def keep(
+        self, layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scope: Scope, windows: Windows | None = None
+    ) -> None:
         if layer is self.layer:
             self.weights = self.layer.kernel.weights(q, k, scope).mean(1)  # b n k
 

@@ -32,8 +32,8 @@ from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.boxes import to_corners
 from vitrail.nn.heads.proposals import Proposals
 from vitrail.nn.initialization import initialize_by_width
-from vitrail.nn.positions.absolute_qk import GivenQK
-from vitrail.nn.positions.normalized import NormalizedSinusoidal
+from vitrail.nn.positions.added import GivenQK
+from vitrail.nn.positions.sinusoidal import NormalizedSinusoidal
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import to_record
 from vitrail.scope import Scope

@@ -8,14 +8,12 @@ from vitrail.errors import VitrailError, check_choice
 from vitrail.nn.attention.kernel import Kernel
 from vitrail.nn.attention.softmax import SoftmaxKernel
 from vitrail.nn.functional.sinusoid import Layout
-from vitrail.nn.positions.absolute_qk import AbsoluteQK
-from vitrail.nn.positions.added import AddedPosition
+from vitrail.nn.positions.added import AbsoluteQK, AddedPosition, EveryLayer
 from vitrail.nn.positions.alibi import Alibi
 from vitrail.nn.positions.conditional import Conditional
 from vitrail.nn.positions.continuous_bias import ContinuousBias
-from vitrail.nn.positions.every_layer import EveryLayer, LayersApart
 from vitrail.nn.positions.learned import Learned1d, Learned2d
-from vitrail.nn.positions.position import Position
+from vitrail.nn.positions.position import LayersApart, Position
 from vitrail.nn.positions.relative import RelativeProjected, RelativeShaw
 from vitrail.nn.positions.relative_table import RelativeTable
 from vitrail.nn.positions.rotary import Rotary

@@ -19,7 +19,7 @@ from vitrail.models.parts import Where, build_kernel, position_name, position_of
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
 from vitrail.nn.blocks.feed_forward import Activation, FeedForward
-from vitrail.nn.blocks.merging import TokenMerging
+from vitrail.nn.encoders.merging import MergingEncoder
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.resize import Smoothness
 from vitrail.nn.heads.classification import ClassificationHead
@@ -205,7 +205,6 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
             drop_path=rate,
             layer_scale=config.layer_scale,
             eps=config.eps,
-            merging=TokenMerging(config.merge) if config.merge else None,
         )
         for rate in rates
     ]
@@ -223,6 +222,7 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
         if isinstance(part, RelativeTable):
             part.smoothness = config.position_resize
     last_norm = nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" else None
+    inner = last_norm if config.last_norm == "tokens" else None
     second: nn.Module | None = None
     if config.distilled:
         second = nn.Linear(config.width, config.num_classes) if config.num_classes else nn.Identity()
@@ -231,7 +231,7 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
         prefix=PrefixTokens(config.width, count=config.prefix) if config.prefix else None,
         position=position,
         dropping=TokenDropping(config.token_keep),
-        encoder=PlainEncoder(blocks, norm=last_norm if config.last_norm == "tokens" else None),
+        encoder=MergingEncoder(blocks, count=config.merge, norm=inner) if config.merge else PlainEncoder(blocks, norm=inner),
         head=ClassificationHead(
             config.width,
             classes=config.num_classes,

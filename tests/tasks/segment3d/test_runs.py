@@ -130,6 +130,7 @@ def test_what_is_predicted_is_what_is_scored(run, balls, tmp_path):
     assert dice_of(count_overlap(found, truth, classes=2))[1] == pytest.approx(float(row["dice"]), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_spacing_and_an_axis_and_weights_for_other_classes(run, balls, tmp_path, command):
     options = {**OPTIONS, "model": "unetr_micro", "epochs": 1}
     resampled = vt.train(data=balls, out=tmp_path / "spaced", spacing=(2.0,), window_level=(0.0, 150.0), **options)
@@ -218,6 +219,7 @@ def test_a_volume_that_rots_while_a_run_learns_from_it_is_left_out(tmp_path, mon
     assert {row["reason"].split(": ")[-1].split(" (")[0] for row in rows} == {"no such file", "not a readable NIfTI file"}
 
 
+@pytest.mark.slow
 def test_check_tells_of_volumes_and_of_what_cannot_be_used(tmp_path, command, monkeypatch):
     monkeypatch.setattr("vitrail.run.forecast.SECONDS", 1e-9)  # two steps
     for number in range(4):

@@ -12,7 +12,7 @@ from vitrail.errors import VitrailError
 from vitrail.nn.attention.part import WHOLE, Part
 from vitrail.scope import Scope
 
-Feature = Literal["mask", "causal", "cross", "bias", "read", "sizes", "weights"]
+Feature = Literal["mask", "causal", "cross", "bias", "read", "weights"]
 EVERYTHING: frozenset[Feature] = frozenset(get_args(Feature))
 
 
@@ -47,7 +47,6 @@ def refuse_unsupported(kernel: Kernel, scope: Scope, *, cross: bool) -> None:
         "cross": cross,
         "bias": scope.position is not None and scope.position.biases,
         "read": scope.position is not None and scope.position.reads,
-        "sizes": scope.sizes is not None,
     }
     for feature, wanted in asked.items():
         if wanted and feature not in kernel.supports:

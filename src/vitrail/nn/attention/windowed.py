@@ -1,9 +1,9 @@
 """Windowed attention: each cell looks at the cells of its own window; windows may be shifted.
 
-b batch, n tokens, d width
+b batch, bw windows of the batch, n tokens, d width
 """
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -11,9 +11,19 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.nn.attention.recording import WindowRecorder, current_recorder, recording
 from vitrail.nn.functional.windows import cut_windows, fit_windows, join_windows, seam_mask
-from vitrail.scope import OPEN, Scope, WindowPosition
+from vitrail.scope import OPEN, AttentionPosition, Scope
 from vitrail.tokens import Places, Windows
+
+
+@runtime_checkable
+class WindowPosition(AttentionPosition, Protocol):
+    """One that the layer owns, and that it tells itself where tokens stand."""
+
+    prepares_parameters: bool
+
+    def prepare(self, queries: Places, keys: Places, device: torch.device | None = None) -> Any: ...
 
 
 class WindowedAttention(nn.Module):
@@ -46,8 +56,15 @@ class WindowedAttention(nn.Module):
         height, width = places.grid
         windows = fit_windows((height, width), self.window, self.shift)
         cut = cut_windows(x.reshape(x.shape[0], height, width, -1), windows)
-        read = self.attention(cut, self.scope(windows, x.shape[0], x.device))
+        read = self.attend(cut, self.scope(windows, x.shape[0], x.device), windows)
         return join_windows(read, windows).reshape(x.shape)
+
+    def attend(self, cut: Float[Tensor, "bw n d"], scope: Scope, windows: Windows) -> Float[Tensor, "bw n d"]:
+        """All windows as one batch. A recorder is told how it was cut."""
+        if (recorder := current_recorder()) is None:
+            return self.attention(cut, scope)
+        with recording(WindowRecorder(recorder, windows)):
+            return self.attention(cut, scope)
 
     def scope(self, windows: Windows, batch: int, device: torch.device) -> Scope:
         """Of one window: its own places, its position, and the seam."""
@@ -59,7 +76,6 @@ class WindowedAttention(nn.Module):
             mask=None if seam is None else seam.repeat(batch, 1, 1)[:, None],
             position=self.position,
             prepared=None if self.position is None else self.prepare(self.position, places, windows.window, device),
-            windows=windows,
         )
 
     def prepare(self, position: WindowPosition, places: Places, window: tuple[int, int], device: torch.device) -> Any:

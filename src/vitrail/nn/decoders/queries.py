@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitrail.nn.positions.absolute_qk import GivenQK
+from vitrail.nn.positions.added import GivenQK
 from vitrail.scope import Scope
 from vitrail.tokens import Places
 
