@@ -3,7 +3,7 @@
 b batch, h heads, n queries, m keys, w u widths of what they are made from, d key width, e value width, x of either made longer
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxtyping import Bool, Float
@@ -79,6 +79,17 @@ class PositionCache(Protocol):
     def once(self, make: Callable[[], Tensor]) -> Tensor: ...
 
 
+@runtime_checkable
+class AttentionCarry(Protocol):
+    """What layers of one forward pass leave for those above them; `nn.attention.carry.Carry`."""
+
+    def below(self, layer: int) -> Tensor | None: ...
+
+    def leave(self, layer: int, value: Tensor) -> None: ...
+
+    def within(self, part: Hashable) -> "AttentionCarry": ...
+
+
 class Scope(NamedTuple):
     """Who may look at whom, and from where."""
 
@@ -91,6 +102,7 @@ class Scope(NamedTuple):
     position: AttentionPosition | None = None  # None where the scheme does not act inside attention
     prepared: Any = None  # what the position computed once for all layers, such as a rotary table
     cache: AttentionCache | None = None  # keys and values of earlier steps, one for each layer
+    carry: AttentionCarry | None = None  # what the layers of this pass leave for those above, where a kernel declares "carry"
 
 
 OPEN = Scope()  # everything may attend to everything, no positions

@@ -206,7 +206,14 @@ def run_forked(words: Sequence[str], environment: Mapping[str, str], log: str) -
 
 
 # What commands import late, some of it for seconds: imported here once instead of in every child.
-IMPORTED_LATE = ("torch._dynamo", "torch.distributed", "uvicorn", "vitrail.run.train", "vitrail.run.report", "vitrail.serve.app")
+IMPORTED_LATE = (
+    "torch._dynamo",
+    "torch.distributed",
+    "uvicorn",
+    "vitrail.run.train",
+    "vitrail.run.report",
+    "vitrail.serve.app",
+)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ b batch, ch channels, y x picture, h heads, n queries, m keys, d key width, e va
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -59,7 +58,7 @@ class InputsRecorder:
             )
 
 
-def layer_inputs(model: Any, images: Float[Tensor, "b ch y x"], layer: int) -> LayerInputs:
+def layer_inputs(model: nn.Module, images: Float[Tensor, "b ch y x"], layer: int) -> LayerInputs:
     """Of the attention layer number `layer` (negative: from the end), in evaluation mode and without gradients."""
     found = attention_layers(model)
     recorder = InputsRecorder(found, choose([layer], len(found), "layer", "the model"))

@@ -4,7 +4,7 @@ ch channels, y x picture, m keys, d key width, e value width
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -15,7 +15,7 @@ from vitrail.explain.cells import cell_tokens
 from vitrail.explain.layer_inputs import LayerInputs, layer_inputs
 from vitrail.explain.record import choose
 from vitrail.explain.windows import find_place
-from vitrail.models.classifier import is_distilled
+from vitrail.models.classifier import Classifier, is_distilled
 from vitrail.nn.attention.cosine import CosineKernel
 from vitrail.nn.attention.softmax import SoftmaxKernel
 from vitrail.nn.functional.windows import whole_windows, window_cells
@@ -67,7 +67,12 @@ class Row(NamedTuple):
 
 
 def six_steps(
-    model: Any, images: Float[Tensor, "1 ch y x"], *, layer: int = -1, head: int = 0, query: tuple[int, int] | None = None
+    model: Classifier,
+    images: Float[Tensor, "1 ch y x"],
+    *,
+    layer: int = -1,
+    head: int = 0,
+    query: tuple[int, int] | None = None,
 ) -> Steps:
     """softmax(q K^T / sqrt(d) + bias) V + read, for one query of one picture  [Vaswani+ 2017, eq. 1].
 

@@ -14,7 +14,7 @@ from vitrail.nn.encoders.merging import MergingEncoder
 from vitrail.nn.encoders.packed import encode_packed
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.merging import unmerge
-from vitrail.nn.heads.pooling import AttentionPool, pool_mean
+from vitrail.nn.heads.classification import AttentionPool, pool_mean
 from vitrail.tokens import Tokens
 
 WIDTH = 12

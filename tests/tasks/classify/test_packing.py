@@ -142,7 +142,7 @@ def test_mixing_of_a_recipe_gives_way(folder):
     from vitrail.data.opening import open_data
     from vitrail.tasks.classify.options import Options
     from vitrail.tasks.classify.task import TASK
-    from vitrail.tasks.task import Opened
+    from vitrail.tasks.stages import Opened
 
     asked = Options(data=str(folder), recipe="medium", pack=True, device="cpu")
     options = TASK.resolve(asked, Opened(data=open_data(str(folder), seed=0)), None, None).options

@@ -18,7 +18,7 @@ from vitrail.tasks.classify.options import Options
 from vitrail.tasks.classify.report import attention_lines, commands, sections
 from vitrail.tasks.classify.task import TASK
 from vitrail.tasks.metric import describe_metrics
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 
 
 def report(path, predictions, model, data, *, title):

@@ -15,6 +15,7 @@ import vitrail as vt
 from vitrail.errors import VitrailError
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
+from vitrail.models.volume_segmenter import VolumeSegmenter
 from vitrail.run.prepare import prepare
 from vitrail.tasks.segment3d import data as batches
 from vitrail.tasks.segment3d.options import Options
@@ -146,14 +147,10 @@ def test_a_spacing_and_an_axis_and_weights_for_other_classes(run, balls, tmp_pat
     assert_close(tuned.model.tokenizer.project.weight, run.model.tokenizer.project.weight, atol=1e-6, rtol=0)
 
 
-class Bright(torch.nn.Module):
+class Bright(VolumeSegmenter):
     """Calls the ball what is bright."""
 
     num_classes, image_size = 2, (16, 16, 16)
-
-    def __init__(self, config):
-        super().__init__()
-        self.config = config
 
     def forward(self, volumes):
         return torch.cat([0.5 - volumes, volumes - 0.5], 1)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitrail.nn.attention.kernel import Kernel
+from vitrail.nn.attention.kernel import EVERYTHING, Kernel
 from vitrail.nn.attention.part import WHOLE, Part
 from vitrail.nn.attention.softmax import SoftmaxKernel, bias_and_mask
 from vitrail.nn.functional.attention import attend
@@ -27,7 +27,7 @@ class CosineKernel(Kernel):
     """
 
     name = "cosine"
-    supports = frozenset({"mask", "causal", "cross", "bias", "weights"})
+    supports = EVERYTHING - {"read"}
 
     def __init__(self, heads: int, *, dropout: float = 0.0) -> None:
         super().__init__()

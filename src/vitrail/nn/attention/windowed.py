@@ -10,10 +10,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.nn.attention.kernel import Supporting, refuse_feature
 from vitrail.nn.attention.recording import WindowRecorder, current_recorder, recording
 from vitrail.nn.functional.windows import cut_windows, fit_windows, join_windows, seam_mask
-from vitrail.scope import OPEN, AttentionPosition, Scope
+from vitrail.scope import OPEN, AttentionCarry, AttentionPosition, Scope
 from vitrail.tokens import Places, Windows
 
 
@@ -36,7 +36,7 @@ class WindowedAttention(nn.Module):
 
     def __init__(
         self,
-        attention: MultiHeadAttention,
+        attention: nn.Module,
         *,
         window: tuple[int, int],
         shift: tuple[int, int] = (0, 0),
@@ -45,6 +45,8 @@ class WindowedAttention(nn.Module):
         super().__init__()
         if min(window) < 1 or any(not 0 <= step < side for step, side in zip(shift, window, strict=True)):
             raise VitrailError(f"a window's sides are at least 1 and its shift is smaller than it; got {window} and {shift}")
+        if isinstance(kernel := getattr(attention, "kernel", attention), Supporting):
+            refuse_feature(kernel, "window")
         self.attention, self.position = attention, position
         self.window, self.shift = window, shift
         self.kept: tuple[object, Any] = (None, None)  # what the position prepared last, and for which windows
@@ -56,7 +58,8 @@ class WindowedAttention(nn.Module):
         height, width = places.grid
         windows = fit_windows((height, width), self.window, self.shift)
         cut = cut_windows(x.reshape(x.shape[0], height, width, -1), windows)
-        read = self.attend(cut, self.scope(windows, x.shape[0], x.device), windows)
+        carry = None if scope.carry is None else scope.carry.within(windows)
+        read = self.attend(cut, self.scope(windows, x.shape[0], x.device, carry), windows)
         return join_windows(read, windows).reshape(x.shape)
 
     def attend(self, cut: Float[Tensor, "bw n d"], scope: Scope, windows: Windows) -> Float[Tensor, "bw n d"]:
@@ -66,7 +69,7 @@ class WindowedAttention(nn.Module):
         with recording(WindowRecorder(recorder, windows)):
             return self.attention(cut, scope)
 
-    def scope(self, windows: Windows, batch: int, device: torch.device) -> Scope:
+    def scope(self, windows: Windows, batch: int, device: torch.device, carry: AttentionCarry | None = None) -> Scope:
         """Of one window: its own places, its position, and the seam."""
         seam = seam_mask(windows.grid, windows.window, windows.shift, device)
         places = self.places(windows.window, device)
@@ -76,6 +79,7 @@ class WindowedAttention(nn.Module):
             mask=None if seam is None else seam.repeat(batch, 1, 1)[:, None],
             position=self.position,
             prepared=None if self.position is None else self.prepare(self.position, places, windows.window, device),
+            carry=carry,
         )
 
     def prepare(self, position: WindowPosition, places: Places, window: tuple[int, int], device: torch.device) -> Any:

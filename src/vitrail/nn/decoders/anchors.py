@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from vitrail.nn.attention.carry import uses_carry, with_carry
 from vitrail.nn.positions.position import Position
 from vitrail.nn.positions.sinusoidal import code_shares
 from vitrail.scope import Scope
@@ -41,6 +42,7 @@ class AnchorDecoder(nn.Module):
         super().__init__()
         self.blocks, self.norm, self.box_head = nn.ModuleList(blocks), norm, box_head
         self.width, self.base = width, base
+        self.carries = uses_carry(self.blocks)
         self.own = nn.ModuleList(AnchoredSelf(width) for _ in blocks)
         self.outer = nn.ModuleList(AnchoredCross(width, first=not number) for number in range(len(blocks)))
         self.place = two_layers(2 * width, width, width)
@@ -62,6 +64,7 @@ class AnchorDecoder(nn.Module):
         """What is known of each query's object behind each block, normed, and its box. `anchors` are before the sigmoid."""
         ours = Places((x.shape[1],))
         behind, boxes = [], []
+        carries = with_carry(Scope(), self.carries).carry, with_carry(Scope(), self.carries).carry
         for number, (block, own, outer) in enumerate(zip(self.blocks, self.own, self.outer, strict=True)):
             assert isinstance(own, AnchoredSelf)
             assert isinstance(outer, AnchoredCross)
@@ -72,8 +75,8 @@ class AnchorDecoder(nn.Module):
             # How much narrower than its wish: y by the height, x by the width.
             narrow = (self.size(x).sigmoid() / box[..., 2:].clamp(min=SMALLEST)).flip(-1)  # b n 2
             centers = (centers.unflatten(-1, (2, -1)) * narrow[..., None]).flatten(-2)
-            inner = Scope(queries=ours, keys=ours, mask=mask, position=own, prepared=placed)
-            look = Scope(queries=ours, keys=places, position=outer, prepared=(placed, centers, rows))
+            inner = Scope(queries=ours, keys=ours, mask=mask, position=own, prepared=placed, carry=carries[0])
+            look = Scope(queries=ours, keys=places, position=outer, prepared=(placed, centers, rows), carry=carries[1])
             x = block(x, inner, memory, look)
             state = self.norm(x)
             moved = self.box_head(state) + anchors

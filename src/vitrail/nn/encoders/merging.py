@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.nn.attention.cache import Cache
+from vitrail.nn.attention.carry import with_carry
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.blocks.residual import Layer, Residual
@@ -56,7 +57,8 @@ class MergingEncoder(PlainEncoder):
             assert isinstance(block, EncoderBlock)
             mask = None if tokens.sizes is None else tokens.sizes.log()[:, None, None]  # b 1 1 n
             merging = MergingResidual(block.residual, self.count, tokens)
-            x = self.run(block, tokens.x, Scope(queries=tokens.places, keys=tokens.places, mask=mask), merging)
+            scope = with_carry(Scope(queries=tokens.places, keys=tokens.places, mask=mask), self.carries)
+            x = self.run(block, tokens.x, scope, merging)
             tokens = merging.tokens._replace(x=x)
             if number in keep:
                 kept.append(unmerge(tokens._replace(x=self.norm(x))))

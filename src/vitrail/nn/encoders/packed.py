@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from vitrail.errors import VitrailError
+from vitrail.nn.attention.carry import with_carry
 from vitrail.nn.attention.multi_head import MultiHeadAttention, merge_heads, split_heads
 from vitrail.nn.attention.recording import current_recorder
 from vitrail.nn.blocks.encoder_block import EncoderBlock
@@ -45,6 +46,7 @@ def encode_packed(encoder: PlainEncoder, groups: Sequence[Tokens], *, position: 
     if isinstance(encoder, MergingEncoder):
         encoder.refuse_sizes()
     spans = find_spans(groups, position, causal=encoder.causal)
+    spans = [span._replace(scope=with_carry(span.scope, encoder.carries)) for span in spans]
     x = torch.cat([tokens.x.flatten(0, 1) for tokens in groups])[None]  # 1 n d
     segments = number_images(spans, x.device)
     for number, block in enumerate(encoder.blocks):

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from vitrail.nn.attention.cache import Cache
+from vitrail.nn.attention.carry import uses_carry, with_carry
 from vitrail.nn.blocks.scoping import own_scope, scope_at
 from vitrail.nn.positions.position import Position
 from vitrail.scope import Scope
@@ -26,6 +27,7 @@ class PlainEncoder(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.norm = norm if norm is not None else nn.Identity()  # post-norm blocks end on a norm of their own
         self.causal = causal
+        self.carries = uses_carry(self.blocks)
         self.checkpointing = False  # in training: keep only what goes into a block, and compute the rest again [Chen+ 2016]
 
     def forward(
@@ -53,7 +55,7 @@ class PlainEncoder(nn.Module):
 
         `scope`, if it is made already, says all of who may look at whom.
         """
-        scope = self.scope(tokens, position, segments, cache) if scope is None else scope
+        scope = with_carry(self.scope(tokens, position, segments, cache) if scope is None else scope, self.carries)
         x, kept = tokens.x, []
         for number, block in enumerate(self.blocks):
             here = scope_at(scope, number, position, None if cache is None else cache.own)
