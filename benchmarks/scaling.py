@@ -128,7 +128,7 @@ def memory_table() -> str:
                 *(f"{activation_bytes(config, precision) / 1e6:.0f} MB" for precision in ("fp32", "bf16")),
             ]
         )
-    header = ["model", "million parameters", "fp32", "bf16", "bf16, sharded over 8", "a picture, fp32", "a picture, bf16"]
+    header = ["model", "million parameters", "fp32", "bf16", "bf16, sharded over 8", "per image, fp32", "per image, bf16"]
     return markdown(header, rows)
 
 

@@ -1,10 +1,8 @@
-"""Writes docs/reference/ and the tables of options in docs/tasks/ out of the code: `python docs/make_reference.py`.
+"""Writes docs/reference/command_line.md and the tables of options in docs/tasks/ out of the code: `python docs/make_reference.py`.
 
-Tests compare them with what this file would write, so the pages tell what is there.
+Tests compare them with what this file would write. The reference of Python is made from docstrings, by mkdocstrings (mkdocs.yml).
 """
 
-import ast
-import importlib.util
 import inspect
 import re
 import types
@@ -14,7 +12,6 @@ from pathlib import Path
 
 from cyclopts import App
 
-import vitrail
 from vitrail.cli.app import add_task_commands, app
 from vitrail.cli.words import OPTIONS
 from vitrail.tasks import registry, verb_options
@@ -28,7 +25,7 @@ BEGIN, END = "<!-- options: written by docs/make_reference.py -->", "<!-- end of
 
 
 def command_line() -> str:
-    """A section a verb: what it does, its arguments and options, its examples."""
+    """A section for each verb: what it does, its arguments and options, its examples."""
     parts = [
         f"{MADE}# Command line\n",
         "Every option can also be written as `lr=1e-3`, `-` and `_` are the same, and a switch needs no value. A mistake is "
@@ -142,52 +139,7 @@ def cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
 
 
-def python() -> str:
-    """A section a public name: its signature as written, and its docstring."""
-    parts = [
-        f"{MADE}# Python\n",
-        "`import vitrail as vt` does not import torch; each of these names is loaded when it is first used. What a user can put right raises `vt.VitrailError`, a `ValueError` of one line.\n",
-    ]
-    for name in sorted(vitrail._HOMES, key=str.lower):
-        parts.append(describe(f"vt.{name}", vitrail._HOMES[name], name))
-    parts += [describe(f"vt.explain.{name}", module, name) for name, module in explained()]
-    return "\n".join(parts)
-
-
-def explained() -> list[tuple[str, str]]:
-    """Each function and class of `vt.explain`, and the module it comes from; constants are in capitals."""
-    tree = ast.parse(source("vitrail.explain").read_text(encoding="utf-8"))
-    imports = (node for node in tree.body if isinstance(node, ast.ImportFrom))
-    return sorted((alias.name, node.module or "") for node in imports for alias in node.names if not alias.name.isupper())
-
-
-def source(module: str) -> Path:
-    spec = importlib.util.find_spec(module)
-    assert spec is not None
-    assert spec.origin is not None
-    return Path(spec.origin)
-
-
-def describe(title: str, module: str, name: str) -> str:
-    """Read from the source, not from the object: the text is the same in every Python version, and torch is not imported."""
-    path = source(module)
-    text = path.read_text(encoding="utf-8")
-    found = next(
-        node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == name
-    )
-    if isinstance(found, ast.FunctionDef):
-        lines = text.splitlines()[found.lineno - 1 : found.body[0].lineno - 1]
-        signature = "\n".join(lines).partition("  # fmt:")[0].removeprefix(f"def {name}").removesuffix(":")
-        signature = f"{title}{signature}"
-    else:
-        bases = ", ".join(ast.unparse(base) for base in found.bases)
-        fields = [f"    {ast.unparse(node)}" for node in found.body if isinstance(node, ast.AnnAssign)]
-        signature = "\n".join([f"class {title}" + (f"({bases})" if bases else ""), *fields])
-    where = path.relative_to(source("vitrail").parent).as_posix()
-    return f"## {title}\n\n```python\n{signature}\n```\n\n{inspect.cleandoc(ast.get_docstring(found) or '')}\n\n*`{where}`*\n"
-
-
-PAGES = {"command_line.md": command_line, "python.md": python}
+PAGES = {"command_line.md": command_line}
 
 if __name__ == "__main__":
     for page, text in PAGES.items():
