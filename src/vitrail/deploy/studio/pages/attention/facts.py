@@ -1,5 +1,6 @@
 """What the page of attention knows of a model before its weights are read."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from vitrail.deploy.studio.samples import NONE, SampleList, find_samples
 from vitrail.errors import VitrailError
 from vitrail.explain.cells import features_grid
 from vitrail.explain.lens import has_lens
-from vitrail.explain.methods import METHODS, methods_for
+from vitrail.explain.methods import METHODS, methods_for, recommend_method
 from vitrail.explain.positions import position_similarity
 from vitrail.models.catalogue import count_parameters
 from vitrail.nn.attention.multi_head import MultiHeadAttention
@@ -37,6 +38,7 @@ class AttentionFacts(ImageFacts):
     lens: bool
     similarity: bool
     methods: tuple[dict[str, str], ...]
+    default_method: str  # the map that the page opens on: what `vitrail explain` takes for auto, and attention where there is no class
 
     @property
     def has_class(self) -> bool:
@@ -65,6 +67,7 @@ class AttentionFacts(ImageFacts):
             "position": self.position,
             "tokenizer": self.tokenizer,
             "methods": self.methods,
+            "default_method": self.default_method,
             "lens": self.lens,
             "similarity": self.similarity,
             "intervenes": True,
@@ -93,6 +96,7 @@ def describe(model: Any, stored: Stored) -> AttentionFacts:
         )
     grid, elements, tokens = find_grid(model)
     prefix = int(getattr(config, "prefix", 0))
+    able = methods_for(model)
     return AttentionFacts(
         architecture=name,
         labels=name_classes(stored.labels, config.num_classes),
@@ -113,9 +117,10 @@ def describe(model: Any, stored: Stored) -> AttentionFacts:
         similarity=has_similarity(model),
         methods=tuple(
             {"name": name, "words": METHODS[name].words}
-            for name in methods_for(model)
+            for name in able
             if config.num_classes or name in CLASSLESS
         ),
+        default_method=recommend_method(math.prod(grid), able) if config.num_classes else "attention",
     )
 
 
