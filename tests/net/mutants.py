@@ -36,7 +36,10 @@ ORDER, BATCH, CACHE, BAD, OPENING = (
     f"src/vitrail/data/{name}.py" for name in ("order", "image_source", "cache", "bad_files", "opening")
 )
 RECORDS = "src/vitrail/records.py"
-NEIGHBORS, VOTERS = "src/vitrail/learn/metrics/nearest_neighbors.py", "    k: int = {},\n    temperature: float = 0.07,\n) -> {}"
+NEIGHBORS, VOTERS = (
+    "src/vitrail/learn/metrics/nearest_neighbors.py",
+    "    k: int = {},\n    temperature: float = 0.07,\n) -> {}",
+)
 SAID = '        print(f"vitrail: {one_line(str(error))}", file=sys.stderr)\n'
 
 RESUME, COMMANDS, WRONG = "tests/learn/test_resume.py", "tests/cli/test_commands.py", "tests/cli/test_wrong_input.py"

@@ -12,7 +12,6 @@ from vitrail.learn.training.world import World
 from vitrail.run import train
 from vitrail.tasks.classify.options import Options
 
-
 RUNS = Path(__file__).parents[1] / "fixtures" / "runs"
 
 

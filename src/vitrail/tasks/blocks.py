@@ -86,9 +86,9 @@ class OptimizerOptions(Block):
         Parameter(group=RECIPE, help="How the learning rate falls after the warmup."),
     ] = "auto"
     clip_grad: Annotated[float | Auto, Range(gt=0), Parameter(group=RECIPE, help="Largest norm of the gradient.")] = "auto"
-    optimizer: Annotated[
-        Literal["auto", "adamw", "muon", "sgd"], Parameter(group=RECIPE, help="What moves the weights.")
-    ] = "auto"
+    optimizer: Annotated[Literal["auto", "adamw", "muon", "sgd"], Parameter(group=RECIPE, help="What moves the weights.")] = (
+        "auto"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

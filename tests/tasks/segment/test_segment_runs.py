@@ -328,7 +328,9 @@ def test_the_pixels_of_a_mask_are_counted_once(tmp_path, monkeypatch):
     setup = prepare(options, ProgressBar(quiet=True), resumed=None)
     assert setup.options.class_weights == "softened"
     assert setup.extras is not None
-    assert setup.extras.tolist() == pytest.approx(pixel_weights("softened", lambda: count_pixels(setup.data["train"], 3)).tolist())
+    assert setup.extras.tolist() == pytest.approx(
+        pixel_weights("softened", lambda: count_pixels(setup.data["train"], 3)).tolist()
+    )
     assert len(set(setup.extras.tolist())) == 3
     objective = find("segment").objective(setup, device="cpu", world=World())
     assert objective.weights is setup.extras

@@ -38,7 +38,9 @@ class AttentionFacts(ImageFacts):
     lens: bool
     similarity: bool
     methods: tuple[dict[str, str], ...]
-    default_method: str  # the map that the page opens on: what `vitrail explain` takes for auto, and attention where there is no class
+    default_method: (
+        str  # the map that the page opens on: what `vitrail explain` takes for auto, and attention where there is no class
+    )
 
     @property
     def has_class(self) -> bool:
@@ -115,11 +117,7 @@ def describe(model: Any, stored: Stored) -> AttentionFacts:
         attention=shown,
         lens=has_lens(model) and bool(config.num_classes),
         similarity=has_similarity(model),
-        methods=tuple(
-            {"name": name, "words": METHODS[name].words}
-            for name in able
-            if config.num_classes or name in CLASSLESS
-        ),
+        methods=tuple({"name": name, "words": METHODS[name].words} for name in able if config.num_classes or name in CLASSLESS),
         default_method=recommend_method(math.prod(grid), able) if config.num_classes else "attention",
     )
 
