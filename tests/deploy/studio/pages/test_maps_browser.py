@@ -97,6 +97,7 @@ def test_the_page_opens_on_the_map_that_explain_takes(begin, site):
     assert legend(tab).startswith("Attention received layer 1 (0–2), mean of heads")
 
 
+@pytest.mark.slow
 def test_layers_and_heads_are_counted_as_explain_counts_them(begin, site):
     tab, asked = begin(), []
     tab.on("request", lambda request: asked.append(request.url))
