@@ -87,10 +87,11 @@ def test_hue_turns_leave_gray_and_light_and_come_back():
 
 
 def test_a_hue_is_an_angle_and_a_whole_one_is_a_full_turn():
-    """A quarter turn takes the first of the two axes of color to the second; three of them are a quarter turn back."""
-    axes = TO_HUE @ turn_hue(np.array([0.25, 0.75, 1.0])) @ np.linalg.inv(TO_HUE)
+    """A quarter turn takes the first of the two axes of color to the second; three of them are a quarter turn back; a twelfth is 30 degrees."""
+    axes = TO_HUE @ turn_hue(np.array([0.25, 0.75, 1.0, 1 / 12])) @ np.linalg.inv(TO_HUE)
     quarter = np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]])
-    assert np.allclose(axes, [quarter, quarter.T, np.eye(3)])
+    twelfth = np.array([[1, 0, 0], [0, 3**0.5 / 2, -0.5], [0, 0.5, 3**0.5 / 2]])
+    assert np.allclose(axes, [quarter, quarter.T, np.eye(3), twelfth])
 
 
 def test_hues_change_by_a_tenth_of_a_turn_at_most():
