@@ -11,10 +11,11 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vitrail.byte_pairs import BYTES, BytePairs, merge, normalize, split_word
+from vitrail.byte_pairs import BytePairs, merge, normalize, split_word
 from vitrail.data.text.dropout import Dropout
 from vitrail.errors import VitrailError
 from vitrail.special_tokens import BEGIN, END, MASK, PAD, SPECIAL_TOKENS, UNKNOWN
+from vitrail.tokenizer_json import BYTES
 
 LINES = [
     "Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche.",
@@ -140,7 +141,15 @@ def test_a_number_without_a_piece_is_unknown():
 
 
 def changed(**values: object) -> str:
-    return json.dumps({**json.loads(PLAIN.to_json()), **values})
+    """A file of the first format, and what is wrong with it."""
+    first = {
+        "format": "vitrail byte pairs 1",
+        "lower": False,
+        "bytes": False,
+        "pieces": PLAIN.all_pieces,
+        "merges": PLAIN.merges,
+    }
+    return json.dumps({**first, **values})
 
 
 @pytest.mark.parametrize("text, message", [

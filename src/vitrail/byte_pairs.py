@@ -16,17 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any
 
+from vitrail import tokenizer_json
 from vitrail.errors import VitrailError
 from vitrail.extras import need
 from vitrail.special_tokens import END, MASK, SPECIAL_TOKENS, UNKNOWN
+from vitrail.tokenizer_json import BYTES, LONGEST_WORD, SPACE, Pair
 
-SPACE = "▁"  # U+2581, as SentencePiece has it
-FORMAT = "vitrail byte pairs 1"
-BYTES = tuple(f"<0x{number:02X}>" for number in range(256))
 TABLE = 1_000_000  # words remembered; then the table starts anew
-LONGEST_WORD = 200  # letters that are merged at once: the time for a word grows with the square of its length
 AT_ONCE = 1000  # times that a word is spelled out in one text to learn from
-Pair = tuple[str, str]
 
 
 class BytePairs:
@@ -66,40 +63,13 @@ class BytePairs:
 
     @classmethod
     def from_json(cls, text: str, *, where: str = "tokenizer.json") -> "BytePairs":
-        """What `to_json` wrote; anything else is refused in one line."""
-        try:
-            found = json.loads(text)
-        except (ValueError, RecursionError):
-            raise VitrailError(f"{where}: not readable JSON") from None
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
-            raise VitrailError(f'{where}: not a tokenizer of ours: its "format" must be "{FORMAT}"')
-        if set(found) != {"format", "lower", "bytes", "pieces", "merges"}:
-            raise VitrailError(
-                f"{where}: must have format, lower, bytes, pieces and merges, got {', '.join(sorted(map(str, found)))}"
-            )
-        pieces, merges, lower, spelled = found["pieces"], found["merges"], found["lower"], found["bytes"]
-        if not isinstance(lower, bool) or not isinstance(spelled, bool):
-            raise VitrailError(f"{where}: lower and bytes must be true or false")
-        if not isinstance(pieces, list) or not all(isinstance(piece, str) and piece for piece in pieces):
-            raise VitrailError(f"{where}: pieces must be a list of texts that are not empty")
-        if not isinstance(merges, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in merges):
-            raise VitrailError(f"{where}: merges must be a list of pairs")
-        reserved = [*SPECIAL_TOKENS, *(BYTES if spelled else ())]
-        if pieces[: len(reserved)] != reserved:
-            raise VitrailError(f"{where}: the first {len(reserved)} pieces must be {reserved[0]} to {reserved[-1]}")
-        known = set(pieces)
-        if len(known) != len(pieces):
-            raise VitrailError(f"{where}: a piece stands there twice")
-        for pair in merges:
-            if not all(isinstance(part, str) and part in known for part in pair) or "".join(pair) not in known:
-                raise VitrailError(f"{where}: the merge {pair!r:.100} is not of pieces in the vocabulary")
-        return cls(pieces, [(first, second) for first, second in merges], lower=lower, bytes=spelled)
+        """The text of a tokenizer.json, as `tokenizer_json.read` takes it."""
+        stored = tokenizer_json.read(text, where=where)
+        return cls(stored.pieces, stored.merges, lower=stored.lower, bytes=stored.bytes)
 
     def to_json(self) -> str:
-        found = {
-            "format": FORMAT, "lower": self.lower, "bytes": self.bytes, "pieces": self.all_pieces, "merges": self.merges,
-        }  # fmt: skip
-        return json.dumps(found, ensure_ascii=False)
+        """The text of a tokenizer.json, which Hugging Face's `tokenizers` reads too."""
+        return tokenizer_json.write(tokenizer_json.Stored(self.all_pieces, self.merges, self.lower, self.bytes))
 
     def __len__(self) -> int:
         """The size of the vocabulary."""
@@ -229,9 +199,3 @@ def merge(word: str, ranks: dict[Pair, int], dropped: Callable[[], bool] | None 
         if where < len(order):
             order[where] = ranks.get((letters[where], letters[where + 1]), never)
     return letters
-
-
-def check_tokenizer(model: Any) -> None:
-    """Refuse a model that was made without one."""
-    if model.tokenizer is None:
-        raise VitrailError("this model has no tokenizer: it cannot read text")

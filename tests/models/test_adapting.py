@@ -9,7 +9,7 @@ from torch.testing import assert_close
 import vitrail as vt
 from vitrail.errors import VitrailError
 from vitrail.models.adapting import adapt
-from vitrail.nn.functional.resize import resize_filters, resizing
+from vitrail.nn.functional.maps import resize_filters, resizing
 
 VIT = {"width": 12, "depth": 2, "heads": 3, "patch": 4, "num_classes": 5, "image_size": (12, 20)}
 SWIN = {"width": 8, "depths": (2, 2), "heads": 2, "window": (3, 3), "patch": 2, "num_classes": 5, "image_size": (12, 12)}

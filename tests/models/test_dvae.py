@@ -9,8 +9,7 @@ from torch.testing import assert_close
 
 import vitrail as vt
 from vitrail.errors import VitrailError
-from vitrail.models.dvae import DVAEConfig, build_dvae
-from vitrail.nn.functional.gumbel import gumbel_noise
+from vitrail.models.dvae import DVAEConfig, build_dvae, gumbel_noise
 from vitrail.records import from_record, to_record
 from vitrail.run.card import card
 

@@ -8,7 +8,7 @@ import vitrail as vt
 from vitrail.errors import VitrailError
 from vitrail.nn.groups.convolution import tokens_to_maps
 from vitrail.nn.groups.group import find_group
-from vitrail.nn.groups.pairs import _tables
+from vitrail.nn.groups.relative import _tables
 
 TINY = {"width": 12, "heads": 2, "depths": (1, 1), "windows": (3, 0), "patch": 1, "overlap": 1, "image_size": 8}
 LIFTED = {**TINY, "lift": "attention", "patch": 2, "overlap": 0, "pooling": "max"}

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -271,6 +272,8 @@ def note(found: Found, name: str, content: bytes) -> None:
     except UnicodeDecodeError:
         found[name] = {"sha": hashlib.sha256(content).hexdigest()}
         return
+    if name.endswith("tokenizer.json"):
+        text = list_tokenizer(json.loads(text))
     text = CHANCE.sub("(...)", text.replace(f"{ROOT}/", ""))
     text = re.sub(r"(?<=\d )pictures(?=, \d+ samples each)", "images", text)  # a word of `vitrail complete` that changed
     found[name] = {"sha": hashlib.sha256(text.encode()).hexdigest()}
@@ -305,6 +308,16 @@ def list_tensors(content: bytes) -> str:
         sha = hashlib.sha256(content[start + begin : start + end]).hexdigest()[:12]
         lines.append(f"{name} {entry['dtype']} {entry['shape']} {sha}")
     return "\n".join(lines)
+
+
+def list_tokenizer(found: dict[str, Any]) -> str:
+    """What a tokenizer does, whether its file has the first format or Hugging Face's."""
+    if "model" in found:
+        model, normalizers = found["model"], found["normalizer"]["normalizers"]
+        vocab = model["vocab"]
+        found = {"lower": {"type": "Lowercase"} in normalizers, "bytes": model["byte_fallback"],
+                 "pieces": sorted(vocab, key=vocab.__getitem__), "merges": model["merges"]}  # fmt: skip
+    return json.dumps({key: found[key] for key in ("lower", "bytes", "pieces", "merges")}, ensure_ascii=False)
 
 
 def processor_seconds() -> float:

@@ -55,14 +55,7 @@ def export(
     from vitrail.run.export import export_run
 
     lines = export_run(
-        run,
-        format,
-        out=out,
-        image_size=image_size,
-        opset=opset,
-        dynamic_size=dynamic_size,
-        check=check,
-        data=data,
+        run, format, out=out, image_size=image_size, opset=opset, dynamic_size=dynamic_size, check=check, data=data
     )
     print("\n".join(lines))
     return 0

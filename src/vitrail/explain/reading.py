@@ -7,8 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from vitrail.nn.heads.classification import ClassificationHead
-from vitrail.nn.heads.pooling import Pool
+from vitrail.nn.heads.classification import ClassificationHead, Pool
 from vitrail.tokens import Tokens
 
 

@@ -5,8 +5,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from vitrail.byte_pairs import SPACE
 from vitrail.special_tokens import BEGIN, END, MASK, PAD, SPECIAL_TOKENS
+from vitrail.tokenizer_json import SPACE
 
 NO_LETTERS = frozenset({PAD, BEGIN, END, MASK})  # UNKNOWN is a letter: one that was never seen
 

@@ -36,14 +36,9 @@ def complete(
         model,
         len(given),
         longest=pixels - given.shape[1],
-        generator=generator,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        count=count,
-        cached=cached,
+        generator=generator, temperature=temperature, top_k=top_k, top_p=top_p, count=count, cached=cached,
         prompt=torch.cat([blank, given], dim=1),
         allow=torch.ones(model.vocabulary, dtype=torch.bool),
         end=None,
-    )
+    )  # fmt: skip
     return torch.cat([given[:, None].expand(-1, count, -1), drawn], dim=2)

@@ -10,14 +10,41 @@ from types import MappingProxyType
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS
-from vitrail.nn.convolution.residual import PlainResidual
-from vitrail.nn.functional.gumbel import gumbel_softmax
+from vitrail.models.model import ImageModel
 from vitrail.preprocessing import Preprocessing, neutral
+
+
+def gumbel_noise(like: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """-log(-log u), u uniform: the arg max of logits with this added is a draw from their softmax  [Jang+ 2017, eq. 1]."""
+    return -torch.empty_like(like, dtype=torch.float32).exponential_().log()  # -log u is exponential
+
+
+def gumbel_softmax(
+    logits: Float[Tensor, "b k gh gw"], noise: Float[Tensor, "b k gh gw"], temperature: float | Float[Tensor, ""]
+) -> Float[Tensor, "b k gh gw"]:
+    """softmax((logits + noise) / temperature) over the codes  [Jang+ 2017, eq. 2]: towards 0 the one-hot vector of the arg max."""
+    return ((logits.float() + noise) / temperature).softmax(1)
+
+
+class PlainResidual(nn.Module):
+    """x + f(x), f: relu, 3x3, relu, 1x1, which begins at 0, so that a new block is the identity."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(width, width, 3, padding=1), nn.Conv2d(width, width, 1)
+        nn.init.zeros_(self.second.weight)
+        if self.second.bias is not None:
+            nn.init.zeros_(self.second.bias)
+
+    def forward(self, x: Float[Tensor, "b d h w"]) -> Float[Tensor, "b d h w"]:
+        return x + self.second(F.relu(self.first(F.relu(x))))
+
 
 MOST_CODES = 65_536
 STRIDES = (1, 2, 4, 8, 16, 32)
@@ -36,7 +63,7 @@ class DVAEConfig:
     in_channels: int = 3
 
 
-class DiscreteVAE(nn.Module):
+class DiscreteVAE(ImageModel):
     """q(z|x) = softmax(-s |encoder(x) - codebook[z]|^2) in each cell, x = decoder(codebook[z])  [Ramesh+ 2021, section 2.1].
 
     Where we differ: in the paper the logits are a layer of their own. As distances to the vectors that the decoder reads they mean
@@ -45,9 +72,6 @@ class DiscreteVAE(nn.Module):
     """
 
     architecture = "dvae"
-    labels = None
-    multi_label = False
-    tokenizer = None
 
     def __init__(
         self,

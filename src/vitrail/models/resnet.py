@@ -15,12 +15,10 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS, Classifier, check_classifier_config
-from vitrail.nn.convolution.basic_block import BasicBlock, convolution3
-from vitrail.nn.convolution.global_mean import GlobalMean
+from vitrail.nn.convolution.basic_block import BasicBlock, SqueezeExcitation, convolution3
 from vitrail.nn.convolution.hard_attention import HardAttention
 from vitrail.nn.convolution.soft_attention import Compatibility, SoftAttention
-from vitrail.nn.convolution.squeeze_excitation import SqueezeExcitation
-from vitrail.nn.heads.maps import MapHead
+from vitrail.nn.heads.maps import GlobalMean, MapHead
 from vitrail.nn.initialization import initialize
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.tokens import Tokens

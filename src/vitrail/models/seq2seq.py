@@ -16,13 +16,9 @@ from vitrail.models.decoding.stepping import State
 from vitrail.models.word_model import WordModel, check_word_config
 from vitrail.nn.heads.words import WordHead
 from vitrail.nn.initialization import initialize_by_width
-from vitrail.nn.recurrent.carried import Carried, RecurrentState
-from vitrail.nn.recurrent.cell import Cell, make_layers
-from vitrail.nn.recurrent.decoder import Decoded, RecurrentDecoder
-from vitrail.nn.recurrent.encoder import Encoded, RecurrentEncoder
-from vitrail.nn.recurrent.global_attention import GlobalAttention, Score, make_score
-from vitrail.nn.recurrent.local_attention import Center, LocalAttention
-from vitrail.nn.recurrent.memory import Memory
+from vitrail.nn.recurrent.attention import Center, GlobalAttention, LocalAttention, Memory, Score, make_score
+from vitrail.nn.recurrent.cell import Cell, Encoded, RecurrentEncoder, make_layers
+from vitrail.nn.recurrent.decoder import Carried, Decoded, RecurrentDecoder, RecurrentState
 from vitrail.nn.tokenizers.words import Words
 from vitrail.special_tokens import PAD
 from vitrail.tokens import Tokens
@@ -74,6 +70,10 @@ class Seq2Seq(WordModel):
         super().__init__(config)
         self.words, self.target_words = words, target_words  # None: the same
         self.encoder, self.decoder, self.head = encoder, decoder, head
+
+    @property
+    def pipeline_tag(self) -> str:
+        return "translation"
 
     def encode(self, source: Int[Tensor, "b m"]) -> Encoded:
         return self.encoder(self.words.drop(self.words(source)).x, real_words(source))

@@ -15,12 +15,11 @@ from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS
 from vitrail.models.decoding.stepping import State
 from vitrail.models.word_model import WordModel, check_word_config
-from vitrail.nn.convolution.hard_attention import log_chance
-from vitrail.nn.convolution.score_function import RunningBaseline, score_function_loss
+from vitrail.nn.convolution.hard_attention import RunningBaseline, log_chance, score_function_loss
 from vitrail.nn.decoders.glimpses import GlimpseDecoder, Glimpses
 from vitrail.nn.heads.words import WordHead
-from vitrail.nn.recurrent.carried import Carried, RecurrentState
-from vitrail.nn.recurrent.memory import Memory
+from vitrail.nn.recurrent.attention import Memory
+from vitrail.nn.recurrent.decoder import Carried, RecurrentState
 from vitrail.nn.tokenizers.convolutional import ConvTokenizer
 from vitrail.nn.tokenizers.words import Words
 from vitrail.preprocessing import Preprocessing, neutral
@@ -62,6 +61,7 @@ class ShowAttendTell(WordModel):
     """
 
     architecture = "show_attend_tell"
+    preprocessing: Preprocessing
 
     def __init__(
         self,
@@ -84,6 +84,10 @@ class ShowAttendTell(WordModel):
     @property
     def image_size(self) -> tuple[int, int]:
         return self.config.image_size
+
+    @property
+    def pipeline_tag(self) -> str:
+        return "image-to-text"
 
     def encode(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
         if images.ndim != 4 or images.shape[1] != self.config.in_channels:

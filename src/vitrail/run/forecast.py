@@ -20,7 +20,7 @@ from vitrail.models.catalogue import count_parameters
 from vitrail.run.plan import make_plan
 from vitrail.tasks import registry
 from vitrail.tasks.options import has_option
-from vitrail.tasks.task import Opened, Setup
+from vitrail.tasks.stages import Opened, Setup
 
 STEPS, SECONDS = 12, 4.0  # training steps to time, and when to stop short of them
 VALIDATION = 1 / 3  # of a training step's time: forward only

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from vitrail.errors import VitrailError
 from vitrail.models.folder import CONFIG, WEIGHTS, save
 from vitrail.models.importing import import_model
+from vitrail.models.model import ImageModel
 from vitrail.models.reading.hub import is_hub_id
 from vitrail.run.card import card
 from vitrail.tasks import registry
@@ -16,7 +17,7 @@ class Imported(NamedTuple):
     """A model folder that was written, its model, and what was supposed or changed on the way."""
 
     folder: Path
-    model: Any
+    model: ImageModel
     notes: tuple[str, ...]
 
 
@@ -48,12 +49,7 @@ def import_weights(
     found, notes = import_model(
         source if revision is None else f"{source}@{revision}",
         image_size=None if image_size is None else (image_size[0], image_size[-1]),
-        patch=patch,
-        in_channels=in_channels,
-        num_classes=num_classes,
-        heads=heads,
-        model=model,
-        pickles=True,
-    )
+        patch=patch, in_channels=in_channels, num_classes=num_classes, heads=heads, model=model, pickles=True,
+    )  # fmt: skip
     written = card(found, task=registry.task_by_architecture(found.architecture))
     return Imported(save(found, folder, card=written), found, notes)

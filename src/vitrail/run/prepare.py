@@ -12,7 +12,7 @@ from vitrail.machine import check_precision, choose_device
 from vitrail.run.plan import set_checkpointing
 from vitrail.tasks import registry
 from vitrail.tasks.options import as_size
-from vitrail.tasks.task import Opening, Setup
+from vitrail.tasks.stages import Opening, Setup
 
 
 def prepare(options: Any, bar: ProgressBar, *, resumed: Path | None) -> Setup[Any, Any, Any]:

@@ -10,10 +10,11 @@ from vitrail.learn.training.progress_bar import clock
 from vitrail.learn.training.run_folder import read_steps
 from vitrail.learn.training.state import Progress, Row
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.model import Model
 from vitrail.run.stored import CONFIG, REPORT
 from vitrail.tasks import registry
 from vitrail.tasks.metric import describe_metrics, headline
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 
 
 def write_report(
@@ -65,7 +66,7 @@ def later_commands(folder: Path, *, task: str) -> dict[str, str]:
     }
 
 
-def describe_trained(options: Any, model: Any) -> str:
+def describe_trained(options: Any, model: Model) -> str:
     return f"{options.model if options.weights is None else options.weights}, {count_parameters(model):,} parameters"
 
 

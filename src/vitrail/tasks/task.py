@@ -1,122 +1,24 @@
 """What a task brings; the runner (`run/`) does everything else, once for all tasks."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic
 
-from vitrail.data.bad_files import BadFile, BadFiles
 from vitrail.errors import VitrailError
-from vitrail.learn.training.objective import Batches, Evaluation, Objective
-from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.learn.training.objective import Batches, Objective
 from vitrail.learn.training.world import World
+from vitrail.models.model import Model
 from vitrail.models.parts import position_name, position_where
+from vitrail.records import has_field
 from vitrail.tasks.card import Card, plain_card
-from vitrail.tasks.options import CommonOptions, spell
-from vitrail.tasks.verb_options import EvalOptions
+from vitrail.tasks.options import has_option, spell
+from vitrail.tasks.stages import D, Log, M, O, Opened, Opening, Resolved, Scored, Setup, Summary, X
 
-O = TypeVar("O", bound=CommonOptions)
-D = TypeVar("D")  # a dataset
-X = TypeVar("X")  # what a task needs beside options, data and model: a teacher, a tokenizer, a palette
-Log = Callable[[str], None]
-PARTS = ("position", "position_where", "attention")  # of a model, chosen by name
+PARTS = ("position", "position_where", "attention", "attention_options")  # of a model, chosen by name
 
 
-@runtime_checkable
-class Dataset(Protocol):
-    """What the runner asks of opened data, whatever is in it."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def notes(self) -> Sequence[str]: ...
-
-    @property
-    def splits(self) -> Mapping[Any, Any]:
-        """train, val and, where there is one, test -> something with a length."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opening:
-    """How data is opened: by training, by a resumed run (`known_bad`: what it could not read before) and by `eval` (`split` is False for
-    other data than the run's own, which is taken as it is)."""
-
-    source: str
-    seed: int
-    progress: ProgressBar
-    known_bad: Sequence[BadFile] | None = None
-    split: bool = True
-    image_size: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Opened(Generic[D]):
-    """Data in splits, without what cannot be read."""
-
-    data: D
-    bad: BadFiles | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Resolved(Generic[O, D, X]):
-    """Options without `auto`, the data to use, and what else the task needs."""
-
-    options: O
-    data: D
-    extras: X
-    bad: BadFiles | None = None
-
-
-def ignore(line: str) -> None:
-    """A log that nobody reads."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Setup(Resolved[O, D, X]):
-    """All that a run is."""
-
-    model: Any
-    log: Log = ignore
-    evaluation: EvalOptions | None = None  # what `vitrail eval` was given; None while training and after it
-    stored: Any = None  # in `vitrail eval`: the options of the run before those were laid over them
-
-    @property
-    def name(self) -> str:
-        """Of the data, by which the run's folder is called."""
-        name: str = self.data.name  # type: ignore[attr-defined]
-        return name
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scored(Generic[D]):
-    """An evaluation of a split, with what its report and its files are made of."""
-
-    evaluation: Evaluation
-    split: str
-    data: D
-    model: Any
-    extras: Any = None  # what the task's own files and report need beside it
-    more: Mapping[str, float] = field(default_factory=dict)  # metrics that were measured after the evaluation
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        return {**self.evaluation.metrics, **self.more}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Summary:
-    """What is said of a scored model, beside its metrics."""
-
-    details: Mapping[str, str] = field(default_factory=dict)  # for the head of the report: "Images" -> "8x8, 1,257 train, ..."
-    interval: tuple[float, float] | None = None  # 95 % of the headline; metrics.json has it
-    certainty: str = ""  # the interval, or what else tells how sure the headline is, in words
-    lines: Sequence[str] = ()  # printed after training and by `eval`
-    card: Mapping[str, Any] = field(default_factory=dict)  # facts for the model card
-    record: Mapping[str, Any] = field(default_factory=dict)  # more keys of metrics.json, behind the metrics
-
-
-class Task(Generic[O, D, X]):
+class Task(Generic[O, D, X, M]):
     """Stateless: `TASK = Detect()` ends tasks/detect/task.py. The order in which the runner calls it keeps runs bit-identical."""
 
     unit: ClassVar[str] = "images"
@@ -128,7 +30,7 @@ class Task(Generic[O, D, X]):
         """Read, leave out what cannot be read, split. `options` are the run's, or `eval`'s laid over them."""
         raise NotImplementedError
 
-    def load(self, options: O, log: Log) -> Any:
+    def load(self, options: O, log: Log) -> Model | None:
         """The model of --weights as this task can use it; called only with --weights."""
         raise NotImplementedError
 
@@ -136,7 +38,7 @@ class Task(Generic[O, D, X]):
         """No `auto` is left. `loaded` is what --weights brought, `resumed` the folder of a run that is continued."""
         raise NotImplementedError
 
-    def build(self, resolved: Resolved[O, D, X], loaded: Any) -> Any:
+    def build(self, resolved: Resolved[O, D, X], loaded: Any) -> M:
         """The model; the generator is seeded just before."""
         raise NotImplementedError
 
@@ -183,17 +85,17 @@ class Task(Generic[O, D, X]):
     def summarize(self, setup: Setup[O, D, X], scored: Scored[D]) -> Summary:
         return Summary()
 
-    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+    def card(self, model: M, facts: Mapping[str, Any]) -> Card:
         """What the card says of a model of this task, beside its training and its scores; `facts` as `Summary.card` has them."""
         return plain_card(model)
 
     # a trained model
 
-    def match(self, data: D, model: Any, options: O) -> D:
+    def match(self, data: D, model: M, options: O) -> D:
         """Other data, with its classes numbered as the model numbers them."""
         return data
 
-    def stored(self, model: Any) -> O:
+    def stored(self, model: M) -> O:
         """Of a model folder without config.yaml: the options that its config implies."""
         raise NotImplementedError
 
@@ -218,16 +120,23 @@ def describe_recipe(options: Any, *, batch: str | None = None) -> str:
 def choose_parts(options: Any, model: str, config: Any) -> dict[str, Any]:
     """The parts of a new model that can be chosen by name: the user's, or those of the config of this name."""
     choices: dict[str, Any] = {}
-    for name in PARTS:
+    for name in (name for name in PARTS if has_option(options, name)):
         asked = getattr(options, name) not in (None, "auto")
         choices[name] = getattr(options, name) if asked else getattr(config, name, getattr(options, name))
-        if asked and not hasattr(config, name):
+        if asked and not has_field(config, name):
             raise VitrailError(f"{spell(name)} {getattr(options, name)}: {model} has no {name} to choose")
-    if choices["position"]:
+    choices["attention_options"] = choices["attention_options"] or None
+    if choices.get("position"):
         choices["position"] = position_name(choices["position"])
-        if hasattr(config, "position_where"):  # else a run that is resumed would ask for what it cannot have
+        if has_field(config, "position_where"):  # else a run that is resumed would ask for what it cannot have
             choices["position_where"] = position_where(choices["position"], choices["position_where"])
     return choices
+
+
+def chosen_parts(options: Any, config: Any) -> dict[str, Any]:
+    """Of the options, the parts that a model of this config has and that were chosen, as fields of the config."""
+    named = (name for name in PARTS if hasattr(config, name) and has_option(options, name))
+    return {name: getattr(options, name) for name in named if getattr(options, name) is not None}
 
 
 def model_name(options: Any) -> str:

@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
-from vitrail.nn.convolution.hard_attention import HardAttention, draw_places, log_chance
-from vitrail.nn.convolution.score_function import RunningBaseline, score_function_loss
+from vitrail.nn.convolution.hard_attention import HardAttention, RunningBaseline, draw_places, log_chance, score_function_loss
 
 LOGITS = torch.tensor([0.5, -1.0, 1.5, 0.0])
 

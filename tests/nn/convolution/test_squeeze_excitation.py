@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from vitrail.nn.convolution.squeeze_excitation import SqueezeExcitation
+from vitrail.nn.convolution.basic_block import SqueezeExcitation
 
 
 def test_it_is_the_papers_equation():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
-from vitrail.nn.functional.block_masking import BLOCKS, hide_blocks, inside
+from vitrail.nn.functional.masking import BLOCKS, hide_blocks, inside
 
 
 @given(

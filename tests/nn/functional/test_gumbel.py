@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from vitrail.nn.functional.gumbel import gumbel_noise, gumbel_softmax
+from vitrail.models.dvae import gumbel_noise, gumbel_softmax
 
 
 def test_towards_zero_it_is_the_one_hot_of_the_arg_max():

@@ -4,7 +4,7 @@ import torch
 from torch.testing import assert_close
 
 from vitrail.nn.functional.maps import to_maps, to_tokens
-from vitrail.nn.functional.mirroring import mirror_to_multiple
+from vitrail.nn.functional.patches import mirror_to_multiple
 
 
 @pytest.mark.parametrize("size, multiple, least, expected", [

@@ -11,7 +11,7 @@ from vitrail.nn.groups.attention import GroupAttention, LiftingAttention
 from vitrail.nn.groups.convolution import tokens_to_maps
 from vitrail.nn.groups.group import GROUPS, find_group
 from vitrail.nn.groups.local import LocalKernel
-from vitrail.nn.groups.pairs import relative_positions
+from vitrail.nn.groups.relative import relative_positions
 from vitrail.scope import OPEN, Scope
 from vitrail.tokens import Places, Tokens
 

@@ -7,11 +7,12 @@ from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
 from vitrail.nn.groups import convolution as module
-from vitrail.nn.groups.acted import act_on_filters, acting
 from vitrail.nn.groups.convolution import (
     GroupConvolution,
     GroupNormalization,
     LiftingConvolution,
+    act_on_filters,
+    acting,
     maps_to_tokens,
     tokens_to_maps,
 )

@@ -6,8 +6,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
-from vitrail.nn.heads.classification import ClassificationHead
-from vitrail.nn.heads.pooling import AttentionPool, pool_class, pool_mean
+from vitrail.nn.heads.classification import AttentionPool, ClassificationHead, pool_class, pool_mean
 from vitrail.tokens import Tokens
 
 WIDTH, CLASSES = 11, 5

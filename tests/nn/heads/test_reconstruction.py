@@ -1,7 +1,7 @@
 import torch
 from torch.testing import assert_close
 
-from vitrail.nn.heads.reconstruction import ReconstructionHead
+from vitrail.models.vit_restorer import ReconstructionHead
 from vitrail.nn.tokenizers.patch import PatchTokenizer
 from vitrail.tokens import Tokens
 

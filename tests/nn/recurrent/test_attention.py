@@ -8,10 +8,17 @@ from torch import nn
 from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
-from vitrail.nn.recurrent.additive import AdditiveScore, additive_scores
-from vitrail.nn.recurrent.global_attention import GlobalAttention, ProductScore, make_score
-from vitrail.nn.recurrent.local_attention import LocalAttention, gaussian_window
-from vitrail.nn.recurrent.memory import Memory, read
+from vitrail.nn.recurrent.attention import (
+    AdditiveScore,
+    GlobalAttention,
+    LocalAttention,
+    Memory,
+    ProductScore,
+    additive_scores,
+    gaussian_window,
+    make_score,
+    read,
+)
 
 WIDTH, PLACES, LENGTHS = 6, 11, (11, 4, 1)
 KINDS = [(kind, score) for kind in ("global", "predicted", "monotonic") for score in ("dot", "general", "concat")]

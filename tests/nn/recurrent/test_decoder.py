@@ -4,10 +4,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from vitrail.nn.recurrent.carried import Carried
+from vitrail.nn.recurrent.attention import GlobalAttention, make_score
 from vitrail.nn.recurrent.cell import make_layers
-from vitrail.nn.recurrent.decoder import RecurrentDecoder
-from vitrail.nn.recurrent.global_attention import GlobalAttention, make_score
+from vitrail.nn.recurrent.decoder import Carried, RecurrentDecoder
 
 WIDTH = 6
 

@@ -5,8 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
-from vitrail.nn.recurrent.cell import choose_rows, make_layers, run
-from vitrail.nn.recurrent.encoder import RecurrentEncoder
+from vitrail.nn.recurrent.cell import RecurrentEncoder, choose_rows, make_layers, run
 
 KINDS = [("lstm", False), ("lstm", True), ("gru", False), ("gru", True)]
 LENGTHS = (5, 2, 7)

@@ -14,7 +14,7 @@ from vitrail import train
 from vitrail.tasks.detect.data import renumber
 from vitrail.tasks.detect.options import Options
 from vitrail.tasks.detect.task import TASK, choose_box_size, choose_queries
-from vitrail.tasks.task import Opened
+from vitrail.tasks.stages import Opened
 
 SHORT = {"epochs": 2, "batch_size": 4, "num_queries": 5, "image_size": (16, 24), "device": "cpu", "workers": 0, "quiet": True}
 OBJECT = "<object><name>{}</name><difficult>{}</difficult><bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}</xmax><ymax>{}</ymax></bndbox></object>"

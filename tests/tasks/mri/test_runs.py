@@ -15,7 +15,7 @@ from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.run.stored import read_options
 from vitrail.tasks.mri import data as batches
 from vitrail.tasks.mri.task import TASK
-from vitrail.tasks.task import Opening
+from vitrail.tasks.stages import Opening
 
 nibabel = pytest.importorskip("nibabel")
 OPTIONS = {"task": "mri", "model": "mri_unet_small", "image_size": 24, "batch_size": 2, "epochs": 2, "seed": 5, "quiet": True}

@@ -4,7 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -16,6 +16,7 @@ from vitrail.deploy.export.metadata import metadata_of
 from vitrail.deploy.export.parity import Parity, Runner, compare
 from vitrail.deploy.export.program import DynamicSize, cannot, size_step, trace
 from vitrail.errors import VitrailError
+from vitrail.models.model import ImageModel, Model
 
 
 class Format(NamedTuple):
@@ -38,7 +39,7 @@ class Exported(NamedTuple):
 
 
 def export_file(
-    model: Any,
+    model: Model,
     path: str | Path,
     format: Format,
     *,
@@ -89,7 +90,7 @@ def with_suffix(path: Path, suffix: str) -> Path:
     return path if path.suffix == suffix else path.with_name(path.name + suffix)
 
 
-def plain_images(model: Any, size: tuple[int, int] | None = None, *, count: int = 2) -> Float[Tensor, "b ch h w"]:
+def plain_images(model: ImageModel, size: tuple[int, int] | None = None, *, count: int = 2) -> Float[Tensor, "b ch h w"]:
     """Pictures of nothing in the shape that a model takes: where a program is wanted and no check of it."""
     height, width = size or model.preprocessing.size
     return torch.zeros(count, model.preprocessing.channels, height, width)

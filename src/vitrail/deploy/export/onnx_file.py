@@ -15,6 +15,7 @@ from vitrail.deploy.export.parity import Runner
 from vitrail.deploy.export.program import DynamicSize, quiet
 from vitrail.errors import VitrailError
 from vitrail.extras import need
+from vitrail.models.model import Model
 
 OPSET = 23  # has attention as one operator, which onnxruntime and OpenVINO compute faster than its parts
 OLDEST_OPSET, NEWEST_OPSET = 18, 23
@@ -23,7 +24,7 @@ AXES = {0: "batch", 2: "height", 3: "width"}
 
 
 def write_onnx(
-    model: Any,
+    model: Model,
     path: str | Path,
     *,
     interface: Interface,

@@ -14,12 +14,13 @@ from vitrail.deploy.export.interface import Interface, Outputs, one_or_all
 from vitrail.deploy.export.parity import Runner
 from vitrail.deploy.export.program import FEWEST_CELLS, DynamicSize, input_shape, quiet
 from vitrail.extras import need
+from vitrail.models.model import Model
 
 EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # else some processors compute in half precision
 
 
 def write_openvino(
-    model: Any,
+    model: Model,
     path: str | Path,
     *,
     interface: Interface,

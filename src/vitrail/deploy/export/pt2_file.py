@@ -2,7 +2,6 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,10 +11,11 @@ from vitrail.deploy.export.exporting import Exported, Format, export_file
 from vitrail.deploy.export.interface import Interface
 from vitrail.deploy.export.parity import Runner
 from vitrail.deploy.export.program import DynamicSize, quiet
+from vitrail.models.model import Model
 
 
 def write_pt2(
-    model: Any,
+    model: Model,
     path: str | Path,
     *,
     interface: Interface,

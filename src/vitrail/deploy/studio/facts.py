@@ -1,7 +1,7 @@
 """What the studio knows of a model before its weights are read; each page adds its own."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.errors import VitrailError
 from vitrail.explain.record import check_weights
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.model import Model
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record
 
@@ -31,17 +32,18 @@ class Stored:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """`does` and `lacks` make the sentence with which the pages of other tasks refuse such a model."""
+    """`does` and `lacks` make the sentence with which the pages of other tasks refuse such a model; fields in `inner` stay in Python."""
 
     does: ClassVar[str] = "has a page of its own"
     lacks: ClassVar[str] = "it has no labels to tell"
+    inner: ClassVar[tuple[str, ...]] = ()
     architecture: str
     parameters: int
     attention: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """For the list of models."""
-        return {"architecture": self.architecture, "parameters": self.parameters, "attention": self.attention}
+        """For the list of models: every field."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in self.inner}
 
     @property
     def refusal(self) -> str:
@@ -51,7 +53,7 @@ class Facts:
         """Inputs to begin with, of the run's own data."""
         raise StudioError(self.refusal)
 
-    def open_model(self, model: Any) -> Any:
+    def open_model(self, model: Model) -> Model:
         """What the page computes with, of a model as it was loaded."""
         return model
 
@@ -60,6 +62,7 @@ class Facts:
 class ImageFacts(Facts):
     """Of a model that reads images of one size."""
 
+    inner: ClassVar[tuple[str, ...]] = ("preprocessing",)
     preprocessing: Preprocessing
 
     @property
@@ -75,7 +78,7 @@ class ImageFacts(Facts):
         return find_samples(run, None) if found is NONE else found
 
 
-def describe_image_model(model: Any, stored: Stored) -> ImageFacts:
+def describe_image_model(model: Model, stored: Stored) -> ImageFacts:
     """Of a model without weights, on torch's meta device: all that the page of results asks for."""
     return ImageFacts(architecture=model.architecture, parameters=count_parameters(model), preprocessing=stored.preprocessing)
 
@@ -85,7 +88,7 @@ def name_classes(labels: Sequence[str] | None, count: int) -> tuple[str, ...]:
     return tuple(labels or (f"LABEL_{number}" for number in range(count)))
 
 
-def has_weights(model: Any) -> bool:
+def has_weights(model: Model) -> bool:
     """Whether attention can be recorded in every layer."""
     try:
         check_weights(model)

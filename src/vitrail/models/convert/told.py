@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models.convert.foreign_records import as_count, as_size
 from vitrail.nn.blocks.feed_forward import Activation
-from vitrail.nn.heads.pooling import Pool
+from vitrail.nn.heads.classification import Pool
 
 POOLS: Mapping[str, Pool | None] = {"token": "class", "avg": "mean", "": None}
 ACTIVATIONS = ("gelu", "quick_gelu", "relu")

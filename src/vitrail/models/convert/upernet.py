@@ -16,7 +16,7 @@ from vitrail.models.convert.vit import from_vit
 from vitrail.models.convert.vit_configs import config_from_transformers
 from vitrail.models.segmentation_heads import AUXILIARY_WIDTH
 from vitrail.models.segmenter import SegmenterConfig, build_segmenter
-from vitrail.nn.heads.segmentation.pyramid import LEVELS, SIZES
+from vitrail.nn.heads.segmentation.upernet import LEVELS, SIZES
 from vitrail.records import to_record
 
 HEAD, AUXILIARY = "decode_head.", "auxiliary_head."

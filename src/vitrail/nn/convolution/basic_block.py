@@ -1,6 +1,6 @@
-"""The residual block of narrow convolutional nets: two 3x3 convolutions and a shortcut without parameters.
+"""The residual block of narrow convolutional nets, two 3x3 convolutions and a shortcut without parameters; and its gate, channel attention.
 
-b batch, ch channels in, out channels out, h w sides going in, h2 w2 sides coming out
+b batch, ch channels in, out channels out, d channels, h w sides going in, h2 w2 sides coming out
 """
 
 import torch.nn.functional as F
@@ -41,3 +41,24 @@ class BasicBlock(nn.Module):
         y = F.relu(self.first_norm(self.first(x)))
         y = self.gate(self.second_norm(self.second(y)))
         return F.relu(pad_shortcut(x, self.channels, stride=self.stride) + y)
+
+
+REDUCTION = 16  # channels over hidden units: r of [Hu+ 2018, section 3.2]
+FEWEST = 4  # hidden units; a sixteenth of a narrow stage would be a single one
+
+
+class SqueezeExcitation(nn.Module):
+    """x · s with s = sigmoid(W_2 relu(W_1 z)), z the mean of each channel  [Hu+ 2018, eq. 2-4]."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        hidden = max(channels // REDUCTION, FEWEST)
+        self.squeeze = nn.Linear(channels, hidden, bias=False)
+        self.excite = nn.Linear(hidden, channels, bias=False)
+
+    def gates(self, x: Float[Tensor, "b d h w"]) -> Float[Tensor, "b d"]:
+        """How much of each channel goes on, in (0, 1)."""
+        return self.excite(F.relu(self.squeeze(x.mean((2, 3))))).sigmoid()
+
+    def forward(self, x: Float[Tensor, "b d h w"]) -> Float[Tensor, "b d h w"]:
+        return x * self.gates(x)[:, :, None, None]

@@ -10,10 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitrail.nn.convolution.hard_attention import draw_places
-from vitrail.nn.recurrent.additive import AdditiveScore
-from vitrail.nn.recurrent.carried import Carried
+from vitrail.nn.recurrent.attention import AdditiveScore, Memory
 from vitrail.nn.recurrent.cell import make_layers, run
-from vitrail.nn.recurrent.memory import Memory
+from vitrail.nn.recurrent.decoder import Carried
 
 
 class Glimpses(NamedTuple):

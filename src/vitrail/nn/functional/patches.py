@@ -1,11 +1,12 @@
-"""Cut a picture, clip or volume into patches and put it back together.
+"""Cut an image, clip or volume into patches and put it back together; and make an image of whole patches by mirroring it at two edges.
 
-b batch, ch channels, n patches in raster order, p numbers in a patch (channel first, then its own raster)
+b batch, ch channels, n patches in raster order, p numbers in a patch (channel first, then its own raster), h w image, h2 w2 the larger one
 """
 
 import math
 
-from jaxtyping import Shaped
+import torch
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from vitrail.errors import VitrailError
@@ -46,3 +47,17 @@ def unpatchify(x: Shaped[Tensor, "b n p"], patch: tuple[int, ...], grid: tuple[i
 
 def _by(sizes: tuple[int, ...]) -> str:
     return "x".join(map(str, sizes))
+
+
+def mirror_to_multiple(x: Float[Tensor, "b ch h w"], multiple: int, *, least: int = 1) -> Float[Tensor, "b ch h2 w2"]:
+    """Sides up to the next multiple, and at least `least` of them; the edge itself is repeated, as [Liang+ 2021]'s code has it.
+
+    A picture that is smaller than what is added is mirrored again and again: pixel i of n is i mod 2n, from the other end above n.
+    """
+    for axis in (2, 3):
+        side = x.shape[axis]
+        larger = max(-(-side // multiple), least) * multiple
+        if larger != side:
+            place = torch.arange(larger, device=x.device) % (2 * side)
+            x = x.index_select(axis, torch.minimum(place, 2 * side - 1 - place))
+    return x

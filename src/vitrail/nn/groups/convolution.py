@@ -1,17 +1,41 @@
-"""Group convolutions: from pictures to maps over a group, and from such maps to others.
+"""Group convolutions: from images to maps over a group, from such maps to others, and to tokens.
 
-b batch, ch channels in, c channels out, g elements, h w picture or grid, s side of a filter
+b batch, ch channels in, c channels out (in filters: cells of a filter, s times s), g elements, h w image or grid, s side of a filter, d width
 """
 
+from functools import lru_cache
+
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.nn.groups.acted import act_on_filters
 from vitrail.nn.groups.group import PlaneGroup
 from vitrail.tokens import Grid, Tokens
+
+
+@lru_cache
+def acting(group: PlaneGroup, side: int) -> Float[np.ndarray, "g c c"]:
+    """acting[g] · w = L_g w, the filter w(g^-1·p) read off w by bilinear interpolation, 0 outside of it.
+
+    For quarter turns and mirroring it is a permutation of the cells, so nothing is interpolated; between them the matrices still
+    commute with those that are, which keeps the exact elements exact.
+    """
+    places = np.arange(side) - (side - 1) / 2
+    cells = np.stack(np.meshgrid(places, places, indexing="ij"), axis=-1).reshape(-1, 2)  # c 2
+    seen = group.act_on_offsets(cells)  # g c 2
+    near = 1.0 - np.abs(seen[:, :, None] - cells[None, None])  # g c c 2: a hat of width 1 on each axis
+    return np.clip(near, 0.0, None).prod(axis=-1)
+
+
+def act_on_filters(group: PlaneGroup, weight: Float[Tensor, "... s s"]) -> Float[Tensor, "g ... s s"]:
+    """One filter to its copies, one an element: a single matrix product, through which gradients add up in the one filter."""
+    side = weight.shape[-1]
+    matrices = torch.from_numpy(acting(group, side)).to(weight)  # g c c
+    copies = torch.einsum("gpc,...c->g...p", matrices, weight.flatten(-2))
+    return copies.reshape(*copies.shape[:-1], side, side)
 
 
 class LiftingConvolution(nn.Module):
@@ -94,3 +118,38 @@ def maps_to_tokens(maps: Float[Tensor, "b gc h w"], group: PlaneGroup) -> Tokens
 def tokens_to_maps(tokens: Tokens) -> Float[Tensor, "b g c h w"]:
     """The inverse, elements apart: what a group acts on."""
     return tokens.x.reshape(len(tokens.x), *tokens.grid, -1).permute(0, 1, 4, 2, 3)
+
+
+class LiftingPatches(nn.Module):
+    """x_p E_h: each patch times one matrix as every element h sees it, the patch projection of [Dosovitskiy+ 2021, eq. 1] lifted.
+
+    Cheaper than a lifting attention between pixels. Patches may overlap by `overlap` pixels on every side.
+    """
+
+    def __init__(self, in_channels: int, width: int, *, group: PlaneGroup, patch: int, overlap: int = 0) -> None:
+        super().__init__()
+        self.project = LiftingConvolution(in_channels, width, group=group, stride=patch, overlap=overlap)
+
+    def grid(self, size: tuple[int, int]) -> Grid:
+        return self.project.grid(size)
+
+    def forward(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
+        return maps_to_tokens(self.project(images), self.project.group)
+
+
+class RepeatedPixels(nn.Module):
+    """W x, the same at every element: what a lifting attention starts from."""
+
+    def __init__(self, in_channels: int, width: int, *, group: PlaneGroup) -> None:
+        super().__init__()
+        self.group = group
+        self.project = nn.Linear(in_channels, width)
+
+    def grid(self, size: tuple[int, int]) -> Grid:
+        self.group.check_grid(*size)
+        return (self.group.order, *size)
+
+    def forward(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
+        grid = self.grid((images.shape[2], images.shape[3]))
+        pixels = self.project(images.flatten(2).transpose(1, 2))  # b (h w) d
+        return Tokens(pixels.repeat(1, self.group.order, 1), grid=grid)

@@ -13,8 +13,7 @@ from vitrail.errors import VitrailError
 from vitrail.nn.attention.kernel import Kernel
 from vitrail.nn.attention.part import WHOLE, Part
 from vitrail.nn.functional.attention import attend, attention_weights
-from vitrail.nn.groups.pairs import relative_positions
-from vitrail.nn.groups.relative import GroupRelative
+from vitrail.nn.groups.relative import GroupRelative, relative_positions
 from vitrail.scope import Scope
 
 Size = tuple[int, int]

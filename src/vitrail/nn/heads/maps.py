@@ -29,3 +29,14 @@ class MapHead(nn.Module):
 
     def forward(self, maps: Sequence[Tensor]) -> Float[Tensor, "b k"]:
         return self.output(self.features(maps))
+
+
+class GlobalMean(nn.Module):
+    """Global average pooling  [Lin+ 2014, section 3.2; He+ 2016, section 4.2]."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.features_width = width
+
+    def forward(self, maps: Sequence[Tensor]) -> Float[Tensor, "b d"]:
+        return maps[-1].mean((2, 3))

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.nn.functional.resize import resize_table
+from vitrail.nn.functional.maps import resize_table
 from vitrail.nn.positions.added import AddedPosition
 from vitrail.tokens import Grid, Places
 

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from vitrail.nn.functional.maps import Smoothness, resize_table
 from vitrail.nn.functional.offsets import PREFIX_ROWS, offset_rows
-from vitrail.nn.functional.resize import Smoothness, resize_table
 from vitrail.nn.positions.position import Position, check_axes
 from vitrail.scope import Scope
 from vitrail.tokens import Grid, Places

@@ -9,18 +9,19 @@ import torch
 from vitrail.data.dataset import DataSet
 from vitrail.learn.training.state import Row
 from vitrail.learn.training.world import World
+from vitrail.models.beit import BEiT
 from vitrail.report.codes import show_named, show_references
 from vitrail.report.page import Section
 from vitrail.tasks.beit.task import TASK
 from vitrail.tasks.pretraining import feature_commands, some_images
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 
 
 def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Sequence[Row]) -> Iterable[Section]:
     yield from show_masked(replace(setup, model=scored.model))
 
 
-def commands(run: str, model: Any) -> Mapping[str, str]:
+def commands(run: str, model: BEiT) -> Mapping[str, str]:
     return feature_commands(run)
 
 

@@ -28,17 +28,13 @@ from vitrail.deploy.studio.working import work
 from vitrail.explain.boxes import see_boxes
 from vitrail.explain.evaluating import NOT_FINITE
 from vitrail.models.catalogue import count_parameters
-from vitrail.models.detr import decode_boxes, pick_boxes, usual_threshold
+from vitrail.models.detr import Detector, decode_boxes, pick_boxes, usual_threshold
 from vitrail.report.boxes import class_color
 
 PAGE = Page(
-    name="detect",
-    address="/detect",
-    title="Boxes",
-    web=Path(__file__).parent / "web",
-    style="dense",
+    name="detect", address="/detect", title="Boxes", web=Path(__file__).parent / "web", style="dense",
     missing="There is no detector yet. Train one with: vitrail train --task detect --data FOLDER",
-)
+)  # fmt: skip
 LEAST = 0.05  # the score from which on a box is kept: the page's slider goes no lower
 MOST_DETECTIONS = 24  # of one session
 
@@ -56,21 +52,13 @@ class DetectFacts(ImageFacts):
     threshold: float
 
     def to_json(self) -> dict[str, Any]:
-        return super().to_json() | {
-            "labels": self.labels,
-            "colors": [class_color(number) for number in range(len(self.labels))],
-            "queries": self.queries,
-            "layers": self.layers,
-            "decoder_layers": self.decoder_layers,
-            "heads": self.heads,
-            "threshold": self.threshold,
-        }
+        return super().to_json() | {"colors": [class_color(number) for number in range(len(self.labels))]}
 
     def find_samples(self, run: Path) -> SampleList:
         return find_samples(run, self.image_size, marked=find_boxes)
 
 
-def describe(model: Any, stored: Stored) -> DetectFacts:
+def describe(model: Detector, stored: Stored) -> DetectFacts:
     """Of a model without weights, on torch's meta device."""
     config = model.config
     return DetectFacts(
@@ -124,7 +112,7 @@ class Detection:
         return 100 * len(self.boxes) + sum(reading.nbytes for reading in self.readings.values())
 
 
-def detect_boxes(model: Any, picture: Picture, facts: DetectFacts) -> Detection:
+def detect_boxes(model: Detector, picture: Picture, facts: DetectFacts) -> Detection:
     """One pass over what `vitrail predict` gives the model: the whole picture."""
     opened = read_picture(picture.content, name=picture.name)
     image = prepare([opened], facts.preprocessing)

@@ -25,9 +25,9 @@ from vitrail.errors import VitrailError
 from vitrail.explain.figures.sheet import Sheet
 from vitrail.explain.files import check_out
 from vitrail.files import write_whole
-from vitrail.machine import choose_device
 from vitrail.models import completion
-from vitrail.models.folder import load
+from vitrail.models.igpt import ImageGPT
+from vitrail.models.model import Model
 from vitrail.rendering import house_style, to_png
 from vitrail.report.images import as_color
 from vitrail.tasks.igpt.options import PredictOptions
@@ -60,14 +60,13 @@ class Call(pipeline.Call):
 class Pipeline(pipeline.Pipeline[Sample, Completion]):
     """`complete(image)` gives a `Completion`. What an image becomes depends on the seed and on its place among the others: all are one group."""
 
+    devices = True
     call = Call
+    model: ImageGPT
 
-    def check_model(self, model: Any) -> None:
+    def check_model(self, model: Model) -> None:
+        assert isinstance(model, ImageGPT)
         model.check_causal("completes images")
-
-    @classmethod
-    def from_options(cls, run: str, options: PredictOptions) -> "Pipeline":
-        return cls(load(run).to(choose_device(options.device)))
 
     def batch(self, options: Call) -> int:
         return sys.maxsize
@@ -117,7 +116,7 @@ class Pipeline(pipeline.Pipeline[Sample, Completion]):
 
 
 def complete_images(
-    model: Any,
+    model: ImageGPT,
     images: UInt8[np.ndarray, "b h w ch"],
     *,
     names: Sequence[str],

@@ -15,13 +15,14 @@ from vitrail.data.dataset import DataSet
 from vitrail.data.mask_painting import NOTHING, paint_over
 from vitrail.learn.metrics.confusion import confusion_shares, matrix_scores
 from vitrail.learn.training.state import Row
+from vitrail.models.segmenter import Segmenter
 from vitrail.report.confusions import confusion_section
 from vitrail.report.images import encode_image, is_small
 from vitrail.report.page import Content, Section, templates_of
 from vitrail.report.parts import Bar, Cell, ClassName, Label, Legend, Photograph, SortableTable, percent
 from vitrail.tasks.segment.data import labels_of
 from vitrail.tasks.segment.objective import Segmentations, SegmentedExample
-from vitrail.tasks.task import Scored, Setup
+from vitrail.tasks.stages import Scored, Setup
 
 FEW = 30  # classes up to which the table needs no box to search it
 LARGEST = 320  # pixels of the longer side of an image
@@ -47,7 +48,7 @@ def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Seq
     yield from show_segmentations(Shown(found=found, labels=labels_of(model), colors=model.colors))
 
 
-def commands(run: str, model: Any) -> Mapping[str, str]:
+def commands(run: str, model: Segmenter) -> Mapping[str, str]:
     """What to do with a run: what it does -> a line for the shell. `run` is quoted."""
     return {
         "Segment images": f"vitrail predict {run} IMAGE... --out DIR",

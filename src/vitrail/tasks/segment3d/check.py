@@ -16,7 +16,7 @@ from vitrail.models.sliding import cut_windows
 from vitrail.tasks.data_check import OwnCheck
 from vitrail.tasks.segment3d.options import Options
 from vitrail.tasks.segment3d.task import COARSE
-from vitrail.tasks.task import Setup
+from vitrail.tasks.stages import Setup
 
 LAYOUTS = ("*", "*/*", "*/*/*")  # how deep a folder of volumes may be
 

@@ -28,18 +28,15 @@ from vitrail.deploy.studio.samples import SampleList
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.working import check_weights, work
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.volume_segmenter import VolumeSegmenter
 from vitrail.report.volume_planes import PLANES, to_upright
 from vitrail.tasks.segment3d.predict import Pipeline
 from vitrail.tasks.segment3d.scans import LARGEST_SCAN, Scan, ScanSamples, find_scans, read_scan
 
 PAGE = Page(
-    name="volume",
-    address="/volume",
-    title="Volumes",
-    web=Path(__file__).parent / "web",
-    style="dense",
+    name="volume", address="/volume", title="Volumes", web=Path(__file__).parent / "web", style="dense",
     missing="There is no model that labels volumes yet. Train one with: vitrail train --task segment3d --data FOLDER",
-)
+)  # fmt: skip
 MOST_SCANS, MOST_VOLUMES = 6, 2  # of one session
 
 
@@ -53,19 +50,11 @@ class VolumeFacts(Facts):
     crop: tuple[int, int, int]
     spacing: tuple[float, float, float] | None
 
-    def to_json(self) -> dict[str, Any]:
-        return super().to_json() | {
-            "labels": self.labels,
-            "colors": self.colors,
-            "crop": self.crop,
-            "spacing": self.spacing,
-        }
-
     def find_samples(self, run: Path) -> SampleList:
         return ScanSamples(tuple(find_scans(run)))
 
 
-def describe(model: Any, stored: Stored) -> VolumeFacts:
+def describe(model: VolumeSegmenter, stored: Stored) -> VolumeFacts:
     """Of a model without weights, on torch's meta device."""
     names = tuple(stored.labels or map(str, model.config.values or range(model.num_classes)))
     return VolumeFacts(
@@ -100,7 +89,7 @@ def bytes_needed(scan: Scan, classes: int) -> int:
     return math.prod(scan.size) * (2 if classes <= 256 else 3)
 
 
-def label_scan(model: Any, scan: Scan, *, on_slab: Told) -> Volume:
+def label_scan(model: VolumeSegmenter, scan: Scan, *, on_slab: Told) -> Volume:
     """Window by window, in temporary files of which only slabs are in memory, as `vitrail predict` does."""
     check_weights(model)
     start, label = time.perf_counter(), Pipeline(model)

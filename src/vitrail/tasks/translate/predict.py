@@ -12,10 +12,8 @@ from vitrail.data.text.padding import pad
 from vitrail.deploy.pipeline import Inputs, Prediction, Progress
 from vitrail.deploy.text_pipeline import BeamCall, TextPipeline
 from vitrail.errors import VitrailError
-from vitrail.machine import choose_device
 from vitrail.models.decoding.writing import write_translation
-from vitrail.models.folder import load
-from vitrail.models.purpose import purpose_of
+from vitrail.models.model import Model
 from vitrail.special_tokens import END, UNKNOWN
 from vitrail.tasks.translate.options import PredictOptions
 
@@ -34,15 +32,12 @@ class Pipeline(TextPipeline[Sentence, Result]):
     of such rows. Words never seen in training are guessed from their letters, and a sentence that is too long is cut: `notes` say
     where that happened."""
 
+    devices = True
     call = BeamCall
 
-    def check_purpose(self, model: Any) -> None:
-        if purpose_of(model) != "translate":
+    def check_purpose(self, model: Model) -> None:
+        if model.pipeline_tag != "translation":
             raise VitrailError(f"this model does not translate: it is of the kind {model.architecture}")
-
-    @classmethod
-    def from_options(cls, run: str, options: PredictOptions) -> "Pipeline":
-        return cls(load(run).to(choose_device(options.device)))
 
     def batch(self, options: BeamCall) -> int:
         return options.batch

@@ -14,12 +14,10 @@ from vitrail.nn.decoders.plain import PlainDecoder
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.maps import stretch
 from vitrail.nn.heads.segmentation.class_queries import ClassQueryHead
-from vitrail.nn.heads.segmentation.linear import LinearHead
-from vitrail.nn.heads.segmentation.mask import MaskHead
+from vitrail.nn.heads.segmentation.mask import LinearHead, MaskHead
 from vitrail.nn.heads.segmentation.normed_convolution import NormedConvolution, build_map_norm
-from vitrail.nn.heads.segmentation.pyramid import SIZES, PyramidPooling, Rescaling
 from vitrail.nn.heads.segmentation.setr import AggregatingHead, NaiveHead, ProgressiveHead
-from vitrail.nn.heads.segmentation.upernet import UPerNetHead
+from vitrail.nn.heads.segmentation.upernet import SIZES, PyramidPooling, Rescaling, UPerNetHead
 from vitrail.tokens import Tokens
 
 WIDTH, CLASSES = 12, 5

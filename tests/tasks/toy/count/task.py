@@ -15,7 +15,8 @@ from vitrail.files import write_table
 from vitrail.models.catalogue import create_model
 from vitrail.tasks.image_task import ImageTask, choose_size, measure_on, note_bad, sample_images
 from vitrail.tasks.options import from_recipe
-from vitrail.tasks.task import Opened, Resolved, Scored, Summary, count_splits, describe_recipe
+from vitrail.tasks.stages import Opened, Resolved, Scored, Summary
+from vitrail.tasks.task import count_splits, describe_recipe
 
 ROW = {
     "epochs": 2, "batch_size": 16, "lr": 1e-3, "weight_decay": 0.0, "warmup": 0.1, "schedule": "cosine", "clip_grad": 1.0,

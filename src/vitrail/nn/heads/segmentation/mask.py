@@ -1,4 +1,5 @@
-"""The mask transformer: a token for each class looks at the patches, and a patch belongs to the class whose token it resembles.
+"""Segmenter's two heads  [Strudel+ 2021]: every cell by itself; or a token for each class looks at the patches, and a patch belongs to the class
+whose token it resembles.
 
 b batch, d width of the maps, e width inside, k classes, h w grid
 """
@@ -13,6 +14,18 @@ from torch import Tensor, nn
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.maps import to_maps, to_tokens
 from vitrail.tokens import Tokens
+
+
+class LinearHead(nn.Module):
+    """s = W z + b of each cell's feature z  [Strudel+ 2021, section 3.2, "Linear"]."""
+
+    def __init__(self, width: int, *, classes: int) -> None:
+        super().__init__()
+        self.output = nn.Linear(width, classes)
+
+    def forward(self, maps: Sequence[Float[Tensor, "b _ _ _"]]) -> Float[Tensor, "b k h w"]:
+        last = maps[-1]
+        return to_maps(self.output(to_tokens(last)), (last.shape[2], last.shape[3]))
 
 
 class MaskHead(nn.Module):

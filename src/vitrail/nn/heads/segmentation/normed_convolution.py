@@ -1,6 +1,6 @@
-"""What the heads for maps are built of: a convolution, a norm, a ReLU.
+"""What the heads for maps are built of, a convolution, a norm and a ReLU; and the smallest head of them, which helps while a model learns.
 
-b batch, ch channels in, out channels out, h w map
+b batch, ch channels in, out channels out, d width, k classes, h w map
 """
 
 from typing import Literal
@@ -44,3 +44,15 @@ def build_map_norm(kind: MapNorm, channels: int) -> nn.Module:
     if kind == "batch":
         return PatientBatchNorm(channels)
     return nn.GroupNorm(next(g for g in GROUPS if g == 1 or (channels % g == 0 and channels >= 8 * g)), channels)
+
+
+class FullyConvolutionalHead(nn.Module):
+    """s = W_2 relu(norm(3x3 W_1 z))  [Long+ 2015; Zhao+ 2017, section 3.3, for its place: the loss of an earlier layer's answer is added]."""
+
+    def __init__(self, width: int, *, classes: int, hidden: int, norm: MapNorm) -> None:
+        super().__init__()
+        self.hidden = NormedConvolution(width, hidden, norm=norm)
+        self.output = nn.Conv2d(hidden, classes, 1)
+
+    def forward(self, found: Float[Tensor, "b d h w"]) -> Float[Tensor, "b k h w"]:
+        return self.output(self.hidden(found))

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from vitrail.deploy.studio.facts import Facts
 from vitrail.explain.words import Kind, kind_of
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.word_model import WordModel
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 
 LONGEST = 256  # tokens, of a model that does not say
@@ -25,17 +26,8 @@ class TextFacts(Facts):
     longest: int
     kinds: Mapping[Kind, tuple[int, int]]  # layers and heads of each attention that can be shown
 
-    def to_json(self) -> dict[str, Any]:
-        return super().to_json() | {
-            "writes": self.writes,
-            "form": self.form,
-            "vocabulary": self.vocabulary,
-            "longest": self.longest,
-            "kinds": self.kinds,
-        }
 
-
-def describe_text(model: Any, *, writes: Writes, form: Mapping[str, str]) -> TextFacts:
+def describe_text(model: WordModel, *, writes: Writes, form: Mapping[str, str]) -> TextFacts:
     """Of a model without weights, on torch's meta device."""
     kinds = find_kinds(model)
     return TextFacts(
@@ -50,7 +42,7 @@ def describe_text(model: Any, *, writes: Writes, form: Mapping[str, str]) -> Tex
     )
 
 
-def find_kinds(model: Any) -> dict[Kind, tuple[int, int]]:
+def find_kinds(model: WordModel) -> dict[Kind, tuple[int, int]]:
     layers = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
     if not layers:  # recurrent: at most one look at the source
         return {"cross": (1, 1)} if getattr(model.config, "attention", "none") != "none" else {}
