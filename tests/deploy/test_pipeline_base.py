@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import torch
 
 from vitrail.deploy import pipeline
 from vitrail.deploy.pipeline import Inputs, Prediction, groups
 from vitrail.deploy.predicted_files import OutputFolder, Predicted
 from vitrail.errors import VitrailError
+from vitrail.models.model import Model
 from vitrail.tasks import registry
 
 
@@ -58,7 +58,7 @@ class Doubling(pipeline.Pipeline):
 
 @pytest.fixture
 def double():
-    made = Doubling(torch.nn.Identity())
+    made = Doubling(Model())
     made.seen = []
     return made
 

@@ -74,7 +74,6 @@ def test_trains_by_the_command(arrays, tmp_path, quick_report):
         ({"depths": ()}, "depths must be at least 1"),
         ({"width": 0}, "width must be at least 1"),
         ({"group": "p6"}, 'unknown group "p6"'),
-        ({"features_only": True}, "has no maps to give"),
     ],
 )
 def test_refusals(options, words):

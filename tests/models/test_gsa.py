@@ -150,7 +150,6 @@ def test_trains_by_the_command(arrays, tmp_path, quick_report):
         ({"group": "p5"}, 'unknown group "p5"'),
         ({"lift": "attention"}, "overlap 0, got 4 and 2"),
         ({"lift": "attention", "overlap": 0, "patch": 3}, "power of two"),
-        ({"features_only": True}, "has no maps to give"),
         ({"position": "none"}, 'no option "position"'),
     ],
 )  # fmt: skip

@@ -19,7 +19,7 @@ from vitrail.learn.training.interruption import Interrupted
 from vitrail.learn.training.state import TENSORS, latest_state
 from vitrail.models.catalogue import count_parameters
 from vitrail.nn.convolution.hard_attention import HardAttention
-from vitrail.nn.heads.maps import MapHead
+from vitrail.nn.heads.maps import MapHead, map_tokens
 from vitrail.run.card import card
 from vitrail.tasks.classify.objective import Classify
 
@@ -102,7 +102,7 @@ def test_stage_maps(kind):
     images = torch.randn(2, 2, 13, 8)
     maps = model(images)
     assert [tuple(m.shape) for m in maps] == [(2, 3, 13, 8), (2, 5, 7, 4), (2, 7, 4, 2)]
-    for ours, expected in zip(maps, model.model.forward_features(images), strict=True):
+    for ours, expected in zip(maps, model.model.forward_maps(images), strict=True):
         assert_close(ours, expected)
     with pytest.raises(VitrailError, match="stage 3 does not exist: the model has 3 stages, 0 to 2"):
         model.model.forward_intermediates(images, [3])
@@ -195,13 +195,13 @@ def test_hard_attention_learns_where_to_look():
     optimizer = torch.optim.Adam(head.parameters(), lr=0.05)
     for _ in range(150):
         maps, labels, _ = marked(generator)
-        losses = F.cross_entropy(head([maps]), labels, reduction="none")
+        losses = F.cross_entropy(head(map_tokens(maps)), labels, reduction="none")
         optimizer.zero_grad()
         (losses.mean() + head.reader.surrogate_loss(losses.detach())).backward()
         optimizer.step()
     maps, labels, where = marked(generator)
     assert (head.reader.weights([maps]).flatten(1).argmax(1) == where).float().mean() > 0.95
-    assert (head.eval()([maps]).argmax(1) == labels).float().mean() > 0.95
+    assert (head.eval()(map_tokens(maps)).argmax(1) == labels).float().mean() > 0.95
 
 
 def marked(generator, count=64):

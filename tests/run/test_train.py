@@ -47,6 +47,7 @@ def test_a_gradient_is_clipped_as_the_option_says(tmp_path):
     assert (free - before).norm() > 1e-2
 
 
+@pytest.mark.figures
 def test_the_curves_of_a_report_have_a_point_per_step(tmp_path):
     data, weights = RUNS / "data" / "quadrants.npz", RUNS / "weights" / "classify"
     run = vt.train(data=data, weights=weights, epochs=1, batch_size=4, device="cpu", out=tmp_path / "run", quiet=True)

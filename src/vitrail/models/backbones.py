@@ -13,22 +13,28 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from vitrail.errors import VitrailError, check_choice
-from vitrail.models import resnet, swin, vit
+from vitrail.models import gcnn, gsa, resnet, swin, vit, vit_presets
 from vitrail.models.classifier import Classifier
 from vitrail.models.model import ImageModel, Model
 from vitrail.models.network import Network
+from vitrail.models.protocols import FeatureInfo
 from vitrail.nn.heads.classification import pool_mean
+from vitrail.nn.heads.maps import MapHead
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
 from vitrail.tokens import Tokens
 
 NETWORKS: Mapping[str, Network] = MappingProxyType(
     {
-        "vit": Network(vit.ViTConfig, vit.build_vit),
-        "swin": Network(swin.SwinConfig, swin.build_swin),
-        "resnet": Network(resnet.ResNetConfig, resnet.build_resnet),
+        "vit": Network(vit.ViTConfig, vit.build_vit, vit_presets.PRESETS, vit.settle),
+        "swin": Network(swin.SwinConfig, swin.build_swin, swin.PRESETS, swin.check),
+        "resnet": Network(resnet.ResNetConfig, resnet.build_resnet, resnet.PRESETS, resnet.check, convolutional=True),
+        "gsa": Network(gsa.GSAConfig, gsa.build_gsa, gsa.PRESETS, gsa.check, needs_square=gsa.needs_square),
+        "gcnn": Network(
+            gcnn.GCNNConfig, gcnn.build_gcnn, gcnn.PRESETS, gcnn.check, convolutional=True, needs_square=gcnn.needs_square
+        ),
     }
-)
+)  # a backbone is a row here: classifier of the catalogue, and encoder of every model that has one inside
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,6 +100,13 @@ def build_backbone(network: str, settings: Mapping[str, Any]) -> Any:
     return kind.build(from_record(kind.config, settings, what="backbone"))
 
 
+def backbone_info(network: str, settings: Mapping[str, Any]) -> tuple[FeatureInfo, ...]:
+    """The maps that a backbone of this record can give; nothing is built."""
+    row = NETWORKS[network]
+    info: tuple[FeatureInfo, ...] = row.resolve(from_record(row.config, settings, what="backbone")).feature_info
+    return info
+
+
 def backbone_of(model: Model, *, what: str) -> Classifier:
     """The classifier, with or without classes, that a model is or has inside; `what` names it in the error."""
     found = model if isinstance(model, Classifier) else getattr(model, "backbone", None)
@@ -115,7 +128,7 @@ def mean_features(backbone: Any, images: Float[Tensor, "b ch h w"]) -> Float[Ten
     """What neighbors and linear readers compare: the class token where the head reads one, else the mean over the cells. An attention pool
     that has not learned yet is passed over."""
     found = backbone.forward_features(images)
-    if not isinstance(found, Tokens):
+    if isinstance(backbone.head, MapHead):
         return backbone.forward_head(found, pre_logits=True)
     pool = getattr(backbone.config, "pool", "mean")
     return found.x[:, 0] if pool == "class" else pool_mean(found)

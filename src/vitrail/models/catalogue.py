@@ -19,28 +19,23 @@ from vitrail.models import (
     detr_presets,
     dino,
     dvae,
-    gcnn,
-    gsa,
     igpt,
     language,
     mask_predict,
     masked_autoencoder,
     moco,
     reconstructor,
-    resnet,
     segmenter,
     segmenter_presets,
     seq2seq,
     show_attend_tell,
-    swin,
     swinir,
     transformer,
     unet,
     unetr,
-    vit,
-    vit_presets,
     vit_restorer,
 )
+from vitrail.models.backbones import NETWORKS
 from vitrail.models.features import FeatureMaps
 from vitrail.models.model import Model
 from vitrail.records import from_record, has_field, to_record
@@ -60,11 +55,7 @@ class Architecture(NamedTuple):
 
 ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
     {
-        "vit": Architecture(vit.ViTConfig, vit.build_vit),
-        "resnet": Architecture(resnet.ResNetConfig, resnet.build_resnet),
-        "swin": Architecture(swin.SwinConfig, swin.build_swin),
-        "gsa": Architecture(gsa.GSAConfig, gsa.build_gsa),
-        "gcnn": Architecture(gcnn.GCNNConfig, gcnn.build_gcnn),
+        **{name: Architecture(network.config, network.build) for name, network in NETWORKS.items()},
         "transformer": Architecture(transformer.TransformerConfig, transformer.build_transformer, "text"),
         "language": Architecture(language.LanguageConfig, language.build_language, "text"),
         "mask_predict": Architecture(mask_predict.MaskPredictConfig, mask_predict.build_mask_predict, "text"),
@@ -94,11 +85,7 @@ ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
 
 PRESETS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        "vit": vit_presets.PRESETS,
-        "resnet": resnet.PRESETS,
-        "swin": swin.PRESETS,
-        "gsa": gsa.PRESETS,
-        "gcnn": gcnn.PRESETS,
+        **{name: network.presets for name, network in NETWORKS.items()},
         "transformer": transformer.PRESETS,
         "language": language.PRESETS,
         "mask_predict": mask_predict.PRESETS,
@@ -167,13 +154,14 @@ def create_model(
     *,
     pretrained: str | Path | bool | None = None,
     features_only: bool = False,
-    out_indices: Sequence[int] | None = None,
+    out_indices: int | Sequence[int] | None = None,
     **overrides: Any,
 ) -> Any:
     """A new model. Overrides are the fields of its config: num_classes, image_size, position, depth, ...
 
     Untrained, or with the weights of `pretrained`: all that `vt.load` takes, adapted to the size, patch, channels and classes asked for, which
-    VitrailWarnings tell. With `features_only` it returns the feature maps behind the blocks, or stages, `out_indices` (all by default).
+    VitrailWarnings tell. With `features_only` it returns a list of maps (b channels h w) behind the blocks, or stages, `out_indices`: an int asks
+    for the last ones; by default the last three of a plain encoder, all of an encoder of stages. Its `feature_info` is timm's.
     """
     if out_indices is not None and not features_only:
         raise VitrailError("out_indices goes with features_only=True")
@@ -188,7 +176,7 @@ def create_model(
     else:
         architecture, config = model_config(name, **overrides)
         model = ARCHITECTURES[architecture].build(config)
-    return FeatureMaps(model, indices=out_indices) if features_only else model
+    return FeatureMaps(model, out_indices=out_indices) if features_only else model
 
 
 def build_model(architecture: str, config: Any) -> Any:

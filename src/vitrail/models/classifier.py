@@ -12,8 +12,10 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.model import ImageModel
+from vitrail.models.protocols import FeatureInfo
 from vitrail.nn.initialization import initialize
 from vitrail.preprocessing import Preprocessing
+from vitrail.tokens import Tokens
 
 HEADS = frozenset({"head", "distilled_head"})  # what names classes; all else of a classifier is its encoder
 MOST_BLOCKS = 1000  # a config.json from anywhere must not keep us building for hours
@@ -55,9 +57,32 @@ class Classifier(ImageModel):
         if images.ndim != 4 or images.shape[1] != self.config.in_channels:
             raise VitrailError(f"expected pictures of shape (b, {self.config.in_channels}, h, w), got {tuple(images.shape)}")
 
-    def forward_features(self, images: Float[Tensor, "b ch h w"]) -> Any:
-        """What the head reads: tokens or maps."""
+    @property
+    def feature_info(self) -> tuple[FeatureInfo, ...]:
+        """The maps that `forward_intermediates` can give, fine to coarse."""
+        info: tuple[FeatureInfo, ...] = self.config.feature_info
+        return info
+
+    @property
+    def depth(self) -> int:
+        """How many maps `forward_intermediates` can give."""
+        return len(self.feature_info)
+
+    @property
+    def num_features(self) -> int:
+        """Channels of what `forward_features` gives."""
+        return self.feature_info[-1].channels
+
+    def forward_features(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
+        """What the head reads."""
         raise NotImplementedError
+
+    def forward_intermediates(self, images: Float[Tensor, "b ch h w"], indices: Sequence[int]) -> list[Tokens]:
+        """The maps `indices` of `feature_info` (negative: from the end) as tokens on a grid of rows and columns, in the order asked for."""
+        raise NotImplementedError
+
+    def prune(self, last: int) -> None:
+        """Leave out what only later maps than `last` need, and the last norm where it is not part of a map: for `features_only`."""
 
     def forward_head(self, features: Any, pre_logits: bool = False) -> Float[Tensor, "b k"]:
         return self.head.features(features) if pre_logits else self.head(features)

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vitrail.models.backbones import build_backbone, settle_backbone
+from vitrail.models.backbones import backbone_info, build_backbone, settle_backbone
 from vitrail.models.detections import Detected, Noised, Targets
 from vitrail.models.detr_parts import (
     boxes_around,
@@ -19,10 +19,10 @@ from vitrail.models.detr_parts import (
     build_encoder,
     build_proposals,
     check_detector,
+    level_widths,
     new_class_head,
     new_class_rows,
 )
-from vitrail.models.levels import level_widths
 from vitrail.models.model import ImageModel
 from vitrail.models.noising import noise_targets
 from vitrail.nn.blocks.encoder_block import NormOrder
@@ -82,7 +82,7 @@ class DetectorConfig:
         object.__setattr__(self, "backbone", settled)
         object.__setattr__(self, "image_size", tuple(settled["image_size"]))
         object.__setattr__(self, "in_channels", settled["in_channels"])
-        level_widths(self.network, settled, self.levels)
+        level_widths(backbone_info(self.network, settled), self.levels)
         check_detector(self)
 
 
@@ -233,7 +233,7 @@ def detector_on(backbone: Any, *, num_classes: int, **settings: Any) -> Detector
 
 def assemble(backbone: Any, config: DetectorConfig) -> Detector:
     """All that stands behind a backbone, new; that is left as it is."""
-    widths = level_widths(config.network, config.backbone, config.levels)
+    widths = level_widths(backbone.feature_info, config.levels)
     projections = [nn.Linear(width, config.width) for width in widths]
     for project in projections:
         initialize_by_width(project)

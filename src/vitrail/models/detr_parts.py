@@ -4,6 +4,7 @@ m tokens
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS
+from vitrail.models.protocols import FeatureInfo
 from vitrail.models.transformer import decoder_block, encoder_block
 from vitrail.models.twins import check_widths
 from vitrail.nn.attention.build import check_options
@@ -53,6 +55,18 @@ def check_detector(config: Any) -> None:
         raise VitrailError(f"dropout must be at least 0 and below 1, got {config.dropout} and {config.attention_dropout}")
     if not (config.position_base > 1.0 and math.isfinite(config.position_base) and math.isfinite(config.position_shift)):
         raise VitrailError(f"position_base must be above 1, got {config.position_base}")
+
+
+def level_widths(info: Sequence[FeatureInfo], levels: Sequence[int]) -> list[int]:
+    """Channels of the maps with these numbers; negative ones count from the last."""
+    for level in levels:
+        if not -len(info) <= level < len(info):
+            raise VitrailError(
+                f"levels: {level} does not exist: the backbone has {len(info)} maps to give, 0 to {len(info) - 1}"
+            )
+    if len({level % len(info) for level in levels}) != len(levels) or not levels:
+        raise VitrailError(f"levels must name at least one map and each once, got {list(levels)}")
+    return [info[level].channels for level in levels]
 
 
 def build_encoder(config: Any) -> PlainEncoder:

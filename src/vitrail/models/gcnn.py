@@ -3,6 +3,7 @@
 b batch, ch channels, h w picture, k classes
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -11,9 +12,11 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import Classifier, check_classifier_config, check_depths
+from vitrail.models.features import find_indices
+from vitrail.models.protocols import FeatureInfo
 from vitrail.nn.groups.convolution import GroupConvolution, GroupNormalization, LiftingConvolution, maps_to_tokens
 from vitrail.nn.groups.group import PlaneGroup, find_group
-from vitrail.nn.groups.pooling import halved
+from vitrail.nn.groups.pooling import halved, mean_over_group
 from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.nn.initialization import initialize
 from vitrail.preprocessing import Preprocessing, neutral
@@ -31,6 +34,17 @@ class GCNNConfig:
     image_size: tuple[int, int] = (28, 28)
     in_channels: int = 1
     num_classes: int = 10  # 0: no classifier, features
+
+    @property
+    def feature_info(self) -> tuple[FeatureInfo, ...]:
+        """One map behind each convolution, its norm and ReLU; pooling stands in front of the norm."""
+        rows, layer, stride = list[FeatureInfo](), -1, 1
+        for stage, depth in enumerate(self.depths):
+            for number in range(depth):
+                pooled = number == depth - 1 and stage < len(self.depths) - 1
+                layer, stride = layer + (4 if pooled else 3), stride * (2 if pooled else 1)
+                rows.append(FeatureInfo(f"layers.{layer}", self.width, stride))
+        return tuple(rows)
 
 
 class GroupConvNet(Classifier):
@@ -57,17 +71,34 @@ class GroupConvNet(Classifier):
 
     def forward_features(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
         """Tokens on the grid (elements, rows, columns)."""
+        self.check_sizes(images)
+        return maps_to_tokens(self.layers(images), self.group)
+
+    def forward_intermediates(self, images: Float[Tensor, "b ch h w"], indices: Sequence[int]) -> list[Tokens]:
+        """Behind the convolutions `indices` the mean over the group: f(g·x) = g·f(x) for these maps."""
+        self.check_sizes(images)
+        ends = [number for number, layer in enumerate(self.layers) if isinstance(layer, nn.ReLU)]
+        wanted = [ends[index] for index in find_indices(indices, len(ends), what="convolution")]
+        maps: dict[int, Tokens] = {}
+        x = images
+        for number, layer in enumerate(self.layers):
+            x = layer(x)
+            if number in wanted:
+                maps[number] = mean_over_group(maps_to_tokens(x, self.group))
+        return [maps[number] for number in wanted]
+
+    def prune(self, last: int) -> None:
+        ends = [number for number, layer in enumerate(self.layers) if isinstance(layer, nn.ReLU)]
+        self.layers = nn.Sequential(*list(self.layers)[: ends[last] + 1])
+
+    def check_sizes(self, images: Float[Tensor, "b ch h w"]) -> None:
         self.check_images(images)
         check_size(self.config, self.group, (images.shape[2], images.shape[3]))
-        return maps_to_tokens(self.layers(images), self.group)
 
 
 def build_gcnn(config: GCNNConfig) -> GroupConvNet:
     """The layers that a config names; refused where they could not be exactly equivariant."""
-    check_classifier_config(config)
-    check_depths(config.depths)
-    if config.width < 1:
-        raise VitrailError(f"width must be at least 1, got {config.width}")
+    check(config)
     group = find_group(config.group)
     check_size(config, group, config.image_size)
     layers: list[nn.Module] = []
@@ -88,6 +119,21 @@ def build_gcnn(config: GCNNConfig) -> GroupConvNet:
         preprocessing=neutral(config.image_size, config.in_channels),
     )
     return model.apply(initialize)
+
+
+def check(config: GCNNConfig) -> GCNNConfig:
+    """The config itself, if nothing is wrong with it."""
+    check_classifier_config(config)
+    check_depths(config.depths)
+    if config.width < 1:
+        raise VitrailError(f"width must be at least 1, got {config.width}")
+    find_group(config.group)
+    return config
+
+
+def needs_square(config: GCNNConfig) -> bool:
+    """Whether its group turns images by quarters."""
+    return find_group(config.group).rotations > 1
 
 
 def check_size(config: GCNNConfig, group: PlaneGroup, size: tuple[int, int]) -> None:

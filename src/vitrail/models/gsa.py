@@ -3,6 +3,7 @@
 b batch, ch channels, h w picture, k classes
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
@@ -13,13 +14,15 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import Classifier, check_classifier_config, check_depths
+from vitrail.models.features import find_indices, in_order
+from vitrail.models.protocols import FeatureInfo
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.blocks.feed_forward import FeedForward
 from vitrail.nn.groups.attention import GroupAttention, LiftingAttention
 from vitrail.nn.groups.convolution import LiftingPatches, RepeatedPixels
 from vitrail.nn.groups.encoder import GroupEncoder
 from vitrail.nn.groups.group import find_group
-from vitrail.nn.groups.pooling import GridPooling
+from vitrail.nn.groups.pooling import GridPooling, mean_over_group
 from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.nn.initialization import initialize
 from vitrail.preprocessing import Preprocessing, neutral
@@ -50,6 +53,14 @@ class GSAConfig:
     attention: str = field(default="softmax", metadata=OMITTED)  # where the window is 0; windows have a kernel of their own
     attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
 
+    @property
+    def feature_info(self) -> tuple[FeatureInfo, ...]:
+        """One map behind each block; the lifting attention between pixels is one more."""
+        strides = [self.patch << stage for stage, depth in enumerate(self.depths) for _ in range(depth)]
+        if self.lift == "attention":
+            strides = [1, *strides]
+        return tuple(FeatureInfo(f"blocks.{number}", self.width, stride) for number, stride in enumerate(strides))
+
 
 class GroupTransformer(Classifier):
     """[Romero+ 2021]. f(g·x) = f(x) for its logits, f(g·x) = g·f(x) for its tokens. Handed its parts by `build_gsa`."""
@@ -77,6 +88,16 @@ class GroupTransformer(Classifier):
         """Tokens on the grid (elements, rows, columns)."""
         self.check_images(images)
         return self.encoder(self.tokenizer(images))
+
+    def forward_intermediates(self, images: Float[Tensor, "b ch h w"], indices: Sequence[int]) -> list[Tokens]:
+        """Behind the blocks `indices` the mean over the group, normed as the last are: f(g·x) = g·f(x) for these maps."""
+        self.check_images(images)
+        numbers = find_indices(indices, len(self.encoder.blocks), what="block")
+        kept = self.encoder.walk(self.tokenizer(images), keep=numbers)[1]
+        return in_order([mean_over_group(tokens) for tokens in kept], numbers)
+
+    def prune(self, last: int) -> None:
+        self.encoder.prune(last)
 
 
 def build_gsa(config: GSAConfig) -> GroupTransformer:
@@ -135,9 +156,16 @@ def initialize_by_fan(module: nn.Module) -> None:
         nn.init.normal_(module.weight, std=module.in_features**-0.5)
 
 
-def check(config: GSAConfig) -> None:
+def needs_square(config: GSAConfig) -> bool:
+    """Whether its group turns images by quarters."""
+    return find_group(config.group).rotations > 1
+
+
+def check(config: GSAConfig) -> GSAConfig:
+    """The config itself, if nothing is wrong with it."""
     check_classifier_config(config)
     check_depths(config.depths)
+    find_group(config.group)
     if len(config.windows) != len(config.depths):
         raise VitrailError(f"windows must have one number for each stage of depths {config.depths}, got {config.windows}")
     if config.width < 1 or config.heads < 1:
@@ -146,6 +174,7 @@ def check(config: GSAConfig) -> None:
         raise VitrailError(
             f'lift="attention" pools pixels 2x2: patch must be a power of two and overlap 0, got {config.patch} and {config.overlap}'
         )
+    return config
 
 
 SMALL = GSAConfig(group="p4", width=32, heads=2, depths=(5,), windows=(0,), patch=4, overlap=2)

@@ -15,10 +15,12 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS, Classifier, check_classifier_config
+from vitrail.models.features import find_indices
+from vitrail.models.protocols import FeatureInfo
 from vitrail.nn.convolution.basic_block import BasicBlock, SqueezeExcitation, convolution3
 from vitrail.nn.convolution.hard_attention import HardAttention
 from vitrail.nn.convolution.soft_attention import Compatibility, SoftAttention
-from vitrail.nn.heads.maps import GlobalMean, MapHead
+from vitrail.nn.heads.maps import GlobalMean, MapHead, map_tokens
 from vitrail.nn.initialization import initialize
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.tokens import Tokens
@@ -40,6 +42,11 @@ class ResNetConfig:
     spatial_attention: Literal["none", "soft", "hard"] = "none"
     compatibility: Compatibility = "parametrized"  # of a place with the whole, in soft attention
     places: int = 1  # that hard attention looks at
+
+    @property
+    def feature_info(self) -> tuple[FeatureInfo, ...]:
+        """One map behind each stage."""
+        return tuple(FeatureInfo(f"stages.{stage}", width, 1 << stage) for stage, width in enumerate(self.widths))
 
 
 class ResNet(Classifier):
@@ -63,8 +70,12 @@ class ResNet(Classifier):
         self.stages = nn.ModuleList(stages)
         self.head = head
 
-    def forward_features(self, images: Float[Tensor, "b ch h w"]) -> tuple[Tensor, ...]:
-        """The maps behind all stages, the finest first: the head may read several."""
+    def forward_features(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
+        """The last map's cells; in front of them, with soft attention, what it reads of each level."""
+        return self.head.gather(self.forward_maps(images))
+
+    def forward_maps(self, images: Float[Tensor, "b ch h w"]) -> tuple[Tensor, ...]:
+        """The maps behind all stages, the finest first."""
         self.check_images(images)
         x = F.relu(self.stem_norm(self.stem(images.contiguous(memory_format=torch.channels_last))))
         maps = []
@@ -73,24 +84,20 @@ class ResNet(Classifier):
             maps.append(x)
         return tuple(maps)
 
-    @property
-    def depth(self) -> int:
-        """How many maps `forward_intermediates` can give."""
-        return len(self.stages)
-
     def forward_intermediates(self, images: Float[Tensor, "b ch h w"], indices: Sequence[int]) -> list[Tokens]:
         """The maps behind the stages `indices` (negative: from the end), their places as tokens."""
-        for index in indices:
-            if not -self.depth <= index < self.depth:
-                raise VitrailError(f"stage {index} does not exist: the model has {self.depth} stages, 0 to {self.depth - 1}")
-        maps = self.forward_features(images)
-        return [Tokens(maps[i].flatten(2).transpose(1, 2), grid=(maps[i].shape[2], maps[i].shape[3])) for i in indices]
+        numbers = find_indices(indices, len(self.stages), what="stage")
+        maps = self.forward_maps(images)
+        return [map_tokens(maps[number]) for number in numbers]
+
+    def prune(self, last: int) -> None:
+        self.stages = self.stages[: last + 1]
 
     def attention_maps(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b s gh gw"]:
         """Spatial attention's weights: of soft attention one map a level, of hard attention the chance of each place. Sums are 1."""
         if self.config.spatial_attention == "none":
             raise VitrailError('this model has no attention over places: spatial_attention is "none"')
-        return self.head.reader.weights(self.forward_features(images))
+        return self.head.reader.weights(self.forward_maps(images))
 
     @property
     def surrogate_loss(self) -> Callable[[Tensor], Tensor] | None:
@@ -128,7 +135,8 @@ def build_resnet(config: ResNetConfig) -> ResNet:
     )
 
 
-def check(config: ResNetConfig) -> None:
+def check(config: ResNetConfig) -> ResNetConfig:
+    """The config itself, if nothing is wrong with it."""
     check_classifier_config(config)
     if min(config.image_size) < SMALLEST:
         raise VitrailError(f"image_size must be at least {SMALLEST}, got {config.image_size}")
@@ -140,6 +148,7 @@ def check(config: ResNetConfig) -> None:
         raise VitrailError(f"widths must be positive and not shrink from stage to stage, got {config.widths}")
     if config.places < 1:
         raise VitrailError(f"places must be at least 1, got {config.places}")
+    return config
 
 
 RESNET20 = ResNetConfig()  # n = 3 of [He+ 2016, section 4.2]: 6n + 2 layers, 0.27 M parameters [table 6]

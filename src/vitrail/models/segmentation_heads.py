@@ -7,8 +7,11 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from vitrail.errors import VitrailError
+from vitrail.models.backbones import NETWORKS
+from vitrail.models.features import is_plain
 from vitrail.models.parts import build_position
-from vitrail.models.segmentation_maps import coarsest_stride, fine_width, map_widths
+from vitrail.models.segmentation_maps import coarsest_stride, fine_width
+from vitrail.models.vit import VisionTransformer, ViTConfig
 from vitrail.nn.attention.build import build_attention
 from vitrail.nn.attention.spec import AttentionSpec, Role
 from vitrail.nn.blocks.decoder_block import DecoderBlock
@@ -74,8 +77,8 @@ def shared(setting: Setting) -> dict[str, Any]:
 
 def build_head(config: Any, backbone: Any) -> nn.Module:
     """The head that a config names, drawn anew for this encoder."""
-    widths, kind = map_widths(config.network, backbone.config), HEADS[config.head]
-    read = [widths[number] for number in config.layers]
+    info, kind = backbone.feature_info, HEADS[config.head]
+    read = [info[number].channels for number in config.layers]
     return kind.build(Setting(config, read, config.head_width or kind.width or read[-1], backbone)).apply(initialize)
 
 
@@ -87,7 +90,7 @@ def build_mask(setting: Setting) -> MaskHead:
 
 def build_upernet(setting: Setting) -> UPerNetHead:
     rescaling = None
-    if setting.config.network == "vit":
+    if is_plain(setting.backbone.feature_info):
         if len(setting.widths) != LEVELS:
             raise VitrailError(f"UPerNet on a plain encoder reads {LEVELS} layers, got {setting.config.layers}")
         rescaling = Rescaling(setting.widths[0], norm=setting.config.norm)
@@ -98,7 +101,7 @@ def build_class_queries(setting: Setting) -> ClassQueryHead:
     """A convolutional net gets as many encoder blocks as the decoder has: a transformer's own are enough."""
     config, width, eps = setting.config, setting.widths[-1], setting.eps
     heads, encoder, position = heads_for(setting, width), None, None
-    if config.network == "resnet":
+    if NETWORKS[config.network].convolutional:
         height, across = setting.encoder.image_size
         encoder = build_blocks(setting, width, heads=heads)
         grid = (height // setting.stride, across // setting.stride)
@@ -144,16 +147,16 @@ def build_layer(setting: Setting, width: int, *, heads: int, layer: int, role: R
 
 def heads_for(setting: Setting, width: int) -> int:
     """The encoder's own where it is plain and as wide  [Strudel+ 2021, section 4.2]; else as many as have eight numbers at least, up to 8."""
-    if setting.config.network == "vit" and setting.encoder.width == width:
+    if isinstance(setting.encoder, ViTConfig) and setting.encoder.width == width:
         return int(setting.encoder.heads)
     return next(heads for heads in (8, 4, 2, 1) if heads == 1 or (width % heads == 0 and width >= 8 * heads))
 
 
 def build_auxiliary(config: Any, backbone: Any) -> nn.ModuleList:
     """One head for each layer of `config.auxiliary`."""
-    widths, hidden = map_widths(config.network, backbone.config), min(AUXILIARY_WIDTH, config.head_width or AUXILIARY_WIDTH)
+    info, hidden = backbone.feature_info, min(AUXILIARY_WIDTH, config.head_width or AUXILIARY_WIDTH)
     return nn.ModuleList(
-        FullyConvolutionalHead(widths[number], classes=config.num_classes, hidden=hidden, norm=config.norm)
+        FullyConvolutionalHead(info[number].channels, classes=config.num_classes, hidden=hidden, norm=config.norm)
         for number in config.auxiliary
     )
 
@@ -161,12 +164,12 @@ def build_auxiliary(config: Any, backbone: Any) -> nn.ModuleList:
 def build_feature_norms(config: Any, backbone: Any) -> nn.ModuleDict:
     """A layer norm for every map that its encoder leaves without one: those of Swin's stages but the last  [Liu+ 2021's code for UPerNet]; of a
     plain encoder whose last norm is the classifier's, all, except for UPerNet, whose own first layers norm them  [Bao+ 2022's code]."""
-    encoder = backbone.config
-    widths, numbers = map_widths(config.network, encoder), sorted({*config.layers, *config.auxiliary})
-    if config.network == "swin":
-        numbers = sorted({0, *numbers}) if config.head == "trans2seg" else numbers  # its fine map is the first stage's
-        bare = [number for number in numbers if number < len(widths) - 1]
-    else:
-        raw = config.network == "vit" and encoder.norm == "pre" and isinstance(backbone.encoder.norm, nn.Identity)
-        bare = numbers if raw and config.head != "upernet" else []
-    return nn.ModuleDict({str(number): nn.LayerNorm(widths[number], eps=encoder.eps) for number in bare})
+    info, numbers = backbone.feature_info, {*config.layers, *config.auxiliary}
+    if config.head == "trans2seg" and not isinstance(backbone, VisionTransformer):
+        numbers.add(0)  # the fine map is the first one
+    if config.head == "upernet" and is_plain(info):
+        numbers.clear()
+    eps = float(getattr(backbone.config, "eps", 1e-6))
+    return nn.ModuleDict(
+        {str(number): nn.LayerNorm(info[number].channels, eps=eps) for number in sorted(numbers) if not info[number].normed}
+    )

@@ -12,11 +12,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError, VitrailWarning, check_choice
-from vitrail.models import resnet, swin, vit
 from vitrail.models.backbones import NETWORKS
-from vitrail.models.features import tokens_behind
-from vitrail.models.swin import SwinConfig
-from vitrail.models.vit import ViTConfig
+from vitrail.models.features import is_plain, tokens_behind
+from vitrail.models.protocols import Backbone, FeatureInfo
+from vitrail.models.vit import VisionTransformer
 from vitrail.nn.functional.maps import to_maps
 from vitrail.nn.tokenizers.convolutional import ConvTokenizer
 from vitrail.nn.tokenizers.resnet_stem import ResNetStem
@@ -46,30 +45,28 @@ def settle_encoder(
     for name in changes:
         if name not in known:
             raise VitrailError(f"{name}={changes[name]}: an encoder of the kind {network} has no {name}")
-    if isinstance(config, ViTConfig):
-        where = config.position_where if changes.get("position", config.position) == config.position else "auto"
-        config = vit.settle(replace(config, position_where=where, **changes))
-    else:
-        config = replace(config, **changes)
-        (swin.check if isinstance(config, SwinConfig) else resnet.check)(config)
+    if "position_where" in known and changes.get("position", config.position) != config.position:
+        changes["position_where"] = "auto"
+    config = NETWORKS[network].resolve(replace(config, **changes))
     size: tuple[int, int] = config.image_size
-    return replace(config, image_size=whole_cells(size, coarsest_stride(config, head=head))), size
+    return replace(config, image_size=padded_size(network, config, size, head=head)), size
 
 
 def coarsest_stride(config: Any, *, head: str) -> int:
     """Pixels from one cell of the coarsest map to the next; UPerNet halves the last map of a plain encoder."""
-    if isinstance(config, ViTConfig):
-        patch = vit.settle(config).patch
-        assert patch != "auto"
-        return patch * (2 if head == "upernet" else 1)
-    first = config.patch if isinstance(config, SwinConfig) else 1
-    return int(first) << (len(config.depths) - 1)
+    info: tuple[FeatureInfo, ...] = config.feature_info
+    return max(row.stride for row in info) * (2 if head == "upernet" and is_plain(info) else 1)
 
 
-def whole_cells(size: Sequence[int], stride: int) -> tuple[int, int]:
-    """The least size of whole cells that holds a picture."""
+def padded_size(network: str, config: Any, size: Sequence[int], *, head: str) -> tuple[int, int]:
+    """The least size that the encoder takes and that holds an image of another."""
+    return whole_cells(size, coarsest_stride(config, head=head), square=NETWORKS[network].needs_square(config))
+
+
+def whole_cells(size: Sequence[int], stride: int, *, square: bool = False) -> tuple[int, int]:
+    """The least size of whole cells that holds an image."""
     height, width = (side + -side % stride for side in size)
-    return height, width
+    return (max(height, width),) * 2 if square else (height, width)
 
 
 def fit_encoder(backbone: Any, settings: Mapping[str, Any], *, head: str) -> Any:
@@ -79,7 +76,7 @@ def fit_encoder(backbone: Any, settings: Mapping[str, Any], *, head: str) -> Any
 
     if settings.get("drop_path", getattr(backbone.config, "drop_path", None)) != getattr(backbone.config, "drop_path", None):
         backbone = rebuild(backbone, drop_path=settings["drop_path"])
-    wanted = whole_cells(settings["image_size"], coarsest_stride(backbone.config, head=head))
+    wanted = padded_size(backbone.architecture, backbone.config, settings["image_size"], head=head)
     changes = {"image_size": wanted, "in_channels": settings.get("in_channels", backbone.config.in_channels)}
     changes = {name: value for name, value in changes.items() if value != getattr(backbone.config, name)}
     backbone, notes = adapt(backbone, **changes)
@@ -88,36 +85,31 @@ def fit_encoder(backbone: Any, settings: Mapping[str, Any], *, head: str) -> Any
     return backbone
 
 
-def map_widths(network: str, config: Any) -> list[int]:
-    """The channels of all maps that an encoder can give: behind each block, or stage."""
-    if network == "vit":
-        return [config.width] * config.depth
-    return [config.width << stage for stage in range(len(config.depths))] if network == "swin" else list(config.widths)
-
-
-def default_layers(network: str, depth: int, head: str) -> tuple[int, ...]:
-    """The last; for heads that read several, all stages, or four blocks at equal distances: of 24 the 6th, 12th, 18th and last  [Zheng+ 2021, section 3.2]."""
+def default_layers(info: Sequence[FeatureInfo], head: str) -> tuple[int, ...]:
+    """The last; for heads that read several, the last of each stride, or of a plain encoder four blocks at equal distances: of 24 the 6th, 12th,
+    18th and last  [Zheng+ 2021, section 3.2]."""
+    depth = len(info)
     if head not in SEVERAL:
         return (depth - 1,)
-    if network != "vit":
-        return tuple(range(depth))
-    return tuple(-(-depth * (number + 1) // MAPS) - 1 for number in range(MAPS))
+    if is_plain(info):
+        return tuple(-(-depth * (number + 1) // MAPS) - 1 for number in range(MAPS))
+    return tuple({row.stride: number for number, row in enumerate(info)}.values())
 
 
-def fine_width(backbone: Any) -> int:
+def fine_width(backbone: Backbone) -> int:
     """The channels of the fine map that `read_maps` gives."""
-    if backbone.architecture != "vit":
-        return map_widths(backbone.architecture, backbone.config)[0]
-    return int(getattr(backbone.tokenizer, "fine_width", backbone.config.width))
+    if isinstance(backbone, VisionTransformer):
+        return int(getattr(backbone.tokenizer, "fine_width", backbone.config.width))
+    return backbone.feature_info[0].channels
 
 
 def read_maps(
-    backbone: Any, images: Float[Tensor, "b ch h w"], layers: Sequence[int], *, norms: nn.ModuleDict, fine: bool = False
+    backbone: Backbone, images: Float[Tensor, "b ch h w"], layers: Sequence[int], *, norms: nn.ModuleDict, fine: bool = False
 ) -> list[Float[Tensor, "b _ _ _"]]:
     """The maps behind the blocks or stages `layers`, each through the norm that has its number. With `fine` one more behind them: from
     within the convolutional stem, of a stem of patches its own map, of an encoder of stages the first one's."""
     more: list[Tensor] = []
-    if fine and backbone.architecture == "vit":
+    if fine and isinstance(backbone, VisionTransformer):
         found, tokens = embed_fine(backbone, images)
         more, behind = [found], tokens_behind(backbone.encoder, tokens, layers, position=backbone.position)
     else:

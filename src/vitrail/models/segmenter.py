@@ -21,9 +21,9 @@ from vitrail.models.segmentation_maps import (
     coarsest_stride,
     default_layers,
     fit_encoder,
-    map_widths,
     read_maps,
     settle_encoder,
+    whole_cells,
 )
 from vitrail.nn.functional.maps import stretch
 from vitrail.nn.heads.segmentation.normed_convolution import MapNorm
@@ -69,8 +69,8 @@ class SegmenterConfig:
         values = None if self.values is None else check_values(self.values, self.num_classes)
         given = {name: getattr(self, name) for name in INSIDE}
         encoder, size = settle_encoder(self.network, self.backbone, given, head=self.head)
-        layers, depth = self.layers, len(map_widths(self.network, encoder))
-        layers = default_layers(self.network, depth, self.head) if layers is None else layers
+        layers, depth = self.layers, len(encoder.feature_info)
+        layers = default_layers(encoder.feature_info, self.head) if layers is None else layers
         for name, numbers in (("layers", layers), ("auxiliary", self.auxiliary)):
             if any(not -depth <= number < depth for number in numbers):
                 raise VitrailError(f"{name} must be from 0 to {depth - 1}, which this encoder has, got {numbers}")
@@ -114,6 +114,8 @@ class Segmenter(ImageModel):
         self.backbone, self.feature_norms, self.head = backbone, feature_norms, head
         self.auxiliary = nn.ModuleList(auxiliary)
         self.config, self.preprocessing, self.labels = config, preprocessing, labels
+        self.stride = coarsest_stride(backbone.config, head=config.head)  # pixels from one cell of the coarsest map to the next
+        self.square = NETWORKS[config.network].needs_square(backbone.config)  # whether images are padded to equal sides
         self._colors: tuple[Color, ...] | None = None
         backbone.head.requires_grad_(False)
 
@@ -129,11 +131,6 @@ class Segmenter(ImageModel):
     @property
     def pipeline_tag(self) -> str:
         return "image-segmentation"
-
-    @property
-    def stride(self) -> int:
-        """Pixels from one cell of the coarsest map to the next."""
-        return coarsest_stride(self.backbone.config, head=self.config.head)
 
     @property
     def colors(self) -> tuple[Color, ...] | None:
@@ -161,13 +158,17 @@ class Segmenter(ImageModel):
         """The maps behind the blocks or stages `layers`, of the padded picture; for Trans2Seg a fine one behind them."""
         self.backbone.check_images(images)
         assert layers is not None
-        padded = F.pad(images, [more for side in (images.shape[3], images.shape[2]) for more in (0, -side % self.stride)])
+        height, width = self.padded_size(images)
+        padded = F.pad(images, [0, width - images.shape[3], 0, height - images.shape[2]])
         return read_maps(self.backbone, padded, layers, norms=self.feature_norms, fine=self.config.head == "trans2seg")
 
     def fit(self, scores: Float[Tensor, "b k y x"], images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k h w"]:
         """Scores of the padded picture stretched to its pixels, without those that are padding."""
         height, width = images.shape[2:]
-        return stretch(scores, (height + -height % self.stride, width + -width % self.stride))[:, :, :height, :width]
+        return stretch(scores, self.padded_size(images))[:, :, :height, :width]
+
+    def padded_size(self, images: Float[Tensor, "b ch h w"]) -> tuple[int, int]:
+        return whole_cells((images.shape[2], images.shape[3]), self.stride, square=self.square)
 
     def reset_classifier(self, num_classes: int, labels: Sequence[str] | None = None) -> None:
         """The same head for other classes: what belongs to a class is drawn anew, the rest keeps its weights."""

@@ -14,7 +14,9 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import Classifier, check_classifier_config, check_depths
+from vitrail.models.features import find_indices, in_order
 from vitrail.models.parts import attention_of
+from vitrail.models.protocols import FeatureInfo
 from vitrail.nn.attention.windowed import WindowedAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.blocks.feed_forward import FeedForward
@@ -55,6 +57,15 @@ class SwinConfig:
     key_bias: bool = True
     pretrained_windows: tuple[int, ...] | None = None  # of each stage, where a continuous bias was learned at another size
 
+    @property
+    def feature_info(self) -> tuple[FeatureInfo, ...]:
+        """One map behind each stage; only the last is normed."""
+        last = len(self.depths) - 1
+        return tuple(
+            FeatureInfo(f"layers.{stage}", self.width << stage, self.patch << stage, normed=stage == last)
+            for stage in range(last + 1)
+        )
+
 
 class Swin(Classifier):
     """[Liu+ 2021; Liu+ 2022 for the second version]. Handed its parts; `build_swin` makes them from a config."""
@@ -89,20 +100,13 @@ class Swin(Classifier):
         """The last stage's tokens on their grid."""
         return self.encoder(self.embed(images))
 
-    @property
-    def depth(self) -> int:
-        """How many maps `forward_intermediates` can give: one for each stage."""
-        return self.encoder.stages
-
     def forward_intermediates(self, images: Float[Tensor, "b ch h w"], indices: Sequence[int]) -> list[Tokens]:
         """The tokens behind the stages `indices` (negative: from the end), each on its own grid; the last stage's are normed."""
-        for index in indices:
-            if not -self.depth <= index < self.depth:
-                raise VitrailError(f"stage {index} does not exist: the model has {self.depth} stages, 0 to {self.depth - 1}")
-        numbers = [index % self.depth for index in indices]
-        kept = self.encoder.walk(self.embed(images), keep=numbers)[1]
-        by_number = dict(zip(sorted(set(numbers)), kept, strict=True))
-        return [by_number[number] for number in numbers]
+        numbers = find_indices(indices, self.encoder.stages, what="stage")
+        return in_order(self.encoder.walk(self.embed(images), keep=numbers)[1], numbers)
+
+    def prune(self, last: int) -> None:
+        self.encoder.prune(last)
 
 
 def build_swin(config: SwinConfig) -> Swin:
@@ -187,7 +191,8 @@ def stage_heads(config: SwinConfig) -> list[int]:
     return list(config.heads)
 
 
-def check(config: SwinConfig) -> None:
+def check(config: SwinConfig) -> SwinConfig:
+    """The config itself, if nothing is wrong with it."""
     check_classifier_config(config)
     check_depths(config.depths)
     for name in ("width", "patch"):
@@ -201,6 +206,7 @@ def check(config: SwinConfig) -> None:
             raise VitrailError(f"{name} must have one number for each stage of depths {config.depths}, got {value}")
     if config.pretrained_windows is not None and config.position != "continuous_bias":
         raise VitrailError(f'pretrained_windows is about position="continuous_bias", got "{config.position}"')
+    return config
 
 
 TINY = SwinConfig()  # [Liu+ 2021, section 3.3]

@@ -16,6 +16,7 @@ from vitrail.models.classifier import MOST_BLOCKS, Classifier, check_classifier_
 from vitrail.models.features import tokens_behind
 from vitrail.models.packing import Pictures, packed_features, padded_features
 from vitrail.models.parts import Where, attention_of, position_name, position_of, position_where
+from vitrail.models.protocols import FeatureInfo
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
 from vitrail.nn.blocks.feed_forward import Activation, FeedForward
 from vitrail.nn.encoders.merging import MergingEncoder
@@ -74,6 +75,12 @@ class ViTConfig:
     merge: int = 0  # tokens that each block merges into others; no weights depend on it
     token_keep: float = 1.0  # share of the picture's tokens that the encoder reads in training
     distilled: bool = False  # whether the second prefix token learns from a teacher, through a head of its own
+
+    @property
+    def feature_info(self) -> tuple[FeatureInfo, ...]:
+        """One map behind each block, all of one size."""
+        stride, normed = resolve_patch(self.patch, self.image_size), self.norm != "pre" or self.last_norm == "tokens"
+        return tuple(FeatureInfo(f"blocks.{number}", self.width, stride, normed) for number in range(self.depth))
 
 
 class VisionTransformer(Classifier):
@@ -150,14 +157,12 @@ class VisionTransformer(Classifier):
         tokens, places = padded_features(self, pictures)
         return self.forward_head(tokens)[places]
 
-    @property
-    def depth(self) -> int:
-        """How many maps `forward_intermediates` can give."""
-        return len(self.encoder.blocks)
-
     def forward_intermediates(self, images: Float[Tensor, "b ch h w"], indices: Sequence[int]) -> list[Tokens]:
         """The tokens behind the blocks `indices` (negative: from the end), normed as the last are. None is dropped: maps need all."""
         return tokens_behind(self.encoder, self.embed(images), indices, position=self.position)
+
+    def prune(self, last: int) -> None:
+        self.encoder.blocks, self.encoder.norm = self.encoder.blocks[: last + 1], nn.Identity()
 
 
 def pool_distilled(tokens: Tokens) -> Float[Tensor, "b d"]:
@@ -266,8 +271,11 @@ def settle(config: ViTConfig) -> ViTConfig:
         raise VitrailError('distilled=True has two linear heads: pool must be "class", head_hidden None and last_norm "tokens"')
     if config.merge < 0:
         raise VitrailError(f"merge cannot be negative, got {config.merge}")
-    patch = config.patch
-    if patch == "auto":  # the power of two that leaves 4 to 8 tokens on the shorter side
-        patch = max(2, 1 << max(0, (min(config.image_size) - 1) // 8).bit_length())
+    patch = resolve_patch(config.patch, config.image_size)
     where = position_where(config.position, config.position_where)
     return replace(config, patch=patch, position=position_name(config.position), position_where=where)
+
+
+def resolve_patch(patch: int | Literal["auto"], image_size: tuple[int, int]) -> int:
+    """auto: the power of two that leaves 4 to 8 tokens on the shorter side."""
+    return max(2, 1 << max(0, (min(image_size) - 1) // 8).bit_length()) if patch == "auto" else patch

@@ -44,6 +44,15 @@ class HierarchicalEncoder(nn.Module):
             grid = merging.grid(grid)
         return grid
 
+    def prune(self, last: int) -> None:
+        """Leave out the stages behind `last`, and the last norm."""
+        starts = [int(number) for number in self.mergings]
+        if last < len(starts):
+            self.blocks = self.blocks[: starts[last]]
+            for number in starts[last:]:
+                del self.mergings[str(number)]  # type: ignore[attr-defined]
+        self.norm = nn.Identity()
+
     def forward(self, tokens: Tokens) -> Tokens:
         return self.walk(tokens)[0]
 

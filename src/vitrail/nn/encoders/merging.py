@@ -26,7 +26,7 @@ class MergingEncoder(PlainEncoder):
     """Each block has `count` tokens fewer than the one before, or half of those behind the prefix if that is less  [Bolya+ 2023, section 3].
 
     A token that is the mean of s tokens has log s added to every query's logit of it [eq. 1]: it weighs as its tokens would. No parameters:
-    the weights are those of a plain encoder.
+    the weights are those of a plain encoder. Its tokens are others in each block, so kernels carry nothing from layer to layer.
     """
 
     def __init__(self, blocks: Sequence[nn.Module], *, count: int, norm: nn.Module | None = None, causal: bool = False) -> None:

@@ -3,7 +3,7 @@
 b batch, n tokens, d width
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import nn
@@ -33,13 +33,24 @@ class GroupEncoder(nn.Module):
             grid = halved(grid)
         return grid
 
+    def prune(self, last: int) -> None:
+        """Leave out the blocks behind `last`, and the last norm."""
+        self.blocks, self.halvings, self.norm = self.blocks[: last + 1], self.halvings[: last + 1], nn.Identity()
+
     def forward(self, tokens: Tokens) -> Tokens:
+        return self.walk(tokens)[0]
+
+    def walk(self, tokens: Tokens, *, keep: Collection[int] = ()) -> tuple[Tokens, list[Tokens]]:
+        """The last tokens, and those behind each block whose number is in `keep`, normed as the last are."""
+        kept = list[Tokens]()
         again = self.checkpointing and self.training and torch.is_grad_enabled()
         scope = with_carry(Scope(queries=tokens.places, keys=tokens.places), self.carries)
-        for block, halvings in zip(self.blocks, self.halvings, strict=True):
+        for number, (block, halvings) in enumerate(zip(self.blocks, self.halvings, strict=True)):
             for _ in range(halvings):
                 tokens = pool_grid(tokens, self.pooling)
                 scope = with_carry(Scope(queries=tokens.places, keys=tokens.places), self.carries)
             x = checkpoint(block, tokens.x, scope, use_reentrant=False) if again else block(tokens.x, scope)
             tokens = tokens._replace(x=x)
-        return tokens._replace(x=self.norm(tokens.x))
+            if number in keep:
+                kept.append(tokens._replace(x=self.norm(tokens.x)))
+        return tokens._replace(x=self.norm(tokens.x)), kept

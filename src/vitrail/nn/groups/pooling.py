@@ -26,3 +26,10 @@ def pool_grid(tokens: Tokens, how: GridPooling = "mean") -> Tokens:
     cells = tokens.x.reshape(len(tokens.x), g, h, 2, w, 2, -1)
     pooled = cells.mean(dim=(3, 5)) if how == "mean" else cells.amax(dim=(3, 5))
     return tokens._replace(x=pooled.flatten(1, 3), grid=(g, h, w))
+
+
+def mean_over_group(tokens: Tokens) -> Tokens:
+    """The mean over the elements at each cell: what is left turns as the image does. b (g h w) d -> b (h w) d."""
+    elements, rows, columns = tokens.grid
+    cells = tokens.x.reshape(len(tokens.x), elements, rows * columns, -1)
+    return tokens._replace(x=cells.mean(1), grid=(rows, columns))

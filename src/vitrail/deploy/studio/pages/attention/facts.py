@@ -17,8 +17,10 @@ from vitrail.explain.positions import position_similarity
 from vitrail.models.backbones import Pretrained
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.classifier import Classifier
+from vitrail.models.gsa import GroupTransformer
 from vitrail.models.model import Model
-from vitrail.models.protocols import HasTokenizer
+from vitrail.models.swin import Swin
+from vitrail.models.vit import VisionTransformer
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.encoders.hierarchical import HierarchicalEncoder
 from vitrail.nn.groups.encoder import GroupEncoder
@@ -134,9 +136,9 @@ def find_backbone(model: Model) -> Model:
 
 def find_grid(model: Classifier) -> tuple[tuple[int, int], int, int]:
     """The cells that the page shows, the elements of the group, and the cells of the first layer."""
-    if isinstance(model, HasTokenizer):
-        embedding: HasTokenizer = model
-        first = tuple(embedding.tokenizer.grid(model.image_size))
+    if isinstance(model, VisionTransformer | Swin | GroupTransformer):
+        tokenizer: Any = model.tokenizer
+        first = tuple(tokenizer.grid(model.image_size))
         last = tuple(model.encoder.grid(first)) if isinstance(model.encoder, HierarchicalEncoder | GroupEncoder) else first
         return (last[-2], last[-1]), (last[0] if len(last) == 3 else 1), first[-2] * first[-1]
     with torch.device("meta"), torch.inference_mode():  # shapes alone

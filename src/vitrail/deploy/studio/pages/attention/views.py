@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from vitrail.deploy.studio.pages.attention.passes import Look, choose_heads, choose_layer, find_query
 from vitrail.deploy.studio.pixels import prepare_pixels
@@ -22,7 +22,9 @@ from vitrail.explain.methods import METHODS, default_method, explain_map
 from vitrail.explain.positions import Similarity
 from vitrail.explain.steps import six_steps
 from vitrail.models.classifier import Classifier
-from vitrail.models.protocols import HasIntermediates, HasTokenizer
+from vitrail.models.gsa import GroupTransformer
+from vitrail.models.protocols import HasIntermediates
+from vitrail.models.swin import Swin
 from vitrail.models.vit import VisionTransformer
 from vitrail.tokens import Grid, Tokens
 
@@ -110,11 +112,11 @@ def show_token(model: Classifier, look: Look, *, query: str) -> dict[str, Any]:
     token = find_query(look, query)
     if token is None:
         raise StudioError('A token is a cell or "class".')
-    if not isinstance(model, HasTokenizer):
+    if not isinstance(model, VisionTransformer | Swin | GroupTransformer):
         raise StudioError("This model has no tokens: it is a convolutional net.")
     with torch.inference_mode():
-        embedding_of: HasTokenizer = model
-        plain = embedding_of.tokenizer(images_of(model, look))
+        tokenizer: nn.Module = model.tokenizer
+        plain = tokenizer(images_of(model, look))
         placed = plain
         if isinstance(model, VisionTransformer):
             plain = plain if model.prefix is None else model.prefix(plain)
