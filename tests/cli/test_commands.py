@@ -1,9 +1,11 @@
 """What the commands write and print when all is well."""
 
 import csv
+import io
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +15,10 @@ import yaml
 from PIL import Image
 
 import vitrail as vt
+from vitrail.cli.app import run as run_command
 from vitrail.cli.words import spell_words
 from vitrail.data.digits import open_digits
+from vitrail.models.catalogue import MODELS, PRESETS
 
 pytestmark = pytest.mark.usefixtures("digits_run", "quick_report")  # in this order: one whole report is enough
 TINY = ("--model", "vit_nano_conv", "--epochs", "1", "--batch-size", "48")
@@ -338,6 +342,43 @@ def test_models_lists_what_matches(command):
     table = command("models", "vit_nano_con?").out.splitlines()
     assert len(table) == 2
     assert f"{rows[-1]['parameters']:,}" in table[1]
+
+
+def test_models_in_a_pipe_are_a_table_of_one_line_each(command):
+    """Every line has as many words as the first, and columns stand under each other; names in alphabetical order."""
+    lines = command("models").out.splitlines()
+    head, *rows = (line.split() for line in lines)
+    assert head == ["name", "parameters", "width", "depth", "heads", "patch", "reads", "family"]
+    assert {len(row) for row in rows} == {len(head)}
+    assert [row[0] for row in rows] == vt.list_models()
+    assert {row[-1] for row in rows} == set(PRESETS)
+    begins, ends = (lines[0].index(name) for name in ("reads", "family"))
+    assert {line[begins - 1] + line[ends - 1] for line in lines} == {"  "}
+    assert {line[ends] == " " for line in lines} == {False}
+    right = lines[0].index("parameters") + len("parameters")
+    assert all(line[right - 1] != " " and line[right] == " " for line in lines)
+
+
+def test_models_on_a_terminal_stand_under_their_family(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    assert run_command(["models", "*_micro*"]) == 0
+    head, *lines = sys.stdout.getvalue().splitlines()
+    assert head.split() == ["name", "parameters", "width", "depth", "heads", "patch", "reads"]
+    families, known = {}, None
+    for line in lines:
+        if line and not line.startswith(" "):
+            known = families.setdefault(line, [])
+        elif line:
+            known.append(line.split()[0])
+            assert line[head.index("width") - 2] == " "
+    assert sorted(name for names in families.values() for name in names) == vt.list_models("*_micro*")
+    assert list(families) == sorted(families)
+    assert all(MODELS[name][0] == family for family, names in families.items() for name in names)
+    assert {"deit_micro_patch4_32", "vit_micro_conv"} <= set(families["vit"])
 
 
 def test_a_folder_of_pictures_trains(command, pictures, tmp_path):

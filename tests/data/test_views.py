@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.testing import assert_close
 
-from vitrail.data.color_views import LIGHT, change_colors, solarize, turn_hue
+from vitrail.data.color_views import LIGHT, TO_HUE, change_colors, solarize, turn_hue
 from vitrail.data.dataset import ArraySplit, FileSplit
 from vitrail.data.digits import open_digits
 from vitrail.data.transforms import to_unit
@@ -84,6 +84,23 @@ def test_hue_turns_leave_gray_and_light_and_come_back():
     assert np.allclose(turn_hue(turns) @ gray, gray)
     assert np.allclose(LIGHT @ turn_hue(turns), LIGHT)
     assert np.allclose(turn_hue(turns) @ turn_hue(-turns), np.eye(3))
+
+
+def test_a_hue_is_an_angle_and_a_whole_one_is_a_full_turn():
+    """A quarter turn takes the first of the two axes of color to the second; three of them are a quarter turn back; a twelfth is 30 degrees."""
+    axes = TO_HUE @ turn_hue(np.array([0.25, 0.75, 1.0, 1 / 12])) @ np.linalg.inv(TO_HUE)
+    quarter = np.array([[1, 0, 0], [0, 0, -1], [0, 1, 0]])
+    twelfth = np.array([[1, 0, 0], [0, 3**0.5 / 2, -0.5], [0, 0.5, 3**0.5 / 2]])
+    assert np.allclose(axes, [quarter, quarter.T, np.eye(3), twelfth])
+
+
+def test_hues_change_by_a_tenth_of_a_turn_at_most():
+    """[Grill+ 2020, table 6]. All else stands at its middle, which changes nothing."""
+    picture = torch.tensor([0.2, 0.4, 0.9])[None, :, None, None].expand(1, 3, 2, 2)
+    for draw, turn in ((1.0, 0.1), (0.0, -0.1), (0.75, 0.05)):
+        found = change_colors(picture, np.array([[0.0, 0.5, 0.5, 0.5, draw, 0.9]]), jitter=0.8, gray=0.2)
+        expected = torch.from_numpy(turn_hue(np.array([turn]))[0] @ np.array([0.2, 0.4, 0.9])).float()
+        assert_close(found, expected[None, :, None, None].expand(1, 3, 2, 2), rtol=0, atol=1e-6)
 
 
 def test_solarized_values_are_complements():

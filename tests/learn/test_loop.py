@@ -285,7 +285,7 @@ def weights_after(tmp_path, task=None, **changes):
     return task.model.weight.detach().clone()
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "sgd", "lamb"])
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd", "muon"])
 def test_every_optimizer_learns_and_resumes(tmp_path, optimizer):
     whole = weights_after(tmp_path / "whole", optimizer=optimizer, lr=0.05)
     assert not whole.equal(Line().model.weight)

@@ -17,6 +17,17 @@ def test_a_near_neighbor_outvotes_two_far_ones_if_the_temperature_is_low():
     assert knn_votes(known, labels, asked, classes=2, k=1, temperature=turn + 0.01).tolist() == [0]
 
 
+def test_twenty_neighbors_vote_unless_another_number_is_asked_for():
+    """The 20 nearest, all alike, are of class 1; 180 that are hardly farther are of class 0."""
+    near, far = torch.tensor([[1.0, 0.1]]).repeat(20, 1), torch.tensor([[1.0, -0.11]]).repeat(180, 1)
+    known, labels = torch.cat([far, near]), torch.cat([torch.zeros(180), torch.ones(20)]).long()
+    asked = torch.tensor([[1.0, 0.0]])
+    assert knn_votes(known, labels, asked, classes=2).tolist() == [1]
+    assert knn_votes(known, labels, asked, classes=2, k=200).tolist() == [0]
+    assert knn_accuracy(known, labels, asked, torch.tensor([1]), classes=2) == 1.0
+    assert knn_accuracy(known, labels, asked, torch.tensor([1]), classes=2, k=200) == 0.0
+
+
 def test_neighbors_come_nearest_first_and_length_does_not_matter():
     known = torch.tensor([[0.0, 1], [1, 1], [100, 1]])
     nearness, numbers = nearest_neighbors(known, torch.tensor([[1.0, 0]]), k=7)

@@ -35,9 +35,15 @@ def test_luma_runs_from_16_to_235_and_bytes_are_rounded():
     np.testing.assert_array_equal(to_luma(colors)[0], [16, 235, 81, round(by_hand)])
 
 
+def test_the_window_of_ssim_has_the_published_width():
+    """11 weights of a Gaussian with sigma 1.5, which sum to 1  [Wang+ 2004, section III.B]."""
+    assert gaussian(11) == pytest.approx(np.array([0.00103, 0.00760, 0.03600, 0.10936, 0.21301, 0.26601, 0.21301, 0.10936, 0.03600, 0.00760, 0.00103]), abs=5e-6)  # fmt: skip
+
+
 def slow_ssim(a, b):
-    """[Wang+ 2004], window by window."""
-    weights = np.outer(gaussian(11), gaussian(11))
+    """[Wang+ 2004], window by window, with a window of its own."""
+    line = np.exp(-(np.arange(-5.0, 6.0) ** 2) / (2 * 1.5**2))
+    weights = np.outer(line, line) / line.sum() ** 2
     c1, c2 = 2.55**2, 7.65**2
     found = []
     for top in range(a.shape[0] - 10):

@@ -61,7 +61,7 @@ def test_the_temperature_warms_up():
 def test_contrast_by_hand_and_symmetric():
     queries, keys = torch.tensor([[2.0, 0.0], [0.0, 3.0]]), torch.tensor([[1.0, 0.0], [0.6, 0.8]])
     # Cosines: (1, 0.6) and (0, 0.8).
-    tau = 0.5
+    tau = 0.2  # not 0.5, where the factor 2 tau of the loss would be 1
     first = -math.log(math.exp(1 / tau) / (math.exp(1 / tau) + math.exp(0.6 / tau)))
     second = -math.log(math.exp(0.8 / tau) / (math.exp(0 / tau) + math.exp(0.8 / tau)))
     own = torch.arange(2)

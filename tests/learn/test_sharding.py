@@ -355,7 +355,7 @@ def test_alone_it_is_refused_in_one_line(command, arrays, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "more, name", [({"compile": True}, "--compile"), ({"sam": 0.05}, "--sam 0.05"), ({"optimizer": "lamb"}, "--optimizer lamb")]
+    "more, name", [({"compile": True}, "--compile"), ({"sam": 0.05}, "--sam 0.05"), ({"optimizer": "muon"}, "--optimizer muon")]
 )
 def test_what_does_not_go_with_it_is_named(more, name):
     with pytest.raises(VitrailError, match=f"--shard and {name} do not go together"):

@@ -1,5 +1,7 @@
 """Pictures of different sizes, packed into one sequence or padded to the longest: each as if it were alone."""
 
+import contextlib
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -37,6 +39,14 @@ def model(position="learned_1d", **options):
 
 def pictures(sizes=SIZES, channels=3):
     return [torch.randn(channels, PATCH * rows, PATCH * columns) for rows, columns in sizes]
+
+
+@contextlib.contextmanager
+def count_calls(module):
+    calls = []
+    hook = module.register_forward_pre_hook(lambda *_: calls.append(1))
+    yield calls
+    hook.remove()
 
 
 def alone(net, given):
@@ -127,12 +137,17 @@ def test_a_hybrid_is_packed_too():
 
 
 def test_recomputed_blocks_give_the_same_gradient():
-    net, given_pictures, found = model("relative_table").train(), pictures(), []
+    net, given_pictures, found, passes = model("relative_table").train(), pictures(), [], [0, 0]
     for again in (False, True):
         net.encoder.checkpointing = again
         net.zero_grad()
-        net.forward_packed(given_pictures).square().sum().backward()
+        out = net.forward_packed(given_pictures)
+        with count_calls(net.encoder.blocks[0].mlp) as calls:
+            out.square().sum().backward()
+        passes[again] = len(calls)
         found.append([parameter.grad.clone() for parameter in net.parameters()])
+    assert passes[False] == 0
+    assert passes[True] > 0  # computed once more, in the backward pass
     for plain, recomputed in zip(*found, strict=True):
         assert_close(recomputed, plain, atol=1e-5, rtol=1e-4)
 

@@ -218,7 +218,7 @@ def marked(generator, count=64):
 def test_each_preset_trains_on_digits(name, tmp_path):
     run = vt.train(data="digits", model=name, epochs=1, batch=256, out=tmp_path / "run", workers=0, recipe="plain", quiet=True)
     assert run.model.architecture == "resnet"
-    assert run.metrics["loss"] < 2.3 or run.metrics["accuracy"] > 0.12
+    assert run.metrics["accuracy"] > 0.15  # 0.25 to 0.53; 0.10 where no step was taken
     assert vt.load(run.path).config == run.model.config
 
 

@@ -36,6 +36,11 @@ ORDER, BATCH, CACHE, BAD, OPENING = (
     f"src/vitrail/data/{name}.py" for name in ("order", "image_source", "cache", "bad_files", "opening")
 )
 RECORDS = "src/vitrail/records.py"
+NEIGHBORS, VOTERS = (
+    "src/vitrail/learn/metrics/nearest_neighbors.py",
+    "    k: int = {},\n    temperature: float = 0.07,\n) -> {}",
+)
+SAID = '        print(f"vitrail: {one_line(str(error))}", file=sys.stderr)\n'
 
 RESUME, COMMANDS, WRONG = "tests/learn/test_resume.py", "tests/cli/test_commands.py", "tests/cli/test_wrong_input.py"
 LEARNING, LOADED, FOLDER = "tests/learn/test_loop.py", "tests/data/test_loader.py", "tests/data/test_folder.py"
@@ -192,6 +197,9 @@ MUTANTS: tuple[Mutant, ...] = (
     mutant("parts_count_the_same", STEP, "share = weight_of(part) / whole_weight", "share = 1.0 / len(parts)", LEARNING, chosen="parts"),
     mutant("clipped_at_twice_the_norm", STEP, "if norm > self.plan.clip:", "if norm > 2 * self.plan.clip:",
            f"{LEARNING}::test_a_gradient_is_no_longer_than_the_plan_allows"),
+    mutant("clip_is_not_in_the_plan", PLAN, '"clip": options.clip_grad', '"clip": 1e9', "tests/run/test_train.py", chosen="clipped"),
+    mutant("no_step_is_taken", STEP, "        if taken.finite:\n            self.optimizer.step()\n", "        if taken.finite:\n            pass\n",
+           "tests/models/test_resnet.py", chosen="trains_on_digits"),
     mutant("warmup_is_no_part", "src/vitrail/learn/optim/schedule.py", "done = min(1.0, (progress - warmup) / (1.0 - warmup))",
            "done = min(1.0, progress)", "tests/learn/test_optim.py", chosen="schedule"),
     mutant("generator_not_put_back", f"{TRAINING}/state.py", '    torch.set_rng_state(parts["generator"]["cpu"])\n', "",
@@ -201,6 +209,43 @@ MUTANTS: tuple[Mutant, ...] = (
     mutant("mean_is_a_sum", WORLD, "return (total / self.size).tolist()", "return total.tolist()", "tests/learn/test_world.py", chosen="means"),
     mutant("rows_as_they_came", WORLD, "order = indices.argsort(stable=True)", "order = torch.arange(len(indices))",
            "tests/learn/test_world.py", chosen="rows"),
+    # Losses, measures and augmentation.
+    mutant("softened_weights_are_balanced", "src/vitrail/tasks/segment/data.py", 'weights.sqrt() if kind == "softened" else weights', "weights",
+           "tests/tasks/segment/test_data.py", chosen="softened"),
+    mutant("class_weights_not_in_the_loss", "src/vitrail/tasks/segment/objective.py", "kind=self.kind, weights=self.weights,",
+           "kind=self.kind, weights=None,", "tests/tasks/segment/test_objective.py", chosen="rare"),
+    mutant("class_weights_not_in_the_objective", "src/vitrail/tasks/segment/task.py", "weights=setup.extras,", "weights=None,",
+           "tests/tasks/segment/test_segment_runs.py", chosen="counted_once"),
+    mutant("ssim_of_a_wide_window", "src/vitrail/learn/metrics/ssim.py", "WINDOW, SIGMA = 11, 1.5", "WINDOW, SIGMA = 11, 3.0",
+           "tests/learn/test_psnr_ssim.py", chosen="ssim"),
+    mutant("contrast_without_two_tau", "src/vitrail/learn/losses/contrast.py", "return 2 * temperature * F.", "return F.",
+           "tests/learn/test_self_distillation.py", chosen="contrast"),
+    mutant("teacher_does_not_warm_up", "src/vitrail/tasks/dino/objective.py", "warm_temperature(min(FIRST, last), last, done, warmup=WARMUP)",
+           "last", "tests/tasks/test_views.py", chosen="warms"),
+    mutant("teacher_warms_up_ten_times_as_fast", "src/vitrail/tasks/dino/objective.py", "FIRST, WARMUP = 0.04, 0.3", "FIRST, WARMUP = 0.04, 0.03",
+           "tests/tasks/test_views.py", chosen="warms"),
+    mutant("votes_of_200_neighbors", NEIGHBORS, VOTERS.format(20, "Int"), VOTERS.format(200, "Int"), "tests/learn/test_nearest_neighbors.py"),
+    mutant("accuracy_of_200_neighbors", NEIGHBORS, VOTERS.format(20, "float"), VOTERS.format(200, "float"),
+           "tests/learn/test_nearest_neighbors.py"),
+    mutant("protocol_of_200_neighbors", "src/vitrail/run/protocols.py", "NEIGHBORS = 20  #", "NEIGHBORS = 200  #", "tests/run/test_protocols.py",
+           chosen="without_a_mistake"),
+    mutant("hues_five_times_as_far", "src/vitrail/data/color_views.py", "SATURATION, HUE = 0.4, 0.4, 0.2, 0.1", "SATURATION, HUE = 0.4, 0.4, 0.2, 0.5",
+           "tests/data/test_views.py", chosen="hue"),
+    mutant("a_turn_is_five_turns", "src/vitrail/data/color_views.py", "np.cos(2 * math.pi * turns), np.sin(2 * math.pi * turns)",
+           "np.cos(10 * math.pi * turns), np.sin(10 * math.pi * turns)", "tests/data/test_views.py", chosen="hue"),
+    mutant("probe_reports_validation", "src/vitrail/tasks/igpt/task.py", "probe.test[probe.best]", "probe.validation[probe.best]",
+           "tests/tasks/igpt/test_task.py", chosen="data_to_report"),
+    mutant("bleu_is_halved", "src/vitrail/tasks/translate/objective.py", '"bleu": self.bleu.score / 100.0', '"bleu": self.bleu.score / 200.0',
+           "tests/tasks/translate/test_runs.py", chosen="files_of_a_run"),
+    mutant("packed_blocks_never_recomputed", "src/vitrail/nn/encoders/plain.py", "again = self.checkpointing and", "again = False and",
+           "tests/models/test_packing.py", chosen="recomputed"),
+    mutant("users_error_is_code_1", "src/vitrail/cli/app.py", f"{SAID}        return 2\n", f"{SAID}        return 1\n",
+           "tests/tasks/classify/test_packing.py", chosen="one_line"),
+    # What the pages show.
+    mutant("curves_without_steps", "src/vitrail/run/report.py", "read_steps(trained_in)", "()", "tests/run/test_train.py", chosen="curves"),
+    mutant("page_opens_on_attention", "src/vitrail/deploy/studio/pages/attention/facts.py",
+           'recommend_method(math.prod(grid), able) if config.num_classes else "attention"', '"attention"',
+           "tests/deploy/studio/pages/test_views.py", chosen="opens_on"),
     # Loaders, cache and bad files.
     mutant("every_epoch_the_same", ORDER, "PCG64([self.seed, epoch])", "PCG64([self.seed, 0])", LOADED, chosen="order"),
     mutant("shares_of_another_rank", ORDER, "whole[self.rank :: self.world]", "whole[(self.rank + 1) % self.world :: self.world]", LOADED,

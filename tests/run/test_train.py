@@ -1,13 +1,18 @@
 """What the other processes of torchrun do, told by one process."""
 
+import re
 from pathlib import Path
 
 import pytest
+import torch
 
+import vitrail as vt
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
 from vitrail.run import train
 from vitrail.tasks.classify.options import Options
+
+RUNS = Path(__file__).parents[1] / "fixtures" / "runs"
 
 
 class Reached(Exception):  # noqa: N818
@@ -23,6 +28,34 @@ class Second(World):
 
     def share(self, value):
         return self.shared.pop(0)
+
+
+def test_a_gradient_is_clipped_as_the_option_says(tmp_path):
+    """Steps of gradient descent are no longer than the rate times the largest norm that is allowed; a momentum of 0.9 makes ten of one."""
+
+    def learn(lr, clip):
+        run = vt.train(
+            data=RUNS / "data" / "quadrants.npz", weights=RUNS / "weights" / "classify", epochs=1, batch_size=16, optimizer="sgd",
+            lr=lr, weight_decay=0.0, clip_grad=clip, workers=0, device="cpu", out=tmp_path / f"{lr}-{clip}", quiet=True,
+        )  # fmt: skip
+        weights = torch.cat([weight.flatten() for weight in vt.load(run.path / "last").parameters()])
+        return weights, len((run.path / "metrics.jsonl").read_text().splitlines())
+
+    before, steps = learn(1e-12, 1.0)
+    clipped, free = learn(0.1, 1e-6)[0], learn(0.1, 10.0)[0]
+    assert (clipped - before).norm() <= 10 * steps * 0.1 * 1e-6
+    assert (free - before).norm() > 1e-2
+
+
+@pytest.mark.figures
+def test_the_curves_of_a_report_have_a_point_per_step(tmp_path):
+    data, weights = RUNS / "data" / "quadrants.npz", RUNS / "weights" / "classify"
+    run = vt.train(data=data, weights=weights, epochs=1, batch_size=4, device="cpu", out=tmp_path / "run", quiet=True)
+    steps = len((run.path / "metrics.jsonl").read_text().splitlines())
+    assert steps > 8
+    [figure] = [part for part in (run.path / "report.html").read_text().split("<svg")[1:] if ">Loss</text>" in part]
+    paths = re.findall(r'<path d="([^"]+)"[^>]*cc671d\); stroke-width: 1.8', figure)
+    assert len(re.findall("[ML]", paths[0])) == steps
 
 
 def test_another_process_has_the_options_that_the_first_one_wrote(tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from vitrail.data.digits import open_digits
 from vitrail.data.image_source import image_loader
 from vitrail.data.loader import Loader
 from vitrail.data.views import ViewBatch, looks, view_loader
+from vitrail.learn.losses.self_distillation import self_distillation_loss, sharpen
 from vitrail.learn.metrics.nearest_neighbors import knn_accuracy
 from vitrail.learn.training.loop import describe_scores
 from vitrail.learn.training.objective import Evaluation, Following, Objective
@@ -122,6 +123,21 @@ def test_momentum_rises_to_one_and_prototypes_wait():
     assert_close(torch.nn.functional.normalize(task.model.student_head.prototypes.weight.detach(), dim=1), before)
     take(task, 2, begin=0.5)
     assert not torch.allclose(torch.nn.functional.normalize(task.model.student_head.prototypes.weight.detach(), dim=1), before)
+
+
+def test_the_temperature_of_the_teacher_warms_up_over_the_first_third():
+    """From 0.04 to its own at a share 0.3 of the run; or its own from the beginning, where that is lower  [Caron+ 2021, appendix]."""
+    batch, task = next(iter(views().batches())), student_and_teacher(teacher_temperature=0.07)
+    task.model.eval()
+    for done, temperature in ((0.0, 0.04), (0.15, 0.055), (0.3, 0.07), (1.0, 0.07)):
+        task.before_step(done)
+        assert task.teacher_temperature == pytest.approx(temperature)
+        student, teacher = task.model(batch.large, batch.small)
+        expected = self_distillation_loss(student, sharpen(teacher, task.model.center, temperature), temperature=0.1)
+        assert_close(task.loss(batch), expected)
+    cold = student_and_teacher(teacher_temperature=0.03)
+    cold.before_step(0.0)
+    assert cold.teacher_temperature == pytest.approx(0.03)
 
 
 def test_the_center_moves_once_a_step_towards_the_mean_of_the_teacher():

@@ -1,10 +1,14 @@
 """vitrail models"""
 
 import json as json_format
-from typing import Annotated
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+NUMBERS = ("parameters", "width", "depth", "heads", "patch")
+COLUMNS = ("name", *NUMBERS, "reads")
 EXAMPLES = """Examples:
 
   vitrail models
@@ -18,7 +22,7 @@ def models(
     *,
     json: Annotated[bool, Parameter(help="Print the table as JSON.", negative="")] = False,
 ) -> None:
-    """List the models that can be built by name."""
+    """List the models that can be built by name: by family on a terminal, one line per model in a pipe or a file."""
     from vitrail.errors import VitrailError, suggestion
     from vitrail.models.catalogue import MODELS, list_models, table_row
 
@@ -29,9 +33,35 @@ def models(
     if json:
         print(json_format.dumps(rows))
         return
-    print(f"{'name':<24} {'parameters':>12}  {'width':>5} {'depth':>5} {'heads':>5} {'patch':>5}  reads")
-    for row in rows:
-        shown = {name: "-" if value is None else value for name, value in row.items()}  # a convolutional net has no patches
+    print("\n".join(group_rows(rows) if sys.stdout.isatty() else table_lines(rows, (*COLUMNS, "family"))))
+
+
+def group_rows(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """For a person: the models of each family under its name. All columns are as wide as the widest of all families."""
+    head, *lines = table_lines(rows, COLUMNS)
+    families: dict[str, list[str]] = {}
+    for row, line in zip(rows, lines, strict=True):
+        families.setdefault(row["family"], []).append(line)
+    parts = [part for family in sorted(families) for part in ("", family, *(f"  {line}" for line in families[family]))]
+    return [f"  {head}", *parts]
+
+
+def table_lines(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[str]:
+    """A line of names and one per model, without spaces inside a column: numbers to the right, words to the left."""
+    cells = [columns, *([show(row, name) for name in columns] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if name in NUMBERS else cell.ljust(width)
+            for cell, width, name in zip(line, widths, columns, strict=True)
+        ).rstrip()
+        for line in cells
+    ]
+
+
+def show(row: Mapping[str, Any], name: str) -> str:
+    if name == "reads":
         size = row["image_size"]
-        reads = row["takes"] if size is None else f"{size[0]}x{size[1]}"
-        print("{name:<24} {parameters:>12,}  {width:>5} {depth:>5} {heads:>5} {patch:>5}  {reads}".format(**shown, reads=reads))
+        return str(row["takes"]) if size is None else "x".join(map(str, size))
+    value = row[name]
+    return "-" if value is None else f"{value:,}" if name == "parameters" else str(value)  # a convolutional net has no patches

@@ -4,7 +4,7 @@ b batch, ch channels, h w picture, gh gw grid
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -103,10 +103,12 @@ def explain_map(
 
 def default_method(model: Classifier) -> str:
     """What "auto" means for a model: `DEFAULT`, or where that would take hundreds of passes, the best of the quick ones it has."""
-    if count_cells(model) <= MOST_CELLS:
-        return DEFAULT
-    there = methods_for(model)
-    return next(name for name in QUICK if name in there)
+    return recommend_method(count_cells(model), methods_for(model))
+
+
+def recommend_method(cells: int, methods: Sequence[str]) -> str:
+    """`default_method` of a model whose map has so many cells and which has these methods."""
+    return DEFAULT if cells <= MOST_CELLS else next(name for name in QUICK if name in methods)
 
 
 def count_cells(model: Classifier) -> int:

@@ -220,4 +220,5 @@ def table_row(name: str) -> dict[str, Any]:
         facts["depth"] = config.depth + config.decoder_depth
     takes = ARCHITECTURES[architecture].takes
     size = None if takes == "restoration" else getattr(config, "image_size", None)  # restorers read any
-    return {"name": name, "parameters": parameters, **facts, "image_size": None if size is None else list(size), "takes": takes}
+    reads = {"image_size": None if size is None else list(size), "takes": takes}
+    return {"name": name, "family": architecture, "parameters": parameters, **facts, **reads}

@@ -17,24 +17,27 @@ from vitrail.rendering import BLUE, INK, ORANGE, house_style, to_png, to_svg
 
 __all__ = ["History", "Panel", "Rows", "draw_curves", "draw_range_test", "to_png", "to_svg"]
 
-History = Sequence[Mapping[str, float | int]]  # the rows of results.csv
+History = Sequence[Mapping[str, float | int]]  # the rows of results.csv, or the records of metrics.jsonl
 Panel = Literal["loss", "score", "rate"]
 WIDTHS: Mapping[Panel, float] = MappingProxyType({"loss": 4.2, "score": 4.2, "rate": 2.8})  # inches
 
 
 class Rows(tuple[Mapping[str, float | int], ...]):
-    """The rows of results.csv, with how their score is shown."""
+    """The rows of results.csv, with how their score is shown, and the records of the steps between them."""
 
     score: Score | None = None
+    steps: History = ()
 
     @classmethod
-    def of(cls, rows: History, score: Score | None) -> "Rows":
+    def of(cls, rows: History, score: Score | None, *, steps: History = ()) -> "Rows":
         found = cls(rows)
-        found.score = score
+        found.score, found.steps = score, steps
         return found
 
 
 STEPS = (1, 2, 5, 10)  # ticks at round numbers
+DRAWN = 200  # points of a curve of steps, at most
+SMOOTHED = 40  # windows that the steps of a run have room for: each point is a mean over one
 
 
 def draw_curves(history: History, *, panels: tuple[Panel, ...] = ("loss", "score", "rate")) -> Figure:
@@ -53,14 +56,14 @@ def draw_curves(history: History, *, panels: tuple[Panel, ...] = ("loss", "score
                 _draw_score(axes, history)
             else:
                 _draw_rate(axes, history)
-            if len(history) == 1:
+            if len(history) == 1 and not (panel != "score" and has_steps(history)):
                 axes.set_xticks([history[0]["epoch"]])
         return figure
 
 
 def _draw_loss(axes: Axes, history: History) -> None:
     axes.set_title("Loss", loc="left")
-    _draw_line(axes, history, "train_loss", color=ORANGE)
+    _draw_steps(axes, history, "loss", color=ORANGE, smoothed=True) or _draw_line(axes, history, "train_loss", color=ORANGE)
     _draw_line(axes, history, "val_loss", color=BLUE)
     axes.legend(axes.lines, ["training", "validation"], loc="best", labelcolor="linecolor")
 
@@ -87,9 +90,56 @@ def _draw_score(axes: Axes, history: History) -> None:
 
 def _draw_rate(axes: Axes, history: History) -> None:
     axes.set_title("Learning rate", loc="left")
-    _draw_line(axes, history, "lr", color=INK)
+    _draw_steps(axes, history, "lr", color=INK) or _draw_line(axes, history, "lr", color=INK)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
     axes.set_ylim(bottom=0)
+
+
+def _draw_steps(axes: Axes, history: History, key: str, *, color: str, smoothed: bool = False) -> bool:
+    """A curve of the records of steps over the epochs; False where there are fewer than two."""
+    epochs, values = step_curve(getattr(history, "steps", ()), key, last=max((row["epoch"] for row in history), default=0))
+    if len(epochs) < 2:
+        return False
+    window = -(-len(epochs) // SMOOTHED) if smoothed else 1
+    axes.plot(*thin(epochs, moving_mean(values, window)), color=color)
+    return True
+
+
+def has_steps(history: History) -> bool:
+    return len(step_curve(getattr(history, "steps", ()), "loss", last=0)[0]) > 1
+
+
+def step_curve(steps: History, key: str, *, last: float) -> tuple[Float[np.ndarray, "s"], Float[np.ndarray, "s"]]:
+    """Of each step with a finite value: the epochs that are over behind it, whole ones and a share of its own, and the value.
+
+    An epoch up to `last` has as many steps as were recorded; a later one was not finished, and has as many as the longest.
+    """
+    known = (step for step in steps if "epoch" in step and np.isfinite(step.get(key, np.nan)))
+    found = sorted(known, key=lambda step: step["epoch"])
+    numbers = np.array([step["epoch"] for step in found], dtype=np.int64)
+    values = np.array([step[key] for step in found], dtype=np.float64)
+    if not len(numbers):
+        return values, values
+    _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
+    inside = np.arange(len(numbers)) - np.repeat(first, counts) + 1
+    length = np.repeat(counts, counts)
+    length = np.where(numbers < last, length, counts.max()) if last else length
+    return numbers + inside / length, values
+
+
+def moving_mean(values: Float[np.ndarray, "s"], window: int) -> Float[np.ndarray, "s"]:
+    """Of each value and those around it, `window` of them; of fewer at the ends."""
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    at = np.arange(len(values))
+    low, high = np.maximum(at - (window - 1) // 2, 0), np.minimum(at + window // 2 + 1, len(values))
+    return (sums[high] - sums[low]) / (high - low)
+
+
+def thin(*curves: Float[np.ndarray, "s"]) -> tuple[Float[np.ndarray, "t"], ...]:
+    """At most DRAWN points of each, evenly spread, the first and the last among them."""
+    count = len(curves[0])
+    at = np.unique(np.linspace(0, count - 1, min(DRAWN, count)).round().astype(np.int64))
+    return tuple(curve[at] for curve in curves)
 
 
 def _draw_line(axes: Axes, history: History, key: str, *, color: str) -> tuple[Float[np.ndarray, "e"], Float[np.ndarray, "e"]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vitrail.learn.training.progress_bar import clock
+from vitrail.learn.training.run_folder import read_steps
 from vitrail.learn.training.state import Progress, Row
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.model import Model
@@ -45,7 +46,11 @@ def write_report(
         certainty=certainty,
         numbers=describe_metrics(known, metrics) if any(isfinite(value) for value in metrics.values()) else {},
         details=details,
-        rows=Rows.of(rows, next((one for one in known if any(f"val_{one.key}" in row for row in rows)), None)),
+        rows=Rows.of(
+            rows,
+            next((one for one in known if any(f"val_{one.key}" in row for row in rows)), None),
+            steps=() if trained_in is None else read_steps(trained_in),
+        ),
         commands={**commands, **({} if trained_in is None else later_commands(trained_in, task=name))},
         configuration=configuration,
     )

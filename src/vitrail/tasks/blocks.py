@@ -117,9 +117,9 @@ class OptimizerOptions(Block):
         Parameter(group=RECIPE, help="How the learning rate falls after the warmup."),
     ] = "auto"
     clip_grad: Annotated[float | Auto, Range(gt=0), Parameter(group=RECIPE, help="Largest norm of the gradient.")] = "auto"
-    optimizer: Annotated[
-        Literal["auto", "adamw", "muon", "sgd", "lamb"], Parameter(group=RECIPE, help="What moves the weights.")
-    ] = "auto"
+    optimizer: Annotated[Literal["auto", "adamw", "muon", "sgd"], Parameter(group=RECIPE, help="What moves the weights.")] = (
+        "auto"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +190,7 @@ def check_shard(options: Any) -> None:
     for wanted, option in (
         (options.compile, "--compile"),
         (options.sam not in ("auto", 0), f"--sam {options.sam}"),
-        (options.optimizer in ("lamb", "muon"), f"--optimizer {options.optimizer}"),
+        (options.optimizer == "muon", "--optimizer muon"),
         (getattr(options, "freeze", "none") != "none", f"--freeze {getattr(options, 'freeze', 'none')}"),
     ):
         if wanted:

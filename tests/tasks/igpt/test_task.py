@@ -59,8 +59,11 @@ def test_a_run_from_data_to_report(run):
     assert run.model.palette[:, 0].tolist() == list(GRAYS)
     assert json.loads((run.path / "metrics.json").read_text()) == {"split": "test", **run.metrics}
     assert 0 < run.metrics["bits_per_pixel"] < np.log2(5)  # better than guessing
-    assert 0 <= run.metrics["probe_accuracy"] <= 1
-    assert len(json.loads((run.path / "probe.json").read_text())["probe"]["test"]) == 4
+    probe = json.loads((run.path / "probe.json").read_text())["probe"]
+    assert len(probe["test"]) == len(probe["validation"]) == 4  # a share for each layer
+    best = max(range(4), key=lambda layer: probe["validation"][layer])
+    assert run.metrics["probe_accuracy"] == probe["test"][best]  # test does not choose the layer
+    assert {round(13 * share, 6) for share in probe["test"]} <= set(range(14))  # shares of 13 images
     page = (run.path / "report.html").read_text()
     for words in ("Completions", "What the layers know", "bits per pixel", "vitrail complete", "5 colors, exact"):
         assert words in page

@@ -1,5 +1,6 @@
 """Crops that stay with their masks, a function of (seed, epoch, index), and whole images."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from vitrail.data.joint import Movement, Sample, flip_horizontal
 from vitrail.data.loader import Fetcher
 from vitrail.data.masked import find_masked
 from vitrail.preprocessing import Preprocessing
-from vitrail.tasks.segment.data import CropSource, crop_loader, whole_loader
+from vitrail.tasks.segment.data import CropSource, crop_loader, pixel_weights, whole_loader
 
 PREPROCESSING = Preprocessing(size=(19, 23), mean=(0.5,) * 3, std=(0.5,) * 3)
 
@@ -102,3 +103,15 @@ def test_bad_pairs_are_left_out_of_their_batch(folder):
     assert {error.reason.split(":")[0] for error in met} == {
         "its annotations were made for 6x5 pixels, it has 27x21", "its mask is empty"
     }  # fmt: skip
+
+
+def test_softened_weights_are_the_root_of_balanced_ones():
+    """Shares of 0.8, 0.1 and 0.2 of the pixels, of which 0.2 is the median; the third class was not met."""
+
+    def counts():
+        return np.array([800, 100, 0, 100]), np.array([1000, 1000, 0, 500])
+
+    balanced = [0.25, 2.0, 1.0, 1.0]
+    assert pixel_weights("none", counts) is None
+    assert pixel_weights("balanced", counts).tolist() == pytest.approx(balanced)
+    assert pixel_weights("softened", counts).tolist() == pytest.approx([0.5, math.sqrt(2), 1.0, 1.0])

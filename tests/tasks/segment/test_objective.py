@@ -52,6 +52,16 @@ def batch(*images):
     return WholeBatch(list(images), torch.tensor([image.number for image in images]))
 
 
+def test_rare_classes_count_more_in_the_loss():
+    """A pixel of each class, all predicted alike, and one of them ten times as heavy."""
+    masks, model = torch.tensor([[[0, 1, 2]]]), ByColor()
+    images = torch.tensor([0.02, 0.0, -0.01])[None, :, None, None].expand(1, 3, 1, 3)
+    logs = model(images)[0, :, 0, 0].log_softmax(0)
+    for weights in (torch.ones(3), torch.tensor([1.0, 1.0, 10.0])):
+        found = Segment(model, weights=weights).loss(DenseBatch(images, masks, torch.tensor([0])))
+        assert found.item() == pytest.approx(-(weights * logs).sum().item() / weights.sum().item())
+
+
 def test_it_is_a_task_and_a_perfect_model_has_perfect_scores():
     task = Segment(ByColor(), edges=True)
     assert isinstance(task, Objective)

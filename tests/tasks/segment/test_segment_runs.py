@@ -14,7 +14,10 @@ from vitrail import train
 from vitrail.data.formats.masks import read_mask
 from vitrail.data.masked import annotations_of
 from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.learn.training.world import World
 from vitrail.run.prepare import prepare
+from vitrail.tasks.registry import find
+from vitrail.tasks.segment.data import count_pixels, pixel_weights
 from vitrail.tasks.segment.options import Options
 from vitrail.tasks.segment.task import choose_dense_size
 
@@ -325,6 +328,13 @@ def test_the_pixels_of_a_mask_are_counted_once(tmp_path, monkeypatch):
     setup = prepare(options, ProgressBar(quiet=True), resumed=None)
     assert setup.options.class_weights == "softened"
     assert setup.extras is not None
+    assert setup.extras.tolist() == pytest.approx(
+        pixel_weights("softened", lambda: count_pixels(setup.data["train"], 3)).tolist()
+    )
+    assert len(set(setup.extras.tolist())) == 3
+    objective = find("segment").objective(setup, device="cpu", world=World())
+    assert objective.weights is setup.extras
+    del counted[len(counted) // 2 :]  # the second half is this test's own
     assert len(counted) == len(set(counted)) == len(setup.data["train"])
 
 

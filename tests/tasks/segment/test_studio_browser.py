@@ -85,7 +85,7 @@ def test_colors_legend_a_pixel_and_what_its_place_attends_to(begin, site):
     inside &= site.numbers[1:, 1:] == site.numbers[1:, :-1]
     assert (painted(tab)[1:, 1:, 3][inside] == 0).all()  # edges alone, under the light
     tab.locator("#reading .pane").nth(1).click()
-    assert "layer 1, head 1" in tab.locator(".legend").inner_text()
+    assert "layer 0, head 0" in tab.locator(".legend").inner_text()
     frame.focus()
     tab.keyboard.press("Escape")
     assert tab.locator("#reading").is_hidden()

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import sacrebleu
 import torch
 import yaml
 
@@ -71,7 +72,10 @@ def run(pairs, tmp_path_factory) -> Path:
 
 def test_the_files_of_a_run(run, pairs):
     metrics = json.loads((run / "metrics.json").read_text())
-    assert 0 <= metrics["bleu"] <= 1
+    written = (run / "hypotheses.txt").read_text().splitlines()
+    expected = sacrebleu.corpus_bleu(written, [(pairs / "test.up").read_text().splitlines()]).score / 100
+    assert expected > 0, "the run must have learned enough to be scored"
+    assert metrics["bleu"] == pytest.approx(expected)
     assert "tok:13a" in metrics["signature"]
     assert len((run / "hypotheses.txt").read_text().splitlines()) == 7
     rows = list(csv.DictReader((run / "predictions.csv").open()))

@@ -3,20 +3,20 @@
 x weights, g gradient, m momentum, r rows, c columns, w weight decay
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from vitrail.learn.optim.by_group import ByGroup
 from vitrail.learn.optim.moments import adam_updates
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the quintic iteration: steepest at 0  [Jordan+ 2024]
 ITERATIONS = 5
 
 
-class Muon(ByGroup):
+class Muon(torch.optim.Optimizer):
     """x <- (1 - lr w) x - lr 0.2 sqrt(max(r, c)) U V^T  with  U S V^T = g + mu m,  m <- mu m + g  [Jordan+ 2024; Liu+ 2025, eq. 4].
 
     So every direction of a layer moves equally far, also those whose gradient is small. The factor gives a step the size
@@ -29,6 +29,19 @@ class Muon(ByGroup):
         super().__init__(
             params, {"lr": lr, "momentum": momentum, "betas": betas, "eps": 1e-8, "weight_decay": 0.0, "hidden": False}
         )
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
+        """Group by group, over those weights that have a gradient."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            weights = [p for p in group["params"] if p.grad is not None]
+            if weights:
+                self.step_group(weights, group)
+        return loss
 
     def step_group(self, weights: list[Tensor], group: dict[str, Any]) -> None:
         if group["hidden"]:

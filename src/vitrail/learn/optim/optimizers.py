@@ -5,11 +5,10 @@ from typing import Any, Literal
 import torch
 
 from vitrail.errors import VitrailError
-from vitrail.learn.optim.lamb import Lamb
 from vitrail.learn.optim.muon import Muon
 from vitrail.learn.training.sharding import is_divided
 
-OptimizerName = Literal["adamw", "sgd", "lamb", "muon"]
+OptimizerName = Literal["adamw", "sgd", "muon"]
 
 
 def make_optimizer(name: OptimizerName, groups: list[dict[str, Any]], *, lr: float, device_type: str) -> torch.optim.Optimizer:
@@ -17,7 +16,6 @@ def make_optimizer(name: OptimizerName, groups: list[dict[str, Any]], *, lr: flo
 
     - adamw: decoupled weight decay  [Loshchilov+ 2019, algorithm 2], betas (0.9, 0.999).
     - sgd: Nesterov momentum 0.9  [Sutskever+ 2013, eq. 3-4], weight decay added to the gradient.
-    - lamb: for batches of thousands  [You+ 2020].
     - muon: orthogonal steps for the hidden layers, AdamW for the others  [Jordan+ 2024]; groups say which by "hidden".
     """
     fused = device_type in ("cpu", "cuda")
@@ -27,12 +25,10 @@ def make_optimizer(name: OptimizerName, groups: list[dict[str, Any]], *, lr: flo
     elif name == "sgd":
         fused = fused and not any(is_divided(p) for group in groups for p in group["params"])  # torch fuses AdamW's shares only
         optimizer = torch.optim.SGD(groups, lr=lr, momentum=0.9, nesterov=True, fused=fused)
-    elif name == "lamb":
-        optimizer = Lamb(groups, lr)
     elif name == "muon":
         optimizer = Muon(groups, lr)
     else:
-        raise VitrailError(f"the optimizer must be adamw, sgd, lamb or muon, got {name}")
+        raise VitrailError(f"the optimizer must be adamw, sgd or muon, got {name}")
     set_rate(optimizer, lr)
     return optimizer
 

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import platform
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +22,7 @@ from vitrail.models.folder import save
 from vitrail.run_files import read_rows
 from vitrail.version import __version__
 
-CONFIG, RESULTS = "config.yaml", "results.csv"
+CONFIG, RESULTS, STEPS = "config.yaml", "results.csv", "metrics.jsonl"
 
 
 class RunFolder:
@@ -71,7 +72,7 @@ class RunFolder:
         """Drop the records of steps that a resumed run will take again."""
         if not self.writes:
             return
-        path = self.path / "metrics.jsonl"
+        path = self.path / STEPS
         if path.is_file():
             lines = [line for line in path.read_text().splitlines() if _step(line) <= step]
             write_whole(path, "".join(f"{line}\n" for line in lines))
@@ -81,7 +82,7 @@ class RunFolder:
         if not self.writes:
             return
         if records:
-            with (self.path / "metrics.jsonl").open("a") as file:
+            with (self.path / STEPS).open("a") as file:
                 file.writelines(json.dumps(record) + "\n" for record in records)
             for record in records:
                 step = int(record["step"])
@@ -103,6 +104,15 @@ def read_results(folder: Path) -> list[Row]:
         return read_rows(folder / RESULTS)
     except (OSError, ValueError, TypeError, AttributeError, csv.Error):  # written by us; edited, it is only not shown
         return []
+
+
+def read_steps(folder: Path) -> list[Row]:
+    """The records of a run's metrics.jsonl, one per step; lines that cannot be read are left out."""
+    try:
+        lines = (folder / STEPS).read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return []
+    return [json.loads(line) for line in lines if math.isfinite(_step(line))]
 
 
 def _step(line: str) -> float:

@@ -166,7 +166,7 @@ def test_a_dropped_or_chosen_picture_gets_the_models_own_answer(visit, site):
 
 def test_hovering_shows_at_once_what_a_patch_attends_to(visit):
     tab = visit()
-    resting, told = glass(tab), hears(tab, "receives most")
+    resting, told = glass(tab), hears(tab, "Occlusion: most on")
     tab.mouse.move(*point(tab, 2, 3))
     first = hears(tab, r"Row 2, column 3: attends most to row \d, column \d, [\d.]+\s%")
     seen = glass(tab)
@@ -182,7 +182,7 @@ def test_hovering_shows_at_once_what_a_patch_attends_to(visit):
     assert min(times) < 150  # ms from the pointer to the words of its map; the least: other programs run here too
     assert glass(tab) != seen
     tab.mouse.move(5, 5)
-    shows(tab, ".map-title", "received")
+    shows(tab, ".map-title", "Occlusion")
     assert glass(tab) == resting
     tab.mouse.click(*point(tab, 1, 2))  # pinned: it stays
     tab.mouse.move(5, 5)
@@ -197,8 +197,8 @@ def test_layers_heads_and_methods_change_the_numbers(visit):
     tab.mouse.move(5, 5)
     maps = {}
     for key, where in {
-        "": "layer 4 of 4, mean of heads", "[": "layer 3 of 4, mean of heads", ".": "layer 3 of 4, max of heads",
-        ". ": "layer 3 of 4, min of heads", ". .": "layer 3 of 4, head 1", ",": "layer 3 of 4, min of heads",
+        "": "layer 3 .0–3., mean of heads", "[": "layer 2 .0–3., mean of heads", ".": "layer 2 .0–3., max of heads",
+        ". ": "layer 2 .0–3., min of heads", ". .": "layer 2 .0–3., head 0", ",": "layer 2 .0–3., min of heads",
     }.items():  # fmt: skip
         if key:
             tab.keyboard.press(key[0])
@@ -209,8 +209,8 @@ def test_layers_heads_and_methods_change_the_numbers(visit):
     pixels, _, tables = zip(*(next(iter(seen)) for seen in maps.values()), strict=True)
     assert len(set(pixels)) == 5
     assert len(set(tables)) >= 4  # one head may be the largest at all five of the strongest patches
-    tab.locator("#layer").fill("1")
-    shows(tab, ".legend p", "layer 1 of 4")
+    tab.locator("#layer").fill("0")
+    shows(tab, ".legend p", "layer 0 .0–3.")
     for method in ("rollout", "relevance", "occlusion"):
         before = glass(tab)
         tab.click(f".methods [data-value={method}]")
@@ -287,10 +287,10 @@ def test_the_views_show_numbers_that_agree(visit):
     tab.mouse.click(*point(tab, 2, 2))
     tab.mouse.move(5, 5)
     tab.click(".heads [data-value='1']")
-    shows(tab, ".legend p", "head 2")
-    most = tab.inner_text(".legend .high").split()[0]
+    shows(tab, ".legend p", "head 1")
+    most = tab.inner_text(".strongest li:first-child b").split()[0]
     tab.click("#tab-steps")
-    shows(tab, "#view h3", "Row 2, column 2 asks, layer 4, head 2")
+    shows(tab, "#view h3", "Row 2, column 2 asks, layer 3, head 1")
     share = tab.inner_text(".six tbody tr:first-child .share b").split()[0]
     assert share == most
     steps = []
@@ -305,14 +305,14 @@ def test_the_views_show_numbers_that_agree(visit):
     assert f", {most}" in tab.locator(".head-wall .pane[aria-pressed=true]").get_attribute("aria-label")
     before = glass(tab)
     tab.locator(".head-wall .pane").first.click()
-    shows(tab, ".legend p", "layer 1 of 4, head 1")
+    shows(tab, ".legend p", "layer 0 .0–3., head 0")
     assert glass(tab) != before
     tab.click("#tab-lens")
-    said = shows(tab, "#lens-said", "After layer 4")
+    said = shows(tab, "#lens-said", "After layer 3")
     best, score = max(numbers(tab).items(), key=lambda item: item[1])
     assert f"say {best}, {score}" in said.replace("\u00a0", " ")  # the last layer's lens is the prediction
     tab.locator("#lens-layer").fill("1")
-    assert shows(tab, "#lens-said", "After layer 1") != said
+    assert shows(tab, "#lens-said", "After layer 0") != said
     looks = set()
     for view in ("token", "position", "colors"):
         tab.click(f"#tab-{view}")
@@ -430,7 +430,7 @@ def test_a_look_that_the_server_forgot_is_run_again(visit):
     tab.keyboard.press("[")  # rows of another layer, which are not known yet
     tab.route("**/attention?layer=1*", forget)
     tab.keyboard.press("[")
-    shows(tab, ".legend p", "layer 2 of 4")
+    shows(tab, ".legend p", "layer 1 .0–3.")
     assert len(gone) == 1
     assert not tab.locator("#toast").is_visible()
     assert [text for text in tab.complaints if "410" not in text] == []
@@ -452,7 +452,7 @@ def test_a_model_that_has_learned_more_answers_anew(visit):
     tab.route("**/api/classify/look", learned)
     tab.keyboard.press("[")
     shows(tab, ".answer .first .score", "90.0")
-    shows(tab, ".legend p", "layer 3 of 4")
+    shows(tab, ".legend p", "layer 2 .0–3.")
     settle(tab)
     assert not tab.locator("#toast").is_visible()
     assert tab.locator(".bars.touched").count() == 0
@@ -519,6 +519,8 @@ def test_tokens_of_groups_and_registers_are_named_as_what_they_are(visit):
     drop(tab, "one.png", picture)
     hears(tab, "one.png")
     settle(tab)
+    tab.click(".methods [data-value=attention]")
+    settle(tab)
     assert "on tokens that are no patch" in tab.inner_text(".facts")
     tab.click("#tab-steps")
     until(tab, "() => document.querySelectorAll('.six tbody tr').length === 7")
@@ -526,7 +528,6 @@ def test_tokens_of_groups_and_registers_are_named_as_what_they_are(visit):
     assert not any("cls" in text for text in badges)
     tab.select_option("#model", label="group")
     drop(tab, "two.png", picture)
-    hears(tab, "two.png")
     shows(tab, ".six .badge", r"\(\d+, \d+, \d+\)")
     settle(tab)
     assert tab.locator(".six .badge span.prefix").count() == 0
@@ -637,7 +638,7 @@ def test_rows_mark_by_focus_and_letters_can_be_kept_to_the_picture(visit):
     until(tab, "before => document.querySelector('.window canvas').toDataURL() !== before", before)
     assert tab.evaluate("document.activeElement.matches('.strongest li:nth-child(2)')")
     tab.keyboard.press("[")  # other rows, and the focus is still there
-    shows(tab, ".legend p", "layer 3 of 4")
+    shows(tab, ".legend p", "layer 2 .0–3.")
     settle(tab)
     assert tab.evaluate("document.activeElement.matches('.strongest li:nth-child(2)')")
     tab.keyboard.press("?")
@@ -646,7 +647,7 @@ def test_rows_mark_by_focus_and_letters_can_be_kept_to_the_picture(visit):
     tab.keyboard.press("[")
     tab.locator(".window").focus()
     tab.keyboard.press("]")
-    shows(tab, ".legend p", "layer 4 of 4")  # of the two keys only the second acted
+    shows(tab, ".legend p", "layer 3 .0–3.")  # of the two keys only the second acted
     tab.reload()
     tab.wait_for_selector("body[data-ready]")
     settle(tab)
@@ -672,6 +673,7 @@ def test_labels_are_text_and_a_class_token_is_asked_first(visit):
     tab.select_option("#model", label="hostile")
     drop(tab, "<b>photo</b>.png", file_of(Image.linear_gradient("L").resize((80, 120)).convert("RGB")))
     tab.wait_for_selector(".answer li")
+    tab.click(".methods [data-value=attention]")
     shows(tab, ".map-title", "the class token")
     settle(tab)
     assert set(tab.locator(".answer li").evaluate_all("rows => rows.map(r => r.dataset.label)")) == set(EVIL)

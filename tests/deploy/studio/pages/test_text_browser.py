@@ -104,9 +104,9 @@ def test_layers_heads_and_the_words_before(visit, site):
     tab.click('.word[data-line=target][data-place="3"]')  # pinned: the way to the controls changes nothing
     tab.hover('.word[data-line=source][data-place="0"]')
     assert tab.locator("#looking h2").text_content() == "To write “sky” it looks at"
-    tab.get_by_role("group", name="Head").get_by_text("2", exact=True).click()
-    tab.locator("#layer").fill("1")
-    tab.wait_for_function("() => document.querySelector('#looking p').textContent.endsWith('layer 1, head 2')")
+    tab.get_by_role("group", name="Head").get_by_text("1", exact=True).click()
+    tab.locator("#layer").fill("0")
+    tab.wait_for_function("() => document.querySelector('#looking p').textContent.endsWith('layer 0, head 1')")
     assert weights(tab, "source") == pytest.approx(look.of("cross", 0, 1)[2].tolist(), rel=1e-3, abs=1e-6)
     tab.get_by_text("words before").click()
     tab.wait_for_selector(".word[data-line=target][data-weight]")

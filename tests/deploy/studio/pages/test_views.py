@@ -16,6 +16,7 @@ from vitrail.deploy.studio.pages.attention import page as attention_page
 from vitrail.deploy.studio.pages.attention.passes import edges, to_cells
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.explain import attention_distance, attention_map, explain_map, head_entropy, logit_lens, position_similarity
+from vitrail.explain.methods import default_method
 
 
 @pytest.fixture
@@ -292,3 +293,8 @@ def test_cells_begin_where_the_library_says():
         owner = pixel_cells(side, count)
         begins = edges(side, count)
         assert [int((owner < number).sum()) for number in range(count + 1)] == begins
+
+
+def test_the_page_opens_on_the_map_that_explain_takes_for_auto(ids, runs):
+    for name, facts in ids.items():
+        assert facts["default_method"] == default_method(vt.load(runs / name)), name

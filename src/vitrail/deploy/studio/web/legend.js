@@ -1,7 +1,7 @@
 // The legend under a stage: what the map is, its scale with true numbers, and the number of the patch under the pointer.
 
 import { make } from "./dom.js";
-import { paintScale } from "./scales.js";
+import { isNearlyEven, paintScale } from "./scales.js";
 
 export function makeLegend() {
   const title = make("strong", { class: "map-title" });
@@ -22,7 +22,7 @@ export function makeLegend() {
   function show(one, map, hovered) {
     title.textContent = map ? map.title : "The picture in patches";
     const [rows, columns] = one.look ? one.look.grid : one.model.grid;
-    where.textContent = map ? map.where ?? "" : `${rows} × ${columns} panes`;
+    where.textContent = map ? [map.where, isNearlyEven(map.scale) ? "nearly even" : ""].filter(Boolean).join(" · ") : `${rows} × ${columns} panes`;
     scale.hidden = !map?.scale;
     facts.replaceChildren(...(map?.facts ?? []).map(([name, value, hint]) => make("div", { title: hint }, make("dt", { text: name }), make("dd", { text: value }))));
     if (!map) told.textContent = "";

@@ -3,7 +3,7 @@
 import { make } from "./dom.js";
 import { makeLegend } from "./legend.js";
 import { drawGlass, drawLead, edges } from "./pane.js";
-import { scaleOf } from "./scales.js";
+import { isNearlyEven, scaleOfShares } from "./scales.js";
 import { largest, percent, place } from "./words.js";
 
 const SMALL = 96; // pixels a side up to which they are to be seen
@@ -81,9 +81,9 @@ export function makeLight(box, label) {
     },
     light(map) {
       const told = (cell) => `${place(cell, map.grid)}: ${percent(map.cells[cell])}`;
-      own.map = map && { ...map, scale: scaleOf(map.cells), format: percent, even: 1 / map.cells.length, top: largest(map.cells), tell: told };
+      own.map = map && { ...map, scale: scaleOfShares(map.cells), format: percent, even: 1 / map.cells.length, top: largest(map.cells), tell: told };
       own.hovered = null;
-      canvas.setAttribute("aria-label", map ? `${label}. ${map.title}, ${map.where}` : label);
+      canvas.setAttribute("aria-label", map ? `${label}. ${map.title}, ${map.where}${isNearlyEven(own.map.scale) ? ", nearly even" : ""}` : label);
       draw();
       tell();
     },

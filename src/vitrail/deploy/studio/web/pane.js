@@ -3,6 +3,8 @@
 import { colorAt, css } from "./scales.js";
 import { percent } from "./words.js";
 
+const SMALLEST_TEXT = 9; // pixels
+
 /** Edges of the cells along one side, on whole device pixels. */
 export function edges(count, length, ratio) {
   return Array.from({ length: count + 1 }, (_, i) => Math.round((i * length * ratio) / count) / ratio);
@@ -48,7 +50,8 @@ export function drawGlass(context, { map, values, xs, ys, glass }) {
   const more = 0.6 * (1 / Math.max(glass, 0.5) - 1); // bright glass is denser: over a black patch it must still be the brightest
   for (let cell = 0; cell < values.length; cell++) {
     const [row, column] = [Math.floor(cell / columns), cell % columns];
-    const t = map.scale ? (values[cell] - map.scale.low) / (map.scale.high - map.scale.low) : 0;
+    const value = map.scale?.flat ?? values[cell];
+    const t = map.scale ? (value - map.scale.low) / (map.scale.high - map.scale.low) : 0;
     context.globalAlpha = Math.min(1, glass * (1 + more * Math.min(1, Math.max(0, t))));
     context.fillStyle = css(map.colors ? map.colors[cell] : colorAt(map.scale, values[cell]));
     context.fillRect(xs[column], ys[row], xs[column + 1] - xs[column], ys[row + 1] - ys[row]);
@@ -128,7 +131,7 @@ export function drawWords(context, { map, values, xs, ys }) {
   const columns = xs.length - 1;
   const pane = Math.min(xs[1] - xs[0], ys[1] - ys[0]);
   if (pane < 30 || map.colors) return;
-  context.font = `600 ${Math.round(Math.min(15, pane / 3.6))}px system-ui, sans-serif`;
+  context.font = `600 ${Math.max(SMALLEST_TEXT, Math.round(Math.min(15, pane / 3.6)))}px system-ui, sans-serif`;
   context.textAlign = "center";
   context.textBaseline = "middle";
   const write = (cell, words, shorter = words) => {

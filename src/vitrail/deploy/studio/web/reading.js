@@ -1,7 +1,7 @@
 // What something reads in every layer and head: walls of small maps, of which one is chosen and handed on.
 
 import { choice, make } from "./dom.js";
-import { paintMap } from "./scales.js";
+import { isNearlyEven, paintMap, scaleOfShares } from "./scales.js";
 import { capital, headName, largest, percent, place } from "./words.js";
 
 const MOST_ACROSS = 8; // heads in a row, beyond which the panes are smaller
@@ -31,7 +31,7 @@ export function makeReading(box, { called, react }) {
     own.layers.press(layer);
     own.heads.press(own.head);
     for (const { button, ...pane } of own.panes) button.setAttribute("aria-pressed", String(pane.layer === layer && pane.head === own.head));
-    react({ cells: cellsOf(shown.layers[layer], own.head), grid, covers: shown.covers, title: shown.title, where: `${own.walls.length > 1 ? `${shown.name} ` : ""}${called[shown.name]} ${layer + 1}, ${headName(own.head < shown.layers[layer].heads.length ? own.head : "mean")}` });
+    react({ cells: cellsOf(shown.layers[layer], own.head), grid, covers: shown.covers, title: shown.title, where: `${own.walls.length > 1 ? `${shown.name} ` : ""}${called[shown.name]} ${layer}, ${headName(own.head < shown.layers[layer].heads.length ? own.head : "mean")}` });
   }
 
   /** Every layer a row, every head a column, and before them their mean. */
@@ -41,10 +41,10 @@ export function makeReading(box, { called, react }) {
     const box = make("div", { class: "head-wall" });
     box.style.gridTemplateColumns = `auto repeat(${columns.length}, minmax(${heads > MOST_ACROSS ? 30 : 44}px, 1fr))`;
     box.style.maxWidth = `${Math.min(720, 40 + columns.length * 96)}px`;
-    box.append(make("span"), ...columns.map((head) => make("span", { class: "soft digits top", text: head === "mean" ? "mean" : head + 1 })));
+    box.append(make("span"), ...columns.map((head) => make("span", { class: "soft digits top", text: head })));
     own.panes = [];
     shown.layers.forEach((found, layer) => {
-      box.append(make("span", { class: "soft digits side", text: layer + 1 }));
+      box.append(make("span", { class: "soft digits side", text: layer }));
       for (const head of columns) {
         if (head >= found.heads.length) {
           box.append(make("span"));
@@ -52,9 +52,10 @@ export function makeReading(box, { called, react }) {
         }
         const cells = cellsOf(found, head);
         const canvas = make("canvas", { width: 1, height: 1, "aria-hidden": "true" });
-        paintMap(canvas, cells, found.grid);
+        const scale = scaleOfShares(cells);
+        paintMap(canvas, cells, found.grid, scale);
         const most = largest(cells);
-        const words = `${capital(called[shown.name])} ${layer + 1}, ${headName(head)}: most on ${place(most, found.grid)}, ${percent(cells[most])}`;
+        const words = `${capital(called[shown.name])} ${layer}, ${headName(head)}: ${isNearlyEven(scale) ? "nearly even, " : ""}most on ${place(most, found.grid)}, ${percent(cells[most])}`;
         const button = make("button", { type: "button", class: "pane", title: words, "aria-label": words, onclick: () => choose({ layer: { ...own.layer, [shown.name]: layer }, head }) }, canvas);
         button.style.setProperty("--pane", String(found.grid[1] / found.grid[0]));
         own.panes.push({ layer, head, button });
@@ -72,13 +73,13 @@ export function makeReading(box, { called, react }) {
       own.name = name;
       furnish();
     }) : null;
-    own.layers = choice(capital(called[shown.name]), shown.layers.map((_, i) => [i, String(i + 1)]), layerOf(shown), (layer) => choose({ layer: { ...own.layer, [shown.name]: layer } }));
-    own.heads = choice("Head", [["mean", "mean", "Mean over heads"], ...Array.from({ length: heads }, (_, i) => [i, String(i + 1), `Head ${i + 1}`])], own.head, (head) => choose({ head }), "heads");
+    own.layers = choice(capital(called[shown.name]), shown.layers.map((_, i) => [i, String(i)]), layerOf(shown), (layer) => choose({ layer: { ...own.layer, [shown.name]: layer } }));
+    own.heads = choice("Head", [["mean", "mean", "Mean over heads"], ...Array.from({ length: heads }, (_, i) => [i, String(i), `Head ${i}`])], own.head, (head) => choose({ head }), "heads");
     const field = (words, { box }) => make("div", { class: "field" }, make("span", { text: words }), box);
     box.replaceChildren(
       make("h2", { text: shown.title }),
       make("div", { class: "controls" }, several ? field("Part", own.parts) : null, field(capital(called[shown.name]), own.layers), field("Head", own.heads)),
-      make("p", { class: "soft note", text: `Rows are ${called[shown.name]}s, columns heads; each map from 0 to its own largest share.` }),
+      make("p", { class: "soft note", text: `Rows are ${called[shown.name]}s, columns heads, counted from 0; each map from 0 to its own largest share, or to twice an even one.` }),
       make("div", { class: "scroll" }, hang(shown)));
     refresh();
   }

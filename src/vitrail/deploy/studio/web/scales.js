@@ -65,7 +65,23 @@ export function scaleOf(cells, { signed = false } = {}) {
   return { low: signed ? low : Math.min(0, low), high: high > Math.min(0, low) ? high : Math.min(0, low) + 1, colors: NIGHT_TO_LIGHT };
 }
 
-export function colorAt(scale, value) {
+const NEARLY_EVEN = 1.25; // a map whose largest share is below so many times its mean has no structure worth a color
+const LEAST_REACH = 2; // times the mean that a scale of shares reaches at least: small differences stay small
+
+/** Scale of a map of shares, from 0 to its largest share or twice its mean. `flat` is the mean of a nearly even map, which is painted in one
+ *  color, and null of any other. */
+export function scaleOfShares(cells) {
+  const scale = scaleOf(cells);
+  if (cells.length < 2) return { ...scale, flat: null };
+  const mean = Array.from(cells).reduce((sum, value) => sum + value, 0) / cells.length;
+  const flat = mean > 0 && scale.high < NEARLY_EVEN * mean ? mean : null;
+  return { ...scale, high: Math.max(scale.high, LEAST_REACH * mean), flat };
+}
+
+export const isNearlyEven = (scale) => (scale?.flat ?? null) !== null;
+
+export function colorAt(scale, shown) {
+  const value = scale.flat ?? shown;
   const t = (value - scale.low) / (scale.high - scale.low || 1);
   return scale.colors[Math.round(255 * Math.min(1, Math.max(0, t)))];
 }

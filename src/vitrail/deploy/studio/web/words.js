@@ -40,7 +40,9 @@ export function asker(query, grid) {
   return place(query, grid);
 }
 
-export const headName = (head) => (typeof head === "number" ? `head ${head + 1}` : `${head} of heads`);
+/** Layers and heads are counted from 0, as `vitrail explain` and the API count them. */
+export const headName = (head) => (typeof head === "number" ? `head ${head}` : `${head} of heads`);
+export const layerNumber = (layer, layers) => (layers > 1 ? `${layer} (0–${layers - 1})` : String(layer));
 
 export function largest(cells) {
   let best = 0;

@@ -1,5 +1,6 @@
 """What the page of attention knows of a model before its weights are read."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,7 +12,7 @@ from vitrail.deploy.studio.samples import NONE, SampleList, find_samples
 from vitrail.errors import VitrailError
 from vitrail.explain.cells import features_grid
 from vitrail.explain.lens import has_lens
-from vitrail.explain.methods import METHODS, methods_for
+from vitrail.explain.methods import METHODS, methods_for, recommend_method
 from vitrail.explain.positions import position_similarity
 from vitrail.models.backbones import Pretrained
 from vitrail.models.catalogue import count_parameters
@@ -46,6 +47,7 @@ class AttentionFacts(ImageFacts):
     lens: bool
     similarity: bool
     methods: tuple[dict[str, str], ...]
+    default_method: str  # the map that the page opens on: that of `vitrail explain`, attention where there is no class
 
     @property
     def has_class(self) -> bool:
@@ -74,6 +76,7 @@ class AttentionFacts(ImageFacts):
             "position": self.position,
             "tokenizer": self.tokenizer,
             "methods": self.methods,
+            "default_method": self.default_method,
             "lens": self.lens,
             "similarity": self.similarity,
             "intervenes": True,
@@ -102,6 +105,7 @@ def describe(model: Model, stored: Stored) -> AttentionFacts:
         )
     grid, elements, tokens = find_grid(model)
     prefix = int(getattr(config, "prefix", 0))
+    able = methods_for(model)
     return AttentionFacts(
         architecture=name,
         labels=name_classes(stored.labels, config.num_classes),
@@ -120,11 +124,8 @@ def describe(model: Model, stored: Stored) -> AttentionFacts:
         attention=shown,
         lens=has_lens(model) and bool(config.num_classes),
         similarity=has_similarity(model),
-        methods=tuple(
-            {"name": name, "words": METHODS[name].words}
-            for name in methods_for(model)
-            if config.num_classes or name in CLASSLESS
-        ),
+        methods=tuple({"name": name, "words": METHODS[name].words} for name in able if config.num_classes or name in CLASSLESS),
+        default_method=recommend_method(math.prod(grid), able) if config.num_classes else "attention",
     )
 
 

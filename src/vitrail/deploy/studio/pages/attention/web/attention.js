@@ -3,9 +3,9 @@
 import { choice, make, refill, slider } from "/static/dom.js";
 import { crop, marking } from "./crops.js";
 import { follow } from "./looks.js";
-import { attentionRest, methodOf, methodRest } from "./shown.js";
+import { attentionRest, chosenMethod, methodOf, methodRest } from "./shown.js";
 import { change, chosenCell, gridOf, headOf, layerOf, nobody, state } from "./state.js";
-import { asker, capital, percent, place } from "/static/words.js";
+import { asker, capital, layerNumber, percent, place } from "/static/words.js";
 
 export const attention = { id: "attention", words: "Attention", hint: "What a patch attends to, by layer and head", able: ({ attention: has, methods }) => has || methods.length > 0, build };
 
@@ -25,15 +25,15 @@ function refresh(own, { controls, list, title, note }, one) {
     own.key = key;
     furnish(own, controls, one);
   }
-  own.layer?.set(layerOf(one) + 1);
+  own.layer?.set(layerOf(one));
   own.heads?.press(headOf(one));
-  own.methods.press(one.model.attention ? state.method : methodOf(one)?.name);
+  own.methods.press(one.model.attention ? chosenMethod(one) : methodOf(one)?.name);
   own.glass.set(Math.round(100 * state.glass));
   const cell = chosenCell(one);
-  const method = one.model.methods.find(({ name }) => name === state.method);
-  note.textContent = cell === null && method && state.method !== "attention" ? method.words : "";
+  const method = one.model.methods.find(({ name }) => name === chosenMethod(one));
+  note.textContent = cell === null && method && chosenMethod(one) !== "attention" ? method.words : "";
   const whole = cell === null || !one.model.attention ? methodOf(one) : null;
-  if (whole && (!one.model.attention || state.method !== "attention")) {
+  if (whole && (!one.model.attention || chosenMethod(one) !== "attention")) {
     follow(own, one, methodRest(whole), ({ cells }) => strongest(own, list, title, one, `Patches that count most, by ${whole.name}`, cells));
     return;
   }
@@ -46,15 +46,15 @@ function furnish(own, controls, one) {
   const { model, look } = one;
   controls.replaceChildren();
   if (model.attention) {
-    own.layer = slider("Layer", { id: "layer", min: 1, max: look.layers, value: layerOf(one) + 1, words: (n) => `${n} of ${look.layers}`, react: (n) => change({ layer: n - 1 }) });
-    const names = [["mean", "mean", "Mean over heads"], ["max", "max", "Largest over heads"], ["min", "min", "Smallest over heads"], ...Array.from({ length: look.heads }, (_, i) => [i, String(i + 1), `Head ${i + 1}`])];
-    own.heads = choice("Head", names, headOf(one), (head) => change({ head }), "heads");
+    own.layer = slider("Layer", { id: "layer", min: 0, max: look.layers - 1, value: layerOf(one), words: (n) => layerNumber(n, look.layers), react: (layer) => change({ layer, method: "attention" }) });
+    const names = [["mean", "mean", "Mean over heads"], ["max", "max", "Largest over heads"], ["min", "min", "Smallest over heads"], ...Array.from({ length: look.heads }, (_, i) => [i, String(i), `Head ${i}`])];
+    own.heads = choice("Head", names, headOf(one), (head) => change({ head, method: "attention" }), "heads");
     controls.append(own.layer.box, make("div", { class: "field" }, make("span", { text: "Head" }), own.heads.box));
   }
   const whole = nobody(one) === "class" ? "class token" : "received";
   const methods = model.methods.filter(({ name }) => name !== "attention" && name !== "random");
-  const names = [...(model.attention ? [["attention", whole, "Attention at the chosen layer and head"]] : []), ...methods.map(({ name, words }) => [name, name, words])];
-  own.methods = choice("Map of the whole picture", names, state.method, (method) => change({ method, pinned: null, hovered: null }), "methods");
+  const names = [...(model.attention ? [["attention", whole, "Attention at the chosen layer and head"]] : []), ...methods.map(({ name, words }) => [name, name, name === model.default_method ? `${capital(words)}. The most faithful map in our measurement for models like this one.` : words])];
+  own.methods = choice("Map of the whole picture", names, chosenMethod(one), (method) => change({ method, pinned: null, hovered: null }), "methods");
   own.glass = slider("Glass", { id: "glass", min: 0, max: 100, step: 2, value: 100 * state.glass, words: (n) => `${n} %`, react: (n) => change({ glass: n / 100 }) });
   controls.append(make("div", { class: "field" }, make("span", { text: "Picture" }), own.methods.box), own.glass.box);
 }

@@ -4,7 +4,7 @@ import { make } from "/static/dom.js";
 import { ask, isStale, peek } from "./looks.js";
 import { complain } from "/static/said.js";
 import { paintCells } from "/static/scales.js";
-import { afterLayer, colorLayer, colorLayers, colorRest } from "./shown.js";
+import { afterLayers, colorLayer, colorLayers, colorRest } from "./shown.js";
 import { change, gridOf } from "./state.js";
 import { capital } from "/static/words.js";
 
@@ -37,7 +37,7 @@ function build() {
     own.panes = shown.map((layer) => {
       const canvas = make("canvas", { width: 1, height: 1, "aria-hidden": "true" });
       canvas.style.aspectRatio = String(one.model.grid[1] / one.model.grid[0]);
-      const button = make("button", { type: "button", class: "pane", "aria-label": capital(afterLayer(layer + 1)), onclick: () => change({ colorLayer: layer }) }, canvas, make("span", { class: "soft digits", text: layer + 1 }));
+      const button = make("button", { type: "button", class: "pane", "aria-label": capital(afterLayers(layer + 1)), onclick: () => change({ colorLayer: layer }) }, canvas, make("span", { class: "soft digits", text: layer }));
       return { layer, canvas, button };
     });
     row.replaceChildren(...own.panes.map(({ button }) => button));

@@ -37,7 +37,7 @@ const modelOf = (id) => state.models.find((model) => String(model.id) === String
 export async function useModel(id) {
   const model = modelOf(id);
   setSides([newSide(model), ...state.sides.slice(1)]);
-  change({ active: 0, layer: Math.max(0, model.layers - 1), lensLayer: model.layers, colorLayer: model.layers - 1, head: "mean", method: "attention", reads: Math.max(...model.image_size) <= 64 });
+  change({ active: 0, layer: Math.max(0, model.layers - 1), lensLayer: model.layers, colorLayer: model.layers - 1, head: "mean", method: "auto", reads: Math.max(...model.image_size) <= 64 });
   if (state.picture) run(state.sides[0]);
   await loadSamples(model);
 }

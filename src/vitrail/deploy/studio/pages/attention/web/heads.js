@@ -2,7 +2,7 @@
 
 import { make } from "/static/dom.js";
 import { follow } from "./looks.js";
-import { paintMap, scaleOf } from "/static/scales.js";
+import { isNearlyEven, paintMap, scaleOfShares } from "/static/scales.js";
 import { cellAt, change, chosenCell, gridOf, headOf, layerOf, nobody, state } from "./state.js";
 import { asker, capital, largest, percent, place } from "/static/words.js";
 
@@ -46,14 +46,14 @@ const lies = ({ layers, heads }) => layers > heads;
 
 function hang(own, wall, { look, model }) {
   const [across, down] = lies(look) ? [look.layers, look.heads] : [look.heads, look.layers];
-  const names = Array.from({ length: across }, (_, i) => make("span", { class: "soft digits top", text: i + 1 }));
+  const names = Array.from({ length: across }, (_, i) => make("span", { class: "soft digits top", text: i }));
   wall.style.gridTemplateColumns = `auto repeat(${across}, minmax(${across > 8 ? 30 : 44}px, 1fr))`;
   wall.style.setProperty("--pane", String((model.grid[1] || 1) / (model.grid[0] || 1)));
   wall.style.maxWidth = `${Math.min(720, 40 + across * 96)}px`;
   wall.replaceChildren(make("span"), ...names);
   own.cells = [];
   for (let y = 0; y < down; y++) {
-    wall.append(make("span", { class: "soft digits side", text: y + 1 }));
+    wall.append(make("span", { class: "soft digits side", text: y }));
     for (let x = 0; x < across; x++) {
       const [layer, head] = lies(look) ? [x, y] : [y, x];
       const canvas = make("canvas", { width: 1, height: 1, "aria-hidden": "true" });
@@ -74,16 +74,17 @@ function paint(own, { title, note }, one, query, answer) {
   const grid = gridOf(one);
   const top = Math.max(...answer.maps.flat().map((cells) => cells[largest(cells)]));
   title.textContent = query === "received" ? "What patches receive" : `What ${asker(query, grid)} attends to`;
-  const axes = lies(one.look) ? "Columns are layers, rows heads" : "Rows are layers, columns heads";
-  note.textContent = own.common ? `${axes}; all from 0 to ${percent(top)}.` : `${axes}; each map from 0 to its own largest share (at most ${percent(top)}).`;
+  const axes = lies(one.look) ? "Columns are layers, rows heads, counted from 0" : "Rows are layers, columns heads, counted from 0";
+  note.textContent = own.common ? `${axes}; all from 0 to ${percent(top)}.` : `${axes}; each map from 0 to its own largest share, or to twice an even one (at most ${percent(top)}).`;
   if (own.shown === answer) return;
   own.shown = answer;
   for (const { layer, head, canvas, button } of own.cells) {
     const cells = answer.maps[layer]?.[head];
     if (!cells || cells.length !== grid[0] * grid[1]) continue;
-    paintMap(canvas, cells, grid, own.common ? { ...scaleOf(cells), low: 0, high: top } : scaleOf(cells));
+    const scale = scaleOfShares(cells);
+    paintMap(canvas, cells, grid, own.common ? { ...scale, high: Math.max(top, scale.high) } : scale);
     const most = largest(cells);
-    const words = `Layer ${layer + 1}, head ${head + 1}: most on ${place(most, grid)}, ${percent(cells[most])}`;
+    const words = `Layer ${layer}, head ${head}: ${isNearlyEven(scale) ? "nearly even, " : ""}most on ${place(most, grid)}, ${percent(cells[most])}`;
     button.setAttribute("aria-label", capital(words));
     button.title = words;
   }

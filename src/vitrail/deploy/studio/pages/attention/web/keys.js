@@ -47,7 +47,7 @@ export function makeKeys() {
   addEventListener("keydown", pressed);
 }
 
-/** A layer or head further; the heads stand in the order of their buttons: mean, max, min, 1, 2, … */
+/** A layer or head further; the heads stand in the order of their buttons: mean, max, min, 0, 1, … */
 function moveLayer(by) {
   const one = side();
   change({ layer: Math.max(0, Math.min(one.look.layers - 1, layerOf(one) + by)), method: "attention" });

@@ -3,9 +3,9 @@
 import { make, slider } from "/static/dom.js";
 import { lineChart } from "/static/chart.js";
 import { follow } from "./looks.js";
-import { afterLayer } from "./shown.js";
+import { afterLayers } from "./shown.js";
 import { change, state } from "./state.js";
-import { capital, largest, percent } from "/static/words.js";
+import { capital, largest, layerNumber, percent } from "/static/words.js";
 
 export const lens = { id: "lens", words: "Layers", hint: "How the prediction forms, layer by layer", able: ({ lens: has }) => has, build };
 const FEW = 5;
@@ -28,7 +28,7 @@ function paint(own, { chart, bar, said, note }, answer) {
   const depth = whole.length - 1;
   if (own.depth !== depth) {
     own.depth = depth;
-    own.slider = slider("Layer", { id: "lens-layer", max: depth, value: Math.min(state.lensLayer, depth), words: (n) => (n === 0 ? "none yet" : `${n} of ${depth}`), react: (n) => change({ lensLayer: n }) });
+    own.slider = slider("Layer", { id: "lens-layer", max: depth, value: Math.min(state.lensLayer, depth), words: (n) => (n === 0 ? "none yet" : layerNumber(n - 1, depth)), react: (n) => change({ lensLayer: n }) });
     bar.replaceChildren(own.slider.box);
   }
   const at = Math.min(state.lensLayer, depth);
@@ -36,7 +36,7 @@ function paint(own, { chart, bar, said, note }, answer) {
   const order = labels.map((_, k) => k).sort((a, b) => whole[depth][b] - whole[depth][a]).slice(0, FEW);
   const series = order.map((k) => ({ name: labels[k], points: whole.map((scores, layer) => [layer, scores[k]]) }));
   const best = largest(whole[at]);
-  said.textContent = `${capital(afterLayer(at))} the head would say ${labels[best]}, ${percent(whole[at][best])}.`;
+  said.textContent = `${capital(afterLayers(at))} the head would say ${labels[best]}, ${percent(whole[at][best])}.`;
   own.paint = () => {
     const width = Math.max(260, Math.min(760, chart.clientWidth));
     const drawn = `${width}|${at}|${whole[depth].join()}`;
@@ -44,7 +44,7 @@ function paint(own, { chart, bar, said, note }, answer) {
     own.drawn = drawn;
     chart.replaceChildren(lineChart({
       width, height: 232, series, cursor: at,
-      x: { low: 0, high: depth, ticks: depth > 12 ? undefined : Array.from({ length: depth + 1 }, (_, i) => i), label: "after layer" },
+      x: { low: 0, high: depth, format: (passed) => (passed === 0 ? "–" : passed - 1), ticks: depth > 12 ? undefined : Array.from({ length: depth + 1 }, (_, i) => i), label: "after layer" },
       y: { low: 0, high: 1, ticks: [0, 0.25, 0.5, 0.75, 1], format: (value) => `${100 * value} %` },
       label: `Probability after each layer of ${series.map(({ name }) => name).join(", ")}`,
       pick: (layer) => change({ lensLayer: layer }),

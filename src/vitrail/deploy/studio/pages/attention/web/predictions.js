@@ -12,7 +12,7 @@ export function makePredictions() {
   const heads = make("div", { class: "head" }, make("h2", { text: "Prediction" }), make("span", { class: "soft digits", id: "pass" }));
   const body = make("div", { class: "answers" });
   const more = make("button", { type: "button", class: "quiet", id: "more", onclick: () => { all = !all; refresh(body, more); } });
-  find("#predictions").append(heads, body, more);
+  find("#predictions").append(heads, make("p", { class: "truth", hidden: true }), body, more);
   watch(["version", "sides", "active"], () => refresh(body, more));
 }
 
@@ -28,6 +28,9 @@ function refresh(body, more) {
   more.hidden = most <= FEW;
   more.textContent = all ? "Show the first five" : `Show all ${most}`;
   more.setAttribute("aria-expanded", String(all));
+  const names = trueClasses(state.sides[state.active]?.model);
+  find(".truth").hidden = names.length === 0;
+  find(".truth").replaceChildren(`True class${names.length > 1 ? "es" : ""}: `, make("b", { text: names.join(", ") }));
   find("#pass").textContent = state.sides.every(({ look }) => look) ? state.sides.map(({ look }) => `${number(look.ms, 2)} ms`).join(" · ") : "";
   find("#pass").title = "Time of the pass through the model";
   body.classList.toggle("two", state.sides.length > 1);
@@ -47,6 +50,7 @@ function fill(column, one) {
   if (!one.look) return;
   const shown = [...one.look.predictions].sort((a, b) => b.score - a.score).slice(0, all ? undefined : FEW);
   const names = new Set(shown.map(keyOf));
+  const truth = trueClasses(one.model);
   for (const [key, row] of rows) {
     if (names.has(key)) continue;
     row.item.remove();
@@ -60,6 +64,7 @@ function fill(column, one) {
     row.bar.style.width = `${100 * score}%`;
     row.score.textContent = percent(score);
     row.item.classList.toggle("first", i === 0);
+    row.item.classList.toggle("true", truth.includes(label));
     row.ghost.hidden = !one.touched || before === undefined;
     if (before !== undefined) row.ghost.style.left = `${100 * before}%`;
     const moved = one.touched && before !== undefined ? 100 * (score - before) : 0;
@@ -70,6 +75,14 @@ function fill(column, one) {
   list.classList.toggle("touched", Boolean(one.touched));
   column.note.textContent = describe(one);
   column.note.hidden = column.note.textContent === "";
+}
+
+/** What a sample of the run's own data is labelled as; empty for a person's own image, and where a model has no such classes. */
+function trueClasses(model) {
+  const { label } = state.picture ?? {};
+  if (!label || !model?.labels.length) return [];
+  const names = model.multi_label ? label.split(", ") : [label];
+  return names.filter((name) => model.labels.includes(name));
 }
 
 const keyOf = ({ index, label }) => index ?? label; // two classes may have one name

@@ -2,9 +2,9 @@
 // {cells, scale, title, where, words, tell(cell), facts, labels?, colors?}; an opaque one is of the model, not of the picture.
 
 import { actionAddress } from "/static/api.js";
-import { scaleOf } from "/static/scales.js";
+import { isNearlyEven, scaleOf, scaleOfShares } from "/static/scales.js";
 import { cellAt, chosenCell, gridOf, headOf, layerOf, nobody, state } from "./state.js";
-import { asker, capital, headName, largest, number, percent, place } from "/static/words.js";
+import { asker, capital, headName, largest, layerNumber, number, percent, place } from "/static/words.js";
 
 /** The question whose answer the stage of this side should show now; null: the bare picture. */
 export function wish(one) {
@@ -15,7 +15,7 @@ export function wish(one) {
   if (state.tab === "lens") return one.model.lens ? lensWish(one) : null;
   if (state.tab === "steps" && one.model.attention) return attentionWish(one, stepsQuery(one), stepsHead(one));
   const cell = chosenCell(one);
-  if (!one.model.attention || (cell === null && state.method !== "attention" && state.tab === "attention")) return methodWish(one);
+  if (!one.model.attention || (cell === null && chosenMethod(one) !== "attention" && state.tab === "attention")) return methodWish(one);
   return attentionWish(one, cell ?? nobody(one));
 }
 
@@ -43,6 +43,7 @@ function attentionWish(one, query, head = headOf(one)) {
       const said = received
         ? `${capital(place(top, grid))} receives most attention, ${percent(cells[top])}.`
         : `${capital(who)}: ${told} ${place(top, grid)}, ${percent(cells[top])}.`;
+      const scale = scaleOfShares(cells);
       const facts = [];
       const apart = one.look.prefix === 1 && one.model.pool === "class" ? "on the class token" : "on tokens that are no patch";
       if (answer.sum_prefix > 0) facts.push([apart, percent(answer.sum_prefix), "Share of the attention that goes to tokens that are no patch."]);
@@ -53,19 +54,23 @@ function attentionWish(one, query, head = headOf(one)) {
         facts.push(["mean distance", `${number(answer.distance_pixels)} px`, "How far away the attended patches lie, in pixels that the model reads."]);
       }
       return {
-        cells, query, facts, scale: scaleOf(cells), even: (1 - (answer.sum_prefix || 0)) / cells.length, format: percent, top,
+        cells, query, facts, scale, even: (1 - (answer.sum_prefix || 0)) / cells.length, format: percent, top,
         title: received ? "Attention received" : `Attention of ${who}`,
-        where: `layer ${layer + 1} of ${one.look.layers}, ${headName(head)}`,
-        words: said,
+        where: `layer ${layerNumber(layer, one.look.layers)}, ${headName(head)}`,
+        words: isNearlyEven(scale) ? `${said} Nearly even: no patch stands out.` : said,
         tell: (cell) => `${capital(place(cell, grid))}: ${percent(cells[cell])}`,
       };
     },
   };
 }
 
-/** The method whose map is shown: the chosen one, or the first of a model that has no attention. */
-export function methodOf({ model: { methods } }) {
-  return methods.find(({ name }) => name === state.method && name !== "attention") ?? methods.find(({ name }) => name !== "attention");
+/** The name of the chosen map: what a person has chosen, before that what the measurement recommends for the model. */
+export const chosenMethod = ({ model }) => (state.method === "auto" ? model.default_method : state.method);
+
+/** The method whose map is shown: the chosen one, or the recommended, or the first of a model that has no attention. */
+export function methodOf({ model }) {
+  const named = (wanted) => model.methods.find(({ name }) => name === wanted && name !== "attention");
+  return named(chosenMethod({ model })) ?? named(model.default_method) ?? model.methods.find(({ name }) => name !== "attention");
 }
 
 export const methodRest = ({ name }) => `map?method=${encodeURIComponent(name)}`;
@@ -78,10 +83,11 @@ function methodWish(one) {
     rest: methodRest(known),
     map({ cells, words }) {
       const top = largest(cells);
+      const scale = scaleOfShares(cells);
       return {
-        cells, query: null, facts: [], scale: scaleOf(cells), even: 1 / cells.length, format: percent, top,
+        cells, query: null, facts: [], scale, even: 1 / cells.length, format: percent, top,
         title: capital(known.name), where: words ?? known.words,
-        words: `${capital(known.name)}: most on ${place(top, grid)}, ${percent(cells[top])}.`,
+        words: `${capital(known.name)}: ${isNearlyEven(scale) ? "nearly even, " : ""}most on ${place(top, grid)}, ${percent(cells[top])}.`,
         tell: (cell) => `${capital(place(cell, grid))}: ${percent(cells[cell])}`,
       };
     },
@@ -113,7 +119,8 @@ function similarityWish(one) {
   };
 }
 
-export const afterLayer = (layer) => (layer === 0 ? "before the first layer" : `after layer ${layer}`);
+/** What stands after so many layers have been passed. */
+export const afterLayers = (passed) => (passed === 0 ? "before the first layer" : `after layer ${passed - 1}`);
 
 /** Layers behind which tokens can be colored: all of a ViT, the last one of other models. */
 export const colorLayers = (model) => Array.from({ length: model.layers }, (_, layer) => layer).filter((layer) => model.lens || layer === model.layers - 1);
@@ -126,8 +133,8 @@ function colorWish(one) {
     rest: colorRest(one.model, layer),
     map: ({ colors }) => ({
       colors, opaque: true, cells: colors.map(() => 0), scale: null, facts: [], query: chosenCell(one), top: null,
-      title: "Tokens as colors", where: afterLayer(layer + 1),
-      words: `Tokens as colors, ${afterLayer(layer + 1)}.`,
+      title: "Tokens as colors", where: afterLayers(layer + 1),
+      words: `Tokens as colors, ${afterLayers(layer + 1)}.`,
       tell: (cell) => `${capital(place(cell, grid))}: red ${colors[cell][0]}, green ${colors[cell][1]}, blue ${colors[cell][2]}`,
     }),
   };
@@ -144,8 +151,8 @@ function lensWish(one) {
       const cell = chosenCell(one) ?? top;
       return {
         cells, labels: names, query: chosenCell(one), facts: [], scale: { ...scaleOf(cells), high: 1 }, even: 1 / labels.length, format: percent, top,
-        title: "What each patch would say", where: afterLayer(layer),
-        words: `${capital(place(cell, grid))}, ${afterLayer(layer)}: ${names[cell]}, ${percent(cells[cell])}.`,
+        title: "What each patch would say", where: afterLayers(layer),
+        words: `${capital(place(cell, grid))}, ${afterLayers(layer)}: ${names[cell]}, ${percent(cells[cell])}.`,
         tell: (other) => `${capital(place(other, grid))}: ${names[other]}, ${percent(cells[other])}`,
       };
     },

@@ -16,7 +16,7 @@ export const state = {
   tab: "attention",
   layer: 0,
   head: "mean",
-  method: "attention",
+  method: "auto", // of each model the map that the measurement recommends
   lensLayer: 0,
   colorLayer: 0,
   tool: "look",

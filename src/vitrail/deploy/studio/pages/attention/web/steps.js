@@ -48,7 +48,7 @@ function build() {
   function refresh(one) {
     follow(own, one, stepsRest(one), (answer) => {
       const query = stepsQuery(one);
-      title.textContent = `${capital(asker(query, gridOf(one)))} asks, layer ${layerOf(one) + 1}, head ${stepsHead(one) + 1}`;
+      title.textContent = `${capital(asker(query, gridOf(one)))} asks, layer ${layerOf(one)}, head ${stepsHead(one)}`;
       const hovered = cellAt(one, state.hovered);
       const drawn = [one.look.id, stepsRest(one), hovered, Boolean(one.seen)].join("|");
       Object.assign(own, { one, answer });

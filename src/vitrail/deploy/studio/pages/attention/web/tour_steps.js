@@ -64,7 +64,7 @@ export const STEPS = [
       const cell = cellAt(one, state.hovered ?? state.pinned) ?? tokenCell(one);
       const { cells: found } = await ask(one, attentionRest(one, cell));
       const top = largest(found);
-      return `Now tokens look at each other. In layer ${layerOf(one) + 1}, ${place(cell, gridOf(one))} attends most to ${place(top, gridOf(one))}, with ${percent(found[top])}. If it looked at all alike, each pane would get ${percent(1 / cells(one))}. Move over the panes to ask others.`;
+      return `Now tokens look at each other. In layer ${layerOf(one)}, ${place(cell, gridOf(one))} attends most to ${place(top, gridOf(one))}, with ${percent(found[top])}. If it looked at all alike, each pane would get ${percent(1 / cells(one))}. Move over the panes to ask others.`;
     },
   },
   {
@@ -73,7 +73,7 @@ export const STEPS = [
     async words(one) {
       const { weights, scores, scaled, query } = await ask(one, stepsRest(one));
       const top = largest(weights);
-      return `This is all of the arithmetic. ${capital(asker(stepsQuery(one), gridOf(one)))} asks with ${query.length} numbers. Its best key scores ${number(scores[top])}, scaled ${number(scaled[top])}, and after softmax gets ${percent(weights[top])} in head ${stepsHead(one) + 1}. Press Play to see one step after the other.`;
+      return `This is all of the arithmetic. ${capital(asker(stepsQuery(one), gridOf(one)))} asks with ${query.length} numbers. Its best key scores ${number(scores[top])}, scaled ${number(scaled[top])}, and after softmax gets ${percent(weights[top])} in head ${stepsHead(one)}. Press Play to see one step after the other.`;
     },
   },
   {
@@ -84,7 +84,7 @@ export const STEPS = [
       const { maps } = await ask(one, `layers?query=${query}`);
       const tops = maps.flatMap((heads, layer) => heads.map((row, head) => ({ layer, head, share: row[largest(row)] })));
       const [sharp, even] = [tops.reduce((a, b) => (b.share > a.share ? b : a)), tops.reduce((a, b) => (b.share < a.share ? b : a))];
-      return `Every layer does this ${count(one.look.heads, "time")} at once, each head in its own way: ${count(tops.length, "small window")} here. Layer ${sharp.layer + 1}, head ${sharp.head + 1} puts ${percent(sharp.share)} on one pane; layer ${even.layer + 1}, head ${even.head + 1} never more than ${percent(even.share)}. Press one to put it on the stage.`;
+      return `Every layer does this ${count(one.look.heads, "time")} at once, each head in its own way: ${count(tops.length, "small window")} here. Layer ${sharp.layer}, head ${sharp.head} puts ${percent(sharp.share)} on one pane; layer ${even.layer}, head ${even.head} never more than ${percent(even.share)}. Press one to put it on the stage.`;
     },
   },
   {
@@ -104,7 +104,7 @@ export const STEPS = [
       const { whole, labels } = await ask(one, "lens");
       const said = (layer) => `${labels[largest(whole[layer])]} (${percent(Math.max(...whole[layer]))})`;
       const at = Math.min(state.lensLayer, whole.length - 1);
-      return `Ask the model early: ${at === 0 ? "before any layer" : `after layer ${at}`} it would say ${said(at)}, after the last ${said(whole.length - 1)}. The panes show what each patch alone would say. Draw the slider from left to right and watch the answer form.`;
+      return `Ask the model early: ${at === 0 ? "before any layer" : `after layer ${at - 1}`} it would say ${said(at)}, after the last ${said(whole.length - 1)}. The panes show what each patch alone would say. Draw the slider from left to right and watch the answer form.`;
     },
   },
   {

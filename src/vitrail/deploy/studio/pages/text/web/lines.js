@@ -1,6 +1,7 @@
 // The words of a sentence and of what was made of it, in lines. A word is a button: hovered, focused or pinned it is the one that looks.
 
 import { make } from "/static/dom.js";
+import { isNearlyEven, scaleOfShares } from "/static/scales.js";
 import { percent } from "/static/words.js";
 
 const SPECIAL = /^<(begin|end|pad|mask)>$/;
@@ -103,16 +104,17 @@ export function makeLines(box, { react }) {
 
   function light(asked, weights) {
     dark();
-    const most = Math.max(...weights) || 1;
+    const scale = scaleOfShares(weights);
     weights.forEach((weight, place) => {
       const button = own.lines[asked.keys][place];
-      button.style.setProperty("--share", String(weight / most));
+      const share = (scale.flat ?? weight) / scale.high;
+      button.style.setProperty("--share", String(share));
       button.dataset.weight = String(weight);
-      button.classList.toggle("bright", weight / most >= BRIGHT);
+      button.classList.toggle("bright", share >= BRIGHT);
       button.lastChild.textContent = weight >= FAINT ? percent(weight) : "";
     });
     own.scale.hidden = false;
-    own.scale.lastChild.textContent = `${percent(most)} of its attention; an even share would be ${percent(1 / weights.length)}`;
+    own.scale.lastChild.textContent = `${percent(scale.high)} of its attention; an even share would be ${percent(1 / weights.length)}${isNearlyEven(scale) ? "; nearly even" : ""}`;
   }
 
   return { show, question, light, dark };

@@ -2,7 +2,7 @@
 
 import { choice, make, refill, slider } from "/static/dom.js";
 import { say } from "/static/said.js";
-import { headName, percent } from "/static/words.js";
+import { headName, layerNumber, percent } from "/static/words.js";
 
 const KINDS = { encoder: "Self-attention of the encoder", decoder: "Self-attention of the decoder", cross: "Attention of the decoder to the source" };
 const MOST = 6;
@@ -46,9 +46,9 @@ export function makeLooking(box, { react }) {
       }, "targets");
       parts.push(make("div", { class: "field" }, make("span", { text: "Written" }), looks.box));
     }
-    if (layers > 1) parts.push(slider("Layer", { id: "layer", min: 1, max: layers, value: layer + 1, words: (n) => `${n} of ${layers}`, react: (n) => set(kind, { layer: n - 1, free: false }) }).box);
+    if (layers > 1) parts.push(slider("Layer", { id: "layer", min: 0, max: layers - 1, value: layer, words: (n) => layerNumber(n, layers), react: (n) => set(kind, { layer: n, free: false }) }).box);
     if (heads > 1) {
-      const names = [["mean", "mean", "Mean over heads"], ...Array.from({ length: heads }, (_, i) => [i, String(i + 1), `Head ${i + 1}`])];
+      const names = [["mean", "mean", "Mean over heads"], ...Array.from({ length: heads }, (_, i) => [i, String(i), `Head ${i}`])];
       parts.push(make("div", { class: "field" }, make("span", { text: "Head" }), choice("Head", names, head, (next) => set(kind, { head: next }), "heads").box));
     }
     keepFocus(() => controls.replaceChildren(...parts));
@@ -79,7 +79,7 @@ export function makeLooking(box, { react }) {
     const order = Array.from(weights.keys()).sort((a, b) => weights[b] - weights[a]);
     const [layers, heads] = own.model.kinds[asked.kind];
     title.replaceChildren(asked.kind === "cross" ? "To write “" : "“", make("bdi", { text: asked.asker }), asked.kind === "cross" ? "” it looks at" : "” looks at");
-    where.textContent = `${KINDS[asked.kind]}${layers > 1 ? `, layer ${layer + 1}` : ""}${heads > 1 ? `, ${headName(head)}` : ""}`;
+    where.textContent = `${KINDS[asked.kind]}${layers > 1 ? `, layer ${layer}` : ""}${heads > 1 ? `, ${headName(head)}` : ""}`;
     refill(list, order.slice(0, MOST).map((place) => {
       const bar = make("i", { class: "light-fill" });
       bar.style.width = `${(100 * weights[place]) / (weights[order[0]] || 1)}%`;
