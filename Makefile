@@ -11,12 +11,15 @@ demo: $(READY)
 	$(BIN)/vitrail train --data digits
 
 test: export PYTHONDONTWRITEBYTECODE :=
-test: lint browser
-	@start=$$(date +%s); \
+test: $(READY) browser
+	@start=$$(date +%s); mkdir -p build; \
+	$(MAKE) --no-print-directory lint > build/lint.txt 2>&1 & linting=$$!; \
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(SHAPES) --part checked --durations=15 && \
-	$(BIN)/python -m pytest -n 2 --dist worksteal --part plain --durations=15 && \
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "compiled and not slow" --part compiled && \
-	echo "make test: tests took $$(( $$(date +%s) - start )) s"
+	$(BIN)/python -m pytest -n 3 --dist worksteal --part plain --durations=15 && \
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "compiled and not slow" --part compiled; tested=$$?; \
+	wait $$linting; linted=$$?; cat build/lint.txt; \
+	echo "make test: lint and tests took $$(( $$(date +%s) - start )) s"; \
+	test $$tested = 0 && test $$linted = 0
 
 # While working: what takes less than 90 seconds. `python tests/net/fast.py` chooses the tests anew.
 check: lint
@@ -28,8 +31,10 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
+# What is slow and rarely breaks; then the tests that `make test` runs without shape checks, with them.
 test-slow: $(READY)
-	$(BIN)/python -m pytest -m slow --durations=15
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow --durations=15
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(SHAPES) --part plain
 
 # Does the working tree compute, bit for bit, what a commit computed? make regress REF=COMMIT [ARGS="--only mri,detect"]
 regress: $(READY)

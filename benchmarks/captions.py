@@ -1,4 +1,4 @@
-"""The test captions of runs whose pictures decide their captions, as a record in the layout of docs/results/.
+"""The test captions of runs whose pictures decide their captions, as a record in the layout of benchmarks/results/.
 
     vitrail train --task caption --data shapes --out runs/caption
     python benchmarks/captions.py runs/caption --out FOLDER

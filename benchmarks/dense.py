@@ -1,6 +1,6 @@
 """Keep what runs of the dense tasks say of their test pictures: pixels, boxes or voxels, as benchmarks/recompute.py reads them.
 
-    python benchmarks/dense.py RUN... --into docs/results/NAME [--command "vitrail train ..."]
+    python benchmarks/dense.py RUN... --into benchmarks/results/NAME [--command "vitrail train ..."]
 
 The runs were made by `vitrail train --task segment|detect|segment3d`; their data must still lie where it did. A run's folder is its name in
 the table. --into gets config.yaml (that of the first run, with its command), a row a run in results.csv, and of each run a file of test predictions:

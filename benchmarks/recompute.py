@@ -2,7 +2,7 @@
 
     python benchmarks/recompute.py
 
-A folder of docs/results/ has config.yaml (the command and its options), results.csv (a row a run: what was published; with several
+A folder of benchmarks/results/ has config.yaml (the command and its options), results.csv (a row a run: what was published; with several
 models, a column says which) and the test predictions of each run. Where it has means.csv, a row there is a published mean: of a column
 over all rows of some files of its own; a line of a table in a document must have both its row's name and the number. Nothing here trains or
 loads a model; only the standard library is needed.
@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "docs" / "results"
+RESULTS = ROOT / "benchmarks" / "results"
 
 
 def accuracy(path: Path) -> float:

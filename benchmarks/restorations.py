@@ -1,4 +1,4 @@
-"""How well pictures of test sets are restored, as a record in the layout of docs/results/.
+"""How well pictures of test sets are restored, as a record in the layout of benchmarks/results/.
 
     vitrail train --task restore --data BSDS500_train --degrade sr2 --out runs/sr2
     vitrail eval runs/sr2 --data Set5/HR --out scored/Set5

@@ -1,4 +1,4 @@
-"""The test translations of a run as a record, in the layout of docs/results/.
+"""The test translations of a run as a record, in the layout of benchmarks/results/.
 
     vitrail train --task translate --data multi30k --source de --target en --lower --out runs/translate
     python benchmarks/translations.py runs/translate --out FOLDER

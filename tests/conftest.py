@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 
 import vitrail
+from examples import figures
 from vitrail.cli.app import run
 
 pytest_plugins = ["studio_fixtures"]  # in tests/fixtures
@@ -42,12 +43,24 @@ NOT_FAST = Path(__file__).parent / "net" / "not_fast.txt"
 
 
 TESTS = Path(__file__).parent
-# Whole commands, runs and pages: shape checks would double their time. What they compute is checked by the tests of its parts, and by a
-# run of every task: `CHECKED` of the conformance suite.
+# Whole commands, trainings, files and pages: shape checks would take half as long again. What they compute is checked by the tests of its parts,
+# and by a run of every task, `CHECKED` of the conformance suite. `make test-slow` runs all of them with shape checks.
 COMMANDS = (
-    "cli/*", "run/*", "serve/*", "report/*", "deploy/*", "conformance/*", "models/test_presets.py", "test_docs.py", "test_readme.py", "test_package.py", "test_figures.py",
+    "cli/*", "run/*", "serve/*", "report/*", "deploy/*", "conformance/*", "models/test_presets.py", "models/test_folder.py", "models/test_text_folder.py",
+    "test_docs.py", "test_readme.py", "test_package.py", "test_figures.py", "test_extras.py", "test_byte_pairs.py", "docs/*",
     "tasks/test_[!v]*.py", "tasks/*/test_*runs*.py", "tasks/*/test_task.py", "tasks/*/test_report*.py", "tasks/*/test_explain*.py", "tasks/*/*browser*",
-    "tasks/*/test_studio*", "tasks/classify/test_[!o]*.py", "learn/test_engine.py", "learn/test_resume.py", "learn/test_kill*.py", "learn/test_sharding.py",
+    "tasks/*/test_studio*", "tasks/classify/test_[!o]*.py",
+    "learn/test_engine.py", "learn/test_event_log.py", "learn/test_following.py", "learn/test_kill*.py", "learn/test_loop.py", "learn/test_range_test.py",
+    "learn/test_resolution.py", "learn/test_resume.py", "learn/test_sam.py", "learn/test_sharding.py", "learn/test_state.py", "learn/test_world.py",
+    "data/formats/*", "data/text/*", "data/test_ahead.py", "data/test_bad_files.py", "data/test_cache.py", "data/test_captions.py", "data/test_duplicates.py",
+    "data/test_folder.py", "data/test_picture*.py", "data/test_scanning.py",
+    "explain/figures/*", "explain/test_contract.py", "explain/test_methods.py", "explain/test_position_similarity.py",
+)  # fmt: skip
+# Runs that nobody reads the report of: to draw its figures takes longer than to train for two tiny epochs. The reports themselves have tests
+# of their own, and each task's is drawn and opened in a browser by the conformance suite.
+UNDRAWN = (
+    "cli/*", "run/*", "learn/*", "conformance/*", "tasks/*/test_*runs*.py", "tasks/*/test_task.py", "tasks/test_[!v]*.py", "tasks/classify/test_[!r]*.py",
+    "deploy/*", "serve/*", "data/*", "models/*", "test_docs.py", "test_readme.py",
 )  # fmt: skip
 CHECKED = (
     "test_a_run_has_its_files_and_ends_with_its_score",
@@ -192,21 +205,17 @@ def quick_report() -> Iterator[None]:
         yield
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before any fixture, so that runs which a module shares are made as its tests want them."""
+    name = item.path.relative_to(TESTS).as_posix()
+    figures.draw(not any(fnmatch(name, pattern) for pattern in UNDRAWN) or item.get_closest_marker("figures") is not None)
+
+
 @pytest.fixture
-def quick_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Empty ones: to draw those of a report takes longer than a tiny run, and reports have tests of their own."""
-    from matplotlib.figure import Figure
-    from PIL import Image
-
-    def save(self: Figure, target: Any, *, format: str = "png", **_: Any) -> None:
-        if format == "svg":
-            target.write('<svg xmlns="http://www.w3.org/2000/svg"></svg>')
-        else:
-            buffer = io.BytesIO()
-            Image.new("L", (1, 1)).save(buffer, format)
-            (Path(target).write_bytes if isinstance(target, str | Path) else target.write)(buffer.getvalue())
-
-    monkeypatch.setattr(Figure, "savefig", save)
+def quick_figures() -> None:
+    """Empty figures in this test."""
+    figures.draw(False)
 
 
 def quadrants(count: int, *, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -235,7 +244,7 @@ def digits_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Answer]:
     """One epoch on the built-in digits, and what the command said. Shared: tests only read it."""
     folder = tmp_path_factory.mktemp("runs") / "digits"
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with figures.drawn(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = run(["train", "--data", "digits", *NANO, "--out", str(folder)])
     return folder, Answer(code, out.getvalue(), err.getvalue())
 

@@ -25,7 +25,7 @@ from vitrail.tasks.options import CommonOptions
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
-SLOW_TUTORIALS = ("attention", "report", "your_data")
+SLOW_TUTORIALS = ("attention", "first_model", "report", "your_data")
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 CONTENT = frozenset({"tree", "csv", "json", "xml", "yaml"})  # what stands in files and folders: nothing to run
 EXIT = re.compile(r"exit code (\d)")  # in a title: another one than 0 is meant

@@ -211,6 +211,7 @@ def test_constraints_pin_what_this_environment_has():
         assert importlib.metadata.version(name).partition("+")[0] == pin, name
 
 
+@pytest.mark.slow
 def test_it_runs_in_another_environment(elsewhere, tmp_path):
     assert outside(elsewhere, "vitrail", "--version", cwd=tmp_path).strip() == __version__
     train = ("train", "--data", "digits", "--epochs", "1", "--model", "vit_nano_conv", "--out", "first")
@@ -218,6 +219,7 @@ def test_it_runs_in_another_environment(elsewhere, tmp_path):
     assert (tmp_path / "first" / "report.html").is_file()
 
 
+@pytest.mark.slow
 def test_it_loads_a_folder_of_the_first_format(elsewhere, tmp_path):
     folder = shutil.copytree(ROOT / "tests/fixtures/model_v1", tmp_path / "old")
     seen = json.loads(outside(elsewhere, "python", "-c", LOAD, folder, cwd=tmp_path))

@@ -11,6 +11,7 @@ from vitrail.cli.app import run
 README = Path(__file__).parents[1] / "README.md"
 
 
+@pytest.mark.slow
 def test_the_tour_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     tour = README.read_text().split("## Five minutes")[1].split("\n## ")[0]

@@ -199,9 +199,3 @@ def merge(word: str, ranks: dict[Pair, int], dropped: Callable[[], bool] | None 
         if where < len(order):
             order[where] = ranks.get((letters[where], letters[where + 1]), never)
     return letters
-
-
-def check_tokenizer(model: Any) -> None:
-    """Refuse a model that was made without one."""
-    if model.tokenizer is None:
-        raise VitrailError("this model has no tokenizer: it cannot read text")

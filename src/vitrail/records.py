@@ -4,17 +4,31 @@ import types
 import typing
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import MISSING, asdict, fields, is_dataclass
+from dataclasses import MISSING, Field, asdict, fields, is_dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from vitrail.errors import VitrailError, suggestion
 
 T = TypeVar("T")
+Settings = dict[str, bool | int | float | str]  # a small table inside of a config, such as the options of a kernel
+OMITTED = MappingProxyType({"omitted": True})  # metadata of a field that records leave out while it has its default
 
 
 def to_record(value: Any) -> dict[str, Any]:
-    """A frozen dataclass as a dictionary of JSON values; tuples become lists."""
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(value).items()}
+    """A frozen dataclass as a dictionary of JSON values; tuples become lists. Fields marked `OMITTED` are left out at their default, so
+    that files of what never used them stay as they were."""
+    left_out = {f.name for f in fields(value) if f.metadata.get("omitted") and getattr(value, f.name) == default_of(f)}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(value).items() if name not in left_out}
+
+
+def default_of(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def has_field(config: Any, name: str) -> bool:
+    """Whether the dataclass of a config declares a field of this name."""
+    return any(field.name == name for field in fields(config))
 
 
 def from_record(kind: type[T], record: Any, *, what: str) -> T:
@@ -30,20 +44,20 @@ def from_record(kind: type[T], record: Any, *, what: str) -> T:
     for name, field in known.items():
         if name not in record and field.default is MISSING and field.default_factory is MISSING:
             raise VitrailError(f'{what}: the key "{name}" is missing')
-    values = {name: _fit(hints[name], value, what=f"{what}: {name}") for name, value in record.items()}
+    values = {name: fit_value(hints[name], value, what=f"{what}: {name}") for name, value in record.items()}
     try:
         return typing.cast(T, kind(**values))
     except VitrailError as error:  # a rule between fields, which does not know where they came from
         raise VitrailError(f"{what}: {error}") from None
 
 
-def _fit(hint: Any, value: Any, *, what: str) -> Any:
+def fit_value(hint: Any, value: Any, *, what: str) -> Any:
     """`value` as `hint` wants it (lists to tuples, ints to floats), or an error that names what was expected."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         for choice in arguments:
             try:
-                return _fit(choice, value, what=what)
+                return fit_value(choice, value, what=what)
             except VitrailError:
                 continue
     elif origin is typing.Literal:
@@ -52,9 +66,17 @@ def _fit(hint: Any, value: Any, *, what: str) -> Any:
     elif origin is tuple:
         if isinstance(value, list | tuple):
             if len(arguments) == 2 and arguments[1] is Ellipsis:
-                return tuple(_fit(arguments[0], v, what=what) for v in value)
+                return tuple(fit_value(arguments[0], v, what=what) for v in value)
             if len(value) == len(arguments):
-                return tuple(_fit(a, v, what=what) for a, v in zip(arguments, value, strict=True))
+                return tuple(fit_value(a, v, what=what) for a, v in zip(arguments, value, strict=True))
+    elif origin is dict:
+        if isinstance(value, Mapping):
+            return {
+                fit_value(arguments[0], key, what=what): fit_value(arguments[1], v, what=f"{what}: {key}")
+                for key, v in value.items()
+            }
+    elif hint is Any:
+        return value
     elif hint is type(None):
         if value is None:
             return None

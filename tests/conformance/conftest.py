@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import importlib
 import io
 import json
 import multiprocessing
@@ -19,7 +20,9 @@ from typing import Any
 
 import pytest
 
+from examples import figures
 from examples.example import Example, write_example
+from examples.once import shared_folder
 from examples.toys import TOYS, forget_toys, register_toys
 from vitrail.cli.app import run
 from vitrail.tasks import registry
@@ -120,8 +123,7 @@ class Trained:
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that all workers of this session have in common."""
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "conformance"
+    folder = shared_folder(tmp_path_factory) / "conformance"
     folder.mkdir(exist_ok=True)
     return folder
 
@@ -137,7 +139,7 @@ def train_once(task: str, shared: Path) -> Trained:
             needed = {name: str(train_once(name, shared).path) for name in example.needs}
             told = tuple(word.format(**needed) for word in example.options)
             options = ("--task", task, "--data", example.data, *told, "--device", "cpu")
-            with smaller(example):
+            with smaller(example), figures.drawn():
                 answer = call("train", *options, "--out", folder / "run")
             kept = {"options": options, "example": vars(example), "answer": vars(answer)}
             (folder / "trained.json").write_text(json.dumps(kept))
@@ -203,10 +205,23 @@ def run_forked(words: Sequence[str], environment: Mapping[str, str], log: str) -
         os._exit(code)
 
 
+# What commands import late, some of it for seconds: imported here once instead of in every child.
+IMPORTED_LATE = (
+    "torch._dynamo",
+    "torch.distributed",
+    "uvicorn",
+    "vitrail.run.train",
+    "vitrail.run.report",
+    "vitrail.serve.app",
+)
+
+
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., tuple[Any, Path]]]:
     """Start a command in a process of its own; whatever still runs at the end of the test is ended."""
     started: list[Any] = []
+    for name in IMPORTED_LATE:
+        importlib.import_module(name)
 
     def begin(words: Sequence[object], environment: Mapping[str, str] | None = None) -> tuple[Any, Path]:
         log = tmp_path / f"process{len(started)}.txt"

@@ -66,7 +66,6 @@ def test_a_run_has_its_files_and_ends_with_its_score(trained, vitrail):
     assert first.format(trained.measured[first.key]) in vitrail("runs", trained.path).out
 
 
-@pytest.mark.usefixtures("quick_figures")
 def test_interrupted_and_resumed_it_is_the_same_run(trained, vitrail, tmp_path, monkeypatch):
     """SIGINT in the middle of the second epoch."""
     steps = [json.loads(line)["epoch"] for line in (trained.path / "metrics.jsonl").read_text().splitlines()]
@@ -112,7 +111,6 @@ def test_a_finished_run_is_neither_trained_again_nor_overwritten(copied, vitrail
     assert {path: path.stat().st_mtime_ns for path in copied.path.rglob("*")} == before
 
 
-@pytest.mark.usefixtures("quick_figures")
 def test_its_config_repeats_it(trained, vitrail, tmp_path):
     answer = vitrail("train", "--config", trained.path / "config.yaml", "--out", tmp_path / "run")
     assert (answer.code, answer.err) == (0, "")
@@ -122,7 +120,6 @@ def test_its_config_repeats_it(trained, vitrail, tmp_path):
     assert {**one, "cache_gb": None} == {**other, "cache_gb": None}  # a share of the memory that is free
 
 
-@pytest.mark.usefixtures("quick_figures")
 def test_two_processes_train_one_model(trained, two_processes, vitrail, tmp_path):
     first, second = two_processes(*trained.words(out=tmp_path / "run"))
     assert (first.code, second.code) == (0, 0), first.out + second.out
@@ -136,7 +133,6 @@ def test_two_processes_train_one_model(trained, two_processes, vitrail, tmp_path
     assert steps <= alone
 
 
-@pytest.mark.usefixtures("quick_figures")
 def test_a_file_that_cannot_be_read_is_listed_or_refused(trained, vitrail, tmp_path):
     if trained.example.broken is None:
         pytest.skip(f"{trained.example.data}: no files to break")

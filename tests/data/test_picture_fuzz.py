@@ -214,6 +214,11 @@ def test_the_same_number_gives_the_same_file():
     assert [make_file(number, seeds) for number in range(50)] == [make_file(number, seeds) for number in range(50)]
 
 
+def test_four_thousand_broken_files_give_an_image_or_one_line(tmp_path):
+    check(run_apart(0, 4_000, tmp_path), 4_000)
+
+
+@pytest.mark.slow
 def test_twenty_thousand_broken_files_give_a_picture_or_one_line(tmp_path):
     check(run_apart(0, 20_000, tmp_path), 20_000)
 

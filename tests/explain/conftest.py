@@ -6,20 +6,21 @@ import pytest
 import torch
 from torch import nn
 
+from vitrail.models.classifier import Classifier
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.heads.classification import ClassificationHead
+from vitrail.preprocessing import neutral
 from vitrail.scope import Scope
 from vitrail.tokens import Tokens
 
 
-class TwoTokens(nn.Module):
+class TwoTokens(Classifier):
     """x_l = x_{l-1} + A x_{l-1}, A = 1/2 everywhere, x_0 the two pixels; logits (y, -y) of what the head reads."""
 
-    num_classes = 2
+    architecture = "two_tokens"
 
     def __init__(self, pool):
-        super().__init__()
-        self.config = SimpleNamespace(in_channels=1)
+        super().__init__(SimpleNamespace(in_channels=1, image_size=(1, 2), num_classes=2), neutral((1, 2), 1))
         self.blocks = nn.ModuleList(MultiHeadAttention(1, heads=1, bias=False) for _ in range(2))
         self.head = ClassificationHead(1, classes=2, pool=pool)
         self.prefix = int(pool == "class")

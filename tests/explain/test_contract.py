@@ -75,7 +75,7 @@ class Scopes:
     def __init__(self):
         self.found = []
 
-    def keep(self, layer, q, k, v, out, scope):
+    def keep(self, layer, q, k, v, out, scope, windows=None):
         self.found.append(scope)
 
 

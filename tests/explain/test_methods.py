@@ -80,5 +80,7 @@ def test_what_does_not_work_says_so():
 
 
 def test_explaining_does_not_import_matplotlib(environment):
-    code = "import sys, vitrail.explain; sys.exit('matplotlib' in sys.modules)"
+    code = (
+        "import sys, vitrail.explain, vitrail.run.evaluate, vitrail.tasks.classify.task; sys.exit('matplotlib' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], env=environment, check=False).returncode == 0

@@ -11,15 +11,16 @@ from torch.testing import assert_close
 import vitrail as vt
 from vitrail.explain import input_gradient, occlusion
 from vitrail.explain.occlusion import log_odds, squares
+from vitrail.models.classifier import Classifier
+from vitrail.preprocessing import neutral
 
 
-class Linear(nn.Module):
+class Linear(Classifier):
     """Logits (<w, x>, 0); its features are one map, half the picture's size."""
 
     def __init__(self, weight):
-        super().__init__()
+        super().__init__(SimpleNamespace(in_channels=1, image_size=(4, 6), num_classes=2), neutral((4, 6), 1))
         self.weight = nn.Parameter(weight)
-        self.config = SimpleNamespace(in_channels=1)
 
     def forward_features(self, images):
         return (nn.functional.avg_pool2d(images * self.weight, 2) * 4,)

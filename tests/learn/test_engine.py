@@ -66,9 +66,15 @@ def test_with_everything_on_a_crash_in_mid_epoch_changes_nothing(arrays, tmp_pat
     assert whole.metrics == parts.metrics
 
 
+@pytest.fixture(scope="module")
+def plain(arrays, quick_report, tmp_path_factory):
+    """One epoch without any of the options."""
+    out = tmp_path_factory.mktemp("plain") / "run"
+    return vt.train(data=arrays, **(BASE | {"epochs": 1}), recipe="plain", workers=0, out=out)
+
+
 @pytest.mark.parametrize("name", sorted(EVERYTHING.keys() - {"checkpointing", "accumulate"}))
-def test_every_option_changes_what_is_learned(arrays, tmp_path, name):
-    plain = vt.train(data=arrays, **(BASE | {"epochs": 1}), recipe="plain", workers=0, out=tmp_path / "plain")
+def test_every_option_changes_what_is_learned(arrays, plain, tmp_path, name):
     other = vt.train(
         data=arrays, **(BASE | {"epochs": 1}), recipe="plain", workers=0, out=tmp_path / "o", **{name: EVERYTHING[name]}
     )

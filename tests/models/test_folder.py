@@ -558,7 +558,15 @@ def mutate(content, rng, *, below=None):
     return bytes(data)
 
 
-@pytest.mark.parametrize(("name", "count"), [(CONFIG, 500), (WEIGHTS, 300)])
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        (CONFIG, 120),
+        (WEIGHTS, 80),
+        pytest.param(CONFIG, 500, marks=pytest.mark.slow),
+        pytest.param(WEIGHTS, 300, marks=pytest.mark.slow),
+    ],
+)
 def test_broken_files_give_a_model_or_one_line(folder, effort, name, count):
     rng, loaded = random.Random(11), 0
     load(folder)  # imports

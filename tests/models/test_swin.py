@@ -151,7 +151,7 @@ def test_what_decays():
     [
         ({"heads": (2, 4)}, r"heads must have one number for each stage of depths \(2, 2, 6, 2\), got \(2, 4\)"),
         ({"position": "rotary"}, "position: expected 'relative_table', 'continuous_bias', 'none', got 'rotary'"),
-        ({"attention": "linear"}, "attention: expected 'softmax', 'cosine', got 'linear'"),
+        ({"attention": "linear"}, 'unknown attention "linear": choose from softmax, cosine'),
         ({"window": (0, 7)}, "window must be at least 1 token"),
         ({"depths": ()}, "depths must be at least 1 for each stage"),
         ({"width": 97}, "width must be a multiple of the heads"),

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
+import vitrail as vt
 from vitrail.errors import VitrailError
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.run import evaluate
@@ -43,7 +44,7 @@ def open_setup(run, trained, **given):
     (run / "best").mkdir(parents=True)
     (run / "best" / "config.json").write_text("{}")
     (run / "bad_files.csv").write_text("picture,split,reason,met\na.png,train,an empty file,before\n")
-    model = SimpleNamespace(architecture="vit", image_size=(8, 8))
+    model = vt.create_model("vit_nano_patch4_32", image_size=(8, 8))
     return evaluate.open_setup(str(run / "best"), model, trained, ReadingEvalOptions(**given), ProgressBar(quiet=True))
 
 

@@ -20,7 +20,6 @@ import yaml
 from vitrail.tasks import registry
 from vitrail.tasks.options import present_record
 
-pytestmark = pytest.mark.usefixtures("quick_figures")
 RUNS = Path(__file__).parents[1] / "fixtures" / "runs"
 TASKS = (
     "classify", "translate", "language", "caption", "igpt", "mae", "dino", "moco", "dvae", "beit", "restore", "mri", "segment",

@@ -122,6 +122,7 @@ def shown_class(kind: Any, without: tuple[str, ...] = ()) -> type[Any]:
         if one.name in without:
             continue
         base, *metadata = typing.get_args(hints[one.name])
+        base = tuple[str, ...] | None if is_table(base) else base  # words KEY=VALUE
         parameters = [rule for rule in metadata if isinstance(rule, Parameter)]
         ranges = [str(rule) for rule in metadata if isinstance(rule, Range)]
         (parameter,) = parameters
@@ -138,7 +139,41 @@ def shown_class(kind: Any, without: tuple[str, ...] = ()) -> type[Any]:
 
 def from_shown(kind: type[Any], shown: Any, **more: Any) -> Any:
     """The options that the parser's view stands for."""
-    return kind(**{one.name: getattr(shown, one.name) for one in fields(shown)}, **more)
+    hints = typing.get_type_hints(kind)
+    values = {one.name: getattr(shown, one.name) for one in fields(shown)}
+    tables = {name: read_pairs(value, name) for name, value in values.items() if value and is_table(hints[name])}
+    return kind(**values | tables, **more)
+
+
+def is_table(hint: Any) -> bool:
+    """Whether an option is a small table, written as KEY=VALUE and given once for each key."""
+    return any(typing.get_origin(one) is dict for one in (hint, *typing.get_args(hint)))
+
+
+def read_pairs(words: Sequence[str], name: str) -> dict[str, bool | int | float | str]:
+    """{"features": 32, "causal": True}, of `features=32` and `causal=true`."""
+    found: dict[str, bool | int | float | str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        option = f"--{name.removesuffix('s').replace('_', '-')}"
+        if not (key and equals):
+            raise VitrailError(f"{option} takes KEY=VALUE, got {word}")
+        if key in found:
+            raise VitrailError(f"{option} {key} is given twice")
+        found[key.replace("-", "_")] = read_value(value)
+    return found
+
+
+def read_value(word: str) -> bool | int | float | str:
+    """A switch, a number or a text."""
+    if word.lower() in ("true", "false"):
+        return word.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    return word
 
 
 def list_tasks(verb: str) -> str:

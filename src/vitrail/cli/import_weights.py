@@ -44,6 +44,7 @@ def import_weights(
     Whose they are is seen by their names. What had to be supposed or changed is told line by line, and where they come from is kept.
     """
     from vitrail.models.catalogue import count_parameters
+    from vitrail.models.protocols import HasClasses
     from vitrail.run.import_weights import import_weights
 
     done = import_weights(
@@ -54,7 +55,7 @@ def import_weights(
         print(f"  {note}")
     found = done.model
     height, width = found.image_size
-    classes = getattr(found, "num_classes", 0)
+    classes = found.num_classes if isinstance(found, HasClasses) else 0
     head = f"{classes} classes" if classes else "features"
     shape = f"{height}x{width}x{found.config.in_channels}"
     print(f"{found.architecture}: {count_parameters(found):,} parameters, pictures {shape}, {head}")

@@ -31,6 +31,7 @@ OPTIONS: dict[str, tuple[str, ...]] = {
 SWITCHES = frozenset({"json", "open"})  # of those verbs: options without a value
 BESIDE = {**dict.fromkeys(USES, ()), "train": ("config",), "pretrain": ("config", "method")}
 PER_TASK = tuple(USES)
+TABLES = {"attention_option": "attention_options"}  # as each entry is written -> the option
 ASSIGNMENT = re.compile(r"([A-Za-z][\w-]*)=(.*)", re.DOTALL)
 
 
@@ -95,7 +96,8 @@ def spell_words(words: list[str], known: Known | None = None) -> list[str]:
         if match is None or is_value or Path(word).exists():
             out.append(word)
             continue
-        name = known.renamed.get(plain_name(match[1]), plain_name(match[1]))
+        name = TABLES.get(plain_name(match[1]), plain_name(match[1]))
+        name = known.renamed.get(name, name)
         if name not in known.names and known.reads_text:
             out.append(word)
             continue
@@ -127,6 +129,8 @@ def spell(name: str, value: Any, switches: Collection[str], negated: Collection[
         return [f"--no-{name.replace('_', '-')}"] if name in negated else []
     if isinstance(value, list):
         return [flag, *map(str, value)]
+    if isinstance(value, dict):  # a small table
+        return [f"{flag}={key}={one}" for key, one in value.items()]
     return [f"{flag}={value}"]
 
 
@@ -138,7 +142,7 @@ def plain_name(word: str) -> str:
 def given_options(words: list[str]) -> set[str]:
     """The names of the options that stand in `words`."""
     named = (plain_name(word.split("=")[0]) for word in words if word.startswith("--"))
-    return {name.removeprefix("no_") for name in named}
+    return {TABLES.get(name, name.removeprefix("no_")) for name in named}
 
 
 def with_config(words: list[str], known: Known) -> list[str]:

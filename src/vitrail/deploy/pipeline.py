@@ -20,7 +20,11 @@ from vitrail.deploy.export.interface import Interface
 from vitrail.deploy.predicted_files import OutputFolder, Predicted, failure
 from vitrail.errors import VitrailError, check_choice
 from vitrail.machine import choose_device
+from vitrail.models.classifier import Classifier
+from vitrail.models.detr import Detector
 from vitrail.models.folder import load
+from vitrail.models.model import ImageModel, Model
+from vitrail.models.segmenter import Segmenter
 
 S = TypeVar("S")  # a sample: what was read of one source
 R = TypeVar("R")  # its result, in Hugging Face's shape
@@ -63,10 +67,13 @@ class Pipeline(Generic[S, R]):
     single: ClassVar[tuple[type, ...]] = (str, Path, Image.Image, np.ndarray)  # what one source can be
     call: ClassVar[type[Call]] = Call
 
-    def __init__(self, model: Any, *, engine: str = "torch") -> None:
+    def __init__(self, model: Model, *, engine: str = "torch") -> None:
         self.check_model(model)
         self.model = model.eval()
-        self.engine = open_engine(self.model, engine, self.interface(self.model)) if self.engines else None
+        self.engine: Engine | None = None
+        if self.engines:
+            assert isinstance(model, ImageModel)
+            self.engine = open_engine(model, engine, self.interface(model))
 
     # how it is made
 
@@ -82,7 +89,7 @@ class Pipeline(Generic[S, R]):
             return cls.open(load(run).to(choose_device(options.device)))
         return cls.open(run, engine=options.engine) if cls.engines else cls.open(run)
 
-    def check_model(self, model: Any) -> None:
+    def check_model(self, model: Model) -> None:
         """Refuse a model of another task."""
 
     # one call
@@ -215,13 +222,13 @@ class Pipeline(Generic[S, R]):
     # files and engines
 
     @staticmethod
-    def interface(model: Any) -> Interface | None:
+    def interface(model: Model) -> Interface | None:
         """What an exported program of such a model takes and gives; None: it cannot be exported."""
         return None
 
     @staticmethod
     def examples(
-        model: Any, *, size: tuple[int, ...] | None, step: int | None, data: str | None, trained: Any, count: int
+        model: Model, *, size: tuple[int, ...] | None, step: int | None, data: str | None, trained: Any, count: int
     ) -> Examples:
         """Real inputs that an exported program is compared with its model on: those that `data` names, or of what it was `trained` on."""
         return find_images(model, size=size, step=step, data=data, trained=trained, count=count)
@@ -252,7 +259,7 @@ def groups(sources: Iterable[Any], size: int) -> Iterator[list[Any]]:
         yield group
 
 
-def open_engine(model: Any, name: str, interface: Interface | None) -> Engine:
+def open_engine(model: ImageModel, name: str, interface: Interface | None) -> Engine:
     """By its name, or "auto". Pictures of many sizes are packed into one sequence, which torch alone does."""
     check_choice("engine", name, ("auto", *ENGINES))
     if name != "torch" and model.preprocessing.fit == "aspect":
@@ -266,6 +273,6 @@ def report_engine(engine: Engine) -> str:
     return "\n".join(engine.report) if isinstance(engine, Automatic) else engine.name
 
 
-def labels_of(model: Any) -> tuple[str, ...]:
+def labels_of(model: Classifier | Segmenter | Detector) -> tuple[str, ...]:
     """The names of a model's classes; LABEL_0, LABEL_1, … where it has none."""
     return model.labels or tuple(f"LABEL_{number}" for number in range(model.num_classes))

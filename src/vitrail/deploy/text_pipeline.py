@@ -1,11 +1,12 @@
 """What pipelines that read text share: a tokenizer, a longest text, and the beams of those that search."""
 
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from vitrail.byte_pairs import check_tokenizer
 from vitrail.deploy import pipeline
 from vitrail.errors import VitrailError
+from vitrail.models.model import Model
+from vitrail.models.word_model import WordModel, check_tokenizer
 
 S = TypeVar("S")  # a sample
 R = TypeVar("R")  # its result
@@ -27,14 +28,16 @@ class TextPipeline(pipeline.Pipeline[S, R]):
     """Sources are texts; a task says of which models in `check_purpose`."""
 
     single = (str,)
+    model: WordModel
 
-    def __init__(self, model: Any, *, engine: str = "torch") -> None:
+    def __init__(self, model: Model, *, engine: str = "torch") -> None:
         super().__init__(model, engine=engine)
-        self.tokenizer, self.longest = model.tokenizer, int(model.config.longest)
+        self.tokenizer, self.longest = self.model.tokenizer, int(model.config.longest)
 
-    def check_model(self, model: Any) -> None:
+    def check_model(self, model: Model) -> None:
         self.check_purpose(model)
+        assert isinstance(model, WordModel)
         check_tokenizer(model)
 
-    def check_purpose(self, model: Any) -> None:
+    def check_purpose(self, model: Model) -> None:
         """Refuse a model of another task."""

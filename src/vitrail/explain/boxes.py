@@ -6,7 +6,6 @@ b pictures (one), ch channels, h w picture, l blocks, a heads, gh gw grid, q que
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +15,7 @@ from torch import Tensor
 from vitrail.errors import VitrailError
 from vitrail.explain.record import attention_layers, record
 from vitrail.models.detections import Detected
+from vitrail.models.detr import Detector
 
 CROSS = ".cross_attention"  # how the decoder's layers that read the picture are called
 OWN = "encoder.blocks."  # and those of the detector's encoder, which is not its backbone's
@@ -54,7 +54,7 @@ class BoxLook:
 
 
 @torch.no_grad()
-def see_boxes(model: Any, image: Float[Tensor, "b ch h w"]) -> Sight:
+def see_boxes(model: Detector, image: Float[Tensor, "b ch h w"]) -> Sight:
     """A pass over one picture, of which what the backbone does is not kept."""
     if len(image) != 1:
         raise VitrailError(f"boxes are looked at in one picture at a time, got {len(image)}")
@@ -71,7 +71,7 @@ def see_boxes(model: Any, image: Float[Tensor, "b ch h w"]) -> Sight:
     )
 
 
-def look_at_boxes(model: Any, image: Float[Tensor, "b ch h w"], *, threshold: float, most: int) -> list[BoxLook]:
+def look_at_boxes(model: Detector, image: Float[Tensor, "b ch h w"], *, threshold: float, most: int) -> list[BoxLook]:
     """The surest boxes of a picture, one of each query, from a score on; at most so many."""
     sight = see_boxes(model, image)
     logits = sight.detected.logits[-1, 0].float()

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from vitrail.models.captioner import CaptionModel
 from vitrail.special_tokens import BEGIN, END, PAD
 
 SPACE = "▁"  # what a piece begins with that begins a word
@@ -26,7 +27,7 @@ class Told:
 
 
 @torch.no_grad()
-def look_at_words(model: Any, images: Float[Tensor, "b ch h w"], ids: Int[Tensor, "b n"]) -> list[Told]:
+def look_at_words(model: CaptionModel, images: Float[Tensor, "b ch h w"], ids: Int[Tensor, "b n"]) -> list[Told]:
     """`ids` are what the model says of each picture, without BEGIN. The map of a word is the mean of its pieces' maps."""
     before = torch.cat([torch.full_like(ids[:, :1], BEGIN), ids[:, :-1]], dim=1)  # map t is of the word behind word t
     maps = model.attention_maps(images, before).cpu()

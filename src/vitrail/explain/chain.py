@@ -5,7 +5,7 @@ from torch import nn
 from vitrail.errors import VitrailError
 from vitrail.explain.record import check_weights
 from vitrail.nn.attention.windowed import WindowedAttention
-from vitrail.nn.blocks.merging import TokenMerging
+from vitrail.nn.encoders.merging import MergingEncoder
 from vitrail.nn.groups.attention import LiftingAttention
 from vitrail.nn.groups.encoder import GroupEncoder
 
@@ -23,7 +23,7 @@ def check_chain(model: nn.Module) -> None:
             raise VitrailError(
                 f"{kind} attends within windows and merges its tokens between stages: they are others in the next, and no chain leads through"
             )
-        if isinstance(module, TokenMerging):
+        if isinstance(module, MergingEncoder):
             raise VitrailError(
                 f"{kind} merges tokens in every block: they are others in the next, and no chain leads through; rebuild(model, merge=0) has one"
             )

@@ -5,13 +5,13 @@ b batch, ch channels, h w picture, k classes
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
+from vitrail.models.classifier import Classifier
 
 NOT_FINITE = "the model computes numbers that are not finite: its weights are broken, or its training has diverged"
 
@@ -48,9 +48,9 @@ def leaf(model: nn.Module, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "
     return at_model(model, images).detach().clone().requires_grad_()
 
 
-def choose_target(model: Any, logits: Float[Tensor, "b k"], target: Int[Tensor, "_"] | None) -> Int[Tensor, "b"]:
+def choose_target(model: nn.Module, logits: Float[Tensor, "b k"], target: Int[Tensor, "_"] | None) -> Int[Tensor, "b"]:
     """The classes to explain: those given, or each picture's most likely one."""
-    if getattr(model, "num_classes", 1) == 0:
+    if isinstance(model, Classifier) and not model.num_classes:
         raise VitrailError("the model gives features, not classes (num_classes is 0): there is no answer to explain")
     if target is None:
         return logits.detach().argmax(-1)

@@ -5,16 +5,16 @@ b batch, ch channels, h w picture, gh gw grid, s points of a curve
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from vitrail.errors import VitrailError, check_choice
 from vitrail.explain.evaluating import at_model, choose_target, evaluating, pick
 from vitrail.explain.hiding import BLANKS, Blank, ask_parts, blanked
 from vitrail.models.classifier import to_probabilities
+from vitrail.models.model import Model
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class Curve:
 
 
 def deletion_curve(
-    model: Any,
+    model: nn.Module,
     images: Float[Tensor, "b ch h w"],
     maps: Float[Tensor, "b gh gw"],
     target: Int[Tensor, "b"] | None = None,
@@ -48,7 +48,7 @@ def deletion_curve(
 
 
 def insertion_curve(
-    model: Any,
+    model: nn.Module,
     images: Float[Tensor, "b ch h w"],
     maps: Float[Tensor, "b gh gw"],
     target: Int[Tensor, "b"] | None = None,
@@ -62,7 +62,7 @@ def insertion_curve(
 
 
 def _curve(
-    model: Any, images: Tensor, maps: Tensor, target: Tensor | None, *, steps: int | None, blank: Blank, showing: bool
+    model: nn.Module, images: Tensor, maps: Tensor, target: Tensor | None, *, steps: int | None, blank: Blank, showing: bool
 ) -> Curve:
     check_choice("blank", blank, BLANKS)
     if len(maps) != len(images):
@@ -95,7 +95,7 @@ def changes(cells: int, steps: int | None) -> Int[Tensor, "s"]:
     return torch.arange(steps + 1) * cells // steps
 
 
-def probability(model: Any, logits: Float[Tensor, "b k"], target: Int[Tensor, "b"]) -> Float[Tensor, "b"]:
+def probability(model: nn.Module, logits: Float[Tensor, "b k"], target: Int[Tensor, "b"]) -> Float[Tensor, "b"]:
     """Of each picture's own class: by softmax, or where labels are independent, or there is but one, by the logistic function."""
-    alone = getattr(model, "multi_label", False) or logits.shape[1] == 1
+    alone = (isinstance(model, Model) and model.multi_label) or logits.shape[1] == 1
     return pick(to_probabilities(logits, multi_label=alone), target)

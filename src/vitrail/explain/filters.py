@@ -4,7 +4,6 @@ k filters, ch channels, p q sides of a patch or kernel, d width
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
+from vitrail.models.classifier import Classifier
 from vitrail.nn.groups.convolution import LiftingConvolution
 from vitrail.nn.tokenizers.patch import PatchTokenizer
 from vitrail.nn.tokenizers.resnet_stem import StandardizedConv2d
@@ -26,7 +26,7 @@ class Filters:
     words: str
 
 
-def principal_filters(model: Any, count: int = 28) -> Filters:
+def principal_filters(model: Classifier, count: int = 28) -> Filters:
     """The `count` strongest filters of the first layer that sees pixels, or all there are.
 
     - A patch projection: principal components of its d filters, of length 1, with their shares of the variance
@@ -66,13 +66,11 @@ def principal_directions(rows: Float[Tensor, "d n"]) -> tuple[Float[Tensor, "k n
     return torch.where(largest < 0, -directions, directions), squares / squares.sum().clamp(min=torch.finfo(squares.dtype).tiny)
 
 
-def _first_layer(model: Any) -> Any:
+def _first_layer(model: Classifier) -> PatchTokenizer | nn.Conv2d | LiftingConvolution:
     for module in model.modules():
         if isinstance(module, (PatchTokenizer, nn.Conv2d, LiftingConvolution)):
             return module
-    raise VitrailError(
-        f"{getattr(model, 'architecture', type(model).__name__)}: no patches and no convolution, each pixel is projected alone and has no filter"
-    )
+    raise VitrailError(f"{model.architecture}: no patches and no convolution, each pixel is projected alone and has no filter")
 
 
 def _strongest(pictures: Float[Tensor, "k ch p q"], shares: Float[Tensor, "k"], count: int, words: str) -> Filters:

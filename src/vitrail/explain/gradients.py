@@ -3,18 +3,17 @@
 b batch, ch channels, h w picture, gh gw grid
 """
 
-from typing import Any
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from vitrail.explain.cells import features_grid, sum_in_cells
 from vitrail.explain.evaluating import choose_target, differentiating, leaf, pick
+from vitrail.models.classifier import Classifier
 
 
 def input_gradient(
-    model: Any, images: Float[Tensor, "b ch h w"], target: Int[Tensor, "b"] | None = None
+    model: Classifier, images: Float[Tensor, "b ch h w"], target: Int[Tensor, "b"] | None = None
 ) -> Float[Tensor, "b gh gw"]:
     """Σ over a cell of |Σ_ch ∂y/∂x ⊙ x|, y the logit of `target`  [Shrikumar+ 2017, gradient × input].
 

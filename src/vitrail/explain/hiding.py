@@ -4,11 +4,11 @@ b batch, ch channels, h w picture, gh gw grid, s ways to hide, k classes, n pict
 """
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from vitrail.explain.cells import pixel_cells
 
@@ -21,7 +21,7 @@ Score = Callable[[Float[Tensor, "n k"], Int[Tensor, "n"]], Float[Tensor, "n"]]
 
 
 def ask_parts(
-    model: Any,
+    model: nn.Module,
     images: Float[Tensor, "b ch h w"],
     nothing: Float[Tensor, "#b #ch #h #w"],
     shown: Bool[Tensor, "#b s gh gw"],

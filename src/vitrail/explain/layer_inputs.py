@@ -5,7 +5,6 @@ b batch, ch channels, y x picture, h heads, n queries, m keys, d key width, e va
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -16,6 +15,7 @@ from vitrail.explain.record import attention_layers, choose
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.attention.recording import recording
 from vitrail.scope import Scope
+from vitrail.tokens import Windows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,7 @@ class LayerInputs:
     v: Float[Tensor, "b h m e"]
     out: Float[Tensor, "b h n e"]  # before the last projection
     scope: Scope
+    windows: Windows | None = None  # the batch is windows of images
 
     def bias(self) -> Float[Tensor, "#b #h n m"] | None:
         """What the position adds to the logits."""
@@ -46,14 +47,18 @@ class InputsRecorder:
         self._asked = {id(named[number][1]): (named[number][0], number) for number in numbers}
         self.ran: list[LayerInputs] = []
 
-    def keep(self, layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scope: Scope) -> None:
+    def keep(
+        self, layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scope: Scope, windows: Windows | None = None
+    ) -> None:
         if id(layer) in self._asked:
             assert isinstance(layer, MultiHeadAttention)
             name, number = self._asked[id(layer)]
-            self.ran.append(LayerInputs(name=name, number=number, layer=layer, q=q, k=k, v=v, out=out, scope=scope))
+            self.ran.append(
+                LayerInputs(name=name, number=number, layer=layer, q=q, k=k, v=v, out=out, scope=scope, windows=windows)
+            )
 
 
-def layer_inputs(model: Any, images: Float[Tensor, "b ch y x"], layer: int) -> LayerInputs:
+def layer_inputs(model: nn.Module, images: Float[Tensor, "b ch y x"], layer: int) -> LayerInputs:
     """Of the attention layer number `layer` (negative: from the end), in evaluation mode and without gradients."""
     found = attention_layers(model)
     recorder = InputsRecorder(found, choose([layer], len(found), "layer", "the model"))

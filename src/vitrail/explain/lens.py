@@ -4,7 +4,6 @@ b pictures, ch channels, y x picture, l = layers + 1 steps, gh gw grid, k classe
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -12,7 +11,8 @@ from torch import Tensor
 
 from vitrail.errors import VitrailError
 from vitrail.explain.evaluating import at_model, evaluating
-from vitrail.models.classifier import to_probabilities
+from vitrail.models.classifier import Classifier, to_probabilities
+from vitrail.models.vit import VisionTransformer
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.heads.classification import ClassificationHead
 
@@ -32,23 +32,25 @@ class Lens:
     words: str  # how patches are read
 
 
-def has_lens(model: Any) -> bool:
+def has_lens(model: Classifier) -> bool:
     """Whether the head can read what stands behind every layer: a plain encoder changes neither tokens nor their width."""
-    return isinstance(getattr(model, "encoder", None), PlainEncoder) and isinstance(
-        getattr(model, "head", None), ClassificationHead
+    return (
+        isinstance(model, VisionTransformer)
+        and isinstance(model.encoder, PlainEncoder)
+        and isinstance(model.head, ClassificationHead)
     )
 
 
-def logit_lens(model: Any, images: Float[Tensor, "b ch y x"]) -> Lens:
+def logit_lens(model: Classifier, images: Float[Tensor, "b ch y x"]) -> Lens:
     """head(norm(z_l)) for the embedding z_0 and behind every block  [nostalgebraist 2020; Vilas+ 2023 for ViT].
 
     `whole` pools as the head does. For `patches` the head's layers read each patch token by itself, in place of what pooling
     gives: where it pools by mean or attention and is linear, the whole is the mean of its patches' logits, weighted as it pools.
     Softmax, or sigmoids where a picture may have several labels.
     """
-    if not has_lens(model):
+    if not isinstance(model, VisionTransformer) or not has_lens(model):
         raise VitrailError(
-            f"{getattr(model, 'architecture', type(model).__name__)} has no plain encoder whose every layer its head could read: the logit lens is for vit models"
+            f"{model.architecture} has no plain encoder whose every layer its head could read: the logit lens is for vit models"
         )
     if not model.num_classes:
         raise VitrailError("the logit lens needs a head with classes, this model has none")

@@ -5,7 +5,6 @@ b batch, ch channels, h w picture, k classes, n tokens
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -15,7 +14,7 @@ from vitrail.explain.cells import spatial
 from vitrail.explain.evaluating import at_model, evaluating
 from vitrail.explain.reading import plain_shares, pool_weights
 from vitrail.explain.record import Seen, record
-from vitrail.models.classifier import is_distilled
+from vitrail.models.classifier import Classifier, is_distilled
 from vitrail.nn.heads.classification import ClassificationHead, Pool
 from vitrail.tokens import Places, Tokens
 
@@ -60,7 +59,7 @@ class Look:
 
 
 def look(
-    model: Any,
+    model: Classifier,
     images: Float[Tensor, "b ch h w"],
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,

@@ -3,7 +3,7 @@
 b batch, ch channels, h w picture, n queries, m keys, gh gw grid
 """
 
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -15,6 +15,12 @@ from vitrail.explain.evaluating import at_model, evaluating
 from vitrail.explain.look import Look
 from vitrail.explain.reading import pool_weights
 from vitrail.explain.windows import window_read, window_received
+from vitrail.models.classifier import Classifier
+from vitrail.models.protocols import HasAttentionMaps
+from vitrail.nn.convolution.hard_attention import HardAttention
+from vitrail.nn.convolution.soft_attention import SoftAttention
+from vitrail.nn.heads.classification import ClassificationHead
+from vitrail.nn.heads.maps import MapHead
 
 Reduce = Literal["mean", "max", "min"]
 REDUCE: tuple[Reduce, ...] = ("mean", "max", "min")
@@ -70,11 +76,11 @@ def received_map(look: Look, *, layer: int = -1, head: int | None = None, reduce
     return to_grid(heads_together(look, entry, head, reduce).mean(1), keys)
 
 
-def pooling_map(model: Any, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b gh gw"]:
+def pooling_map(model: Classifier, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b gh gw"]:
     """How much of each cell the head reads: the weights of attention pooling, or of a convolutional net's attention over places,
     mean over its maps. They sum to 1."""
     with evaluating(model), torch.no_grad():
-        if hasattr(model, "attention_maps"):
+        if isinstance(model, HasAttentionMaps):
             return model.attention_maps(at_model(model, images)).mean(1)
         if not pools_by_attention(model):
             raise VitrailError(f"{type(model).__name__} pools by {model.head.pool_by}: its head has no weights to show")
@@ -84,10 +90,12 @@ def pooling_map(model: Any, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, 
     return to_grid(weights, tokens.places)
 
 
-def pools_by_attention(model: Any) -> bool:
+def pools_by_attention(model: Classifier) -> bool:
     """Whether the head has weights of its own over places."""
     head = model.head
-    return hasattr(getattr(head, "reader", None), "weights") or getattr(head, "pool", None) is not None
+    if isinstance(head, MapHead):
+        return isinstance(head.reader, SoftAttention | HardAttention)
+    return isinstance(head, ClassificationHead) and head.pool is not None
 
 
 def heads_together(look: Look, entry: int, head: int | None, reduce: Reduce) -> Float[Tensor, "b n m"]:

@@ -23,6 +23,7 @@ from vitrail.explain.occlusion import occlusion
 from vitrail.explain.record import check_weights
 from vitrail.explain.relevance import relevance
 from vitrail.explain.rollout import rollout
+from vitrail.models.classifier import Classifier
 
 Needs = Literal["attention", "chain", "pooling", "any"]
 
@@ -37,20 +38,20 @@ class Method(NamedTuple):
     hidden: bool = False  # only for comparisons
 
 
-def _attention(model: Any, images: Tensor, target: Tensor | None) -> Tensor:
+def _attention(model: Classifier, images: Tensor, target: Tensor | None) -> Tensor:
     queries = [0] if model.head.pool_by == "class" else None
     return attention_map(look(model, images, layers=[-1], queries=queries))
 
 
-def _rollout(model: Any, images: Tensor, target: Tensor | None) -> Tensor:
+def _rollout(model: Classifier, images: Tensor, target: Tensor | None) -> Tensor:
     return rollout(look(model, images))
 
 
-def _pooling(model: Any, images: Tensor, target: Tensor | None) -> Tensor:
+def _pooling(model: Classifier, images: Tensor, target: Tensor | None) -> Tensor:
     return pooling_map(model, images)
 
 
-def _random(model: Any, images: Tensor, target: Tensor | None) -> Tensor:
+def _random(model: Classifier, images: Tensor, target: Tensor | None) -> Tensor:
     with evaluating(model), torch.no_grad():
         grid = features_grid(model.forward_features(at_model(model, images)))
     return torch.rand(len(images), *grid)
@@ -82,13 +83,13 @@ MOST_CELLS = 100  # up to here a pass for each cell is no great matter
 QUICK = ("relevance", "pooling", "gradient")  # beyond, the first that a model has: on photographs the best that takes one pass
 
 
-def methods_for(model: Any) -> tuple[str, ...]:
+def methods_for(model: Classifier) -> tuple[str, ...]:
     """The methods that work on a model, in the order of `METHODS`; hidden ones left out."""
     return tuple(name for name, method in METHODS.items() if not method.hidden and lack(model, method.needs) is None)
 
 
 def explain_map(
-    model: Any, images: Float[Tensor, "b ch h w"], method: str = "auto", target: Int[Tensor, "b"] | None = None
+    model: Classifier, images: Float[Tensor, "b ch h w"], method: str = "auto", target: Int[Tensor, "b"] | None = None
 ) -> Float[Tensor, "b gh gw"]:
     """The share of each cell in why a picture is `target`, by default the most likely class: nothing is negative, and sums are 1.
 
@@ -100,7 +101,7 @@ def explain_map(
     return to_shares(found.make(model, images, target))
 
 
-def default_method(model: Any) -> str:
+def default_method(model: Classifier) -> str:
     """What "auto" means for a model: `DEFAULT`, or where that would take hundreds of passes, the best of the quick ones it has."""
     if count_cells(model) <= MOST_CELLS:
         return DEFAULT
@@ -108,7 +109,7 @@ def default_method(model: Any) -> str:
     return next(name for name in QUICK if name in there)
 
 
-def count_cells(model: Any) -> int:
+def count_cells(model: Classifier) -> int:
     """Cells of the map that a picture of the model's own size has."""
     with evaluating(model), torch.no_grad():
         empty = torch.zeros(1, model.config.in_channels, *model.image_size)
@@ -124,7 +125,7 @@ def to_shares(maps: Float[Tensor, "b gh gw"]) -> Float[Tensor, "b gh gw"]:
     return torch.where(total > 0, kept / total.clamp(min=torch.finfo(kept.dtype).tiny), even)
 
 
-def lack(model: Any, needs: Needs) -> str | None:
+def lack(model: Classifier, needs: Needs) -> str | None:
     """What a model has not that a method needs, in one line; None: nothing."""
     try:
         if needs == "attention":

@@ -4,7 +4,7 @@ b batch, ch channels, h w picture, gh gw grid, k classes, p patches that are hid
 """
 
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,12 +14,13 @@ from vitrail.errors import VitrailError, check_choice
 from vitrail.explain.cells import features_grid
 from vitrail.explain.evaluating import at_model, choose_target, evaluating, pick
 from vitrail.explain.hiding import ask_parts, blanked
+from vitrail.models.classifier import Classifier
 
 Fill = Literal["mean", "zero"]
 
 
 def occlusion(
-    model: Any,
+    model: Classifier,
     images: Float[Tensor, "b ch h w"],
     target: Int[Tensor, "b"] | None = None,
     *,
@@ -38,11 +39,10 @@ def occlusion(
         features = model.forward_features(images)
         logits = model.forward_head(features)
         target = choose_target(model, logits, target)
-        multi_label = bool(getattr(model, "multi_label", False))
-        before = log_odds(logits, target, multi_label=multi_label)  # b
+        before = log_odds(logits, target, multi_label=model.multi_label)  # b
         hidden = squares(features_grid(features), 1 if size is None else size, images.device)  # p gh gw
         nothing = blanked(images, "mean") if fill == "mean" else images.new_zeros(1, 1, 1, 1)
-        after = ask_parts(model, images, nothing, ~hidden[None], target, partial(log_odds, multi_label=multi_label))
+        after = ask_parts(model, images, nothing, ~hidden[None], target, partial(log_odds, multi_label=model.multi_label))
         covered = hidden.to(images.dtype)
         return torch.einsum("bp,pyx->byx", before[:, None] - after, covered) / covered.sum(0)
 

@@ -8,11 +8,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.explain.cells import cell_tokens, sum_in_cells, to_grid
@@ -23,6 +23,9 @@ from vitrail.explain.methods import MOST_CELLS, to_shares
 from vitrail.explain.occlusion import squares
 from vitrail.explain.record import Seen, attention_layers, record
 from vitrail.explain.windows import window_read
+from vitrail.models.segmenter import Segmenter
+from vitrail.nn.heads.segmentation.class_queries import ClassQueryHead
+from vitrail.nn.heads.segmentation.mask import MaskHead
 
 ENCODER = "backbone."  # how the encoder's layers are called
 HEAD = "head."
@@ -45,7 +48,7 @@ class PixelLook:
     head: Sequence[Float[Tensor, "_ _ _"]]  # block by block what the class's token or query reads; none of heads without them
 
 
-def pixel_chances(model: Any, image: Float[Tensor, "b ch h w"]) -> Float[Tensor, "k h w"]:
+def pixel_chances(model: Segmenter, image: Float[Tensor, "b ch h w"]) -> Float[Tensor, "k h w"]:
     """The probability of each class at each pixel of one picture."""
     if len(image) != 1:
         raise VitrailError(f"pixels are looked at in one picture at a time, got {len(image)}")
@@ -61,7 +64,7 @@ def uncertainty(chances: Float[Tensor, "k *size"]) -> Float[Tensor, "*size"]:
     return (entropy / math.log(max(2, len(chances)))).clamp(0, 1)
 
 
-def head_grid(model: Any, image: Float[Tensor, "b ch h w"]) -> tuple[int, int]:
+def head_grid(model: Segmenter, image: Float[Tensor, "b ch h w"]) -> tuple[int, int]:
     """Rows and columns of the last map that the head reads, of the padded picture."""
     with evaluating(model), torch.no_grad():
         last = model.maps(at_model(model, image), model.config.layers)[len(model.config.layers) - 1]
@@ -69,7 +72,7 @@ def head_grid(model: Any, image: Float[Tensor, "b ch h w"]) -> tuple[int, int]:
 
 
 def look_at_pixels(
-    model: Any,
+    model: Segmenter,
     image: Float[Tensor, "b ch h w"],
     label: int,
     *,
@@ -111,7 +114,7 @@ def class_score(
 
 
 def pixel_relevance(
-    model: Any,
+    model: nn.Module,
     image: Float[Tensor, "b ch h w"],
     label: int,
     where: Bool[Tensor, "h w"],
@@ -134,7 +137,7 @@ def pixel_relevance(
 
 
 def place_reads(
-    model: Any, image: Float[Tensor, "b ch h w"], cell: tuple[int, int], grid: tuple[int, int]
+    model: Segmenter, image: Float[Tensor, "b ch h w"], cell: tuple[int, int], grid: tuple[int, int]
 ) -> list[Float[Tensor, "_ _ _"]]:
     """What a cell of the head's grid reads in each layer of the encoder that has weights; on a finer grid, the cell in its middle."""
     if not (0 <= cell[0] < grid[0] and 0 <= cell[1] < grid[1]):
@@ -158,16 +161,17 @@ def read_cell(seen: Seen, entry: int, cell: tuple[int, int], grid: tuple[int, in
     return to_grid(weights[0][:, cell_tokens(here, kept.query_places)].mean(1), kept.key_places)
 
 
-def class_reads(model: Any, image: Float[Tensor, "b ch h w"], label: int) -> list[Float[Tensor, "_ _ _"]]:
+def class_reads(model: Segmenter, image: Float[Tensor, "b ch h w"], label: int) -> list[Float[Tensor, "_ _ _"]]:
     """What the class's own token reads of the patches in the blocks of a mask transformer, or its query in Trans2Seg, whose last maps are
     what the head draws the class from; none of heads without either."""
     head = model.head
-    if not hasattr(head, "class_tokens"):
+    if not isinstance(head, MaskHead | ClassQueryHead):
         return []
     with evaluating(model), torch.no_grad():
-        if hasattr(head, "look"):
+        if isinstance(head, ClassQueryHead):
             last = model.maps(image, model.config.layers)[0]
-            return [head.look(head.remember(last))[0, label].unflatten(-1, tuple(last.shape[2:]))]
+            seen_by_class = head.look(head.remember(last))[0, label]  # heads, cells
+            return [seen_by_class.reshape(-1, *last.shape[2:])]
         with record(model, layers=numbers_of(model, HEAD), queries=[label]) as seen:
             model(image)
     found = []
@@ -177,7 +181,7 @@ def class_reads(model: Any, image: Float[Tensor, "b ch h w"], label: int) -> lis
     return found
 
 
-def numbers_of(model: Any, prefix: str) -> list[int]:
+def numbers_of(model: nn.Module, prefix: str) -> list[int]:
     """The layers whose names begin so, as `record` counts them, and whose attention has weights."""
     try:
         layers = attention_layers(model)

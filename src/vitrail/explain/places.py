@@ -4,7 +4,6 @@ b pictures (one), ch channels, h w picture, a heads, gh gw grid
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -15,6 +14,7 @@ from vitrail.explain.cells import cell_tokens, spatial, to_grid
 from vitrail.explain.record import Seen, record
 from vitrail.explain.windows import window_read
 from vitrail.models.segmentation_maps import whole_cells
+from vitrail.models.segmenter import Segmenter
 from vitrail.models.swin import Swin
 from vitrail.tokens import Places
 
@@ -30,7 +30,7 @@ class PlaceReading:
 
 
 @torch.no_grad()
-def read_from_place(model: Any, image: Float[Tensor, "b ch h w"], place: Place) -> PlaceReading:
+def read_from_place(model: Segmenter, image: Float[Tensor, "b ch h w"], place: Place) -> PlaceReading:
     """One pass, of which a row of each layer and head is kept; where a layer attends within windows, these."""
     if len(image) != 1 or not all(0 <= share < 1 for share in place):
         raise VitrailError(

@@ -12,18 +12,18 @@ from torch import Tensor
 
 from vitrail.explain.layer_inputs import layer_inputs
 from vitrail.explain.record import choose
+from vitrail.models.classifier import Classifier
+from vitrail.models.vit import VisionTransformer
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.attention.windowed import WindowedAttention
-from vitrail.nn.positions.absolute_qk import AbsoluteQK
-from vitrail.nn.positions.added import AddedPosition
+from vitrail.nn.positions.added import AbsoluteQK, AddedPosition, EveryLayer
 from vitrail.nn.positions.alibi import Alibi
 from vitrail.nn.positions.continuous_bias import ContinuousBias
-from vitrail.nn.positions.every_layer import EveryLayer, LayersApart
-from vitrail.nn.positions.position import Position
+from vitrail.nn.positions.position import LayersApart, Position
 from vitrail.nn.positions.relative import RelativeProjected, RelativeRows, RelativeShaw
 from vitrail.nn.positions.relative_table import RelativeTable
 from vitrail.nn.positions.rotary import Rotary
-from vitrail.scope import Scope
+from vitrail.scope import KeyedPosition, Scope
 from vitrail.tokens import Grid, Places
 
 Kind = Literal["cosine", "kernel", "bias", "query"]
@@ -48,7 +48,7 @@ class Similarity:
 
 
 def position_similarity(
-    model: Any, *, layer: int = 0, head: int | None = None, images: Float[Tensor, "b ch y x"] | None = None
+    model: Classifier, *, layer: int = 0, head: int | None = None, images: Float[Tensor, "b ch y x"] | None = None
 ) -> Similarity | str:
     """The maps of one layer and head (None: the mean over heads), or in one line why there are none.
 
@@ -58,12 +58,13 @@ def position_similarity(
     - Shaw's rows and the form through W_K: q·r / sqrt(d) with q the mean query of `images` in that layer, or, without images, a
       query of length 1 that points to the row of its own place: what depends on the query has no map without one.
     """
-    scheme = getattr(model, "position", None)
     if any(isinstance(module, WindowedAttention) for module in model.modules()):
         return "The positions of this model are offsets within a window, so there are no two places of the picture to compare."
-    if scheme is None:
-        return f"The model ({getattr(model, 'architecture', type(model).__name__)}) has no position on a grid of two axes."
-    grid = tuple(model.tokenizer.grid(model.image_size))
+    if not isinstance(model, VisionTransformer):
+        return f"The model ({model.architecture}) has no position on a grid of two axes."
+    scheme = model.position
+    tokenizer: Any = model.tokenizer
+    grid = tuple(tokenizer.grid(model.image_size))
     if len(grid) != 2:
         return f"The grid {grid} has no two axes to draw maps on."
     [layer] = choose([layer], len(model.encoder.blocks), "layer", "the model")
@@ -75,11 +76,17 @@ def position_similarity(
         if isinstance(position, Rotary):
             return _turn_constants(position, grid, device)
         if isinstance(position, (Alibi, RelativeTable, ContinuousBias)):
-            return _show_bias(position, grid, model.encoder.blocks[layer].attention, head, device)
+            return _show_bias(position, grid, _attention_of(model, layer), head, device)
         if isinstance(position, RelativeRows):
             return _ask_rows(position, grid, model, layer, head, images)
     kind = type(position).__name__ if position.attends or position.enters else "none"
     return f"The position ({kind}) depends on no place alone, so there are no two places to compare."
+
+
+def _attention_of(model: VisionTransformer, layer: int) -> MultiHeadAttention:
+    attention = model.encoder.blocks[layer].attention
+    assert isinstance(attention, MultiHeadAttention)
+    return attention
 
 
 def _compare_rows(added: AddedPosition, grid: Grid, device: torch.device, position: Position) -> Similarity:
@@ -116,13 +123,18 @@ def _show_bias(
 
 
 def _ask_rows(
-    position: RelativeRows, grid: Grid, model: Any, layer: int, head: int | None, images: Float[Tensor, "b ch y x"] | None
+    position: RelativeRows,
+    grid: Grid,
+    model: VisionTransformer,
+    layer: int,
+    head: int | None,
+    images: Float[Tensor, "b ch y x"] | None,
 ) -> Similarity:
     assert isinstance(position, (RelativeShaw, RelativeProjected))
-    attention: MultiHeadAttention = model.encoder.blocks[layer].attention
+    attention = _attention_of(model, layer)
     device, places = next(model.parameters()).device, Places(grid)
     scope = Scope(queries=places, keys=places, position=position, prepared=position.prepare(places, places, device))
-    scope = position.project(attention.key, scope)
+    scope = position.project(attention.key, scope) if isinstance(position, KeyedPosition) else scope
     cells = len(places.coordinates(device)[0])
     if images is None:
         query, who = own_place_query(position, attention), "a query of length 1 that points to its own place"

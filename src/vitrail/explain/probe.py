@@ -5,7 +5,7 @@ l layers, p pictures, d width, k classes
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from vitrail.errors import VitrailError
+from vitrail.models.protocols import HasIntermediates
 
 PENALTIES = tuple(10.0**power for power in range(0, -6, -1))  # from the strongest on
 MOST_STEPS = 100
@@ -42,7 +43,7 @@ class Probe:
 
 
 @torch.no_grad()
-def layer_features(model: Any, inputs: Iterable[Tensor]) -> Float[Tensor, "l p d"]:
+def layer_features(model: HasIntermediates, inputs: Iterable[Tensor]) -> Float[Tensor, "l p d"]:
     """The mean over positions of the tokens behind each block  [Chen+ 2020, section 2.3], for any model that has
     `depth` and `forward_intermediates`.
 

@@ -74,7 +74,9 @@ class Seen:
         self.outputs: list[Float[Tensor, "b h n e"]] = []
         self.kept: list[Kept] = []
 
-    def keep(self, layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scope: Scope) -> None:
+    def keep(
+        self, layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scope: Scope, windows: Windows | None = None
+    ) -> None:
         name = self._names.get(id(layer))
         if name is None:  # a layer of another model, or one that was not asked for
             return
@@ -93,9 +95,9 @@ class Seen:
             self.outputs.append(part.of(out.detach()))
         self.names.append(name)
         places, keys = scope.queries, scope.queries if scope.keys is None else scope.keys
-        if scope.windows is not None:
-            places = keys = Places(scope.windows.grid)
-        self.kept.append(Kept(heads, queries, q.shape[1], q.shape[2], places, keys, scope.windows))
+        if windows is not None:
+            places = keys = Places(windows.grid)
+        self.kept.append(Kept(heads, queries, q.shape[1], q.shape[2], places, keys, windows))
 
     @property
     def depth(self) -> int:

@@ -5,7 +5,6 @@ b batch, ch channels, h w picture, q points, gh gw grid
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -15,6 +14,7 @@ from vitrail.errors import VitrailError
 from vitrail.explain.cells import spatial
 from vitrail.explain.look import look
 from vitrail.explain.maps import Reduce, attention_map
+from vitrail.models.classifier import Classifier
 
 Cell = tuple[int, int]  # row, column
 
@@ -28,7 +28,7 @@ class References:
 
 
 def reference_points(
-    model: Any,
+    model: Classifier,
     images: Float[Tensor, "b ch h w"],
     points: Sequence[Cell] | None = None,
     *,

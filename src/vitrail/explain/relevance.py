@@ -3,8 +3,6 @@
 b batch, ch channels, h heads, n m tokens, e value width, ph pw picture, gh gw grid
 """
 
-from typing import Any
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -15,14 +13,14 @@ from vitrail.explain.evaluating import choose_target, differentiating, leaf, pic
 from vitrail.explain.layer_inputs import InputsRecorder, LayerInputs
 from vitrail.explain.reading import plain_shares, pool_weights
 from vitrail.explain.record import attention_layers
-from vitrail.models.classifier import is_distilled
+from vitrail.models.classifier import Classifier, is_distilled
 from vitrail.nn.attention.recording import recording
 from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.tokens import Tokens
 
 
 def relevance(
-    model: Any, images: Float[Tensor, "b ch ph pw"], target: Int[Tensor, "b"] | None = None
+    model: Classifier, images: Float[Tensor, "b ch ph pw"], target: Int[Tensor, "b"] | None = None
 ) -> Float[Tensor, "b gh gw"]:
     """r R_L with R_l = R_{l-1} + Ā_l R_{l-1}, R_0 = I, Ā = mean over heads of (∇A ⊙ A)+  [Chefer+ 2021, eq. 5-6].
 

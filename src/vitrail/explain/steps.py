@@ -4,7 +4,7 @@ ch channels, y x picture, m keys, d key width, e value width
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -15,7 +15,7 @@ from vitrail.explain.cells import cell_tokens
 from vitrail.explain.layer_inputs import LayerInputs, layer_inputs
 from vitrail.explain.record import choose
 from vitrail.explain.windows import find_place
-from vitrail.models.classifier import is_distilled
+from vitrail.models.classifier import Classifier, is_distilled
 from vitrail.nn.attention.cosine import CosineKernel
 from vitrail.nn.attention.softmax import SoftmaxKernel
 from vitrail.nn.functional.windows import whole_windows, window_cells
@@ -67,7 +67,12 @@ class Row(NamedTuple):
 
 
 def six_steps(
-    model: Any, images: Float[Tensor, "1 ch y x"], *, layer: int = -1, head: int = 0, query: tuple[int, int] | None = None
+    model: Classifier,
+    images: Float[Tensor, "1 ch y x"],
+    *,
+    layer: int = -1,
+    head: int = 0,
+    query: tuple[int, int] | None = None,
 ) -> Steps:
     """softmax(q K^T / sqrt(d) + bias) V + read, for one query of one picture  [Vaswani+ 2017, eq. 1].
 
@@ -77,14 +82,14 @@ def six_steps(
     inputs = layer_inputs(model, images, layer)
     [head] = choose([head], inputs.q.shape[1], "head", "the layer")
     has_class = model.head.pool_by == "class"
-    if inputs.scope.windows is not None:
-        inputs, number = in_window(inputs, inputs.scope.windows, query)
+    if inputs.windows is not None:
+        inputs, number = in_window(inputs, inputs.windows, query)
     ours = inputs.scope.queries
     assert ours is not None
     theirs = inputs.scope.keys or ours
     if theirs.merges:
         raise VitrailError("the six steps are between cells, and this layer reads merged tokens: rebuild(model, merge=0)")
-    if inputs.scope.windows is None:
+    if inputs.windows is None:
         number = query_number(ours, query, has_class=has_class)
     scope, kernel = inputs.scope, inputs.layer.kernel
     with torch.no_grad():
@@ -168,5 +173,6 @@ def _bias(inputs: LayerInputs, head: int, number: int) -> Float[Tensor, "m"] | N
     bias = None if found is None else found[0, min(head, found.shape[1] - 1), number]
     if mask is None:
         return bias
-    allowed = mask.expand(1, inputs.q.shape[1], inputs.q.shape[2], -1)[0, head, number]
-    return (inputs.q.new_zeros(len(allowed)) if bias is None else bias).masked_fill(~allowed, -torch.inf)
+    row = mask.expand(1, inputs.q.shape[1], inputs.q.shape[2], -1)[0, head, number]
+    bias = inputs.q.new_zeros(len(row)) if bias is None else bias
+    return bias.masked_fill(~row, -torch.inf) if row.dtype == torch.bool else bias + row

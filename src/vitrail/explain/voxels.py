@@ -5,7 +5,7 @@ ch channels, k classes, a heads, x y z sides of a volume, gx gy gz grid of patch
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from vitrail.explain.pixels import uncertainty
 from vitrail.explain.record import record
 from vitrail.models.sliding import spans
 from vitrail.models.sliding_volume import stream
+from vitrail.models.volume_segmenter import VolumeSegmenter
 
 Voxel = tuple[int, int, int]
 
@@ -41,7 +42,9 @@ class VoxelLook:
     layers: Sequence[Float[Tensor, "a i j l"]]
 
 
-def label_volume(model: Any, volume: Float32[np.ndarray, "x y z"], *, overlap: float = 0.5, batch: int = 2) -> LabelledVolume:
+def label_volume(
+    model: VolumeSegmenter, volume: Float32[np.ndarray, "x y z"], *, overlap: float = 0.5, batch: int = 2
+) -> LabelledVolume:
     """Window by window, as `vitrail predict` does it."""
 
     def read(begin: int, end: int) -> Tensor:
@@ -72,7 +75,7 @@ def middle_of_largest(classes: Integer[np.ndarray, "x y z"], label: int | None =
 
 
 @torch.no_grad()
-def look_at_voxel(model: Any, volume: Float32[np.ndarray, "x y z"], place: Voxel) -> VoxelLook:
+def look_at_voxel(model: VolumeSegmenter, volume: Float32[np.ndarray, "x y z"], place: Voxel) -> VoxelLook:
     """The window of the model's size that has the place in its middle, as far as the volume goes, and what its patch reads there."""
     for at, side, axis in zip(place, volume.shape, "xyz", strict=True):
         if not 0 <= at < side:

@@ -17,8 +17,11 @@ from vitrail.explain.record import choose, record
 from vitrail.explain.sentences import Sentence, read_sentence
 from vitrail.models.decoding.beam import beam_search
 from vitrail.models.decoding.greedy import greedy
-from vitrail.models.decoding.mask_predict import mask_predict
+from vitrail.models.decoding.mask_predict import Filling, mask_predict
 from vitrail.models.decoding.sampling import sample
+from vitrail.models.decoding.stepping import Stepping
+from vitrail.models.protocols import Encodes, HasAttentionMaps
+from vitrail.models.word_model import WordModel
 from vitrail.special_tokens import BEGIN, END, PAD
 
 Kind = Literal["encoder", "decoder", "cross"]
@@ -70,7 +73,7 @@ class WordLook:
         return self.weights[kind]
 
 
-def word_look(model: Any, source: Text, target: Text | None = None, *, beams: int = 5) -> WordLook:
+def word_look(model: WordModel, source: Text, target: Text | None = None, *, beams: int = 5) -> WordLook:
     """One pass over a sentence and its translation (None: the one that beam search finds), in evaluation mode.
 
     Of a causal language model, `source` is how a text begins and `target` what follows (None: what it finds likeliest, a few
@@ -81,7 +84,7 @@ def word_look(model: Any, source: Text, target: Text | None = None, *, beams: in
     ids = to_ids(source, tokenizer)
     follow = None if target is None else to_ids(target, tokenizer)
     with evaluating(model), torch.no_grad():
-        if hasattr(model, "encode"):
+        if isinstance(model, Encodes):
             return translation_look(model, ids, follow, tokenizer, beams=beams, device=device)
         if not model.config.causal:
             if follow is not None:
@@ -91,18 +94,18 @@ def word_look(model: Any, source: Text, target: Text | None = None, *, beams: in
 
 
 def translation_look(
-    model: Any, ids: list[int], target: list[int] | None, tokenizer: Any, *, beams: int, device: torch.device
+    model: WordModel, ids: list[int], target: list[int] | None, tokenizer: Any, *, beams: int, device: torch.device
 ) -> WordLook:
     if not ids:
         raise VitrailError("there is no word in the sentence")
     source = as_row([*ids, END], device)
     if target is None:
         target = translate_ids(model, ids, beams=beams)
-    at_once = hasattr(model, "fill")  # mask-predict: there is no next word, and each is read at its own place
+    at_once = isinstance(model, Filling)  # mask-predict: there is no next word, and each is read at its own place
     if at_once and not target:
         raise VitrailError("there is no word in the translation")
     read, written = (target, target) if at_once else ([BEGIN, *target], [*target, END])
-    if hasattr(model, "attention_maps"):  # recurrent: one look at the source a word
+    if isinstance(model, HasAttentionMaps):  # recurrent: one look at the source a word
         weights: dict[Kind, Tensor] = {"cross": model.attention_maps(source, as_row(read, device))[:, None].float()}
         check_finite(weights["cross"])
     else:
@@ -116,7 +119,9 @@ def translation_look(
     )
 
 
-def causal_look(model: Any, ids: list[int], follow: list[int] | None, tokenizer: Any, *, device: torch.device) -> WordLook:
+def causal_look(
+    model: WordModel, ids: list[int], follow: list[int] | None, tokenizer: Any, *, device: torch.device
+) -> WordLook:
     given = [BEGIN, *ids]
     if follow is None:
         follow = continue_ids(model, ids)
@@ -124,31 +129,33 @@ def causal_look(model: Any, ids: list[int], follow: list[int] | None, tokenizer:
     return WordLook(read=sentence, weights=recorded(model, as_row([*given, *follow], device)), given=len(given))
 
 
-def masked_look(model: Any, ids: list[int], tokenizer: Any, *, device: torch.device) -> WordLook:
+def masked_look(model: WordModel, ids: list[int], tokenizer: Any, *, device: torch.device) -> WordLook:
     if not ids:
         raise VitrailError("there is no word in the sentence")
     sentence = read_sentence([*ids, END], tokenizer)
     return WordLook(source=sentence, weights=recorded(model, as_row([*ids, END], device)), given=len(ids))
 
 
-def translate_ids(model: Any, ids: Sequence[int], *, beams: int = 5) -> list[int]:
+def translate_ids(model: WordModel, ids: Sequence[int], *, beams: int = 5) -> list[int]:
     """The translation that beam search finds; greedy with one beam. At most 50 tokens longer than the source."""
     source = as_row([*ids, END], next(model.parameters()).device)
     longest = min(model.config.longest - 1, len(ids) + LONGER)
     with evaluating(model), torch.no_grad():
-        if hasattr(model, "fill"):
+        if isinstance(model, Filling):
             return until_end(mask_predict(model, source).ids[0].tolist())
+        assert isinstance(model, Stepping)
         if beams == 1:
             return until_end(greedy(model, source, longest=longest)[0].tolist())
         return until_end(beam_search(model, source, beams=beams, longest=longest).ids[0].tolist())
 
 
-def continue_ids(model: Any, ids: Sequence[int], *, seed: int | None = None) -> list[int]:
+def continue_ids(model: WordModel, ids: Sequence[int], *, seed: int | None = None) -> list[int]:
     """What a causal language model adds: the likeliest word each time, or with a seed one drawn from the likely ones."""
     prompt = as_row([BEGIN, *ids], next(model.parameters()).device)
     room = min(CONTINUATION, model.config.longest - prompt.shape[1])
     if room < 1:
         return []
+    assert isinstance(model, Stepping)
     with evaluating(model), torch.no_grad():
         if seed is None:
             return until_end(greedy(model, None, longest=room, prompt=prompt)[0].tolist())
@@ -157,7 +164,7 @@ def continue_ids(model: Any, ids: Sequence[int], *, seed: int | None = None) -> 
         return until_end(drawn[0, 0].tolist())
 
 
-def recorded(model: Any, *inputs: Int[Tensor, "1 _"]) -> dict[Kind, Float[Tensor, "l h n m"]]:
+def recorded(model: WordModel, *inputs: Int[Tensor, "1 _"]) -> dict[Kind, Float[Tensor, "l h n m"]]:
     """The attention of one pass, by kind."""
     with record(model) as seen:
         answer = model(*inputs)
@@ -168,11 +175,11 @@ def recorded(model: Any, *inputs: Int[Tensor, "1 _"]) -> dict[Kind, Float[Tensor
     return {kind: torch.stack(layers) for kind, layers in found.items()}
 
 
-def kind_of(name: str, model: Any) -> Kind:
+def kind_of(name: str, model: WordModel) -> Kind:
     """By the layer's name; a causal model without a decoder is one."""
     if name.endswith("cross_attention"):
         return "cross"
-    return "decoder" if ".decoder." in f".{name}" or (not hasattr(model, "encode") and model.config.causal) else "encoder"
+    return "decoder" if ".decoder." in f".{name}" or (not isinstance(model, Encodes) and model.config.causal) else "encoder"
 
 
 def to_words(look: WordLook) -> WordLook:

@@ -8,9 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.backbones import backbone_of
+from vitrail.models.backbones import Pretrained, backbone_of
 from vitrail.models.catalogue import build_model
 from vitrail.models.channels import spread_mean
+from vitrail.models.classifier import Classifier
+from vitrail.models.detr import Detector
+from vitrail.models.model import Model
+from vitrail.models.segmenter import Segmenter
 from vitrail.models.swin import SwinConfig, stage_grids
 from vitrail.nn.functional.maps import resize_filters, resize_table
 from vitrail.nn.functional.windows import fit_windows
@@ -18,6 +22,7 @@ from vitrail.nn.positions.learned import Learned1d, Learned2d
 from vitrail.nn.positions.relative_table import RelativeTable
 from vitrail.nn.tokenizers.patch import PatchTokenizer
 from vitrail.preprocessing import Preprocessing
+from vitrail.records import has_field
 
 
 class Changed(NamedTuple):
@@ -29,7 +34,12 @@ class Changed(NamedTuple):
 
 
 def adapt(
-    model: Any, *, num_classes: int | None = None, labels: Sequence[str] | None = None, what: str = "this model", **changes: Any
+    model: Model,
+    *,
+    num_classes: int | None = None,
+    labels: Sequence[str] | None = None,
+    what: str = "this model",
+    **changes: Any,
 ) -> tuple[Any, tuple[str, ...]]:
     """A model with `changes` in its config (image_size, patch, in_channels, window), and lines that tell what became of its weights.
 
@@ -37,7 +47,7 @@ def adapt(
     """
     notes: list[str] = []
     wanted = {name: value for name, value in changes.items() if value is not None}
-    if (num_classes is not None or labels is not None or wanted) and hasattr(model, "backbone"):
+    if (num_classes is not None or labels is not None or wanted) and isinstance(model, Pretrained | Segmenter | Detector):
         notes.append(f"what learns without labels is left out of this {model.architecture}: its backbone goes on")
     if num_classes is None and labels is None and not wanted:
         return model, ()
@@ -58,10 +68,10 @@ def adapt(
     return again.train(model.training), tuple(notes)
 
 
-def change(model: Any, changes: dict[str, Any], *, what: str) -> tuple[Any, list[str]]:
+def change(model: Classifier, changes: dict[str, Any], *, what: str) -> tuple[Any, list[str]]:
     """`adapt` but for the classes."""
     for name in changes:
-        if not hasattr(model.config, name):
+        if not has_field(model.config, name):
             raise VitrailError(f"{what}: a model of the kind {model.architecture} has no {name} to change")
     with torch.device("meta"):  # all of its weights are there already
         again = build_model(model.architecture, keep_windows(model.config, replace(model.config, **changes)))

@@ -6,14 +6,16 @@ b batch, ch channels, h w picture, c cells, d width
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models import resnet, swin, vit
+from vitrail.models.classifier import Classifier
+from vitrail.models.model import ImageModel, Model
 from vitrail.models.network import Network
 from vitrail.nn.heads.classification import pool_mean
 from vitrail.preprocessing import Preprocessing
@@ -40,16 +42,13 @@ class PretrainedConfig:
         return int(self.backbone["in_channels"])
 
 
-class Pretrained(nn.Module):
+class Pretrained(ImageModel):
     """A model around a `backbone`, to learn its features; what is trained later, explained or compared is the backbone alone.
 
     Its config has the backbone's as a record, and `in_channels`.
     """
 
-    architecture: ClassVar[str]
-    labels = None
-    multi_label = False
-    tokenizer = None
+    backbone: Any
 
     def __init__(self, backbone: Any, config: Any) -> None:
         super().__init__()
@@ -95,10 +94,10 @@ def build_backbone(network: str, settings: Mapping[str, Any]) -> Any:
     return kind.build(from_record(kind.config, settings, what="backbone"))
 
 
-def backbone_of(model: Any, *, what: str) -> Any:
+def backbone_of(model: Model, *, what: str) -> Classifier:
     """The classifier, with or without classes, that a model is or has inside; `what` names it in the error."""
-    found = getattr(model, "backbone", model)
-    if not hasattr(found, "num_classes"):
+    found = model if isinstance(model, Classifier) else getattr(model, "backbone", None)
+    if not isinstance(found, Classifier):
         raise VitrailError(f"{what}: a model of the kind {model.architecture} has no features of pictures to go on with")
     return found
 

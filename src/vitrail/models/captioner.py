@@ -3,7 +3,7 @@
 b batch, ch channels, h w picture, n words, v vocabulary, k tokens of the picture, gh gw its grid
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import torch
@@ -14,7 +14,8 @@ from vitrail.errors import check_choice
 from vitrail.models import vit, vit_presets
 from vitrail.models.memory_writer import MemoryWriter
 from vitrail.models.parts import Where, position_of
-from vitrail.models.transformer import decoder_block, last_norm
+from vitrail.models.show_attend_tell import ShowAttendTell
+from vitrail.models.transformer import last_norm, writing_block
 from vitrail.models.transformer import settle as settle_words
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.attention.recording import recording
@@ -26,8 +27,9 @@ from vitrail.nn.initialization import initialize_by_width
 from vitrail.nn.positions.position import Position
 from vitrail.nn.tokenizers.words import Words
 from vitrail.preprocessing import Preprocessing
+from vitrail.records import OMITTED, Settings
 from vitrail.scope import Scope
-from vitrail.tokens import Tokens
+from vitrail.tokens import Tokens, Windows
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,7 +50,10 @@ class CaptionerConfig:
     activation: Activation = "gelu"
     position: str = "sinusoidal_1d"  # of words; pictures have the encoder's
     position_where: Where = "auto"
-    attention: str = "softmax"
+    attention: str = "softmax"  # of the decoder
+    attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
+    encoder_attention: str | None = field(default=None, metadata=OMITTED)  # None: as the encoder of that name has it
+    encoder_attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
     longest: int = 64  # words of a caption, BEGIN and END counted
     tied: bool = True  # one table for words that are read and words that are written
     eps: float = 1e-6
@@ -66,6 +71,7 @@ class Captioner(MemoryWriter):
     """
 
     architecture = "captioner"
+    preprocessing: Preprocessing
 
     def __init__(
         self,
@@ -87,6 +93,10 @@ class Captioner(MemoryWriter):
     def image_size(self) -> tuple[int, int]:
         size: tuple[int, int] = self.config.image_size
         return size
+
+    @property
+    def pipeline_tag(self) -> str:
+        return "image-to-text"
 
     @property
     def written(self) -> tuple[Words, Position]:
@@ -119,13 +129,18 @@ class Captioner(MemoryWriter):
         return seen.weights[..., memory.prefix :].reshape(*words.shape, *memory.grid)
 
 
+CaptionModel = Captioner | ShowAttendTell  # what writes words about an image
+
+
 class LastLook:
     """A recorder of one layer's weights, the mean over its heads."""
 
     def __init__(self, layer: MultiHeadAttention) -> None:
         self.layer, self.weights = layer, torch.empty(0)
 
-    def keep(self, layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scope: Scope) -> None:
+    def keep(
+        self, layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scope: Scope, windows: Windows | None = None
+    ) -> None:
         if layer is self.layer:
             self.weights = self.layer.kernel.weights(q, k, scope).mean(1)  # b n k
 
@@ -138,9 +153,12 @@ def build_captioner(config: CaptionerConfig) -> Captioner:
         vit_presets.PRESETS[config.encoder], image_size=config.image_size, in_channels=config.in_channels, num_classes=0, pool="mean",
         head_hidden=None,
     )  # fmt: skip
+    if config.encoder_attention is not None:
+        picture = replace(picture, attention=config.encoder_attention, attention_options=config.encoder_attention_options)
     encoder = vit.build_vit(picture)
     words = Words(config.vocabulary, config.width, grid=(config.longest,), dropout=config.dropout)
-    decoder = PlainDecoder([decoder_block(config) for _ in range(config.decoder_depth)], norm=last_norm(config))
+    blocks = [writing_block(config, layer=layer) for layer in range(config.decoder_depth)]
+    decoder = PlainDecoder(blocks, norm=last_norm(config))
     head = WordHead(config.width, config.vocabulary, tied=words.table if config.tied else None)
     bridge = nn.Identity() if picture.width == config.width else nn.Linear(picture.width, config.width)
     position = position_of(config, grid=(config.longest,), depth=config.decoder_depth, causal=True)

@@ -42,7 +42,8 @@ from vitrail.models import (
     vit_restorer,
 )
 from vitrail.models.features import FeatureMaps
-from vitrail.records import from_record, to_record
+from vitrail.models.model import Model
+from vitrail.records import from_record, has_field, to_record
 
 Takes = Literal[
     "pictures", "text", "captions", "pixels", "restoration", "k-space", "views", "segmentation", "boxes", "volumes"
@@ -195,22 +196,22 @@ def build_model(architecture: str, config: Any) -> Any:
     return ARCHITECTURES[architecture].build(config)
 
 
-def rebuild(model: Any, **changes: Any) -> Any:
+def rebuild(model: Model, **changes: Any) -> Any:
     """A model with the same weights and preprocessing, and some fields of its config changed: dropout is a recipe's, not a model's."""
     again = build_model(model.architecture, replace(model.config, **changes))
     again.load_state_dict(model.state_dict())
     again.preprocessing = model.preprocessing
-    for name in ("labels", "multi_label", "colors"):
-        if hasattr(model, name):
-            setattr(again, name, getattr(model, name))
+    again.labels, again.multi_label = model.labels, model.multi_label
+    if isinstance(model, segmenter.Segmenter):
+        again.colors = model.colors
     return again
 
 
-def rebuild_merging(model: Any, merge: int | None) -> Any:
+def rebuild_merging(model: Model, merge: int | None) -> Any:
     """The same model with so many tokens merged in each block; None: as it is."""
     if merge is None:
         return model
-    if not hasattr(model.config, "merge"):
+    if not has_field(model.config, "merge"):
         raise VitrailError(f"merge={merge}: a model of the kind {model.architecture} merges no tokens; a vit does")
     return rebuild(model, merge=merge).train(model.training)
 
@@ -225,9 +226,9 @@ def table_row(name: str) -> dict[str, Any]:
     with torch.device("meta"):
         parameters = count_parameters(create_model(name))
     facts = {field: getattr(config, field, None) for field in ("width", "depth", "heads", "patch")}
-    if hasattr(config, "depths"):
+    if has_field(config, "depths"):
         facts["depth"] = sum(config.depths)
-    if hasattr(config, "decoder_depth"):
+    if has_field(config, "decoder_depth"):
         facts["depth"] = config.depth + config.decoder_depth
     takes = ARCHITECTURES[architecture].takes
     size = None if takes == "restoration" else getattr(config, "image_size", None)  # restorers read any

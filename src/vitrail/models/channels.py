@@ -9,10 +9,11 @@ from torch import Tensor
 
 from vitrail.errors import VitrailError
 from vitrail.models.catalogue import build_model
+from vitrail.models.model import Model
 from vitrail.models.restorer import Restorer
 
 
-def adapt_channels(model: Any, *, in_channels: int, out_channels: int | None = None, **changes: Any) -> Any:
+def adapt_channels(model: Model, *, in_channels: int, out_channels: int | None = None, **changes: Any) -> Any:
     """A restorer with the same weights for pictures of other channels; `changes` are other fields of its config.
 
     Every channel is read by the mean of the learned kernels, times old / new, as timm has it, so that a picture whose channels are

@@ -5,12 +5,13 @@ b batch, ch channels, h w picture, k classes
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
+from vitrail.models.model import ImageModel
 from vitrail.nn.initialization import initialize
 from vitrail.preprocessing import Preprocessing
 
@@ -18,22 +19,19 @@ HEADS = frozenset({"head", "distilled_head"})  # what names classes; all else of
 MOST_BLOCKS = 1000  # a config.json from anywhere must not keep us building for hours
 
 
-class Classifier(nn.Module):
+class Classifier(ImageModel):
     """`forward_features`, then `forward_head`. Its `head` has `features_width`, `features(...)` and a last layer `output`.
 
     The config has at least image_size, in_channels and num_classes; those of its other fields that are named as an option of
     `vitrail train` is (position, attention, drop_path, token_keep) are set by it.
     """
 
-    architecture: ClassVar[str]
     head: Any
     frozen = False  # whether the encoder stays as it is
 
     def __init__(self, config: Any, preprocessing: Preprocessing, labels: tuple[str, ...] | None = None) -> None:
         super().__init__()
         self.config, self.preprocessing, self.labels = config, preprocessing, labels
-        self.provenance: dict[str, Any] | None = None  # where imported weights come from
-        self.multi_label = False  # whether a picture may have several of the labels
 
     @property
     def image_size(self) -> tuple[int, int]:
@@ -48,6 +46,10 @@ class Classifier(nn.Module):
     def size_multiple(self) -> int:
         """What the sides of a picture of another size must be multiples of."""
         return int(getattr(self.config, "patch", 1))
+
+    @property
+    def pipeline_tag(self) -> str:
+        return "image-classification" if self.num_classes else super().pipeline_tag
 
     def check_images(self, images: Float[Tensor, "b ch h w"]) -> None:
         if images.ndim != 4 or images.shape[1] != self.config.in_channels:
@@ -94,7 +96,7 @@ def new_output(width: int, classes: int, *, like: Tensor) -> nn.Module:
     return output
 
 
-def is_distilled(model: Any) -> bool:
+def is_distilled(model: nn.Module) -> bool:
     """Whether a second head reads the second prefix token."""
     return getattr(model, "distilled_head", None) is not None
 

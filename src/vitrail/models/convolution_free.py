@@ -3,7 +3,7 @@
 b batch, ch channels, k classes, d width, n patches of a block, p voxels of a patch, x y z sides of a volume
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import torch.nn.functional as F
@@ -11,9 +11,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.parts import position_of
+from vitrail.models.parts import attention_of, position_of
 from vitrail.models.volume_segmenter import VolumeSegmenter, check_volume_config
-from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.blocks.feed_forward import FeedForward
 from vitrail.nn.encoders.plain import PlainEncoder
@@ -21,6 +20,7 @@ from vitrail.nn.functional.patches import unpatchify
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.position import Position
 from vitrail.nn.tokenizers.patch import PatchTokenizer
+from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Grid, Tokens
 
 
@@ -39,6 +39,8 @@ class ConvolutionFreeConfig:
     num_classes: int = 2  # the background is one of them
     position: str = "learned_1d"
     position_where: str = "stem"
+    attention: str = field(default="softmax", metadata=OMITTED)
+    attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
     eps: float = 1e-6
     spacing: tuple[float, float, float] | None = None
     window: tuple[float, float] | None = None
@@ -98,11 +100,11 @@ def build_convolution_free(config: ConvolutionFreeConfig) -> ConvolutionFree:
     blocks = [
         EncoderBlock(
             config.width,
-            attention=MultiHeadAttention(config.width, heads=config.heads),
+            attention=attention_of(config, layer=layer, grid=grid),
             mlp=FeedForward(config.width, hidden=int(config.width * config.mlp_ratio)),
             eps=config.eps,
         )
-        for _ in range(config.depth)
+        for layer in range(config.depth)
     ]
     model = ConvolutionFree(
         tokenizer=PatchTokenizer(config.in_channels, config.width, patch=(config.patch,) * 3),

@@ -23,6 +23,7 @@ from vitrail.models.detr_parts import (
     new_class_rows,
 )
 from vitrail.models.levels import level_widths
+from vitrail.models.model import ImageModel
 from vitrail.models.noising import noise_targets
 from vitrail.nn.blocks.encoder_block import NormOrder
 from vitrail.nn.blocks.feed_forward import Activation
@@ -32,10 +33,9 @@ from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.boxes import to_corners
 from vitrail.nn.heads.boxes import Proposals
 from vitrail.nn.initialization import initialize_by_width
-from vitrail.nn.positions.absolute_qk import GivenQK
-from vitrail.nn.positions.normalized import NormalizedSinusoidal
-from vitrail.preprocessing import Preprocessing
-from vitrail.records import to_record
+from vitrail.nn.positions.added import GivenQK
+from vitrail.nn.positions.sinusoidal import NormalizedSinusoidal
+from vitrail.records import OMITTED, Settings, to_record
 from vitrail.scope import Scope
 from vitrail.tokens import Places, Tokens
 
@@ -67,7 +67,8 @@ class DetectorConfig:
     dropout: float = 0.1
     attention_dropout: float = 0.0
     activation: Activation = "relu"
-    attention: str = "softmax"
+    attention: str = "softmax"  # of encoder and decoder; the backbone has its own
+    attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
     position_base: float = 10_000.0
     position_shift: float = 1.0
     eps: float = 1e-5
@@ -94,7 +95,7 @@ class Memory(NamedTuple):
     boxes: Float[Tensor, "1 m 4"]  # around each token, before the sigmoid
 
 
-class Detector(nn.Module):
+class Detector(ImageModel):
     """boxes, classes = heads(decoder(queries, encoder(projections of the backbone's maps)))  [Carion+ 2020, figure 2].
 
     Handed its parts; `build_detector` makes them from a config. Maps of several levels are one sequence, in which a learned row of its
@@ -102,8 +103,6 @@ class Detector(nn.Module):
     """
 
     architecture = "detr"
-    multi_label = False
-    tokenizer = None
 
     def __init__(
         self,
@@ -120,8 +119,7 @@ class Detector(nn.Module):
     ) -> None:
         super().__init__()
         self.backbone, self.config, self.labels = backbone, config, labels
-        self.preprocessing: Preprocessing = replace(backbone.preprocessing, fit="squash")  # of a box nothing may be cut off
-        self.provenance: dict[str, Any] | None = None
+        self.preprocessing = replace(backbone.preprocessing, fit="squash")  # of a box nothing may be cut off
         self.projections = nn.ModuleList(projections)
         self.level_rows = nn.Parameter(torch.zeros(len(projections), config.width)) if len(projections) > 1 else None
         self.position, self.placing = position, GivenQK()
@@ -140,6 +138,10 @@ class Detector(nn.Module):
     @property
     def size_multiple(self) -> int:
         return int(self.backbone.size_multiple)
+
+    @property
+    def pipeline_tag(self) -> str:
+        return "object-detection"
 
     def encode(self, images: Float[Tensor, "b ch h w"]) -> Memory:
         maps = self.backbone.forward_intermediates(images, self.config.levels)

@@ -10,11 +10,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitrail.errors import VitrailError, check_choice
+from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS
-from vitrail.models.parts import KERNELS
 from vitrail.models.transformer import decoder_block, encoder_block
 from vitrail.models.twins import check_widths
+from vitrail.nn.attention.build import check_options
+from vitrail.nn.attention.kernel import Feature
 from vitrail.nn.decoders.anchors import AnchorDecoder
 from vitrail.nn.decoders.queries import QueryDecoder
 from vitrail.nn.encoders.plain import PlainEncoder
@@ -31,7 +32,7 @@ SIDE, LARGEST = 0.1, 0.9  # of the box that a token of the first level guesses a
 def check_detector(config: Any) -> None:
     """The rules of a detector's own fields."""
     check_widths(config, ("num_classes", "width", "decoder_depth", "heads", "hidden", "queries"))
-    check_choice("attention", config.attention, KERNELS)
+    check_options(config.attention, config.attention_options)
     if config.depth < 0 or config.depth + config.decoder_depth > MOST_BLOCKS:
         raise VitrailError(
             f"depth must be 0 to {MOST_BLOCKS}, with decoder_depth, got {config.depth} and {config.decoder_depth}"
@@ -57,12 +58,16 @@ def check_detector(config: Any) -> None:
 def build_encoder(config: Any) -> PlainEncoder:
     """Post-norm blocks end on a norm of their own; without blocks there is none."""
     norm = nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" and config.depth else None
-    encoder = PlainEncoder([encoder_block(config) for _ in range(config.depth)], norm=norm)
+    encoder = PlainEncoder([encoder_block(config, layer=layer) for layer in range(config.depth)], norm=norm)
     return encoder.apply(initialize_by_width)
 
 
 def build_decoder(config: Any) -> QueryDecoder | AnchorDecoder:
-    blocks = [decoder_block(config) for _ in range(config.decoder_depth)]
+    needs: set[Feature] = {"mask"} if config.denoising else set()  # noised queries and the others do not see each other
+    joined = (
+        0 if config.query_kind == "learned" else config.width // config.heads
+    )  # an anchor's place, beside what is looked for
+    blocks = [decoder_block(config, layer=layer, needs=needs, joined_width=joined) for layer in range(config.decoder_depth)]
     norm, box_head = nn.LayerNorm(config.width, eps=config.eps), BoxHead(config.width)
     if config.query_kind == "learned":
         rows = QueryDecoder(blocks, norm=norm, queries=config.queries, width=config.width, box_head=box_head)

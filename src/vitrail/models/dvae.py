@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS
+from vitrail.models.model import ImageModel
 from vitrail.preprocessing import Preprocessing, neutral
 
 
@@ -62,7 +63,7 @@ class DVAEConfig:
     in_channels: int = 3
 
 
-class DiscreteVAE(nn.Module):
+class DiscreteVAE(ImageModel):
     """q(z|x) = softmax(-s |encoder(x) - codebook[z]|^2) in each cell, x = decoder(codebook[z])  [Ramesh+ 2021, section 2.1].
 
     Where we differ: in the paper the logits are a layer of their own. As distances to the vectors that the decoder reads they mean
@@ -71,9 +72,6 @@ class DiscreteVAE(nn.Module):
     """
 
     architecture = "dvae"
-    labels = None
-    multi_label = False
-    tokenizer = None
 
     def __init__(
         self,

@@ -9,16 +9,21 @@ from typing import Any
 
 import safetensors.torch
 import torch
+from torch import nn
 
 from vitrail.byte_pairs import BytePairs
 from vitrail.errors import VitrailError, VitrailWarning
 from vitrail.files import read_json, write_whole
 from vitrail.models.catalogue import ARCHITECTURES, build_model
+from vitrail.models.model import Model, unwrap
+from vitrail.models.protocols import HasClasses
 from vitrail.models.reading.foreign import PICKLES
 from vitrail.models.reading.hub import download, is_hub_id, split_hub_id
 from vitrail.models.reading.safetensors_file import read_safetensors
 from vitrail.models.reading.shards import INDEX
 from vitrail.models.readme import README, readme
+from vitrail.models.segmenter import Segmenter
+from vitrail.models.word_model import WordModel
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
 from vitrail.version import __version__
@@ -28,15 +33,17 @@ CONFIG, WEIGHTS, TOKENIZER = "config.json", "model.safetensors", "tokenizer.json
 FOREIGN = frozenset({".safetensors", ".npz"})  # what weights of other libraries are read from without a question
 
 
-def save(model: Any, folder: str | Path, *, card: str | None = None, weights: Mapping[str, torch.Tensor] | None = None) -> Path:
+def save(
+    model: nn.Module, folder: str | Path, *, card: str | None = None, weights: Mapping[str, torch.Tensor] | None = None
+) -> Path:
     """Write a model folder; files that are already there are replaced one by one, each whole.
 
     `card` is the text of README.md; by default what the model is and how to load it. `weights` are the model's, where it is divided among
     processes and has not all of them itself.
     """
     folder = Path(folder)
-    model = getattr(model, "_orig_mod", model)  # torch.compile's wrapper puts a word before every weight's name
-    if getattr(model, "architecture", None) not in ARCHITECTURES:
+    model = unwrap(model)
+    if not isinstance(model, Model) or model.architecture not in ARCHITECTURES:
         raise VitrailError(f"only models from vt.create_model or vt.load can be saved, got {type(model).__name__}")
     check_fit(model, what="this model")
     try:
@@ -47,8 +54,9 @@ def save(model: Any, folder: str | Path, *, card: str | None = None, weights: Ma
     own = model.state_dict() if weights is None else weights
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(own.items())}
     write_whole(folder / WEIGHTS, safetensors.torch.save(tensors))
-    if model_tokenizer(model) is not None:
-        write_whole(folder / TOKENIZER, model.tokenizer.to_json() + "\n")
+    tokenizer = model_tokenizer(model)
+    if tokenizer is not None:
+        write_whole(folder / TOKENIZER, tokenizer.to_json() + "\n")
     config = json.dumps(describe(model), indent=2, ensure_ascii=False) + "\n"
     # A class named by a folder whose name is not UTF-8 has lone surrogates; the escape of Python for them is that of JSON.
     write_whole(folder / CONFIG, config.encode(errors="backslashreplace"))
@@ -56,30 +64,27 @@ def save(model: Any, folder: str | Path, *, card: str | None = None, weights: Ma
     return folder
 
 
-def describe(model: Any) -> dict[str, Any]:
+def describe(model: Model) -> dict[str, Any]:
     """What config.json says."""
     return {
         "format": FORMAT,
         "library": "vitrail",
         "architecture": model.architecture,
-        **({} if (task := getattr(model, "task", None)) is None else {"task": task}),
+        **({} if model.task is None else {"task": model.task}),
         "config": to_record(model.config),
         "labels": None if model.labels is None else list(model.labels),
         **({"multi_label": True} if model.multi_label else {}),
-        **(
-            {"colors": [list(color) for color in colors]} if isinstance(colors := getattr(model, "colors", None), tuple) else {}
-        ),
+        **({"colors": [list(color) for color in model.colors]} if isinstance(model, Segmenter) and model.colors else {}),
         "preprocessing": None if model.preprocessing is None else to_record(model.preprocessing),
         **({} if model_tokenizer(model) is None else {"tokenizer": TOKENIZER}),
-        **({} if (source := getattr(model, "provenance", None)) is None else {"source": source}),
+        **({} if model.provenance is None else {"source": model.provenance}),
         "versions": {"vitrail": __version__, "torch": str(torch.__version__), "python": platform.python_version()},
     }
 
 
-def model_tokenizer(model: Any) -> Any:
+def model_tokenizer(model: Model) -> Any:
     """What makes numbers of text for a model; None for one that reads none, or has not got any yet."""
-    found = getattr(model, "tokenizer", None)
-    return found if hasattr(found, "to_json") else None  # a picture's is a layer
+    return model.tokenizer if isinstance(model, WordModel) else None
 
 
 def load(source: str | Path) -> Any:
@@ -105,7 +110,7 @@ def load_folder(folder: Path) -> Any:
     tensors = read_safetensors(folder / WEIGHTS)
     try:
         with torch.device("meta"):  # no time spent on drawing weights that are replaced at once
-            model = build_model(config["architecture"], settings)
+            model: Model = build_model(config["architecture"], settings)
     except Exception as error:  # sizes that no layer can have: torch raises whatever it likes
         raise VitrailError(f"{what}: config: no such model can be built ({error})") from None
     if (model.preprocessing is None) != (config["preprocessing"] is None):
@@ -116,14 +121,14 @@ def load_folder(folder: Path) -> Any:
     if config["preprocessing"] is not None:
         model.preprocessing = from_record(Preprocessing, config["preprocessing"], what=f"{what}: preprocessing")
     if config["labels"] is not None or config.get("multi_label", False):
-        if not hasattr(model, "num_classes"):
+        if not isinstance(model, HasClasses):
             raise VitrailError(f"{what}: a model of the kind {model.architecture} has no classes to label")
         model.labels = None if config["labels"] is None else tuple(config["labels"])
         model.multi_label = config.get("multi_label", False)  # the key came after the first folders of this format
     if config.get("colors") is not None:
         set_colors(model, config["colors"], what=what)
     if config.get("tokenizer") is not None:
-        if not hasattr(model, "vocabulary"):
+        if not isinstance(model, WordModel):
             raise VitrailError(f"{what}: a model of the kind {model.architecture} reads no text: it has no tokenizer")
         model.tokenizer = read_tokenizer(folder / TOKENIZER)
     if config.get("task") is not None:
@@ -135,9 +140,9 @@ def load_folder(folder: Path) -> Any:
     return model.eval()
 
 
-def set_colors(model: Any, colors: list[Any], *, what: str) -> None:
+def set_colors(model: Model, colors: list[Any], *, what: str) -> None:
     """What the classes of a segmenter are drawn in."""
-    if not hasattr(model, "colors"):
+    if not isinstance(model, Segmenter):
         raise VitrailError(f"{what}: a model of the kind {model.architecture} draws no classes: it has no colors")
     try:
         model.colors = colors
@@ -145,17 +150,16 @@ def set_colors(model: Any, colors: list[Any], *, what: str) -> None:
         raise VitrailError(f"{what}: {error}") from None
 
 
-def check_fit(model: Any, *, what: str) -> None:
+def check_fit(model: Model, *, what: str) -> None:
     """What is told of a model beside its weights must be about that model."""
-    if model.labels is not None and len(model.labels) != model.num_classes:
+    if model.labels is not None and isinstance(model, HasClasses) and len(model.labels) != model.num_classes:
         raise VitrailError(f"{what}: {len(model.labels)} labels for {model.num_classes} classes")
     if model.preprocessing is not None and model.preprocessing.channels != model.config.in_channels:
         raise VitrailError(
             f"{what}: preprocessing gives {model.preprocessing.channels} channels, the model expects {model.config.in_channels}"
         )
-    tokenizer = model_tokenizer(model)
-    if tokenizer is not None and len(tokenizer) > model.vocabulary:
-        raise VitrailError(f"{what}: the tokenizer has {len(tokenizer)} pieces, the model knows {model.vocabulary}")
+    if isinstance(model, WordModel) and model.tokenizer is not None and len(model.tokenizer) > model.vocabulary:
+        raise VitrailError(f"{what}: the tokenizer has {len(model.tokenizer)} pieces, the model knows {model.vocabulary}")
 
 
 def find(source: str | Path) -> Path:
@@ -250,7 +254,7 @@ def read_tokenizer(path: Path) -> BytePairs:
     return BytePairs.from_json(text, where=str(path))
 
 
-def fill(model: Any, tensors: Mapping[str, torch.Tensor], *, what: str) -> None:
+def fill(model: nn.Module, tensors: Mapping[str, torch.Tensor], *, what: str) -> None:
     """Give a model its weights, or say which name or shape does not fit and what was expected."""
     own = model.state_dict()
     for problem, names in (("misses", own.keys() - tensors.keys()), ("has the unknown", tensors.keys() - own.keys())):

@@ -3,7 +3,7 @@
 b batch, ch channels, h w picture, k classes
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -23,6 +23,7 @@ from vitrail.nn.groups.pooling import GridPooling
 from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.nn.initialization import initialize
 from vitrail.preprocessing import Preprocessing, neutral
+from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Tokens
 
 
@@ -46,6 +47,8 @@ class GSAConfig:
     pool: Literal["mean", "attention"] = "attention"  # over group and grid, before the head
     eps: float = 1e-6
     drop_path: float = 0.0  # of the last block; rises linearly from 0
+    attention: str = field(default="softmax", metadata=OMITTED)  # where the window is 0; windows have a kernel of their own
+    attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
 
 
 class GroupTransformer(Classifier):
@@ -94,12 +97,21 @@ def build_gsa(config: GSAConfig) -> GroupTransformer:
     blocks = [
         EncoderBlock(
             config.width,
-            attention=kind(config.width, heads=config.heads, group=group, window=window),
+            attention=kind(
+                config.width,
+                heads=config.heads,
+                group=group,
+                window=window,
+                attention=config.attention,
+                options=config.attention_options,
+                layer=layer,
+                depth=len(kinds),
+            ),
             mlp=FeedForward(config.width, hidden=int(config.width * config.mlp_ratio)),
             drop_path=rate,
             eps=config.eps,
         )
-        for kind, window, rate in zip(kinds, windows, rates, strict=True)
+        for layer, (kind, window, rate) in enumerate(zip(kinds, windows, rates, strict=True))
     ]
     norm = nn.LayerNorm(config.width, eps=config.eps)
     encoder = GroupEncoder(blocks, halvings=halvings, norm=norm, pooling=config.pooling)

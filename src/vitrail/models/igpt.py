@@ -5,7 +5,7 @@ b batch, n pixels, t those so far, d width, k colors of the palette, ch channels
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -16,8 +16,7 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.features import tokens_behind
-from vitrail.models.parts import Where, position_of
-from vitrail.models.transformer import attention_layer
+from vitrail.models.parts import Where, attention_of, position_of
 from vitrail.models.transformer import settle as settle_words
 from vitrail.models.word_model import LONGEST, WordModel
 from vitrail.nn.attention.cache import Cache
@@ -30,6 +29,7 @@ from vitrail.nn.initialization import initialize
 from vitrail.nn.norms import NormKind, build_norm
 from vitrail.nn.positions.position import Position
 from vitrail.preprocessing import Preprocessing, neutral
+from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Tokens
 
 MOST_COLORS, MOST_CHANNELS = 2**16, 1000  # a config.json from anywhere must not ask for all memory
@@ -50,6 +50,7 @@ class IGPTConfig:
     position: str = "learned_1d"
     position_where: Where = "auto"
     attention: str = "softmax"
+    attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
     norm: NormOrder = "pre"
     norm_kind: NormKind = "rms"
     activation: Activation = "quick_gelu"
@@ -70,6 +71,7 @@ class ImageGPT(WordModel):
     """
 
     architecture = "igpt"
+    preprocessing: Preprocessing
     palette: UInt8[Tensor, "k ch"]
 
     def __init__(
@@ -161,14 +163,16 @@ def build_igpt(config: IGPTConfig) -> ImageGPT:
     blocks = [
         EncoderBlock(
             config.width,
-            attention=attention_layer(config),
+            attention=attention_of(
+                config, layer=layer, grid=config.image_size, causal=config.causal, needs={"cache"} if config.causal else ()
+            ),
             mlp=FeedForward(config.width, hidden=config.hidden, activation=config.activation),
             norm=config.norm,
             norm_kind=config.norm_kind,
             dropout=config.dropout,
             eps=config.eps,
         )
-        for _ in range(config.depth)
+        for layer in range(config.depth)
     ]
     model = ImageGPT(
         colors=nn.Embedding(config.colors + 1, config.width),

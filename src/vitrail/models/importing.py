@@ -16,9 +16,11 @@ from vitrail.models.catalogue import build_model, model_config
 from vitrail.models.convert.origins import Converted, convert
 from vitrail.models.folder import CONFIG, WEIGHTS, fill, find_own, load_folder
 from vitrail.models.markdown import last_name
+from vitrail.models.model import Model
 from vitrail.models.reading.hub import is_hub_id
 from vitrail.models.reading.source import Source, open_source
 from vitrail.models.swin import SwinConfig, stage_heads
+from vitrail.records import has_field
 
 OURS = ("encoder.blocks.0.attention_norm.weight", "tokenizer.project.weight")  # no other library names weights so
 OF_NAME = ("image_size", "patch", "window")  # what a model's name says
@@ -100,7 +102,7 @@ def as_named(
     if found.architecture != architecture:
         raise VitrailError(f"{source} is a {found.architecture}, {name} a {architecture}")
     asked = set(OF_SOURCE) & overrides.keys()
-    taken = {field for field in (*OF_NAME, *OF_TRAINING, *asked) if hasattr(config, field)}
+    taken = {field for field in (*OF_NAME, *OF_TRAINING, *asked) if has_field(config, field)}
     other = [field for field in unlike(found.config, config) if field not in taken | set(OF_SOURCE)]
     if other:
         theirs, ours = ([f"{field} {spelled(getattr(one, field))}" for field in other[:4]] for one in (found.config, config))
@@ -189,10 +191,9 @@ def with_preprocessor(opened: Source) -> dict[str, Any] | None:
     return opened.record if opened.preprocessor is None else (opened.record or {}) | {"preprocessor": opened.preprocessor}
 
 
-def _adapted(model: Any, **changes: Any) -> tuple[Any, tuple[str, ...]]:
+def _adapted(model: Model, **changes: Any) -> tuple[Any, tuple[str, ...]]:
     """`adapt`, and what it did is added to where the model comes from."""
     again, notes = adapt(model, **changes)
-    provenance = getattr(model, "provenance", None)
-    if provenance is not None:
-        again.provenance = {**provenance, "adapted": [*provenance["adapted"], *notes]}
+    if model.provenance is not None:
+        again.provenance = {**model.provenance, "adapted": [*model.provenance["adapted"], *notes]}
     return again, notes

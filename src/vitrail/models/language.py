@@ -3,7 +3,7 @@
 b batch, n words, t words so far, v vocabulary
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from jaxtyping import Float, Int
@@ -14,6 +14,7 @@ from vitrail.models.parts import Where, position_of
 from vitrail.models.transformer import encoder_block, last_norm, settle
 from vitrail.models.word_model import WordModel
 from vitrail.nn.attention.cache import Cache
+from vitrail.nn.attention.kernel import Feature
 from vitrail.nn.blocks.encoder_block import NormOrder
 from vitrail.nn.blocks.feed_forward import Activation
 from vitrail.nn.decoders.state import DecodingState
@@ -22,6 +23,7 @@ from vitrail.nn.heads.words import WordHead
 from vitrail.nn.initialization import initialize_by_width
 from vitrail.nn.positions.position import Position
 from vitrail.nn.tokenizers.words import Words
+from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Tokens
 
 
@@ -42,6 +44,7 @@ class LanguageConfig:
     position: str = "learned_1d"
     position_where: Where = "auto"
     attention: str = "softmax"
+    attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
     longest: int = 256
     tied: bool = True  # one table for words and output
     eps: float = 1e-6
@@ -57,6 +60,10 @@ class LanguageModel(WordModel):
     ) -> None:
         super().__init__(config)
         self.words, self.position, self.encoder, self.head = words, position, encoder, head
+
+    @property
+    def pipeline_tag(self) -> str:
+        return "text-generation" if self.config.causal else "fill-mask"
 
     def forward_features(self, ids: Int[Tensor, "b n"], *, cache: Cache | None = None) -> Tokens:
         """What the head reads. With a cache, `ids` are the words behind those it has seen."""
@@ -87,7 +94,8 @@ def build_language(config: LanguageConfig) -> LanguageModel:
     config = settle(config)
     grid = (config.longest,)
     words = Words(config.vocabulary, config.width, grid=grid, dropout=config.dropout)
-    blocks = [encoder_block(config) for _ in range(config.depth)]
+    needs: set[Feature] = {"cache"} if config.causal else {"mask"}
+    blocks = [encoder_block(config, layer=layer, causal=config.causal, needs=needs) for layer in range(config.depth)]
     model = LanguageModel(
         words=words,
         position=position_of(config, grid=grid, causal=config.causal),

@@ -37,6 +37,10 @@ class MaskPredict(WordModel):
         super().__init__(config)
         self.transformer, self.lengths = transformer, lengths
 
+    @property
+    def pipeline_tag(self) -> str:
+        return "translation"
+
     def encode(self, source: Int[Tensor, "b m"]) -> Tokens:
         """The memory that the decoder and the lengths are read from."""
         return self.transformer.encode(source)

@@ -4,7 +4,7 @@ b batch, ch channels, c cells, r cells that are kept, p numbers in a patch
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import torch
@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from vitrail.errors import VitrailError
 from vitrail.models.backbones import Pretrained, PretrainedConfig, build_backbone, embed_hidden, settle_patches
 from vitrail.models.classifier import MOST_BLOCKS
-from vitrail.models.parts import build_position
-from vitrail.nn.attention.multi_head import MultiHeadAttention
-from vitrail.nn.attention.softmax import SoftmaxKernel
+from vitrail.models.parts import POSITIONS, build_position, position_name
+from vitrail.nn.attention.build import build_attention
+from vitrail.nn.attention.spec import AttentionSpec
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.blocks.feed_forward import FeedForward
 from vitrail.nn.encoders.plain import PlainEncoder
@@ -24,6 +24,7 @@ from vitrail.nn.functional.masking import hidden_from
 from vitrail.nn.functional.patches import patchify
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.position import Position
+from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Grid, Tokens
 
 
@@ -35,6 +36,8 @@ class MAEConfig(PretrainedConfig):
     decoder_depth: int = 8
     decoder_heads: int = 16
     decoder_position: str = "sinusoidal_2d"
+    decoder_attention: str = field(default="softmax", metadata=OMITTED)
+    decoder_attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
     hide: float = 0.75  # share of the patches that is hidden in training
     mask_tokens: Literal["decoder", "encoder"] = "decoder"  # "encoder": it reads a token for each hidden patch too, the control
     normalize: bool = True  # whether patches are predicted normalized, each by itself
@@ -119,14 +122,28 @@ def build_mae(config: MAEConfig) -> MaskedAutoencoder:
 def assemble(backbone: Any, config: MAEConfig, *, grid: Grid | None = None) -> MaskedAutoencoder:
     """A decoder beside a backbone that is there already, with the weights it has; `grid`: of cells, if not that of its pictures."""
     width, tokenizer = config.decoder_width, backbone.tokenizer
+    grid = tokenizer.grid(backbone.image_size) if grid is None else grid
+    layers = (
+        AttentionSpec(
+            width=width,
+            heads=config.decoder_heads,
+            grid=grid,
+            prefix=backbone.config.prefix,
+            layer=layer,
+            depth=config.decoder_depth,
+            needs=POSITIONS[position_name(config.decoder_position)].asks,
+            options=config.decoder_attention_options,
+        )
+        for layer in range(config.decoder_depth)
+    )
     blocks = [
         EncoderBlock(
             width,
-            attention=MultiHeadAttention(width, heads=config.decoder_heads, kernel=SoftmaxKernel()),
+            attention=build_attention(config.decoder_attention, spec),
             mlp=FeedForward(width, hidden=4 * width),
             eps=config.eps,
         )
-        for _ in range(config.decoder_depth)
+        for spec in layers
     ]
     parts: dict[str, nn.Module] = {
         "enter": nn.Linear(backbone.config.width, width),
@@ -140,6 +157,6 @@ def assemble(backbone: Any, config: MAEConfig, *, grid: Grid | None = None) -> M
         width=width,
         heads=config.decoder_heads,
         depth=config.decoder_depth,
-        grid=tokenizer.grid(backbone.image_size) if grid is None else grid,
+        grid=grid,
     )
     return MaskedAutoencoder(backbone=backbone, decoder_position=position, config=config, **parts)  # type: ignore[arg-type]

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.nn.blocks.scoping import own_scope
-from vitrail.nn.positions.packed import PaddedPosition, Rows, pad_rows
+from vitrail.nn.encoders.packed import encode_packed
+from vitrail.nn.positions.padded import PaddedPosition, Rows, pad_rows
 from vitrail.ragged import check_pictures
 from vitrail.tokens import Tokens
 
@@ -48,7 +49,7 @@ def packed_features(model: "VisionTransformer", pictures: Pictures) -> tuple[lis
     """The encoder's tokens of pictures of any sizes, a batch for each shape, and each picture's place among them."""
     batches, places = sort_by_shape(checked(model, pictures))
     groups = [model.dropping(model.embed(images)) for images in batches]
-    return model.encoder.packed(groups, position=model.position), places
+    return encode_packed(model.encoder, groups, position=model.position), places
 
 
 def padded_features(model: "VisionTransformer", pictures: Pictures) -> tuple[Tokens, list[int]]:

@@ -1,21 +1,22 @@
 """Parts that any model takes by name: positions and attention kernels."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
+from torch import nn
+
 from vitrail.errors import VitrailError, check_choice
-from vitrail.nn.attention.kernel import Kernel
-from vitrail.nn.attention.softmax import SoftmaxKernel
+from vitrail.nn.attention.build import build_attention
+from vitrail.nn.attention.kernel import Feature
+from vitrail.nn.attention.spec import AttentionSpec, Role
 from vitrail.nn.functional.sinusoid import Layout
-from vitrail.nn.positions.absolute_qk import AbsoluteQK
-from vitrail.nn.positions.added import AddedPosition
+from vitrail.nn.positions.added import AbsoluteQK, AddedPosition, EveryLayer
 from vitrail.nn.positions.alibi import Alibi
 from vitrail.nn.positions.conditional import Conditional
 from vitrail.nn.positions.continuous_bias import ContinuousBias
-from vitrail.nn.positions.every_layer import EveryLayer, LayersApart
 from vitrail.nn.positions.learned import Learned1d, Learned2d
-from vitrail.nn.positions.position import Position
+from vitrail.nn.positions.position import LayersApart, Position
 from vitrail.nn.positions.relative import RelativeProjected, RelativeShaw
 from vitrail.nn.positions.relative_table import RelativeTable
 from vitrail.nn.positions.rotary import Rotary
@@ -40,10 +41,15 @@ class Setting(NamedTuple):
 
 
 class Scheme(NamedTuple):
-    """How a position is built, and where it acts in the work that published it."""
+    """How a position is built, where it acts in the work that published it, and what it asks of an attention kernel."""
 
     build: Callable[[Setting], Position]
     where: Where
+    asks: frozenset[Feature] = frozenset()
+
+
+BIAS: frozenset[Feature] = frozenset({"bias"})
+BIAS_AND_READ: frozenset[Feature] = frozenset({"bias", "read"})
 
 
 def _sinusoidal_1d(layout: Layout) -> Callable[[Setting], Position]:
@@ -68,25 +74,25 @@ POSITIONS: Mapping[str, Scheme] = MappingProxyType(
             lambda s: AbsoluteQK(Sinusoidal2d(s.width, axes=len(s.grid), prefix=s.prefix)), "layers"
         ),
         "relative_shaw_1d": Scheme(
-            lambda s: RelativeShaw(s.key_width, grid=s.grid, prefix=s.prefix, line=True), "layers_apart"
+            lambda s: RelativeShaw(s.key_width, grid=s.grid, prefix=s.prefix, line=True), "layers_apart", BIAS_AND_READ
         ),
-        "relative_shaw": Scheme(lambda s: RelativeShaw(s.key_width, grid=s.grid, prefix=s.prefix), "layers_apart"),
+        "relative_shaw": Scheme(
+            lambda s: RelativeShaw(s.key_width, grid=s.grid, prefix=s.prefix), "layers_apart", BIAS_AND_READ
+        ),
         "relative_projected_1d": Scheme(
-            lambda s: RelativeProjected(s.width, grid=s.grid, prefix=s.prefix, line=True), "layers_apart"
+            lambda s: RelativeProjected(s.width, grid=s.grid, prefix=s.prefix, line=True), "layers_apart", BIAS
         ),
-        "relative_projected": Scheme(lambda s: RelativeProjected(s.width, grid=s.grid, prefix=s.prefix), "layers_apart"),
-        "relative_table": Scheme(lambda s: RelativeTable(s.heads, grid=s.grid, prefix=s.prefix), "layers_apart"),
-        "continuous_bias": Scheme(lambda s: ContinuousBias(s.heads, grid=s.grid), "layers_apart"),
+        "relative_projected": Scheme(lambda s: RelativeProjected(s.width, grid=s.grid, prefix=s.prefix), "layers_apart", BIAS),
+        "relative_table": Scheme(lambda s: RelativeTable(s.heads, grid=s.grid, prefix=s.prefix), "layers_apart", BIAS),
+        "continuous_bias": Scheme(lambda s: ContinuousBias(s.heads, grid=s.grid), "layers_apart", BIAS),
         "rotary_1d": Scheme(lambda s: Rotary(s.key_width, axes=len(s.grid), line=True), "layers"),
         "rotary": Scheme(lambda s: Rotary(s.key_width, axes=len(s.grid)), "layers"),
-        "alibi_1d": Scheme(lambda s: Alibi(s.heads, line=True), "layers"),
-        "alibi": Scheme(lambda s: Alibi(s.heads), "layers"),
+        "alibi_1d": Scheme(lambda s: Alibi(s.heads, line=True), "layers", BIAS),
+        "alibi": Scheme(lambda s: Alibi(s.heads), "layers", BIAS),
         "conditional": Scheme(lambda s: Conditional(s.width, axes=len(s.grid), causal=s.causal), "stem"),
     }
 )
 POSITION_ALIASES: Mapping[str, str] = MappingProxyType({"learned": "learned_1d", "sinusoidal": "sinusoidal_2d"})
-
-KERNELS: Mapping[str, Callable[[float], Kernel]] = MappingProxyType({"softmax": lambda dropout: SoftmaxKernel(dropout=dropout)})
 
 
 def position_name(name: str) -> str:
@@ -148,5 +154,21 @@ def in_place(position: Position, where: Where, depth: int) -> Position:
     return EveryLayer(position) if isinstance(position, AddedPosition) else position
 
 
-def build_kernel(name: str, *, dropout: float = 0.0) -> Kernel:
-    return KERNELS[check_choice("attention", name, KERNELS)](dropout)
+def attention_of(config: Any, *, layer: int, role: Role = "self", needs: Iterable[Feature] = (), **spec: Any) -> nn.Module:
+    """The attention that a model's config names, for block `layer`; `spec` are more fields of `AttentionSpec`.
+
+    Between two sequences the position of neither acts, so cross-attention does not need what it asks for.
+    """
+    position = getattr(config, "position", "none") if role != "cross" else "none"
+    given = {name: getattr(config, name) for name in ("width", "heads", "depth") if name not in spec}
+    given |= {"dropout": getattr(config, "attention_dropout", 0.0), **spec}
+    return build_attention(
+        config.attention,
+        AttentionSpec(
+            layer=layer,
+            role=role,
+            needs=frozenset(needs) | POSITIONS[position_name(position)].asks,
+            options=config.attention_options,
+            **given,
+        ),
+    )

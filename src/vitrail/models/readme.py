@@ -10,10 +10,12 @@ from typing import Any
 
 import yaml
 
-from vitrail.models.catalogue import count_parameters
+from vitrail.models.catalogue import ARCHITECTURES, count_parameters
 from vitrail.models.markdown import block, literal, plain
-from vitrail.models.purpose import PIPELINES, purpose_of
+from vitrail.models.model import ImageModel, Model
+from vitrail.models.protocols import HasClasses
 from vitrail.preprocessing import Preprocessing
+from vitrail.records import has_field
 
 README = "README.md"
 MOST_LABELS = 100
@@ -24,14 +26,14 @@ DETAILS = (  # those that a config of a classifier has
 )  # fmt: skip
 
 
-def readme(model: Any) -> str:
+def readme(model: Model) -> str:
     """Front matter for hubs, then size, architecture, preprocessing, labels, origin, how to load it."""
     title = f"# {model.architecture}: a model of the Vitrail library"
     lines = ["import vitrail as vt", "", 'model = vt.load("path/to/this/folder")']
     use = ["## How to use it", block(lines, "python")]
     own = [field.name for field in fields(model.config) if is_short(getattr(model.config, field.name))]
     about = [describe_size(model), describe_config(model, own), *describe_inputs(model)]
-    return write_page(front_matter(model), [title, *about, *use, *describe_source(getattr(model, "provenance", None))])
+    return write_page(front_matter(model), [title, *about, *use, *describe_source(model.provenance)])
 
 
 def is_short(value: Any) -> bool:
@@ -47,36 +49,37 @@ def write_page(header: Mapping[str, Any], parts: Iterable[str]) -> str:
     return f"---\n{matter}---\n" + "\n\n".join(parts) + "\n"
 
 
-def front_matter(model: Any) -> dict[str, Any]:
+def front_matter(model: Model) -> dict[str, Any]:
     """What hubs index: library, task, tags."""
     multi_label = ["multi-label"] if model.multi_label else []
     return {
         "library_name": "vitrail",
-        "pipeline_tag": PIPELINES[purpose_of(model)],
+        "pipeline_tag": model.pipeline_tag,
         "tags": ["text" if what_it_reads(model) == "text" else "vision", model.architecture, *multi_label],
     }
 
 
-def what_it_reads(model: Any) -> str:
-    return "scans" if purpose_of(model) in ("mri", "segment3d") else "text" if model.preprocessing is None else "pictures"
+def what_it_reads(model: Model) -> str:
+    scans = ARCHITECTURES[model.architecture].takes in ("k-space", "volumes")
+    return "scans" if scans else "text" if model.preprocessing is None else "pictures"
 
 
-def describe_size(model: Any) -> str:
+def describe_size(model: Model) -> str:
     """Parameters, and of a model of images their size and how many classes it knows."""
     size = f"A model of the Vitrail library: {count_parameters(model):,} parameters"
-    if model.preprocessing is None or not hasattr(model, "num_classes"):
+    if not isinstance(model, ImageModel) or not isinstance(model, HasClasses):
         return f"{size}."
     height, width = model.image_size
     classes = f"{model.num_classes} classes" if model.num_classes else "features instead of classes"
     return f"{size}, pictures of {height}x{width} with {model.config.in_channels} channel(s), {classes}."
 
 
-def describe_config(model: Any, names: Iterable[str] = DETAILS) -> str:
-    details = ", ".join(f"{name} {plain(getattr(model.config, name))}" for name in names if hasattr(model.config, name))
+def describe_config(model: Model, names: Iterable[str] = DETAILS) -> str:
+    details = ", ".join(f"{name} {plain(getattr(model.config, name))}" for name in names if has_field(model.config, name))
     return f"Architecture {literal(model.architecture)}: {details}."
 
 
-def describe_inputs(model: Any) -> Iterable[str]:
+def describe_inputs(model: Model) -> Iterable[str]:
     """How an image goes in, and what the numbers mean that come out."""
     if model.preprocessing is not None:
         yield f"Preprocessing, which the library applies by itself: {describe_preprocessing(model.preprocessing)}."

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models import swinir, unet, vit_restorer
+from vitrail.models.model import Model
 from vitrail.models.network import Network
 from vitrail.nn.functional.fourier import keep_measured, sense_adjoint, solve_sense
 from vitrail.records import from_record, to_record
@@ -51,7 +52,7 @@ class ReconstructorConfig:
         object.__setattr__(self, "settings", to_record(restorer))  # all of it, whatever the defaults will be some day
 
 
-class Reconstructor(nn.Module):
+class Reconstructor(Model):
     """x = s g(A^H y / s), with g a restorer of two channels and s the mean magnitude of A^H y: what a scanner's units are does not
     matter, and what g has to take away is not small beside the steps of its last layer.
 
@@ -64,14 +65,14 @@ class Reconstructor(nn.Module):
     """
 
     architecture = "reconstructor"
-    labels = None
-    multi_label = False
-    preprocessing = None
-    tokenizer = None
 
     def __init__(self, network: nn.Module, *, config: ReconstructorConfig) -> None:
         super().__init__()
         self.network, self.config = network, config
+
+    @property
+    def pipeline_tag(self) -> str:
+        return "image-to-image"
 
     def forward(
         self, kspace: Complex[Tensor, "b c h w"], mask: Bool[Tensor, "b #h w"], maps: Complex[Tensor, "b c h w"]

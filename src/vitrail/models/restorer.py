@@ -4,12 +4,13 @@ b batch, ch channels, out channels that come out, h w picture, h2 w2 the picture
 """
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitrail.errors import VitrailError
+from vitrail.models.model import Model
 from vitrail.nn.functional.bicubic import resize_bicubic
 from vitrail.preprocessing import Preprocessing
 
@@ -17,19 +18,16 @@ LARGEST_SCALE = 8
 MOST_CHANNELS = 4096  # a config.json from anywhere must not fill the memory
 
 
-class Restorer(nn.Module):
+class Restorer(Model):
     """Pictures in [0, 1] of any size of at least one pixel, to pictures `scale` times as large, not clamped.
 
     The config has at least in_channels, out_channels, scale and degradation, which says what the model learned to undo.
     """
 
-    architecture: ClassVar[str]
-    labels = None
-    multi_label = False
-    size_multiple = 1  # each pads by itself, and crops again
     first_layer: str  # the names of the layers that read and write channels: `models.channels` makes them fit others
     last_layer: str
     tile_step = 1  # a part of a picture is cut into cells as the whole is if it begins at a multiple of this
+    preprocessing: Preprocessing
     reach: int | None = None  # how many pixels away something can change an output pixel; None: anywhere
 
     def __init__(self, config: Any) -> None:
@@ -41,6 +39,10 @@ class Restorer(nn.Module):
     @property
     def scale(self) -> int:
         return int(self.config.scale)
+
+    @property
+    def pipeline_tag(self) -> str:
+        return "image-to-image"
 
     def check_images(self, images: Float[Tensor, "b ch h w"]) -> None:
         if images.ndim != 4 or images.shape[1] != self.config.in_channels or not images.shape[2] or not images.shape[3]:

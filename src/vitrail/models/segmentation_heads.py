@@ -9,7 +9,8 @@ from torch import nn
 from vitrail.errors import VitrailError
 from vitrail.models.parts import build_position
 from vitrail.models.segmentation_maps import coarsest_stride, fine_width, map_widths
-from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.nn.attention.build import build_attention
+from vitrail.nn.attention.spec import AttentionSpec, Role
 from vitrail.nn.blocks.decoder_block import DecoderBlock
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.blocks.feed_forward import FeedForward
@@ -80,7 +81,7 @@ def build_head(config: Any, backbone: Any) -> nn.Module:
 
 def build_mask(setting: Setting) -> MaskHead:
     width, hidden = setting.widths[-1], setting.hidden
-    blocks = build_blocks(hidden, heads=heads_for(setting, hidden), depth=setting.config.head_depth, eps=setting.eps)
+    blocks = build_blocks(setting, hidden, heads=heads_for(setting, hidden))
     return MaskHead(width, classes=setting.config.num_classes, hidden=hidden, blocks=blocks)
 
 
@@ -99,18 +100,18 @@ def build_class_queries(setting: Setting) -> ClassQueryHead:
     heads, encoder, position = heads_for(setting, width), None, None
     if config.network == "resnet":
         height, across = setting.encoder.image_size
-        encoder = build_blocks(width, heads=heads, depth=config.head_depth, eps=eps)
+        encoder = build_blocks(setting, width, heads=heads)
         grid = (height // setting.stride, across // setting.stride)
         position = build_position("learned_1d", width=width, heads=heads, depth=config.head_depth, grid=grid)
     blocks = [
         DecoderBlock(
             width,
-            attention=MultiHeadAttention(width, heads=heads),
-            cross_attention=MultiHeadAttention(width, heads=heads),
+            attention=build_layer(setting, width, heads=heads, layer=layer),
+            cross_attention=build_layer(setting, width, heads=heads, layer=layer, role="cross"),
             mlp=FeedForward(width, hidden=4 * width),
             eps=eps,
         )
-        for _ in range(config.head_depth - 1)
+        for layer in range(config.head_depth - 1)
     ]
     decoder = PlainDecoder(blocks, norm=nn.LayerNorm(width, eps=eps), causal=False)
     return ClassQueryHead(
@@ -119,12 +120,26 @@ def build_class_queries(setting: Setting) -> ClassQueryHead:
     )  # fmt: skip
 
 
-def build_blocks(width: int, *, heads: int, depth: int, eps: float) -> PlainEncoder:
+def build_blocks(setting: Setting, width: int, *, heads: int) -> PlainEncoder:
     blocks = [
-        EncoderBlock(width, attention=MultiHeadAttention(width, heads=heads), mlp=FeedForward(width, hidden=4 * width), eps=eps)
-        for _ in range(depth)
+        EncoderBlock(
+            width,
+            attention=build_layer(setting, width, heads=heads, layer=layer),
+            mlp=FeedForward(width, hidden=4 * width),
+            eps=setting.eps,
+        )
+        for layer in range(setting.config.head_depth)
     ]
-    return PlainEncoder(blocks, norm=nn.LayerNorm(width, eps=eps))
+    return PlainEncoder(blocks, norm=nn.LayerNorm(width, eps=setting.eps))
+
+
+def build_layer(setting: Setting, width: int, *, heads: int, layer: int, role: Role = "self") -> nn.Module:
+    """The attention that the config names for its head."""
+    config = setting.config
+    spec = AttentionSpec(
+        width=width, heads=heads, layer=layer, depth=config.head_depth, role=role, options=config.head_attention_options
+    )
+    return build_attention(config.head_attention, spec)
 
 
 def heads_for(setting: Setting, width: int) -> int:

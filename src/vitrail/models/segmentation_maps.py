@@ -18,6 +18,8 @@ from vitrail.models.features import tokens_behind
 from vitrail.models.swin import SwinConfig
 from vitrail.models.vit import ViTConfig
 from vitrail.nn.functional.maps import to_maps
+from vitrail.nn.tokenizers.convolutional import ConvTokenizer
+from vitrail.nn.tokenizers.resnet_stem import ResNetStem
 from vitrail.records import from_record
 from vitrail.tokens import Tokens
 
@@ -26,6 +28,7 @@ INSIDE = (
     "in_channels",
     "position",
     "attention",
+    "attention_options",
     "drop_path",
 )  # the encoder's own, changed through the segmenter's config
 SEVERAL = ("setr_mla", "upernet")  # heads that read several maps
@@ -130,7 +133,7 @@ def read_maps(
 def embed_fine(backbone: Any, images: Float[Tensor, "b ch h w"]) -> tuple[Float[Tensor, "b _ _ _"], Tokens]:
     """As `VisionTransformer.embed`, with the fine map."""
     tokenizer = backbone.tokenizer
-    if hasattr(tokenizer, "forward_fine"):
+    if isinstance(tokenizer, ConvTokenizer | ResNetStem):
         fine, tokens = tokenizer.forward_fine(images)
     else:
         tokens = tokenizer(images)

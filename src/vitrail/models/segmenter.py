@@ -5,7 +5,7 @@ b batch, ch channels, h w picture, k classes, d width, y x grid of a map
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models.backbones import NETWORKS, backbone_of, build_backbone
+from vitrail.models.model import ImageModel
 from vitrail.models.segmentation_heads import HEADS, build_auxiliary, build_feature_norms, build_head
 from vitrail.models.segmentation_maps import (
     INSIDE,
@@ -27,7 +28,7 @@ from vitrail.models.segmentation_maps import (
 from vitrail.nn.functional.maps import stretch
 from vitrail.nn.heads.segmentation.normed_convolution import MapNorm
 from vitrail.preprocessing import Preprocessing
-from vitrail.records import from_record, to_record
+from vitrail.records import OMITTED, Settings, from_record, to_record
 
 MOST_CLASSES, MOST_CHANNELS, MOST_DEPTH = 10_000, 4096, 100  # a config.json from anywhere must not fill the memory
 MOST_VALUE = 65535  # in a mask of 16 bits
@@ -36,7 +37,7 @@ Color = tuple[int, int, int]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SegmenterConfig:
-    """Everything that tells one from another. The last fields are the encoder's own; None leaves them as its record has them."""
+    """Everything that tells one from another. The last fields but those of the head are the encoder's own; None leaves them as its record has them."""
 
     backbone: dict = field(hash=False)  # type: ignore[type-arg]  # the encoder's config, as a record
     network: str = "vit"
@@ -53,6 +54,9 @@ class SegmenterConfig:
     position: str | None = None
     attention: str | None = None
     drop_path: float | None = None
+    attention_options: Settings | None = field(default=None, hash=False, metadata=OMITTED)
+    head_attention: str = field(default="softmax", metadata=OMITTED)
+    head_attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
 
     def __post_init__(self) -> None:
         check_choice("head", self.head, HEADS)
@@ -85,16 +89,14 @@ class SegmenterConfig:
             object.__setattr__(self, name, value)
 
 
-class Segmenter(nn.Module):
+class Segmenter(ImageModel):
     """s = head(maps of the encoder), stretched to the picture  [Zheng+ 2021; Strudel+ 2021; Xiao+ 2018; Xie+ 2021, by its head].
 
     Handed its parts; `build_segmenter` makes them from a config. Pictures of any size: they are padded with the mean color to whole cells,
     and what is said of the padding is cut off again. What only classifiers read of the encoder is kept, and does not learn.
     """
 
-    architecture: ClassVar[str] = "segmenter"
-    multi_label = False
-    size_multiple = 1  # pads by itself
+    architecture = "segmenter"
     frozen = False  # whether the encoder stays as it is
 
     def __init__(
@@ -112,7 +114,6 @@ class Segmenter(nn.Module):
         self.backbone, self.feature_norms, self.head = backbone, feature_norms, head
         self.auxiliary = nn.ModuleList(auxiliary)
         self.config, self.preprocessing, self.labels = config, preprocessing, labels
-        self.provenance: dict[str, Any] | None = None  # where imported weights come from
         self._colors: tuple[Color, ...] | None = None
         backbone.head.requires_grad_(False)
 
@@ -124,6 +125,10 @@ class Segmenter(nn.Module):
     @property
     def num_classes(self) -> int:
         return self.config.num_classes
+
+    @property
+    def pipeline_tag(self) -> str:
+        return "image-segmentation"
 
     @property
     def stride(self) -> int:

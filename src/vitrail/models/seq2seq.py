@@ -71,6 +71,10 @@ class Seq2Seq(WordModel):
         self.words, self.target_words = words, target_words  # None: the same
         self.encoder, self.decoder, self.head = encoder, decoder, head
 
+    @property
+    def pipeline_tag(self) -> str:
+        return "translation"
+
     def encode(self, source: Int[Tensor, "b m"]) -> Encoded:
         return self.encoder(self.words.drop(self.words(source)).x, real_words(source))
 

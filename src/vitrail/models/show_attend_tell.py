@@ -61,6 +61,7 @@ class ShowAttendTell(WordModel):
     """
 
     architecture = "show_attend_tell"
+    preprocessing: Preprocessing
 
     def __init__(
         self,
@@ -83,6 +84,10 @@ class ShowAttendTell(WordModel):
     @property
     def image_size(self) -> tuple[int, int]:
         return self.config.image_size
+
+    @property
+    def pipeline_tag(self) -> str:
+        return "image-to-text"
 
     def encode(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
         if images.ndim != 4 or images.shape[1] != self.config.in_channels:

@@ -4,7 +4,7 @@ b batch, ch channels, h w picture, k classes
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal
 
@@ -14,9 +14,7 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import Classifier, check_classifier_config, check_depths
-from vitrail.nn.attention.cosine import CosineKernel
-from vitrail.nn.attention.multi_head import MultiHeadAttention
-from vitrail.nn.attention.softmax import SoftmaxKernel
+from vitrail.models.parts import attention_of
 from vitrail.nn.attention.windowed import WindowedAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.blocks.feed_forward import FeedForward
@@ -29,12 +27,13 @@ from vitrail.nn.positions.position import Position
 from vitrail.nn.positions.relative_table import RelativeTable
 from vitrail.nn.tokenizers.patch import PatchMerging, PatchTokenizer
 from vitrail.preprocessing import Preprocessing, neutral
+from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Tokens
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SwinConfig:
-    """Everything that tells one Swin Transformer from another. The second version is the last four fields but one."""
+    """Everything that tells one Swin Transformer from another. The second version is its attention, position, norm and key_bias."""
 
     width: int = 96  # of the first stage; doubles from stage to stage
     depths: tuple[int, ...] = (2, 2, 6, 2)  # blocks of each stage; every second one is shifted
@@ -49,7 +48,8 @@ class SwinConfig:
     drop_path: float = 0.0  # of the last block; rises linearly from 0
     dropout: float = 0.0
     attention_dropout: float = 0.0
-    attention: Literal["softmax", "cosine"] = "softmax"
+    attention: str = "softmax"
+    attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
     position: Literal["relative_table", "continuous_bias", "none"] = "relative_table"
     norm: Literal["pre", "res-post"] = "pre"
     key_bias: bool = True
@@ -120,7 +120,9 @@ def build_swin(config: SwinConfig) -> Swin:
         blocks += [
             EncoderBlock(
                 width,
-                attention=build_attention(config, stage, width, heads[stage], grids[stage], shifted=number % 2 == 1),
+                attention=build_windows(
+                    config, stage, width, heads[stage], grids[stage], layer=len(blocks) + number, shifted=number % 2 == 1
+                ),
                 mlp=FeedForward(width, hidden=int(width * config.mlp_ratio), dropout=config.dropout),
                 norm=config.norm,
                 drop_path=next(rates),
@@ -146,8 +148,8 @@ def build_swin(config: SwinConfig) -> Swin:
     return model
 
 
-def build_attention(
-    config: SwinConfig, stage: int, width: int, heads: int, grid: tuple[int, int], *, shifted: bool
+def build_windows(
+    config: SwinConfig, stage: int, width: int, heads: int, grid: tuple[int, int], *, layer: int, shifted: bool
 ) -> WindowedAttention:
     """Of one block. A table of offsets is always that of the whole window, and where a grid is smaller its middle is read; a
     continuous bias is about the window that fits the grid of the config's own pictures, and so is its shift (both as published)."""
@@ -159,9 +161,17 @@ def build_attention(
         _, window, shift = fit_windows(grid, window, shift)
         learned = config.pretrained_windows[stage] if config.pretrained_windows else 0
         position = ContinuousBias(heads, grid=(learned, learned) if learned else window)
-    dropout = config.attention_dropout
-    kernel = CosineKernel(heads, dropout=dropout) if config.attention == "cosine" else SoftmaxKernel(dropout=dropout)
-    attention = MultiHeadAttention(width, heads=heads, kernel=kernel, key_bias=config.key_bias)
+    attention = attention_of(
+        config,
+        width=width,
+        heads=heads,
+        layer=layer,
+        depth=sum(config.depths),
+        role="window",
+        grid=window,
+        key_bias=config.key_bias,
+        needs={"mask"} if shifted else (),
+    )
     return WindowedAttention(attention, window=window, shift=shift, position=position)
 
 

@@ -4,7 +4,7 @@ b batch, ch channels, out channels that come out, h w picture, h2 w2 the picture
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import torch
@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import check_depths
+from vitrail.models.parts import attention_of
 from vitrail.models.restorer import Restorer, check_restorer_config
-from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.nn.attention.kernel import Feature
 from vitrail.nn.attention.windowed import WindowedAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.blocks.feed_forward import FeedForward
@@ -26,6 +27,7 @@ from vitrail.nn.functional.maps import to_maps, to_tokens
 from vitrail.nn.functional.patches import mirror_to_multiple
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.relative_table import RelativeTable
+from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Tokens
 
 MEAN = (0.4488, 0.4371, 0.4040)  # of DIV2K's pictures, taken away from color and given back
@@ -50,6 +52,8 @@ class SwinIRConfig:
     last_convolutions: Convolutions = 1  # behind each group and behind the last
     over_bicubic: bool = False  # add what is learned to the bicubic enlargement, instead of learning the whole picture
     drop_path: float = 0.0  # of the last block; rises linearly from 0
+    attention: str = field(default="softmax", metadata=OMITTED)
+    attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
     degradation: str | None = None  # what it learned to undo
 
 
@@ -120,7 +124,9 @@ def build_swinir(config: SwinIRConfig) -> SwinIR:
         first_norm=nn.LayerNorm(config.width, eps=EPS),
         groups=[
             ResidualGroup(
-                PlainEncoder([build_block(config, shifted=bool(number % 2), drop_path=next(rates)) for number in range(depth)]),
+                PlainEncoder(
+                    [build_block(config, number, shifted=bool(number % 2), drop_path=next(rates)) for number in range(depth)]
+                ),
                 convolution=closing_convolution(config.width, config.last_convolutions),
             )
             for depth in config.depths
@@ -136,13 +142,14 @@ def build_swinir(config: SwinIRConfig) -> SwinIR:
     return model
 
 
-def build_block(config: SwinIRConfig, *, shifted: bool, drop_path: float) -> EncoderBlock:
-    """A block of Swin: every second one looks at windows that are shifted by half of one."""
+def build_block(config: SwinIRConfig, layer: int, *, shifted: bool, drop_path: float) -> EncoderBlock:
+    """Block `layer` of a group, as Swin has them: every second one looks at windows that are shifted by half of one."""
     window, shift = (config.window, config.window), (config.window // 2,) * 2 if shifted else (0, 0)
+    needs: set[Feature] = {"bias", "mask"} if shifted else {"bias"}
     return EncoderBlock(
         config.width,
         attention=WindowedAttention(
-            MultiHeadAttention(config.width, heads=config.heads),
+            attention_of(config, layer=layer, depth=max(config.depths), role="window", grid=window, needs=needs),
             window=window,
             shift=(shift[0], shift[1]),
             position=RelativeTable(config.heads, grid=window),

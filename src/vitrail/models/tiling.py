@@ -5,7 +5,7 @@ b pictures (one, mostly), ch channels, h w picture, h2 w2 the picture that comes
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -24,8 +24,24 @@ class Tile(NamedTuple):
     weight: Float[Tensor, "n"]
 
 
+@runtime_checkable
+class Tiled(Protocol):
+    """What restores an image of any size, and says how its parts depend on what is around them; see `Restorer`."""
+
+    @property
+    def scale(self) -> int: ...
+
+    @property
+    def tile_step(self) -> int: ...
+
+    @property
+    def reach(self) -> int | None: ...
+
+    def __call__(self, image: Float[Tensor, "b ch h w"], /) -> Any: ...
+
+
 def restore_tiled(
-    model: Any,
+    model: Tiled,
     image: Float[Tensor, "b ch h w"],
     *,
     tile: int,
@@ -38,7 +54,7 @@ def restore_tiled(
     picture, up to rounding; else neighbors are blended over all that both have seen, sin² against cos². By default the overlap is an
     eighth of the tile, or the reach if that is less. `on_tile` is told how many are done, of how many.
     """
-    step, reach = int(getattr(model, "tile_step", 1)), model.reach
+    step, reach = model.tile_step, model.reach
     side, margin = settle_tiles(tile, overlap, step=step, reach=reach)
     ramp = margin - reach if reach is not None and margin >= reach else margin
     rows, columns = (

@@ -3,7 +3,8 @@
 b batch, m words of the source, n words of the target, v vocabulary
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -11,9 +12,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitrail.models.memory_writer import MemoryWriter
-from vitrail.models.parts import Where, build_kernel, position_name, position_of, position_where
+from vitrail.models.parts import Where, attention_of, position_name, position_of, position_where
 from vitrail.models.word_model import check_word_config
-from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.nn.attention.kernel import Feature
 from vitrail.nn.blocks.decoder_block import DecoderBlock
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
 from vitrail.nn.blocks.feed_forward import Activation, FeedForward
@@ -23,6 +24,7 @@ from vitrail.nn.heads.words import WordHead
 from vitrail.nn.initialization import initialize_by_width
 from vitrail.nn.positions.position import Position
 from vitrail.nn.tokenizers.words import Words
+from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Tokens
 
 
@@ -43,6 +45,7 @@ class TransformerConfig:
     position: str = "sinusoidal_1d"
     position_where: Where = "auto"
     attention: str = "softmax"
+    attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
     longest: int = 256  # words of a sentence, BEGIN and END counted
     tied: bool = True  # one table for the source, the target and the output
     causal: bool = True  # False: all words of the target see each other, for those who write them at once
@@ -72,6 +75,10 @@ class Transformer(MemoryWriter):
         self.encoder, self.decoder, self.head = encoder, decoder, head
 
     @property
+    def pipeline_tag(self) -> str:
+        return "translation"
+
+    @property
     def written(self) -> tuple[Words, Position]:
         return self.words if self.target_words is None else self.target_words, self.decoder_position
 
@@ -96,9 +103,13 @@ def build_transformer(config: TransformerConfig) -> Transformer:
         target_words=target_words,
         position=position_of(config, grid=grid),
         decoder_position=position_of(config, grid=grid, depth=config.decoder_depth, causal=config.causal),
-        encoder=PlainEncoder([encoder_block(config) for _ in range(config.depth)], norm=last_norm(config)),
+        encoder=PlainEncoder(
+            [encoder_block(config, layer=layer, needs={"mask"}) for layer in range(config.depth)], norm=last_norm(config)
+        ),
         decoder=PlainDecoder(
-            [decoder_block(config) for _ in range(config.decoder_depth)], norm=last_norm(config), causal=config.causal
+            [writing_block(config, layer=layer, causal=config.causal) for layer in range(config.decoder_depth)],
+            norm=last_norm(config),
+            causal=config.causal,
         ),
         head=WordHead(config.width, config.vocabulary, tied=words.table if config.tied else None),
         config=config,
@@ -106,16 +117,11 @@ def build_transformer(config: TransformerConfig) -> Transformer:
     return model.apply(initialize_by_width)
 
 
-def attention_layer(config: Any) -> MultiHeadAttention:
-    kernel = build_kernel(config.attention, dropout=config.attention_dropout)
-    return MultiHeadAttention(config.width, heads=config.heads, kernel=kernel)
-
-
-def encoder_block(config: Any) -> EncoderBlock:
-    """Of any config with these fields; a causal encoder of them is a decoder without a memory."""
+def encoder_block(config: Any, *, layer: int, needs: Iterable[Feature] = (), **spec: Any) -> EncoderBlock:
+    """Of any config with these fields; a causal encoder of them is a decoder without a memory. `spec` is about its attention."""
     return EncoderBlock(
         config.width,
-        attention=attention_layer(config),
+        attention=attention_of(config, layer=layer, needs=needs, **spec),
         mlp=FeedForward(config.width, hidden=config.hidden, activation=config.activation),
         norm=config.norm,
         dropout=config.dropout,
@@ -123,11 +129,29 @@ def encoder_block(config: Any) -> EncoderBlock:
     )
 
 
-def decoder_block(config: Any) -> DecoderBlock:
+def writing_block(config: Any, *, layer: int, causal: bool = True) -> DecoderBlock:
+    """Of a decoder that writes word by word with a cache, or all words at once, padded ones among them; its memory may be padded too."""
+    own: tuple[Feature, ...] = ("cache",) if causal else ("mask",)
+    return decoder_block(config, layer=layer, causal=causal, needs=own, memory_needs=(*(own if causal else ()), "mask"))
+
+
+def decoder_block(
+    config: Any,
+    *,
+    layer: int,
+    causal: bool = False,
+    needs: Iterable[Feature] = (),
+    memory_needs: Iterable[Feature] = (),
+    joined_width: int = 0,
+) -> DecoderBlock:
+    """`joined_width`: see `AttentionSpec`; of the look at the memory."""
+    depth = config.decoder_depth
     return DecoderBlock(
         config.width,
-        attention=attention_layer(config),
-        cross_attention=attention_layer(config),
+        attention=attention_of(config, layer=layer, depth=depth, causal=causal, needs=needs),
+        cross_attention=attention_of(
+            config, layer=layer, depth=depth, role="cross", needs=memory_needs, joined_width=joined_width
+        ),
         mlp=FeedForward(config.width, hidden=config.hidden, activation=config.activation),
         norm=config.norm,
         dropout=config.dropout,

@@ -4,16 +4,15 @@ b batch, ch channels, k classes, d width, x y z sides of a volume, gx gy gz grid
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.parts import position_of
+from vitrail.models.parts import attention_of, position_of
 from vitrail.models.volume_segmenter import VolumeSegmenter, check_volume_config
-from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.blocks.feed_forward import FeedForward
 from vitrail.nn.convolution.volumetric import Enlarging, Joining, ResidualVolume
@@ -21,6 +20,7 @@ from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.position import Position
 from vitrail.nn.tokenizers.patch import PatchTokenizer
+from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Tokens
 
 
@@ -39,6 +39,8 @@ class UNETRConfig:
     num_classes: int = 14  # the background is one of them
     position: str = "learned_1d"
     position_where: str = "stem"
+    attention: str = field(default="softmax", metadata=OMITTED)
+    attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
     eps: float = 1e-6
     spacing: tuple[float, float, float] | None = None
     window: tuple[float, float] | None = None
@@ -111,19 +113,20 @@ def build_unetr(config: UNETRConfig) -> UNETR:
             f"got depth {config.depth}, features {config.features}"
         )
     tokenizer = PatchTokenizer(config.in_channels, config.width, patch=(config.patch,) * 3)
+    grid = tokenizer.grid(config.image_size)
     blocks = [
         EncoderBlock(
             config.width,
-            attention=MultiHeadAttention(config.width, heads=config.heads),
+            attention=attention_of(config, layer=layer, grid=grid),
             mlp=FeedForward(config.width, hidden=int(config.width * config.mlp_ratio)),
             eps=config.eps,
         )
-        for _ in range(config.depth)
+        for layer in range(config.depth)
     ]
     widths = [config.features << level for level in range(levels)]  # of each level, from the voxels' down
     model = UNETR(
         tokenizer=tokenizer,
-        position=position_of(config, grid=tokenizer.grid(config.image_size)),
+        position=position_of(config, grid=grid),
         encoder=PlainEncoder(blocks),
         norm=nn.LayerNorm(config.width, eps=config.eps),
         first=ResidualVolume(config.in_channels, config.features),

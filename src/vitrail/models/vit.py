@@ -4,7 +4,7 @@ b batch, ch channels, h w picture, d width, k classes
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
@@ -15,11 +15,10 @@ from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS, Classifier, check_classifier_config, new_output
 from vitrail.models.features import tokens_behind
 from vitrail.models.packing import Pictures, packed_features, padded_features
-from vitrail.models.parts import Where, build_kernel, position_name, position_of, position_where
-from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.models.parts import Where, attention_of, position_name, position_of, position_where
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
 from vitrail.nn.blocks.feed_forward import Activation, FeedForward
-from vitrail.nn.blocks.merging import TokenMerging
+from vitrail.nn.encoders.merging import MergingEncoder
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.maps import Smoothness
 from vitrail.nn.heads.classification import ClassificationHead, Pool
@@ -34,6 +33,7 @@ from vitrail.nn.tokenizers.prefix import PrefixTokens
 from vitrail.nn.tokenizers.resnet_stem import ResNetStem, stem_stride
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.ragged import Ragged
+from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Tokens
 
 
@@ -58,6 +58,7 @@ class ViTConfig:
     position_antialias: bool = False  # whether learned rows are resized for another grid as DINOv2's with registers are
     position_resize: Smoothness = "bicubic"  # how relative tables are resized for another grid; transformers' BEiT: bilinear
     attention: str = "softmax"
+    attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)  # of the kernel
     prefix: int = 1  # class token first, then that of distillation, then registers
     prefix_rows: bool = True  # whether prefix tokens own rows of the position table
     pool: Pool = "class"
@@ -191,8 +192,8 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
     blocks = [
         EncoderBlock(
             config.width,
-            attention=MultiHeadAttention(
-                config.width, heads=config.heads, kernel=build_kernel(config.attention, dropout=config.attention_dropout)
+            attention=attention_of(
+                config, layer=layer, grid=grid, prefix=config.prefix, needs={"mask"} if config.merge else ()
             ),
             mlp=FeedForward(
                 config.width,
@@ -204,9 +205,8 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
             drop_path=rate,
             layer_scale=config.layer_scale,
             eps=config.eps,
-            merging=TokenMerging(config.merge) if config.merge else None,
         )
-        for rate in rates
+        for layer, rate in enumerate(rates)
     ]
     position = position_of(config, grid=grid, prefix=config.prefix if config.prefix_rows else 0)
     if config.merge and (position.attends or position.enters):
@@ -222,6 +222,7 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
         if isinstance(part, RelativeTable):
             part.smoothness = config.position_resize
     last_norm = nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" else None
+    inner = last_norm if config.last_norm == "tokens" else None
     second: nn.Module | None = None
     if config.distilled:
         second = nn.Linear(config.width, config.num_classes) if config.num_classes else nn.Identity()
@@ -230,7 +231,7 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
         prefix=PrefixTokens(config.width, count=config.prefix) if config.prefix else None,
         position=position,
         dropping=TokenDropping(config.token_keep),
-        encoder=PlainEncoder(blocks, norm=last_norm if config.last_norm == "tokens" else None),
+        encoder=MergingEncoder(blocks, count=config.merge, norm=inner) if config.merge else PlainEncoder(blocks, norm=inner),
         head=ClassificationHead(
             config.width,
             classes=config.num_classes,

@@ -4,7 +4,7 @@ b batch, ch channels, out channels that come out, h w picture, h2 w2 the picture
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import torch
@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS
-from vitrail.models.parts import Where, build_kernel, position_name, position_of, position_where
+from vitrail.models.parts import Where, attention_of, position_name, position_of, position_where
 from vitrail.models.restorer import Restorer, check_restorer_config, step_of_tiles
-from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.blocks.feed_forward import FeedForward
 from vitrail.nn.encoders.plain import PlainEncoder
@@ -23,6 +22,7 @@ from vitrail.nn.functional.patches import mirror_to_multiple, unpatchify
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.position import Position
 from vitrail.nn.tokenizers.patch import PatchTokenizer
+from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Tokens
 
 
@@ -51,6 +51,7 @@ class ViTRestorerConfig:
     position: str = "conditional"  # means the same on any grid, so that small patches teach it for large pictures
     position_where: Where = "auto"
     attention: str = "softmax"
+    attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
     in_channels: int = 3
     out_channels: int = 3
     scale: int = 1  # above 1 the picture is enlarged bicubically first
@@ -98,12 +99,12 @@ def build_vit_restorer(config: ViTRestorerConfig) -> ViTRestorer:
     blocks = [
         EncoderBlock(
             config.width,
-            attention=MultiHeadAttention(config.width, heads=config.heads, kernel=build_kernel(config.attention)),
+            attention=attention_of(config, layer=layer, grid=grid),
             mlp=FeedForward(config.width, hidden=int(config.width * config.mlp_ratio)),
             drop_path=rate,
             eps=config.eps,
         )
-        for rate in torch.linspace(0, config.drop_path, config.depth, device="cpu").tolist()
+        for layer, rate in enumerate(torch.linspace(0, config.drop_path, config.depth, device="cpu").tolist())
     ]
     model = ViTRestorer(
         tokenizer=tokenizer,

@@ -4,19 +4,20 @@ b batch, ch channels, k classes, x y z sides of a volume (to the patient's right
 """
 
 import math
-from typing import Any, ClassVar
+from typing import Any
 
 import torch.nn.functional as F
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS
+from vitrail.models.model import Model
 
 MOST_CLASSES = 1000
 
 
-class VolumeSegmenter(nn.Module):
+class VolumeSegmenter(Model):
     """`segment` gives logits of volumes of whole patches; `forward` of any, which it pads with zeros behind each axis and crops again.
 
     The config has image_size (what it is trained on, and looks at in one piece), in_channels, num_classes and patch; and what makes its
@@ -24,10 +25,6 @@ class VolumeSegmenter(nn.Module):
     percentiles), values (how the files that it learned from number the classes; None: 0, 1, 2, ...) and largest (classes, by the model's
     numbers, of which only the largest part in one piece is kept).
     """
-
-    architecture: ClassVar[str]
-    multi_label = False
-    preprocessing = None
 
     def __init__(self, config: Any, labels: tuple[str, ...] | None = None) -> None:
         super().__init__()
@@ -45,6 +42,10 @@ class VolumeSegmenter(nn.Module):
     @property
     def size_multiple(self) -> int:
         return int(self.config.patch)
+
+    @property
+    def pipeline_tag(self) -> str:
+        return "image-segmentation"
 
     def forward(self, volumes: Float[Tensor, "b ch x y z"]) -> Float[Tensor, "b k x y z"]:
         if volumes.ndim != 5 or volumes.shape[1] != self.config.in_channels:

@@ -1,23 +1,18 @@
 """What every model that writes words is, whatever it is made of: what to tell of it beside its weights, and rules of its config."""
 
-from typing import Any, ClassVar
-
-from torch import nn
+from typing import Any
 
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS
+from vitrail.models.model import Model
 from vitrail.preprocessing import Preprocessing
 from vitrail.special_tokens import SPECIAL_TOKENS
 
 LONGEST, LARGEST_VOCABULARY = 1_000_000, 10_000_000  # a config.json from anywhere must not ask for all memory
 
 
-class WordModel(nn.Module):
+class WordModel(Model):
     """`begin` and `step` write words one by one; see `models.decoding`."""
-
-    architecture: ClassVar[str]
-    labels = None  # these are a classifier's
-    multi_label = False
 
     def __init__(self, config: Any, preprocessing: Preprocessing | None = None) -> None:
         super().__init__()
@@ -32,6 +27,12 @@ class WordModel(nn.Module):
     def spelled(self) -> int:
         """Of the vocabulary, the first so many stand for something: a model may be larger than its tokenizer."""
         return self.vocabulary if self.tokenizer is None else min(self.vocabulary, len(self.tokenizer))
+
+
+def check_tokenizer(model: WordModel) -> None:
+    """Refuse a model that was made without one."""
+    if model.tokenizer is None:
+        raise VitrailError("this model has no tokenizer: it cannot read text")
 
 
 def check_word_config(config: Any) -> None:

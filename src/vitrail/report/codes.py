@@ -3,7 +3,7 @@
 b batch, ch channels, h w image, gh gw grid
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, UInt8
@@ -17,6 +17,7 @@ from vitrail.explain.figures.overlay import scale_end, times_even
 from vitrail.explain.figures.references import draw_references
 from vitrail.explain.reference_points import reference_points
 from vitrail.learn.metrics.code_usage import Usage, describe_usage, warn_of_collapse
+from vitrail.models.classifier import Classifier
 from vitrail.preprocessing import Preprocessing
 from vitrail.rendering import BLUE, INK, house_style, to_svg
 from vitrail.report.images import encode_image, is_small
@@ -98,7 +99,7 @@ def show_named(
     return Section("Masked patches", [templates_of(__file__).render("codes_named.html", images=shown)], note=note)
 
 
-def show_references(model: Any, images: Float[Tensor, "b ch h w"]) -> Section:
+def show_references(model: Classifier, images: Float[Tensor, "b ch h w"]) -> Section:
     """What some patches read in the last layer."""
     try:
         found = reference_points(model, images)

@@ -1,7 +1,7 @@
 """What each word of a sentence attends to, in any model that reads text: the explanation, sentence by sentence."""
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from matplotlib.figure import Figure
 
@@ -13,6 +13,7 @@ from vitrail.explain.pronouns import find_query
 from vitrail.explain.samples import Samples
 from vitrail.explain.words import NAMES, Kind, WordLook, to_words, word_look
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.word_model import WordModel
 from vitrail.rendering import shorten, to_svg
 from vitrail.report.explanation import Explanation, count_words
 from vitrail.report.page import Content, Section, templates_of
@@ -38,7 +39,7 @@ class Drawn(NamedTuple):
 
 
 def explain_sentences(
-    model: Any, samples: Samples[str], *, layer: int | None = None, head: int | None = None, word: int | None = None
+    model: WordModel, samples: Samples[str], *, layer: int | None = None, head: int | None = None, word: int | None = None
 ) -> Explanation:
     """A sentence that the model cannot read is named, and the others are shown. Without a layer, head (None beside a layer: their mean) or
     word, rules choose them."""
@@ -141,7 +142,7 @@ def written_text(look: WordLook) -> str | None:
     return " ".join(look.read.words[look.given :]) or None if look.read.words else None
 
 
-def describe_model(model: Any, look: WordLook) -> dict[str, str]:
+def describe_model(model: WordModel, look: WordLook) -> dict[str, str]:
     details = {
         "Model": f"{model.architecture}, {count_parameters(model):,} parameters",
         "Vocabulary": f"{model.vocabulary:,} pieces of words",

@@ -1,7 +1,6 @@
 """The sections of a report that show what a model of words attends to: alignments, and the word-to-word view."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
@@ -13,6 +12,7 @@ from vitrail.explain.figures.similarity import spread
 from vitrail.explain.figures.words import draw_reading, draw_word_heads, draw_words
 from vitrail.explain.pronouns import find_pronoun, find_query
 from vitrail.explain.words import NAMES, to_words, word_look
+from vitrail.models.word_model import WordModel
 from vitrail.rendering import to_svg
 from vitrail.report.page import Section
 from vitrail.report.parts import Drawing, Insight, Insights
@@ -21,13 +21,13 @@ SHOWN = 3  # sentences whose alignment is drawn
 SHORTEST, LONGEST = 4, 16  # words of a source that is drawn: enough to see something, few enough to read
 
 
-def word_sections(model: Any, sources: Sequence[str], hypotheses: Sequence[str]) -> list[Section]:
+def word_sections(model: WordModel, sources: Sequence[str], hypotheses: Sequence[str]) -> list[Section]:
     """Of a model that translates, its sentences and what it made of them."""
     pairs = [(source, written) for source, written in zip(sources, hypotheses, strict=True) if source.strip()]
     return [show_alignments(model, pairs), show_word_view(model, pairs)] if pairs else []
 
 
-def show_alignments(model: Any, pairs: Sequence[tuple[str, str]]) -> Section:
+def show_alignments(model: WordModel, pairs: Sequence[tuple[str, str]]) -> Section:
     """Heat maps of three sentences, evenly chosen from those of a length that can be read; all of the same layer."""
     try:
         looks = [to_words(word_look(model, *pair)) for pair in choose_pairs(pairs)]
@@ -54,7 +54,7 @@ def show_alignments(model: Any, pairs: Sequence[tuple[str, str]]) -> Section:
     return Section("Alignment", [Insights([Insight(one) for one in drawn])], note=note)
 
 
-def show_word_view(model: Any, pairs: Sequence[tuple[str, str]]) -> Section:
+def show_word_view(model: WordModel, pairs: Sequence[tuple[str, str]]) -> Section:
     """Self-attention of the encoder in one sentence: a pronoun and what it looks at, if a sentence has one."""
     title = "Word to word"
     try:

@@ -21,7 +21,9 @@ from vitrail.deploy.bench.operations import count_flops
 from vitrail.deploy.bench.sequence import sequence_lengths
 from vitrail.errors import VitrailError, suggestion
 from vitrail.models.catalogue import ARCHITECTURES, MODELS, count_parameters, create_model, rebuild
+from vitrail.models.classifier import Classifier
 from vitrail.models.folder import load
+from vitrail.records import has_field
 from vitrail.report.bench import Subject
 
 SHOWN = 8  # different pictures; a larger batch repeats them, since what is on them takes no time
@@ -33,7 +35,7 @@ class Candidate:
 
     word: str  # how the user named it
     name: str  # how tables do
-    model: Any
+    model: Classifier
     merge: int
     trained: bool
 
@@ -75,13 +77,13 @@ def refuse_kind(word: str, kind: str) -> None:
         raise VitrailError(f"{word}: bench measures models of pictures, got one of the kind {kind}, which takes {takes}")
 
 
-def merged(model: Any, merge: int) -> Any:
+def merged(model: Classifier, merge: int) -> Classifier:
     """The same weights, with so many tokens merged away in each block."""
     if merge == getattr(model.config, "merge", 0):
         return model
-    if not hasattr(model.config, "merge"):
+    if not has_field(model.config, "merge"):
         raise VitrailError(f"--merge {merge} is for plain ViTs, got a model of the kind {model.architecture}")
-    again = rebuild(model, merge=merge).eval()
+    again: Classifier = rebuild(model, merge=merge).eval()
     again.labels, again.multi_label = model.labels, model.multi_label
     return again
 
@@ -132,7 +134,7 @@ def find_pictures(data: str | None, split: str) -> tuple[list[Image.Image], str]
     return pictures, data
 
 
-def make_batch(model: Any, pictures: Sequence[Image.Image], batch: int) -> Float[Tensor, "b ch h w"]:
+def make_batch(model: Classifier, pictures: Sequence[Image.Image], batch: int) -> Float[Tensor, "b ch h w"]:
     """So many of the pictures as the model wants them, each again where there are fewer; all of one size."""
     described = replace(model.preprocessing, size=model.image_size)
     shown = prepare(list(pictures[:batch]), described)

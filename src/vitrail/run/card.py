@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from vitrail.errors import check_choice
 from vitrail.files import write_whole
 from vitrail.models.markdown import last_name, literal, plain
+from vitrail.models.model import Model
 from vitrail.models.readme import README, describe_source, front_matter, what_it_reads, write_page
 from vitrail.tasks import registry
 from vitrail.tasks.metric import find_metric, first_measured
@@ -29,12 +30,12 @@ class Measure(NamedTuple):
     text: str  # "98.61 %"
 
 
-def write_card(folder: Path, model: Any, facts: Mapping[str, Any], *, task: str) -> None:
+def write_card(folder: Path, model: Model, facts: Mapping[str, Any], *, task: str) -> None:
     """README.md of the model in `folder`, anew when more is known."""
     write_whole(folder / README, card(model, facts, task=task))
 
 
-def card(model: Any, facts: Mapping[str, Any] | None = None, *, task: str) -> str:
+def card(model: Model, facts: Mapping[str, Any] | None = None, *, task: str) -> str:
     """The whole page. Facts, each optional: `data` (a name), `pictures` (how many in each split), `recipe` (words or options),
     `split` and `metrics` (what was measured on it, the headline first), `interval` (of the headline metric, 95 %), `limits` (sentences); of text
     `teacher` (who it was), `sentences` (how many in each split), `languages` (source and target), `signature` (how BLEU was computed)."""
@@ -48,7 +49,7 @@ def card(model: Any, facts: Mapping[str, Any] | None = None, *, task: str) -> st
         *own.about,
         "## How to use it",
         *own.use,
-        *describe_source(getattr(model, "provenance", None)),
+        *describe_source(model.provenance),
         *_training(known),
         *_scores(known, metrics),
         *_limits(model, own.limits, known),
@@ -70,7 +71,7 @@ def describe_measures(task: str, metrics: Mapping[str, float], interval: tuple[f
     return {"metrics": measures, "interval": (first.format(interval[0]), first.format(interval[1]))}
 
 
-def _indexed(model: Any, facts: Mapping[str, Any], metrics: Sequence[Measure]) -> dict[str, Any]:
+def _indexed(model: Model, facts: Mapping[str, Any], metrics: Sequence[Measure]) -> dict[str, Any]:
     """What hubs index of training: languages, and the scores as Hugging Face's model-index."""
     header: dict[str, Any] = {}
     if "languages" in facts:
@@ -124,7 +125,7 @@ def _scores(facts: Mapping[str, Any], metrics: Sequence[Measure]) -> Iterable[st
     yield "\n".join(["| measure | value |", "|---|---:|", *rows])
 
 
-def _limits(model: Any, own: Sequence[str], facts: Mapping[str, Any]) -> Iterable[str]:
+def _limits(model: Model, own: Sequence[str], facts: Mapping[str, Any]) -> Iterable[str]:
     yield "## Limits"
     general = f"Scores hold for {what_it_reads(model)} of the kind it was trained on; check it on yours before you rely on it."
     given = facts.get("limits", ())

@@ -12,6 +12,8 @@ from vitrail.learn.training.world import World
 from vitrail.machine import choose_device
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.folder import find, load
+from vitrail.models.model import Model
+from vitrail.models.protocols import HasImageSize
 from vitrail.run.arguments import join_words, read_arguments
 from vitrail.run.report import write_report
 from vitrail.run.stored import REPORT, same_source, training_options
@@ -78,8 +80,8 @@ def run_evaluation(run: str, options: Any, *, quiet: bool = False) -> tuple[dict
 
 
 def open_setup(
-    run: str, model: Any, trained: Any, options: Any, bar: ProgressBar
-) -> tuple[Task[Any, Any, Any], Setup[Any, Any, Any], str]:
+    run: str, model: Model, trained: Any, options: Any, bar: ProgressBar
+) -> tuple[Task[Any, Any, Any, Any], Setup[Any, Any, Any], str]:
     """The task that scores a model, the data it is scored on, and which split of it."""
     name = registry.task_of_model(model) if trained is None else trained.task
     task = registry.find(name)
@@ -94,7 +96,7 @@ def open_setup(
             progress=bar,
             known_bad=read_bad_files(find(run).resolve().parent / BAD_FILES) if own else None,
             split=own,
-            image_size=getattr(model, "image_size", None),
+            image_size=model.image_size if isinstance(model, HasImageSize) else None,
         ),
     )
     data = task.match(opened.data, model, used)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from vitrail.deploy.export.examples import Examples
 from vitrail.deploy.export.exporting import Exported
 from vitrail.deploy.export.interface import Interface
@@ -15,6 +17,7 @@ from vitrail.deploy.export.safetensors_file import export_safetensors
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models.catalogue import ARCHITECTURES
 from vitrail.models.folder import find, load
+from vitrail.models.model import Model
 from vitrail.run.stored import training_options
 from vitrail.tasks import registry
 
@@ -25,9 +28,9 @@ SUFFIXES = {"onnx": ".onnx", "openvino": ".xml", "pt2": ".pt2", "safetensors": "
 PICTURES = 16
 
 
-def pipeline_of(model: Any, *, what: str = "this model") -> Any:
+def pipeline_of(model: nn.Module, *, what: str = "this model") -> Any:
     """The class of pipelines of a model's task, which says what its programs take and give; refused where there is none."""
-    architecture = getattr(model, "architecture", "")
+    architecture = model.architecture if isinstance(model, Model) else ""
     if architecture not in ARCHITECTURES:
         raise VitrailError(f"only models from vt.create_model or vt.load can be exported, got {type(model).__name__}")
     module = registry.part(registry.task_by_architecture(architecture), "predict")
@@ -39,13 +42,13 @@ def pipeline_of(model: Any, *, what: str = "this model") -> Any:
     return module.Pipeline
 
 
-def interface_of(model: Any) -> Interface:
+def interface_of(model: nn.Module) -> Interface:
     """What an exported program of a model takes and gives."""
     found: Interface = pipeline_of(model).interface(model)
     return found
 
 
-def export_model(model: Any, path: str | Path, *, format: str, images: Any, **how: Any) -> Exported:
+def export_model(model: nn.Module, path: str | Path, *, format: str, images: Any, **how: Any) -> Exported:
     """A model as a program for `images`, which are real inputs, ready for it. `how`: dynamic_size, check and, of onnx, opset."""
     check_choice("format", format, tuple(PROGRAMS))
     return PROGRAMS[format](model, path, interface=interface_of(model), images=images, **how)
@@ -98,14 +101,14 @@ def default_path(run: str, format: str) -> Path:
     return folder / (name + SUFFIXES[format] if format in SUFFIXES else f"{name}_{format}")
 
 
-def write_style(model: Any, path: Path, style: Any) -> list[str]:
+def write_style(model: Model, path: Path, style: Any) -> list[str]:
     from vitrail.models.convert.writing import write_foreign
 
     notes = write_foreign(model, path, style=style)
     return [*notes, f"{path}: a folder that {style} loads"]
 
 
-def describe(model: Any, interface: Interface, format: str, done: Exported, examples: Examples) -> list[str]:
+def describe(model: Model, interface: Interface, format: str, done: Exported, examples: Examples) -> list[str]:
     """The file, how near it is to the model, and what it takes."""
     lines = [f"{done.path}: {megabytes(done.bytes)}"]
     lines.append("not checked" if done.parity is None else f"{done.parity} ({examples.source})")

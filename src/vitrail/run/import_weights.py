@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from vitrail.errors import VitrailError
 from vitrail.models.folder import CONFIG, WEIGHTS, save
 from vitrail.models.importing import import_model
+from vitrail.models.model import ImageModel
 from vitrail.models.reading.hub import is_hub_id
 from vitrail.run.card import card
 from vitrail.tasks import registry
@@ -16,7 +17,7 @@ class Imported(NamedTuple):
     """A model folder that was written, its model, and what was supposed or changed on the way."""
 
     folder: Path
-    model: Any
+    model: ImageModel
     notes: tuple[str, ...]
 
 

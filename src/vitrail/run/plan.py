@@ -18,6 +18,8 @@ from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.step import Stepper
 from vitrail.learn.training.world import World
+from vitrail.models.model import Model
+from vitrail.models.protocols import Checkpointed
 from vitrail.tasks.options import has_option
 from vitrail.tasks.stages import Setup
 from vitrail.tasks.task import Task
@@ -25,7 +27,7 @@ from vitrail.tasks.task import Task
 OPTIONAL = ("layer_decay", "ema", "sam")  # fields of a plan whose options not every task has
 
 
-def make_plan(task: Task[Any, Any, Any], setup: Setup[Any, Any, Any], *, device: str) -> Plan:
+def make_plan(task: Task[Any, Any, Any, Any], setup: Setup[Any, Any, Any], *, device: str) -> Plan:
     options = setup.options
     fields = {
         "epochs": options.epochs, "minutes": options.minutes, "lr": options.lr, "weight_decay": options.weight_decay,
@@ -38,7 +40,7 @@ def make_plan(task: Task[Any, Any, Any], setup: Setup[Any, Any, Any], *, device:
     return Plan(**{**fields, **task.plan(setup)})
 
 
-def find_rate(task: Task[Any, Any, Any], setup: Setup[Any, Any, Any], folder: Path, bar: ProgressBar) -> float:
+def find_rate(task: Task[Any, Any, Any, Any], setup: Setup[Any, Any, Any], folder: Path, bar: ProgressBar) -> float:
     """A range test on the training data around the recipe's learning rate, with a figure of it; model and generators are as before
     afterwards."""
     from vitrail.rendering import to_png
@@ -67,9 +69,9 @@ def forever(batches: Batches) -> Iterator[Any]:
         yield from batches.batches(epoch)
 
 
-def set_checkpointing(model: Any) -> None:
+def set_checkpointing(model: Model) -> None:
     """All blocks of a model, wherever they are in it, store only their inputs."""
-    blocks = [block for block in model.modules() if hasattr(block, "checkpointing")]
+    blocks = [block for block in model.modules() if isinstance(block, Checkpointed)]
     if not blocks:
         raise VitrailError(f"--checkpointing: a model of the kind {model.architecture} has no blocks to compute twice")
     for block in blocks:

@@ -9,13 +9,14 @@ from vitrail.deploy.engines import ENGINES
 from vitrail.deploy.predicted_files import Predicted
 from vitrail.errors import VitrailError, check_choice
 from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.models.model import Model
 from vitrail.tasks import registry
 from vitrail.tasks.options import check
 
 WIDEST = 60  # columns for the name of a file
 
 
-def pipeline(task: str, model: Any, *, engine: str = "torch") -> Any:
+def pipeline(task: str, model: Model, *, engine: str = "torch") -> Any:
     """`task`: Hugging Face's name. `model`: one from `vt.load` or `vt.create_model`, or whatever `vt.load` takes.
 
     `engine`: what computes the predictions of a classifier, a segmenter or a detector: "torch", "compile", "onnxruntime", "openvino", or

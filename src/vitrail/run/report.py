@@ -9,6 +9,7 @@ from typing import Any
 from vitrail.learn.training.progress_bar import clock
 from vitrail.learn.training.state import Progress, Row
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.model import Model
 from vitrail.run.stored import CONFIG, REPORT
 from vitrail.tasks import registry
 from vitrail.tasks.metric import describe_metrics, headline
@@ -60,7 +61,7 @@ def later_commands(folder: Path, *, task: str) -> dict[str, str]:
     }
 
 
-def describe_trained(options: Any, model: Any) -> str:
+def describe_trained(options: Any, model: Model) -> str:
     return f"{options.model if options.weights is None else options.weights}, {count_parameters(model):,} parameters"
 
 

@@ -20,6 +20,7 @@ from vitrail.learn.training.state import Progress, latest_state, read_progress
 from vitrail.learn.training.world import World
 from vitrail.machine import choose_device
 from vitrail.models.folder import load, save
+from vitrail.models.model import Model
 from vitrail.run.card import describe_measures, write_card
 from vitrail.run.plan import find_rate, make_plan
 from vitrail.run.prepare import prepare
@@ -35,7 +36,7 @@ class Run:
     """What training leaves behind."""
 
     path: Path
-    model: Any
+    model: Model
     metrics: dict[str, float]
     first: bool = True  # of the processes that trained together: the one that prints
 

@@ -10,6 +10,7 @@ from typing import Any
 from vitrail.deploy.studio.action import Action, Upload
 from vitrail.deploy.studio.facts import Facts, Stored
 from vitrail.deploy.studio.page import Page, find_page
+from vitrail.models.model import Model
 from vitrail.run.runs import figures_of
 from vitrail.run_files import Figure
 from vitrail.tasks import registry
@@ -60,7 +61,7 @@ class StudioTasks:
     def has_page(self, task: str) -> bool:
         return task in self.parts
 
-    def describe(self, task: str, model: Any, stored: Stored) -> Facts:
+    def describe(self, task: str, model: Model, stored: Stored) -> Facts:
         found: Facts = self.parts[task].describe(model, stored)
         return found
 

@@ -2,12 +2,13 @@
 
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError, check_choice
+from vitrail.records import OMITTED, Settings
 from vitrail.tasks.options import (
     AUGMENTATION,
     CHANNELS,
@@ -27,8 +28,36 @@ from vitrail.tasks.options import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class PartOptions(Block):
-    """Parts of a model that are chosen by name."""
+class AttentionOptions(Block):
+    """The attention kernel of a model, by name."""
+
+    attention: Annotated[str | None, Parameter(help="The attention kernel: softmax, cosine.")] = None
+    attention_options: Annotated[
+        Settings | None,
+        Parameter(
+            name=("--attention-option", "--attention-options"),
+            negative="",
+            help="KEY=VALUE: an option of the kernel; may be given several times.",
+        ),
+    ] = field(default=None, metadata=OMITTED)
+
+    def check(self) -> None:
+        super().check()
+        if self.attention is not None:
+            check_choice("attention", self.attention, attention_choices(getattr(self, "model", "auto")))
+            if self.attention_options and self.attention in attention_choices("auto"):
+                from vitrail.nn.attention.build import check_options
+
+                check_options(self.attention, self.attention_options)
+
+    def normalize(self) -> Any:
+        found = super().normalize()
+        return replace(found, attention_options=found.attention_options or None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PositionOptions(Block):
+    """The position scheme of a model, by name."""
 
     position: Annotated[
         str | None,
@@ -42,7 +71,6 @@ class PartOptions(Block):
         Literal["auto", "stem", "layers", "layers_apart"],
         Parameter(help="Once, in every layer the same, or in every layer its own; auto: as the scheme was published."),
     ] = "auto"
-    attention: Annotated[str | None, Parameter(help="The attention kernel: softmax.")] = None
 
     def check(self) -> None:
         super().check()
@@ -50,8 +78,6 @@ class PartOptions(Block):
 
         if self.position is not None:
             position_where(self.position, self.position_where)  # and that there is such a position
-        if self.attention is not None:
-            check_choice("attention", self.attention, attention_choices(getattr(self, "model", "auto")))
 
     def normalize(self) -> Any:
         from vitrail.models.parts import position_name
@@ -60,15 +86,20 @@ class PartOptions(Block):
         return found if found.position is None else replace(found, position=position_name(found.position))
 
 
+@dataclass(frozen=True, kw_only=True)
+class PartOptions(AttentionOptions, PositionOptions):
+    """Parts of a model that are chosen by name."""
+
+
 def attention_choices(model: str) -> Sequence[str]:
     """The kernels, or what the config of a model of this name has for choices: a recurrent one's are others."""
     from vitrail.models.catalogue import model_config
-    from vitrail.models.parts import KERNELS
+    from vitrail.nn.attention.build import attention_names
 
     kinds: dict[str, Any] = {} if model == "auto" else {field.name: field.type for field in fields(model_config(model)[1])}
     hint = kinds.get("attention")
     literals = [kind for kind in (hint, *typing.get_args(hint)) if typing.get_origin(kind) is Literal]
-    return tuple(choice for kind in literals for choice in typing.get_args(kind)) or tuple(KERNELS)
+    return tuple(choice for kind in literals for choice in typing.get_args(kind)) or attention_names()
 
 
 @dataclass(frozen=True, kw_only=True)

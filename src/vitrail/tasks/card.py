@@ -6,7 +6,10 @@ from typing import Any
 
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.markdown import block, literal, plain
+from vitrail.models.model import Model
 from vitrail.models.readme import describe_config, describe_inputs, describe_size
+from vitrail.models.word_model import WordModel
+from vitrail.records import has_field
 
 FOLDER = "path/to/this/folder"
 WORD_DETAILS = (
@@ -24,7 +27,7 @@ class Card:
     limits: Sequence[str] = ()
 
 
-def plain_card(model: Any) -> Card:
+def plain_card(model: Model) -> Card:
     """What can be said of any model."""
     about = [describe_size(model), describe_config(model), *describe_inputs(model)]
     return Card(title="model", about=about, use=[use_python(f'model = vt.load("{FOLDER}")')])
@@ -42,7 +45,7 @@ def use_shell(line: str) -> str:
     return block([line], "bash")
 
 
-def describe_words(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
+def describe_words(model: WordModel, facts: Mapping[str, Any]) -> Iterable[str]:
     """Of a model with a vocabulary: its size, its parts, and what makes numbers of its text."""
     yield f"A model of the Vitrail library: {count_parameters(model):,} parameters, a vocabulary of {model.vocabulary:,}."
     if "languages" in facts:
@@ -54,13 +57,13 @@ def describe_words(model: Any, facts: Mapping[str, Any]) -> Iterable[str]:
         yield f"Text is cut into byte pairs, {cased}; tokenizer.json has them in the format of Hugging Face's tokenizers."
 
 
-def plain_config(model: Any) -> str:
-    details = ", ".join(f"{name} {getattr(model.config, name)}" for name in WORD_DETAILS if hasattr(model.config, name))
+def plain_config(model: WordModel) -> str:
+    details = ", ".join(f"{name} {getattr(model.config, name)}" for name in WORD_DETAILS if has_field(model.config, name))
     return f"Architecture {literal(model.architecture)}: {plain(details)}."
 
 
-def word_limits(model: Any) -> list[str]:
+def word_limits(model: WordModel) -> list[str]:
     lines = ["It writes fluent sentences that may be wrong, and gives no sign of it."] if model.preprocessing is None else []
-    if hasattr(model.config, "longest"):
+    if has_field(model.config, "longest"):
         lines.append(f"It reads and writes at most {model.config.longest} tokens at a time.")
     return lines

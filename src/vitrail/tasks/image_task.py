@@ -24,13 +24,16 @@ from vitrail.machine import spare_memory
 from vitrail.models.adapting import adapt
 from vitrail.models.backbones import backbone_of
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.classifier import Classifier
 from vitrail.models.folder import load
 from vitrail.preprocessing import Preprocessing
+from vitrail.records import has_field
 from vitrail.tasks.options import as_size, has_option, spell
-from vitrail.tasks.stages import D, Log, O, Opening, Setup, X
+from vitrail.tasks.stages import D, Log, M, O, Opening, Setup, X
 from vitrail.tasks.task import PARTS as PARTS
 from vitrail.tasks.task import Task, model_name
 from vitrail.tasks.task import choose_parts as choose_parts
+from vitrail.tasks.task import chosen_parts as chosen_parts
 
 LARGEST = 224  # the side that is chosen for large images
 SMALL = 64  # pixels a side, at most, of small images
@@ -38,7 +41,7 @@ SMALL_DATA = 5_000  # images, at most, for which the smallest models are chosen
 SIZES = {"tiny": 10_000, "small": 100_000, "medium": 2_000_000}  # images, at most
 
 
-class ImageTask(Task[O, D, X]):
+class ImageTask(Task[O, D, X, M]):
     """A base for what all tasks on images do alike."""
 
     unit = "images"
@@ -51,7 +54,7 @@ def choose_recipe(images: int, *, pretrained: bool = False) -> str:
     return next((name for name, most in SIZES.items() if images <= most), "large")
 
 
-def load_encoder(options: Any, log: Log) -> Any:
+def load_encoder(options: Any, log: Log) -> Classifier:
     """The classifier of --weights, for images of the size and the channels that are asked for, if any are."""
     what = f"--weights {options.weights}"
     channels = None if options.in_channels == "auto" else options.in_channels
@@ -140,7 +143,7 @@ def known_options(
 ) -> dict[str, Any]:
     """Of the options, those that this kind of model has: a convolutional net has no tokens to leave out. One of `optional` that it lacks
     is refused, unless a recipe asked for it."""
-    found = {name: getattr(options, name) for name in names if hasattr(config, name)}
+    found = {name: getattr(options, name) for name in names if has_field(config, name)}
     rows = list(recipes)
     for name in set(optional) - found.keys():
         if getattr(options, name) not in [row.get(name) for row in rows]:

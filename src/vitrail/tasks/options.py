@@ -156,7 +156,9 @@ class CommonOptions(Block):
     """What every task accepts."""
 
     paths: ClassVar[tuple[str, ...]] = ("data", "weights")
-    of_weights: ClassVar[tuple[str, ...]] = ("model", "position", "position_where", "attention", "image_size", "in_channels")
+    of_weights: ClassVar[tuple[str, ...]] = (
+        "model", "position", "position_where", "attention", "attention_options", "image_size", "in_channels",
+    )  # fmt: skip
     # options that cannot be given beside --weights, which bring their own
 
     data: Annotated[

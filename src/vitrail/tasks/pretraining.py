@@ -15,14 +15,14 @@ from vitrail.data.transforms import normalize, to_unit
 from vitrail.errors import VitrailError
 from vitrail.learn.training.objective import Batches
 from vitrail.learn.training.world import World
-from vitrail.models.backbones import NETWORKS, backbone_of
+from vitrail.models.backbones import NETWORKS, Pretrained, backbone_of
 from vitrail.models.catalogue import count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import load
 from vitrail.models.markdown import literal
+from vitrail.models.model import Model
 from vitrail.preprocessing import Preprocessing
 from vitrail.tasks.card import FOLDER, Card, use_python, use_shell
 from vitrail.tasks.image_task import (
-    PARTS,
     SMALL,
     SMALL_DATA,
     ImageTask,
@@ -31,6 +31,7 @@ from vitrail.tasks.image_task import (
     choose_parts,
     choose_recipe,
     choose_size,
+    chosen_parts,
     clean_arguments,
     describe_data,
     image_loaders,
@@ -42,13 +43,13 @@ from vitrail.tasks.image_task import (
 )
 from vitrail.tasks.options import from_recipe, has_option
 from vitrail.tasks.registry import options_of
-from vitrail.tasks.stages import Log, O, Opened, Opening, Resolved, Scored, Setup, Summary, X
+from vitrail.tasks.stages import Log, M, O, Opened, Opening, Resolved, Scored, Setup, Summary, X
 from vitrail.tasks.task import count_splits, describe_recipe, model_name
 
 SHOWN = 8  # images in a report
 
 
-class PretrainingTask(ImageTask[O, DataSet, X]):
+class PretrainingTask(ImageTask[O, DataSet, X, M]):
     """A method of `vitrail pretrain`. By default its model is a backbone, a classifier without classes, with something around it."""
 
     name: ClassVar[str]  # as --method has it
@@ -66,7 +67,7 @@ class PretrainingTask(ImageTask[O, DataSet, X]):
         """What `auto` means for its own options, for a backbone of this config; and a VitrailError for what cannot be."""
         raise NotImplementedError
 
-    def wrap(self, backbone: Any, options: O) -> Any:
+    def wrap(self, backbone: Any, options: O) -> M:
         """The model to train around a backbone, whose weights stay as they are."""
         raise NotImplementedError
 
@@ -87,7 +88,7 @@ class PretrainingTask(ImageTask[O, DataSet, X]):
         if architecture not in self.networks:
             raise VitrailError(f"{what}: --method {self.name} takes a {' or '.join(self.networks)}, got a {architecture}")
 
-    def start_from(self, model: Any, *, what: str) -> Any:
+    def start_from(self, model: Model, *, what: str) -> Model:
         """What of a loaded model is trained on."""
         return backbone_of(model, what=what)
 
@@ -100,8 +101,8 @@ class PretrainingTask(ImageTask[O, DataSet, X]):
 
     def create(self, options: Any) -> Any:
         """A new backbone, whose preprocessing is not measured yet."""
-        own = self.own_options(options, model_config(options.model)[1], (*PARTS, "drop_path"))
-        size, channels = options.image_size, options.in_channels
+        config, size, channels = model_config(options.model)[1], options.image_size, options.in_channels
+        own = chosen_parts(options, config) | self.own_options(options, config, ("drop_path",))
         return create_model(options.model, num_classes=0, image_size=size, in_channels=channels, **own)
 
     def own_options(self, options: Any, config: Any, names: tuple[str, ...]) -> dict[str, Any]:
@@ -113,7 +114,7 @@ class PretrainingTask(ImageTask[O, DataSet, X]):
         data, bad = open_clean_any(opening.source, **clean_arguments(options, opening))
         return Opened(data=data, bad=bad)
 
-    def load(self, options: O, log: Log) -> Any:
+    def load(self, options: O, log: Log) -> Model:
         what = f"--weights {options.weights}"
         found = self.start_from(load(str(options.weights)), what=what)
         self.check_network(found.architecture, what=what)
@@ -140,7 +141,7 @@ class PretrainingTask(ImageTask[O, DataSet, X]):
         options = replace(options, **self.resolve_method(options, config))
         return Resolved(options=options, data=data, extras=None, bad=opened.bad)
 
-    def build(self, resolved: Resolved[O, DataSet, X], loaded: Any) -> Any:
+    def build(self, resolved: Resolved[O, DataSet, X], loaded: Any) -> M:
         """A new backbone with preprocessing measured on the training images, or the loaded one, inside the method's model."""
         options = resolved.options
         if loaded is not None:
@@ -175,7 +176,7 @@ class PretrainingTask(ImageTask[O, DataSet, X]):
         }
         return Summary(details=details)
 
-    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+    def card(self, model: M, facts: Mapping[str, Any]) -> Card:
         return Card(
             title="features learned without labels",
             about=[describe_learned(model)],
@@ -185,7 +186,7 @@ class PretrainingTask(ImageTask[O, DataSet, X]):
             ],
         )
 
-    def stored(self, model: Any) -> O:
+    def stored(self, model: M) -> O:
         found: O = options_of(self.name)(data="")
         return found
 
@@ -205,23 +206,22 @@ def need_patches(config: Any, *, method: str, example: str) -> None:
         )
 
 
-def describe_parameters(model: Any) -> str:
+def describe_parameters(model: Model) -> str:
     """How many a model has, and where it has a backbone, how many of them are in it."""
     every = count_parameters(model)
-    if not hasattr(model, "backbone"):
+    if not isinstance(model, Pretrained):
         return f"{every:,} parameters"
     inside = count_parameters(model.backbone)
     return f"{inside:,} parameters and {every - inside:,} around it"
 
 
-def describe_learned(model: Any) -> str:
+def describe_learned(model: Model) -> str:
     """Those without a backbone, such as a vocabulary of codes, are described by their size alone."""
-    height, width = model.image_size
-    backbone = getattr(model, "backbone", None)
+    height, width = model.config.image_size
     inside = (
         ""
-        if backbone is None
-        else f", of which the backbone, a {literal(backbone.architecture)}, has {count_parameters(backbone):,}"
+        if not isinstance(model, Pretrained)
+        else f", of which the backbone, a {literal(model.backbone.architecture)}, has {count_parameters(model.backbone):,}"
     )
     return (
         f"A model of the Vitrail library that learned by the method {literal(model.architecture)}, without labels: "

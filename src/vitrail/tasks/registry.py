@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from vitrail.errors import VitrailError, suggestion
 from vitrail.run_files import read_table
@@ -50,6 +50,16 @@ class Entry:
     pipelines: tuple[str, ...] = ()
     reads_text: bool = False  # its inputs on the command line are sentences, not files
     home: str = ""  # the package of its modules; by default vitrail.tasks.<name>
+
+
+@runtime_checkable
+class LoadedModel(Protocol):
+    """What the registry asks of a `models.model.Model`, which it cannot name without importing torch."""
+
+    task: str | None
+
+    @property
+    def architecture(self) -> str: ...
 
 
 TASKS: dict[str, Entry] = {
@@ -192,12 +202,11 @@ def task_of(folder: Path) -> str:
     return task_by_architecture(architecture) if named is None else check_task(str(named))
 
 
-def task_of_model(model: Any) -> str:
+def task_of_model(model: LoadedModel) -> str:
     """The task of a loaded model: its own, where its folder named one, else that of its architecture."""
-    named = getattr(model, "task", None)
-    return task_by_architecture(model.architecture) if named is None else check_task(named)
+    return task_by_architecture(model.architecture) if model.task is None else check_task(model.task)
 
 
-def name_task(model: Any, task: str) -> None:
+def name_task(model: LoadedModel, task: str) -> None:
     """Let a model's folder name its task, where its architecture alone would name another."""
     model.task = None if task_by_architecture(model.architecture) == task else task

@@ -7,11 +7,13 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 from vitrail.data.bad_files import BadFile, BadFiles
 from vitrail.learn.training.objective import Evaluation
 from vitrail.learn.training.progress_bar import ProgressBar
+from vitrail.models.model import Model
 from vitrail.tasks.options import CommonOptions
 from vitrail.tasks.verb_options import EvalOptions
 
 O = TypeVar("O", bound=CommonOptions)
 D = TypeVar("D")  # a dataset
+M = TypeVar("M", bound=Model)  # the models that it trains
 X = TypeVar("X")  # what a task needs beside options, data and model: a teacher, a tokenizer, a palette
 Log = Callable[[str], None]
 

@@ -8,15 +8,17 @@ from typing import Any, ClassVar, Generic
 from vitrail.errors import VitrailError
 from vitrail.learn.training.objective import Batches, Objective
 from vitrail.learn.training.world import World
+from vitrail.models.model import Model
 from vitrail.models.parts import position_name, position_where
+from vitrail.records import has_field
 from vitrail.tasks.card import Card, plain_card
-from vitrail.tasks.options import spell
-from vitrail.tasks.stages import D, Log, O, Opened, Opening, Resolved, Scored, Setup, Summary, X
+from vitrail.tasks.options import has_option, spell
+from vitrail.tasks.stages import D, Log, M, O, Opened, Opening, Resolved, Scored, Setup, Summary, X
 
-PARTS = ("position", "position_where", "attention")  # of a model, chosen by name
+PARTS = ("position", "position_where", "attention", "attention_options")  # of a model, chosen by name
 
 
-class Task(Generic[O, D, X]):
+class Task(Generic[O, D, X, M]):
     """Stateless: `TASK = Detect()` ends tasks/detect/task.py. The order in which the runner calls it keeps runs bit-identical."""
 
     unit: ClassVar[str] = "images"
@@ -28,7 +30,7 @@ class Task(Generic[O, D, X]):
         """Read, leave out what cannot be read, split. `options` are the run's, or `eval`'s laid over them."""
         raise NotImplementedError
 
-    def load(self, options: O, log: Log) -> Any:
+    def load(self, options: O, log: Log) -> Model | None:
         """The model of --weights as this task can use it; called only with --weights."""
         raise NotImplementedError
 
@@ -36,7 +38,7 @@ class Task(Generic[O, D, X]):
         """No `auto` is left. `loaded` is what --weights brought, `resumed` the folder of a run that is continued."""
         raise NotImplementedError
 
-    def build(self, resolved: Resolved[O, D, X], loaded: Any) -> Any:
+    def build(self, resolved: Resolved[O, D, X], loaded: Any) -> M:
         """The model; the generator is seeded just before."""
         raise NotImplementedError
 
@@ -83,17 +85,17 @@ class Task(Generic[O, D, X]):
     def summarize(self, setup: Setup[O, D, X], scored: Scored[D]) -> Summary:
         return Summary()
 
-    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+    def card(self, model: M, facts: Mapping[str, Any]) -> Card:
         """What the card says of a model of this task, beside its training and its scores; `facts` as `Summary.card` has them."""
         return plain_card(model)
 
     # a trained model
 
-    def match(self, data: D, model: Any, options: O) -> D:
+    def match(self, data: D, model: M, options: O) -> D:
         """Other data, with its classes numbered as the model numbers them."""
         return data
 
-    def stored(self, model: Any) -> O:
+    def stored(self, model: M) -> O:
         """Of a model folder without config.yaml: the options that its config implies."""
         raise NotImplementedError
 
@@ -118,16 +120,23 @@ def describe_recipe(options: Any, *, batch: str | None = None) -> str:
 def choose_parts(options: Any, model: str, config: Any) -> dict[str, Any]:
     """The parts of a new model that can be chosen by name: the user's, or those of the config of this name."""
     choices: dict[str, Any] = {}
-    for name in PARTS:
+    for name in (name for name in PARTS if has_option(options, name)):
         asked = getattr(options, name) not in (None, "auto")
         choices[name] = getattr(options, name) if asked else getattr(config, name, getattr(options, name))
-        if asked and not hasattr(config, name):
+        if asked and not has_field(config, name):
             raise VitrailError(f"{spell(name)} {getattr(options, name)}: {model} has no {name} to choose")
-    if choices["position"]:
+    choices["attention_options"] = choices["attention_options"] or None
+    if choices.get("position"):
         choices["position"] = position_name(choices["position"])
-        if hasattr(config, "position_where"):  # else a run that is resumed would ask for what it cannot have
+        if has_field(config, "position_where"):  # else a run that is resumed would ask for what it cannot have
             choices["position_where"] = position_where(choices["position"], choices["position_where"])
     return choices
+
+
+def chosen_parts(options: Any, config: Any) -> dict[str, Any]:
+    """Of the options, the parts that a model of this config has and that were chosen, as fields of the config."""
+    named = (name for name in PARTS if hasattr(config, name) and has_option(options, name))
+    return {name: getattr(options, name) for name in named if getattr(options, name) is not None}
 
 
 def model_name(options: Any) -> str:

@@ -8,18 +8,20 @@ from typing import Any, TypeVar
 
 import torch
 
-from vitrail.byte_pairs import BytePairs, check_tokenizer
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.examples import spread
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
 from vitrail.models.catalogue import count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import TOKENIZER, load, read_tokenizer
-from vitrail.models.purpose import Purpose, purpose_of
+from vitrail.models.word_model import WordModel, check_tokenizer
+from vitrail.records import has_field
 from vitrail.tasks.options import from_recipe, spell
 from vitrail.tasks.stages import D, O, Resolved, Setup
-from vitrail.tasks.task import PARTS, Task, choose_parts, describe_recipe, model_name
+from vitrail.tasks.task import Task, choose_parts, chosen_parts, describe_recipe, model_name
 
 T = TypeVar("T", bound=Any)  # options
+W = TypeVar("W", bound=WordModel)
 VOCABULARIES = {2_000: 500, 20_000: 2_000, 50_000: 4_000, 1_000_000: 8_000}  # sentences, at most -> subwords
 LARGEST_VOCABULARY = 32_000
 MAX_LENGTH = 256  # tokens of a sentence
@@ -50,18 +52,18 @@ TEXT_RECIPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 )  # fmt: skip
 
 
-class TextTask(Task[O, D, BytePairs]):
+class TextTask(Task[O, D, BytePairs, W]):
     """A base for what all tasks on text alone do alike. `extras` is the tokenizer."""
 
     unit = "sentences"
 
-    def build(self, resolved: Resolved[O, D, BytePairs], loaded: Any) -> Any:
+    def build(self, resolved: Resolved[O, D, BytePairs], loaded: Any) -> W:
         return build_text_model(resolved.options, resolved.extras, loaded)
 
     def store(self, setup: Setup[O, D, BytePairs], folder: Path) -> None:
         store_tokenizer(setup.extras, folder)
 
-    def match(self, data: D, model: Any, options: O) -> D:
+    def match(self, data: D, model: W, options: O) -> D:
         check_tokenizer(model)
         return data
 
@@ -78,10 +80,10 @@ def choose_vocabulary(sentences: int) -> int:
     return next((number for most, number in VOCABULARIES.items() if sentences <= most), LARGEST_VOCABULARY)
 
 
-def load_text_model(options: Any, *, purposes: Sequence[Purpose]) -> Any:
-    """The model of --weights, which must be of the task's kind and have its tokenizer."""
+def load_text_model(options: Any, *, pipeline: str) -> WordModel:
+    """The model of --weights, which must be of the task's kind, by Hugging Face's name of it, and have its tokenizer."""
     loaded = load(options.weights)
-    if purpose_of(loaded) not in purposes:
+    if loaded.pipeline_tag != pipeline:
         raise VitrailError(f"{options.weights}: a model of the kind {loaded.architecture} does not fit --task {options.task}")
     if loaded.tokenizer is None:
         raise VitrailError(f"{options.weights}: has no {TOKENIZER}, without which its token ids mean nothing")
@@ -101,10 +103,10 @@ def own_options(loaded: Any) -> dict[str, Any]:
     }
 
 
-def check_model(name: str, *, purposes: Sequence[Purpose], task: str, instead: str) -> None:
-    """A model of this name is of the task's kind; `instead` names one that is."""
+def check_model(name: str, *, pipeline: str, task: str, instead: str) -> None:
+    """A model of this name is of the kind `pipeline`; `instead` names one that is."""
     with torch.device("meta"):
-        if purpose_of(create_model(name)) not in purposes:
+        if create_model(name).pipeline_tag != pipeline:
             raise VitrailError(f"--model {name} does not fit --task {task}; {instead} does")
 
 
@@ -113,7 +115,7 @@ def resolve_text(
     *,
     sentences: int,
     model: str,
-    purposes: Sequence[Purpose],
+    pipeline: str,
     recipes: Mapping[str, Mapping[str, Any]],
     loaded: Any = None,
     **known: Any,
@@ -123,7 +125,7 @@ def resolve_text(
     choices: dict[str, Any] = {**known}
     if loaded is None:
         choices["model"] = model if options.model == "auto" else options.model
-        check_model(choices["model"], purposes=purposes, task=options.task, instead=model)
+        check_model(choices["model"], pipeline=pipeline, task=options.task, instead=model)
         choices |= choose_parts(options, choices["model"], model_config(choices["model"])[1])
         if options.vocabulary == "auto":
             choices["vocabulary"] = choose_vocabulary(sentences)
@@ -172,8 +174,8 @@ def build_text_model(options: Any, tokenizer: BytePairs, loaded: Any) -> Any:
         model = rebuild(loaded, dropout=options.dropout)
     else:
         config = model_config(options.model)[1]
-        wanted = {name: getattr(options, name) for name in (*PARTS, "dropout")} | {"longest": options.max_length}
-        chosen = {name: value for name, value in wanted.items() if hasattr(config, name)}
+        wanted = {"dropout": options.dropout, "longest": options.max_length}
+        chosen = chosen_parts(options, config) | {name: value for name, value in wanted.items() if has_field(config, name)}
         model = create_model(options.model, vocabulary=len(tokenizer), **chosen)
     model.tokenizer = tokenizer
     return model

@@ -31,6 +31,8 @@ from vitrail.learn.training.objective import Batches
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.backbones import mean_features
+from vitrail.models.dino import DINO
+from vitrail.models.moco import MoCo
 from vitrail.tasks.image_task import make_caches, note_bad
 
 KNOWN = 5000  # labelled images among which neighbors are sought, at most
@@ -64,12 +66,12 @@ class LearningByTeacher:
     """Satisfies the training loop's Objective and Following protocols, but for what a method learns by."""
 
     name: str
-    model: Any
+    model: DINO | MoCo
     score = "spread"
 
     def __init__(
         self,
-        model: Any,
+        model: DINO | MoCo,
         *,
         look: Look,
         momentum: float,
@@ -163,7 +165,7 @@ class LearningByTeacher:
         return normalize(view, preprocessing).to(self.device)
 
 
-def choose_looks(model: Any, *, flip: bool, small: int, area: float, least: float = 0.05) -> tuple[Look, ...]:
+def choose_looks(model: DINO | MoCo, *, flip: bool, small: int, area: float, least: float = 0.05) -> tuple[Look, ...]:
     """Those of two large crops and `small` small ones of about half the side."""
     backbone = model.backbone
     half = half_size(backbone.image_size, backbone.size_multiple)
@@ -181,7 +183,7 @@ def view_settings(setup: Any, look: Look, *, device: str, world: World) -> dict[
 
 
 def view_loaders(
-    wanted: tuple[Look, ...], options: Any, data: DataSet, model: Any, bad: BadFiles, world: World
+    wanted: tuple[Look, ...], options: Any, data: DataSet, model: DINO | MoCo, bad: BadFiles, world: World
 ) -> tuple[Batches, Batches]:
     """Crops of the training images, and validation images as they are; decoded ones are cached."""
     preprocessing, caches = model.preprocessing, make_caches(options, data, model.preprocessing)
@@ -194,7 +196,7 @@ def view_loaders(
     return train, image_loader(data["val"], preprocessing, cache=caches["val"], on_bad=partial(note_bad, bad, "val"), **shared)
 
 
-def find_neighbors(model: Any, data: DataSet, world: World, *, every: int, batch_size: int) -> Neighbors | None:
+def find_neighbors(model: DINO | MoCo, data: DataSet, world: World, *, every: int, batch_size: int) -> Neighbors | None:
     """Some training images with their labels, where they have one each; never learned from, but to see what was learned."""
     if not every or len(data.classes) < 2 or data.multi_label:
         return None

@@ -6,8 +6,10 @@ from torch import nn
 from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
+from vitrail.nn.attention.cosine import CosineKernel
 from vitrail.nn.attention.kernel import Kernel
 from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.nn.attention.softmax import SoftmaxKernel
 from vitrail.nn.positions.position import Position
 from vitrail.scope import OPEN, Scope
 
@@ -65,6 +67,32 @@ def test_masks_equal_torchs_own():
     assert_close(layer(x, Scope(causal=True)), causal, atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("kernel", [SoftmaxKernel(), CosineKernel(HEADS)])
+def test_numbers_in_the_place_of_a_mask_are_added_to_the_logits(kernel, causal):
+    """log s of a key weighs it as s keys, and -inf hides it; with a boolean mask that hides the same, nothing else changes."""
+    q, k, v = torch.randn(3, 2, HEADS, N, 4)
+    sizes = torch.tensor([1.0, 3.0, 1.0, 2.0, 1.0, 1.0, 5.0])[:N]
+    hidden = torch.rand(2, 1, 1, N) < 0.3
+    hidden[..., 0] = False
+    scope = Scope(mask=sizes.log().masked_fill(hidden, -torch.inf).expand(2, 1, 1, N), causal=causal)
+    plain = kernel.weights(q, k, Scope(mask=~hidden, causal=causal)) * sizes
+    weights = kernel.weights(q, k, scope)
+    assert_close(weights, plain / plain.sum(-1, keepdim=True))
+    assert_close(kernel(q, k, v, scope), weights @ v, atol=1e-6, rtol=1e-5)
+
+
+def test_numbers_that_hide_every_key_give_nothing():
+    q, k, v = torch.randn(3, 1, HEADS, N, 4)
+    scope = Scope(mask=torch.full((1, 1, 1, N), -torch.inf))
+    assert (SoftmaxKernel()(q, k, v, scope) == 0).all()
+    assert (SoftmaxKernel().weights(q, k, scope) == 0).all()
+
+
+def test_a_scope_has_at_most_eight_fields():
+    assert len(Scope._fields) <= 8
+
+
 def test_cross_attention_equals_torchs_own():
     layer = randomize(MultiHeadAttention(WIDTH, heads=HEADS, context_width=CONTEXT))
     x, context = torch.randn(2, N, WIDTH), torch.randn(2, M, CONTEXT)
@@ -117,8 +145,6 @@ def test_any_kernel_drops_in_and_what_it_cannot_do_is_refused_by_name():
 
 
 def test_attention_dropout_acts_in_training_only():
-    from vitrail.nn.attention.softmax import SoftmaxKernel
-
     layer, x = MultiHeadAttention(WIDTH, heads=HEADS, kernel=SoftmaxKernel(dropout=0.5)), torch.randn(2, N, WIDTH)
     assert not torch.equal(layer(x), layer(x))
     assert torch.equal(layer.eval()(x), layer(x))

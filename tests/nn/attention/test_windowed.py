@@ -85,13 +85,13 @@ def test_equals_attention_over_the_whole_grid_under_a_mask(position, kernel, gri
     seen = []
 
     class Keep:
-        def keep(self, layer, q, k, v, out, scope):
-            seen.append((layer.kernel.weights(q, k, scope), scope))
+        def keep(self, layer, q, k, v, out, scope, windows=None):
+            seen.append((layer.kernel.weights(q, k, scope), windows))
 
     with recording(Keep()), torch.no_grad():
         read = made(x, at(grid))
-    [(weights, scope)] = seen
-    cells = window_cells(scope.windows)
+    [(weights, windows)] = seen
+    cells = window_cells(windows)
     count, pads = grid[0] * grid[1], int((cells < 0).sum())
     cells = cells.clone()
     cells[cells < 0] = torch.arange(count, count + pads)
@@ -133,7 +133,7 @@ class Pairs:
     def __init__(self):
         self.count = 0
 
-    def keep(self, layer, q, k, v, out, scope):
+    def keep(self, layer, q, k, v, out, scope, windows=None):
         self.count += q.shape[0] * q.shape[2] * k.shape[2]
 
 

@@ -4,7 +4,7 @@ import torch
 from torch.testing import assert_close
 
 from vitrail.nn.attention.multi_head import MultiHeadAttention
-from vitrail.nn.positions.absolute_qk import AbsoluteQK
+from vitrail.nn.positions.added import AbsoluteQK
 from vitrail.nn.positions.learned import Learned1d
 from vitrail.scope import OPEN, Scope
 from vitrail.tokens import Places

@@ -56,9 +56,7 @@ def test_packed_pictures_do_not_see_each_other_and_padding_is_zeros():
     index = torch.cat([cells, cells, torch.zeros(1, 2, dtype=torch.long)], 1)  # padding claims the first cell
     segments = torch.tensor([[0] * 6 + [1] * 6 + [1] * 2])
     mask = torch.tensor([[True] * 12 + [False] * 2])
-    scope = Scope(
-        queries=Places((2, 3), 0, index), segments=segments, mask=mask[:, None, None, :] & segment_mask(segments, segments)
-    )
+    scope = Scope(queries=Places((2, 3), 0, index), mask=mask[:, None, None, :] & segment_mask(segments, segments))
     out = position.enter(packed, 0, scope)
     alone = [position.enter(x, 0, Scope(queries=Places((2, 3)))) for x in (first, second)]
     assert_close(out[:, :12], torch.cat(alone, 1))

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from torch.testing import assert_close
 
 from vitrail.data.image_source import Batch
 from vitrail.learn.training.objective import Evaluation, Objective
+from vitrail.models.classifier import Classifier
+from vitrail.preprocessing import neutral
 from vitrail.tasks.classify.objective import Classify, Predictions
 
 TRUTH = np.array([1, 1, 0, 2])
@@ -134,11 +137,11 @@ def test_metrics_and_error_of_an_epoch_are_quick(multi_label, effort):
 # The task
 
 
-class Toy(nn.Module):
+class Toy(Classifier):
     """Two numbers a picture to three classes."""
 
     def __init__(self):
-        super().__init__()
+        super().__init__(SimpleNamespace(image_size=(1, 2), in_channels=1, num_classes=3), neutral((1, 2), 1))
         self.linear, self.dropout = nn.Linear(2, 3), nn.Dropout(0.5)
 
     def forward(self, images):

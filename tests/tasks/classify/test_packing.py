@@ -60,7 +60,7 @@ def test_predictions_of_files_are_those_of_the_evaluation(run, folder):
         assert answer[0]["score"] == pytest.approx(float(sure), abs=1e-5)
 
 
-@pytest.mark.parametrize("step", [1, 5])
+@pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 5])
 def test_a_stopped_run_goes_on_bit_for_bit(step, run, folder, tmp_path, monkeypatch):
     fetched = 0
 
@@ -82,6 +82,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(step, run, folder, tmp_path, monkeypa
         assert (run.path / file).read_bytes() == (tmp_path / "run" / file).read_bytes(), file
 
 
+@pytest.mark.slow
 def test_parts_of_a_batch_give_the_step_of_the_whole(folder, tmp_path):
     """And workers, and no cache: the weights are the same to rounding."""
     plain = {**OPTIONS, "token_keep": 1.0, "drop_path": 0.0, "epochs": 1, "optimizer": "sgd"}

@@ -90,6 +90,7 @@ def test_it_says_what_happened(render):
     assert set(links) <= set(page.ids)
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_the_samples_are_the_worst_the_least_sure_and_the_best(render):
     seen = []
     page = Reader(render(seen=seen))
@@ -134,6 +135,7 @@ def test_whatever_the_data_is_called_is_shown_and_harmless(render):
     assert ("bdi", "title", "日本語" * 20) in page.attributes
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_no_mistakes(render):
     page = Reader(render(mistakes=0))
     assert "None: all 60 pictures were answered rightly." in page.text
@@ -142,6 +144,7 @@ def test_no_mistakes(render):
     assert "most-confused" not in page.ids
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_nothing_right(render):
     page = Reader(render(mistakes=60))
     assert "60 of 60 pictures; the 24 with the highest loss." in page.text
@@ -149,6 +152,7 @@ def test_nothing_right(render):
     assert "No picture was answered rightly." in page.text
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_a_class_without_pictures_shows_dashes(render):
     page = Reader(render(classes=3, truth=np.array([0, 0, 2, 2]), mistakes=0))
     assert "class 1 0 – – –" in page.text
@@ -202,6 +206,7 @@ def test_the_same_run_gives_the_same_bytes_in_any_thread_and_under_any_settings(
     assert rcParams["font.size"] == 23
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_a_report_that_fails_leaves_the_old_one_and_no_crumbs(tmp_path, render, make_report, write_report):
     before = render()
     with pytest.raises(OSError, match="gone"):

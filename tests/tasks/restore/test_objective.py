@@ -15,6 +15,7 @@ from vitrail.learn.metrics.psnr import psnr, to_luma
 from vitrail.learn.metrics.restoration import measure
 from vitrail.learn.metrics.ssim import ssim
 from vitrail.learn.training.objective import Evaluation, Objective
+from vitrail.models.restorer import Restorer
 from vitrail.nn.functional.bicubic import resize_bicubic, round_levels
 from vitrail.tasks.metric import find_metric
 from vitrail.tasks.restore import objective as restore
@@ -23,14 +24,13 @@ from vitrail.tasks.restore.metrics import METRICS
 from vitrail.tasks.restore.objective import Restore
 
 
-class Enlarge(nn.Module):
+class Enlarge(Restorer):
     """Bicubic enlarging, and a weight that moves it: what a restorer is to the task."""
 
     reach, tile_step = 2, 1
 
     def __init__(self, scale=1):
-        super().__init__()
-        self.scale, self.config = scale, SimpleNamespace(scale=scale, in_channels=3, out_channels=3)
+        super().__init__(SimpleNamespace(scale=scale, in_channels=3, out_channels=3))
         self.shift = nn.Parameter(torch.zeros(()))
 
     def forward(self, images):

@@ -18,18 +18,19 @@ from vitrail.learn.training.step import Stepper
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import create_model
 from vitrail.models.dense_inference import Inference
+from vitrail.models.segmenter import Segmenter
 from vitrail.preprocessing import neutral
 from vitrail.tasks.segment.data import DenseBatch, WholeBatch, WholeImage, crop_loader, whole_loader
 from vitrail.tasks.segment.objective import WORST, Segment, surprise
 
 
-class ByColor(nn.Module):
+class ByColor(Segmenter):
     """An honest little segmenter: the class of a pixel is its brightest channel."""
 
-    num_classes, preprocessing, sharpness = 3, neutral((8, 8), 3), 40.0
+    num_classes, preprocessing, sharpness, auxiliary = 3, neutral((8, 8), 3), 40.0, ()
 
     def __init__(self):
-        super().__init__()
+        nn.Module.__init__(self)
         self.scale = nn.Parameter(torch.ones(()))
 
     def forward(self, images):

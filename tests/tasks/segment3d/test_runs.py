@@ -15,6 +15,7 @@ import vitrail as vt
 from vitrail.errors import VitrailError
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
+from vitrail.models.volume_segmenter import VolumeSegmenter
 from vitrail.run.prepare import prepare
 from vitrail.tasks.segment3d import data as batches
 from vitrail.tasks.segment3d.options import Options
@@ -130,6 +131,7 @@ def test_what_is_predicted_is_what_is_scored(run, balls, tmp_path):
     assert dice_of(count_overlap(found, truth, classes=2))[1] == pytest.approx(float(row["dice"]), abs=1e-5)
 
 
+@pytest.mark.slow
 def test_a_spacing_and_an_axis_and_weights_for_other_classes(run, balls, tmp_path, command):
     options = {**OPTIONS, "model": "unetr_micro", "epochs": 1}
     resampled = vt.train(data=balls, out=tmp_path / "spaced", spacing=(2.0,), window_level=(0.0, 150.0), **options)
@@ -145,14 +147,10 @@ def test_a_spacing_and_an_axis_and_weights_for_other_classes(run, balls, tmp_pat
     assert_close(tuned.model.tokenizer.project.weight, run.model.tokenizer.project.weight, atol=1e-6, rtol=0)
 
 
-class Bright(torch.nn.Module):
+class Bright(VolumeSegmenter):
     """Calls the ball what is bright."""
 
     num_classes, image_size = 2, (16, 16, 16)
-
-    def __init__(self, config):
-        super().__init__()
-        self.config = config
 
     def forward(self, volumes):
         return torch.cat([0.5 - volumes, volumes - 0.5], 1)
@@ -218,6 +216,7 @@ def test_a_volume_that_rots_while_a_run_learns_from_it_is_left_out(tmp_path, mon
     assert {row["reason"].split(": ")[-1].split(" (")[0] for row in rows} == {"no such file", "not a readable NIfTI file"}
 
 
+@pytest.mark.slow
 def test_check_tells_of_volumes_and_of_what_cannot_be_used(tmp_path, command, monkeypatch):
     monkeypatch.setattr("vitrail.run.forecast.SECONDS", 1e-9)  # two steps
     for number in range(4):

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.catalogue import MODELS
+from vitrail.models.classifier import Classifier
 from vitrail.models.convert.renaming import Style
 from vitrail.models.convert.swin import to_swin
 from vitrail.models.convert.vit import to_vit
@@ -34,7 +35,7 @@ def check_installed(peer: str) -> None:
         raise VitrailError(f'--against {peer}: "{peer}" is not installed: pip install {peer}')
 
 
-def make_peer(model: Any, peer: str) -> Callable[[Tensor], Tensor]:
+def make_peer(model: Classifier, peer: str) -> Callable[[Tensor], Tensor]:
     """Pictures to logits, or to features where the model has no classes; refused where the library has no such model."""
     check_installed(peer)
     if model.architecture not in KINDS:

@@ -9,11 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitrail.models.classifier import Classifier
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.tokens import Tokens
 
 
-def sequence_lengths(model: Any, image: Float[Tensor, "1 ch h w"]) -> tuple[int, ...]:
+def sequence_lengths(model: Classifier, image: Float[Tensor, "1 ch h w"]) -> tuple[int, ...]:
     """Tokens, prefix included, before the blocks and behind the last, a number once while it stays: (197,) of a ViT, (3136, 784, 196,
     49) of a Swin with its four stages, 197 down to 41 where 13 are merged away in each of 12 blocks. Nothing for a net without tokens."""
     seen: list[int] = []

@@ -21,6 +21,7 @@ from vitrail.deploy.engines.remembering import fingerprint, processor, recall, r
 from vitrail.deploy.export.interface import Interface
 from vitrail.deploy.measuring import interleaved
 from vitrail.errors import VitrailError
+from vitrail.models.model import ImageModel
 from vitrail.records import to_record
 
 BATCHES = (1, 8, 32)  # what may have winners of its own; a batch counts as the largest of these that it reaches
@@ -43,7 +44,7 @@ def batch_class(batch: int) -> int:
     return max(size for size in BATCHES if size <= max(batch, 1))
 
 
-def choice_key(model: Any, batch: int, threads: int) -> str:
+def choice_key(model: ImageModel, batch: int, threads: int) -> str:
     """What a choice depends on: the machine, the versions, the model's shape (not its weights) and the batch."""
     return fingerprint(
         {
@@ -60,7 +61,7 @@ def choice_key(model: Any, batch: int, threads: int) -> str:
 
 
 def choose_engine(
-    model: Any, *, batch: int = 1, threads: int | None = None, make: Callable[[str], Engine] | None = None
+    model: ImageModel, *, batch: int = 1, threads: int | None = None, make: Callable[[str], Engine] | None = None
 ) -> Choice:
     """The fastest of the installed engines for such batches, from memory or by measuring; torch unless another is 3 % faster.
 
@@ -82,7 +83,7 @@ def candidates() -> tuple[str, ...]:
     return others if len(others) > 1 else found
 
 
-def measure(model: Any, batch: int, make: Callable[[str], Engine]) -> Choice:
+def measure(model: ImageModel, batch: int, make: Callable[[str], Engine]) -> Choice:
     """Make each of them, and let them take turns."""
     start = time.perf_counter()
     engines: dict[str, Engine] = {}
@@ -120,7 +121,7 @@ class Automatic:
 
     name = "auto"
 
-    def __init__(self, model: Any, *, threads: int | None = None, interface: Interface | None = None) -> None:
+    def __init__(self, model: ImageModel, *, threads: int | None = None, interface: Interface | None = None) -> None:
         self.model, self.threads, self.interface = model, threads, interface
         self.choices: dict[int, Choice] = {}
         self.made: dict[str, Engine] = {"torch": make_engine(model, "torch", interface=interface)}

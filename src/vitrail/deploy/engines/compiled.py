@@ -7,7 +7,6 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -16,6 +15,7 @@ from torch import Tensor
 from vitrail.deploy.engines.engine import sample_images
 from vitrail.deploy.export.interface import Interface, Outputs
 from vitrail.errors import VitrailError
+from vitrail.models.model import ImageModel
 
 NO_COMPILER = "the engine compile needs a C++ compiler and there is none: install g++, or take another engine"
 
@@ -30,7 +30,7 @@ class CompiledEngine:
 
     name = "compile"
 
-    def __init__(self, model: Any, interface: Interface) -> None:
+    def __init__(self, model: ImageModel, interface: Interface) -> None:
         if find_compiler() is None:
             raise VitrailError(NO_COMPILER)
         self.run: Callable[[Tensor], Outputs] = torch.compile(interface.module.eval(), options={"freezing": True})

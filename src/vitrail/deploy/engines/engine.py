@@ -13,6 +13,7 @@ from torch import Tensor
 
 from vitrail.deploy.export.interface import Interface, Outputs, as_tuple, plain_interface
 from vitrail.errors import VitrailError
+from vitrail.models.model import ImageModel
 
 ENGINES = ("torch", "compile", "onnxruntime", "openvino")
 CLOSE = 1e-4  # how far a number of an answer may be from torch's, beside that share of the largest
@@ -27,13 +28,15 @@ class Engine(Protocol):
     def __call__(self, images: Float[Tensor, "b ch h w"]) -> Any: ...  # Outputs of its interface: one tensor, or several
 
 
-def sample_images(model: Any, batch: int) -> Float[Tensor, "b ch h w"]:
+def sample_images(model: ImageModel, batch: int) -> Float[Tensor, "b ch h w"]:
     """The same noise each time: what engines are traced, checked and timed with."""
     shape = (batch, model.config.in_channels, *model.image_size)
     return torch.randn(shape, generator=torch.Generator().manual_seed(0))
 
 
-def check_answers(model: Any, engine: Callable[[Tensor], Outputs], name: str, *, interface: Interface | None = None) -> None:
+def check_answers(
+    model: ImageModel, engine: Callable[[Tensor], Outputs], name: str, *, interface: Interface | None = None
+) -> None:
     """Refuse an engine that does not give torch's answers, for one picture and for several."""
     module = (interface or plain_interface(model)).module
     for batch in (1, 3):

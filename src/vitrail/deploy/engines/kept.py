@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from vitrail.deploy.engines.remembering import cache_folder
+from vitrail.models.model import ImageModel
 from vitrail.records import to_record
 from vitrail.version import __version__
 
@@ -37,7 +38,7 @@ def versions() -> dict[str, str | None]:
     return {"vitrail": __version__, **{package: version_of(package) for package in PACKAGES}}
 
 
-def weights_hash(model: Any) -> str:
+def weights_hash(model: ImageModel) -> str:
     """sha256 of the architecture, the config and every weight with its name: 0.1 s for 100 MB."""
     digest = hashlib.sha256(json.dumps([model.architecture, to_record(model.config)], sort_keys=True).encode())
     for name, tensor in sorted(model.state_dict().items()):
@@ -47,7 +48,7 @@ def weights_hash(model: Any) -> str:
 
 
 @contextmanager
-def kept_file(model: Any, kind: str, write: Callable[[Any, Path], Path]) -> Iterator[Path]:
+def kept_file(model: ImageModel, kind: str, write: Callable[[Any, Path], Path]) -> Iterator[Path]:
     """The file that `write(model, folder)` makes in a folder: the kept one, or a new one, which is kept if it can be."""
     key = hashlib.sha256(f"{kind} {weights_hash(model)} {json.dumps(versions(), sort_keys=True)}".encode()).hexdigest()[:32]
     home = cache_folder() / "exported"

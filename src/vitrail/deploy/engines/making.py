@@ -1,7 +1,6 @@
 """From an engine's name to the engine, checked."""
 
 from importlib.util import find_spec
-from typing import Any
 
 import torch
 
@@ -12,6 +11,8 @@ from vitrail.deploy.engines.onnx_runtime import OnnxRuntimeEngine
 from vitrail.deploy.engines.open_vino import OpenVinoEngine
 from vitrail.deploy.export.interface import Interface, plain_interface
 from vitrail.errors import VitrailError, check_choice
+from vitrail.models.model import ImageModel, Model, unwrap
+from vitrail.models.protocols import HasClasses
 
 NEEDED = {
     "onnxruntime": (("onnxruntime", "onnx", "onnxscript"), "onnx"),
@@ -35,7 +36,7 @@ def installed() -> tuple[str, ...]:
     return tuple(name for name in ENGINES if missing(name) is None)
 
 
-def make_engine(model: Any, name: str, *, threads: int | None = None, interface: Interface | None = None) -> Engine:
+def make_engine(model: Model, name: str, *, threads: int | None = None, interface: Interface | None = None) -> Engine:
     """An engine for a classifier, or a model of features. `threads`: of onnxruntime and openvino; torch's own number by default.
 
     `interface`: what it computes, by default the model's own forward. Its answers to a batch are compared with torch's (`CLOSE`) before it is handed out.
@@ -43,9 +44,10 @@ def make_engine(model: Any, name: str, *, threads: int | None = None, interface:
     check_choice("engine", name, ENGINES)
     if threads is not None and threads < 1:
         raise VitrailError(f"threads must be at least 1, got {threads}")
-    if not hasattr(model, "image_size") or not hasattr(model, "num_classes"):
+    model = unwrap(model)
+    if not isinstance(model, ImageModel) or not isinstance(model, HasClasses):
         raise VitrailError(f"engines are for models that classify pictures; this one is of the kind {model.architecture}")
-    model = getattr(model, "_orig_mod", model).eval()
+    model = model.eval()
     interface = interface or plain_interface(model)
     if name == "torch":
         return TorchEngine(interface)

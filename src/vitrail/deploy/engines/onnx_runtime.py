@@ -16,6 +16,7 @@ from vitrail.deploy.engines.kept import kept_file
 from vitrail.deploy.export import onnx_file
 from vitrail.deploy.export.interface import Interface, Outputs, one_or_all
 from vitrail.extras import need
+from vitrail.models.model import ImageModel
 
 
 class OnnxRuntimeEngine:
@@ -23,7 +24,7 @@ class OnnxRuntimeEngine:
 
     name = "onnxruntime"
 
-    def __init__(self, model: Any, interface: Interface, *, threads: int) -> None:
+    def __init__(self, model: ImageModel, interface: Interface, *, threads: int) -> None:
         runtime = need("onnxruntime", "onnx")
         options = runtime.SessionOptions()
         options.intra_op_num_threads = threads
@@ -40,7 +41,7 @@ class OnnxRuntimeEngine:
         return one_or_all([torch.from_numpy(one) for one in found])
 
 
-def write_onnx(model: Any, folder: Path, *, interface: Interface) -> Path:
+def write_onnx(model: ImageModel, folder: Path, *, interface: Interface) -> Path:
     """The model's graph for any number of pictures of its size, weights included."""
     images = sample_images(model, 2)
     how: dict[str, Any] = {"interface": interface, "images": images, "dynamic_size": "off", "check": False}

@@ -17,6 +17,7 @@ from vitrail.deploy.engines.kept import kept_file
 from vitrail.deploy.export import openvino_file
 from vitrail.deploy.export.interface import Interface, Outputs, one_or_all
 from vitrail.extras import need
+from vitrail.models.model import ImageModel
 
 
 class OpenVinoEngine:
@@ -27,7 +28,7 @@ class OpenVinoEngine:
 
     name = "openvino"
 
-    def __init__(self, model: Any, interface: Interface, *, threads: int) -> None:
+    def __init__(self, model: ImageModel, interface: Interface, *, threads: int) -> None:
         self.core = need("openvino", "openvino").Core()
         self.settings = {
             "INFERENCE_PRECISION_HINT": "f32",  # it would take bfloat16 where the processor has it
@@ -62,7 +63,7 @@ class OpenVinoEngine:
         return self.core.compile_model(graph, "CPU", self.settings)
 
 
-def write_openvino(model: Any, folder: Path, *, interface: Interface) -> Path:
+def write_openvino(model: ImageModel, folder: Path, *, interface: Interface) -> Path:
     """The model as OpenVINO keeps it: any number of pictures of the model's size, 32-bit weights."""
     images = sample_images(model, 2)
     how: dict[str, Any] = {"interface": interface, "images": images, "dynamic_size": "off", "check": False}

@@ -13,6 +13,7 @@ from vitrail.data.opening import BUILT_IN, open_data
 from vitrail.data.transforms import prepare
 from vitrail.deploy.image_source import open_image
 from vitrail.errors import VitrailError
+from vitrail.models.model import Model
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
 
@@ -27,7 +28,7 @@ class Examples(NamedTuple):
 
 
 def find_images(
-    model: Any, *, size: tuple[int, ...] | None, step: int | None, data: str | None, trained: Any, count: int
+    model: Model, *, size: tuple[int, ...] | None, step: int | None, data: str | None, trained: Any, count: int
 ) -> Examples:
     """At --image-size, or the model's own. `trained`: the options of the model's run, if they are known."""
     height, width = choose_size(model, size, step=step)
@@ -35,15 +36,16 @@ def find_images(
     return find_prepared(from_record(Preprocessing, described, what="--image-size"), data=data, trained=trained, count=count)
 
 
-def choose_size(model: Any, wish: tuple[int, ...] | None, *, step: int | None) -> tuple[int, int]:
+def choose_size(model: Model, wish: tuple[int, ...] | None, *, step: int | None) -> tuple[int, int]:
     """--image-size N or H W; by default what images are brought to for the model."""
     if wish is None:
-        own: tuple[int, int] = model.preprocessing.size
+        assert model.preprocessing is not None
+        own = model.preprocessing.size
         return ANY_SIZE if own == (1, 1) else own
     if not 1 <= len(wish) <= 2 or min(wish) < 1:
         raise VitrailError(f"--image-size takes N, or H W, of at least 1, got {' '.join(map(str, wish))}")
     height, width = (wish[0], wish[-1])
-    multiple = step or int(model.size_multiple)
+    multiple = step or model.size_multiple
     if height % multiple or width % multiple:
         raise VitrailError(f"--image-size: the sides must be multiples of {multiple}, got {height}x{width}")
     return height, width

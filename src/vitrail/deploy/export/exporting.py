@@ -4,7 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Required, TypedDict, Unpack
+from typing import NamedTuple, Required, TypedDict, Unpack
 
 import torch
 from jaxtyping import Float
@@ -16,6 +16,7 @@ from vitrail.deploy.export.metadata import metadata_of
 from vitrail.deploy.export.parity import Parity, Runner, compare
 from vitrail.deploy.export.program import DynamicSize, cannot, size_step, trace
 from vitrail.errors import VitrailError
+from vitrail.models.model import ImageModel, Model
 
 
 class Format(NamedTuple):
@@ -46,7 +47,7 @@ class Exporting(TypedDict, total=False):
     check: bool
 
 
-def export_file(model: Any, path: str | Path, format: Format, **how: Unpack[Exporting]) -> Exported:
+def export_file(model: Model, path: str | Path, format: Format, **how: Unpack[Exporting]) -> Exported:
     """The model, for pictures of the size of `images`, in a file that is there whole or not at all.
 
     With `check` it is first run on `images`, which are real pictures, ready for the model; if it answers otherwise than the model,
@@ -90,7 +91,7 @@ def with_suffix(path: Path, suffix: str) -> Path:
     return path if path.suffix == suffix else path.with_name(path.name + suffix)
 
 
-def plain_images(model: Any, size: tuple[int, int] | None = None, *, count: int = 2) -> Float[Tensor, "b ch h w"]:
+def plain_images(model: ImageModel, size: tuple[int, int] | None = None, *, count: int = 2) -> Float[Tensor, "b ch h w"]:
     """Pictures of nothing in the shape that a model takes: where a program is wanted and no check of it."""
     height, width = size or model.preprocessing.size
     return torch.zeros(count, model.preprocessing.channels, height, width)

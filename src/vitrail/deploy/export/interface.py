@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from vitrail.models.model import Model
+
 Outputs = Tensor | tuple[Tensor, ...]  # one tensor where there is only one
 
 
@@ -22,7 +24,7 @@ class Interface(NamedTuple):
         return "pictures" if self.input == "images" else self.input
 
 
-def plain_interface(model: Any) -> Interface:
+def plain_interface(model: Model) -> Interface:
     """Of a model whose forward gives one tensor already."""
     return Interface(model, {"output": ""})
 

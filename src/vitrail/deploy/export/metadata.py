@@ -4,13 +4,13 @@ import json
 from typing import Any
 
 from vitrail.deploy.export.interface import Interface
-from vitrail.models.purpose import PIPELINES, purpose_of
+from vitrail.models.model import Model
 from vitrail.records import to_record
 from vitrail.version import __version__
 
 
 def metadata_of(
-    model: Any, interface: Interface, *, size: tuple[int, ...] | None = None, size_step: int | None = None
+    model: Model, interface: Interface, *, size: tuple[int, ...] | None = None, size_step: int | None = None
 ) -> dict[str, str]:
     """How a picture, or a scan, becomes its input, what its numbers mean, and where it comes from.
 
@@ -27,7 +27,7 @@ def metadata_of(
         "input": interface.input,
         "output": next(iter(interface.outputs)),
         "outputs": interface.outputs,
-        "task": PIPELINES[purpose_of(model)],
+        "task": model.pipeline_tag,
         "size_step": size_step,
         "architecture": model.architecture,
         "config": to_record(model.config),

@@ -14,6 +14,7 @@ from vitrail.deploy.export.parity import Runner
 from vitrail.deploy.export.program import quiet
 from vitrail.errors import VitrailError
 from vitrail.extras import need
+from vitrail.models.model import Model
 
 OPSET = 23  # has attention as one operator, which onnxruntime and OpenVINO compute faster than its parts
 OLDEST_OPSET, NEWEST_OPSET = 18, 23
@@ -21,7 +22,7 @@ LARGEST_FILE = 2**31 - 2**20  # a message of protocol buffers is smaller than 2 
 AXES = {0: "batch", 2: "height", 3: "width"}
 
 
-def write_onnx(model: Any, path: str | Path, *, opset: int | None = None, **how: Unpack[Exporting]) -> Exported:
+def write_onnx(model: Model, path: str | Path, *, opset: int | None = None, **how: Unpack[Exporting]) -> Exported:
     """The model as an ONNX file with the input and the outputs of its interface by name."""
     opset = OPSET if opset is None else opset
     if not OLDEST_OPSET <= opset <= NEWEST_OPSET:

@@ -14,11 +14,12 @@ from vitrail.deploy.export.interface import Outputs, one_or_all
 from vitrail.deploy.export.parity import Runner
 from vitrail.deploy.export.program import FEWEST_CELLS, input_shape, quiet
 from vitrail.extras import need
+from vitrail.models.model import Model
 
 EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # else some processors compute in half precision
 
 
-def write_openvino(model: Any, path: str | Path, **how: Unpack[Exporting]) -> Exported:
+def write_openvino(model: Model, path: str | Path, **how: Unpack[Exporting]) -> Exported:
     """The model as NAME.xml and NAME.bin, in single precision, with the input and the outputs of its interface by name."""
     need("openvino", "openvino")
     format = Format("openvino", ".xml", convert, open_openvino)

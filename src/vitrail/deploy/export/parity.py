@@ -4,7 +4,7 @@ b batch, ch channels
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from vitrail.deploy.export.interface import Outputs, as_tuple
 from vitrail.errors import VitrailError
+from vitrail.models.model import Model
 
 LARGEST_DEVIATION = 1e-4
 Runner = Callable[[Float[Tensor, "b ch *size"]], Outputs]
@@ -35,7 +36,7 @@ class Parity(NamedTuple):
 
 
 def compare(
-    model: Any, run: Runner, images: Float[Tensor, "b ch *size"], *, step: int | None, what: str = "pictures"
+    model: Model, run: Runner, images: Float[Tensor, "b ch *size"], *, step: int | None, what: str = "pictures"
 ) -> Parity:
     """One picture, three, then the rest; with `step`, three at another size as well. `model` gives plain tensors."""
     while len(images) < 4:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
 from vitrail.errors import VitrailError, check_choice
+from vitrail.models.model import Model
 
 DynamicSize = Literal["auto", "on", "off"]
 DYNAMIC_SIZES = ("auto", "on", "off")
@@ -34,7 +35,7 @@ ONE_SIZE = {
 FEWEST_CELLS = 2  # along a free side: of one, torch.export would make a case of its own
 
 
-def size_step(model: Any, wish: DynamicSize, format: str) -> int | None:
+def size_step(model: Model, wish: DynamicSize, format: str) -> int | None:
     """What the sides of a picture are multiples of if the file is to take any size; None if it is for one."""
     check_choice("dynamic size", wish, DYNAMIC_SIZES)
     if wish == "off":
@@ -47,7 +48,7 @@ def size_step(model: Any, wish: DynamicSize, format: str) -> int | None:
     return None
 
 
-def one_size_reason(model: Any, format: str) -> str | None:
+def one_size_reason(model: Model, format: str) -> str | None:
     """Why a file of it cannot take any size; None if it can."""
     if format == "openvino" and getattr(model.config, "position_antialias", False):
         return "OpenVINO resizes no positions with antialiasing"
@@ -56,14 +57,14 @@ def one_size_reason(model: Any, format: str) -> str | None:
     return ONE_SIZE.get(model.architecture)
 
 
-def smallest_step(model: Any) -> int:
+def smallest_step(model: Model) -> int:
     """A ResNet takes any size; what torch.export notes of its strides holds for whole cells of its last map."""
     if model.architecture == "resnet":
         return 32
-    return int(model.size_multiple)
+    return model.size_multiple
 
 
-def trace(model: Any, module: nn.Module, images: Float[Tensor, "b ch *size"], *, step: int | None) -> ExportedProgram:
+def trace(model: Model, module: nn.Module, images: Float[Tensor, "b ch *size"], *, step: int | None) -> ExportedProgram:
     """The program of `module(images)`, the model's interface, in evaluation mode, for any number of pictures and, with `step`, of any size of such sides."""
     channels, *sides = images.shape[1:]
     free: dict[int, Any] = {0: Dim.DYNAMIC}
@@ -84,7 +85,7 @@ def trace(model: Any, module: nn.Module, images: Float[Tensor, "b ch *size"], *,
     return program
 
 
-def cannot(model: Any, who: str, error: Exception) -> VitrailError:
+def cannot(model: Model, who: str, error: Exception) -> VitrailError:
     """One line about a converter that gave up; what it says goes on for pages (`--debug`)."""
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
     return VitrailError(f"{who} cannot follow a model of the kind {model.architecture}: {first[:200]}")

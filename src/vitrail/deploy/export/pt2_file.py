@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 import torch
 from torch.export import ExportedProgram
@@ -10,9 +10,10 @@ from torch.export import ExportedProgram
 from vitrail.deploy.export.exporting import Exported, Exporting, Format, export_file
 from vitrail.deploy.export.parity import Runner
 from vitrail.deploy.export.program import quiet
+from vitrail.models.model import Model
 
 
-def write_pt2(model: Any, path: str | Path, **how: Unpack[Exporting]) -> Exported:
+def write_pt2(model: Model, path: str | Path, **how: Unpack[Exporting]) -> Exported:
     """The model as a file for `torch.export.load`; its metadata are extra files of their names."""
     format = Format("pt2", ".pt2", convert, open_pt2)
     return export_file(model, path, format, **how)

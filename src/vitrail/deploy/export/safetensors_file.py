@@ -1,7 +1,6 @@
 """Safetensors: the weights by their names, and in the header all that config.json says; no program."""
 
 from pathlib import Path
-from typing import Any
 
 import safetensors.torch
 
@@ -10,9 +9,10 @@ from vitrail.deploy.export.interface import Interface
 from vitrail.deploy.export.metadata import metadata_of
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
+from vitrail.models.model import Model
 
 
-def export_safetensors(model: Any, path: str | Path, *, interface: Interface) -> Path:
+def export_safetensors(model: Model, path: str | Path, *, interface: Interface) -> Path:
     """The weights of any model in one file, read back and compared before it has its name."""
     path = with_suffix(Path(path).expanduser(), ".safetensors")
     path.parent.mkdir(parents=True, exist_ok=True)

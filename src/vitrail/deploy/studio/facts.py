@@ -10,6 +10,7 @@ from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.errors import VitrailError
 from vitrail.explain.record import check_weights
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.model import Model
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record
 
@@ -52,7 +53,7 @@ class Facts:
         """Inputs to begin with, of the run's own data."""
         raise StudioError(self.refusal)
 
-    def open_model(self, model: Any) -> Any:
+    def open_model(self, model: Model) -> Model:
         """What the page computes with, of a model as it was loaded."""
         return model
 
@@ -77,7 +78,7 @@ class ImageFacts(Facts):
         return find_samples(run, None) if found is NONE else found
 
 
-def describe_image_model(model: Any, stored: Stored) -> ImageFacts:
+def describe_image_model(model: Model, stored: Stored) -> ImageFacts:
     """Of a model without weights, on torch's meta device: all that the page of results asks for."""
     return ImageFacts(architecture=model.architecture, parameters=count_parameters(model), preprocessing=stored.preprocessing)
 
@@ -87,7 +88,7 @@ def name_classes(labels: Sequence[str] | None, count: int) -> tuple[str, ...]:
     return tuple(labels or (f"LABEL_{number}" for number in range(count)))
 
 
-def has_weights(model: Any) -> bool:
+def has_weights(model: Model) -> bool:
     """Whether attention can be recorded in every layer."""
     try:
         check_weights(model)

@@ -16,6 +16,7 @@ from vitrail.errors import VitrailError
 from vitrail.learn.training.run_folder import CONFIG as CONFIG_YAML
 from vitrail.models.catalogue import ARCHITECTURES, build_model
 from vitrail.models.folder import CONFIG, WEIGHTS, find, load, read_config
+from vitrail.models.model import Model
 from vitrail.records import from_record
 from vitrail.run_files import Figure
 
@@ -32,7 +33,7 @@ class Tasks(Protocol):
 
     def has_page(self, task: str) -> bool: ...
 
-    def describe(self, task: str, model: Any, stored: Stored) -> Facts:
+    def describe(self, task: str, model: Model, stored: Stored) -> Facts:
         """Of a model on torch's meta device."""
 
     def page_of(self, task: str) -> str:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from torch import nn
+
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.errors import VitrailError
 from vitrail.explain.evaluating import NOT_FINITE
@@ -28,7 +30,7 @@ def work(make: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
         return make(*arguments, **options)
 
 
-def check_weights(model: Any) -> None:
+def check_weights(model: nn.Module) -> None:
     """An image of numbers that are none would look like a black one."""
     if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
         raise StudioError(f"{NOT_FINITE.capitalize()}.")

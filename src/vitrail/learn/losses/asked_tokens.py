@@ -6,7 +6,6 @@ b batch, m tokens of the source, n tokens of the target, k positions that are as
 """
 
 from collections.abc import Callable
-from typing import Any
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -15,6 +14,7 @@ from vitrail.errors import VitrailError
 from vitrail.learn.losses.mask_predict_loss import FillingLoss, nat_parts
 from vitrail.learn.training.sharding import is_sharded
 from vitrail.models.mask_predict import MaskPredict
+from vitrail.models.protocols import HasTokenFeatures
 from vitrail.models.transformer import Transformer
 from vitrail.special_tokens import PAD
 from vitrail.tokens import Tokens
@@ -50,9 +50,9 @@ class MaskedTokens(nn.Module):
         return nat_parts(self.model, source, target, numbers=numbers, smoothing=smoothing)
 
 
-def find_features(model: Any) -> Callable[..., Tokens] | None:
+def find_features(model: nn.Module) -> Callable[..., Tokens] | None:
     """What computes the tokens that a model's head reads, if it can be had apart."""
-    if hasattr(model, "forward_features"):
+    if isinstance(model, HasTokenFeatures):
         return model.forward_features
     if isinstance(model, Transformer):
         return lambda source, target: model.decode(target, model.encode(source))

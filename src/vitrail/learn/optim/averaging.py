@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
+from vitrail.learn.training.objective import Redrawing
 from vitrail.learn.training.sharding import local
 
 UPDATES = "updates"
@@ -24,7 +25,7 @@ class Average:
     """a <- d a + (1 - d) w after each step  [Polyak+ 1992, with geometric weights], d being `warm_decay` or `decay`.
 
     What is averaged: every parameter and saved buffer of a floating type, such as the statistics of a batch norm. Whole numbers
-    are copied. To be made once the model is on its device; tensors are then changed in place only, here and in the model. Of a model
+    are copied, and so are the buffers of a module that draws them anew after a step: their mean means nothing. To be made once the model is on its device; tensors are then changed in place only, here and in the model. Of a model
     that is divided among processes each averages its own rows.
     """
 
@@ -34,10 +35,11 @@ class Average:
         self.decay, self.warmup, self.updates = decay, warmup, 0
         self._live = model.state_dict()  # shares its memory with the model
         self._shadow = {name: tensor.clone() for name, tensor in self._live.items()}
-        pairs = [(local(self._shadow[name]), local(tensor)) for name, tensor in self._live.items()]
-        self._averages = [shadow for shadow, _ in pairs if shadow.is_floating_point()]
-        self._averaged = [live for _, live in pairs if live.is_floating_point()]
-        self._copied = [pair for pair in pairs if not pair[0].is_floating_point()]
+        drawn = drawn_buffers(model)
+        pairs = {name: (local(self._shadow[name]), local(tensor)) for name, tensor in self._live.items()}
+        averaged = [pair for name, pair in pairs.items() if pair[0].is_floating_point() and name not in drawn]
+        self._averages, self._averaged = [shadow for shadow, _ in averaged], [live for _, live in averaged]
+        self._copied = [pair for name, pair in pairs.items() if not pair[0].is_floating_point() or name in drawn]
 
     @torch.no_grad()
     def update(self) -> None:
@@ -73,6 +75,16 @@ class Average:
             )
         self.updates = int(state[UPDATES])
         _copy({name: state[f"shadow/{name}"] for name in self._shadow}, self._shadow)
+
+
+def drawn_buffers(model: nn.Module) -> set[str]:
+    """The names of buffers that are drawn anew after each step."""
+    return {
+        f"{path}.{name}".lstrip(".")
+        for path, module in model.named_modules()
+        for name, _ in module.named_buffers(recurse=False)
+        if isinstance(module, Redrawing)
+    }
 
 
 @torch.no_grad()

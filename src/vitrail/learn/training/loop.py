@@ -99,12 +99,12 @@ def fit(
                     if plan.progressive < 1.0:
                         size = size_at(middle, batch[0].shape[-2:], start=plan.progressive, multiple=plan.multiple)
                         batch = shrink(batch, size)
-                    taken = stepper.take(batch, progress.rate, middle)
+                    taken = stepper.take(batch, progress.rate, middle, progress.step)
                     progress.step, progress.batch = progress.step + 1, progress.batch + 1
                     clock.tick(progress)
                     progress.elapsed, stopping = world.mean([progress.elapsed, float(interruption.signal is not None)])
                     records.append({"step": progress.step, "epoch": progress.epoch, "loss": taken.loss, "lr": progress.rate,
-                                    "gradient": taken.norm})  # fmt: skip
+                                    "gradient": taken.norm, **({} if taken.auxiliary is None else {"auxiliary_loss": taken.auxiliary})})  # fmt: skip
                     _count(progress, taken, bar)
                     if progress.in_a_row == BAD_STEPS:
                         break

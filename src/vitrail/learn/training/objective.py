@@ -23,15 +23,26 @@ class Evaluation(Protocol):
 class Objective(Protocol):
     """Model + loss + evaluation."""
 
-    model: nn.Module
     name: str
     score: str  # the key of the metric that chooses the best epoch
+
+    @property
+    def model(self) -> nn.Module: ...
 
     def loss(self, batch: Any) -> Tensor:
         """The scalar to minimize for one batch."""
 
     def evaluate(self, batches: Iterable[Any]) -> Evaluation:
         """Metrics over a whole split; "loss" and the task's score are among them."""
+
+
+@runtime_checkable
+class Weighted(Protocol):
+    """A batch whose loss is no mean over its samples."""
+
+    @property
+    def weight(self) -> float:
+        """How much it counts beside other batches, such as its real tokens."""
 
 
 @runtime_checkable
@@ -43,6 +54,22 @@ class Following(Protocol):
 
     def after_step(self) -> None:
         """The weights have moved. Not called where a step was not taken."""
+
+
+@runtime_checkable
+class Redrawing(Protocol):
+    """A module of a model with random numbers, which are a function of a seed and the step: the same in all processes."""
+
+    def after_step(self, step: int) -> None:
+        """`step` steps were taken. Not called where a step was not taken."""
+
+
+@runtime_checkable
+class Adding(Protocol):
+    """A model, or a module of one, with a loss of its own, such as one for a balanced load."""
+
+    def auxiliary_loss(self) -> Tensor:
+        """Of the last forward pass, a scalar; asked once after each."""
 
 
 @runtime_checkable

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import yaml
+from torch import nn
 
 from vitrail.errors import VitrailError
 from vitrail.files import write_whole
@@ -89,7 +90,7 @@ class RunFolder:
                 )
             self.events.flush()
 
-    def save_model(self, name: str, model: Any) -> None:
+    def save_model(self, name: str, model: nn.Module) -> None:
         weights = gather_weights(model, keep=self.writes) if is_sharded(model) else None  # takes all processes
         if not self.writes:
             return

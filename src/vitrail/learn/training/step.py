@@ -2,10 +2,11 @@
 
 import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from vitrail.learn.optim.averaging import Average
@@ -13,7 +14,7 @@ from vitrail.learn.optim.groups import layer_groups
 from vitrail.learn.optim.optimizers import make_optimizer, set_decay, set_rate
 from vitrail.learn.optim.sam import Sharpness
 from vitrail.learn.optim.schedule import cosine_between
-from vitrail.learn.training.objective import Following, Objective
+from vitrail.learn.training.objective import Adding, Following, Objective, Redrawing, Weighted
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.sharding import gradients_stay, is_sharded, whole
 from vitrail.learn.training.world import World
@@ -24,6 +25,7 @@ class Taken(NamedTuple):
 
     loss: float
     norm: float
+    auxiliary: float | None = None  # what of the loss the model's modules added; None: none of them adds anything
 
     @property
     def finite(self) -> bool:
@@ -40,9 +42,12 @@ class Stepper:
         self.parameters = [parameter for parameter in objective.model.parameters() if parameter.requires_grad]
         self.sharpness = Sharpness(self.parameters, plan.sam, buffers=objective.model.buffers()) if plan.sam else None
         self.average = Average(objective.model, plan.ema) if plan.ema else None
+        self.redrawing = list(find_redrawing(objective.model))
+        self.adding = list(find_adding(objective.model))
 
-    def take(self, batch: Any, rate: float, done: float = 0.0) -> Taken:
-        """One step at a learning rate, at a share `done` of the run. If the loss or its gradient is not finite nothing moves."""
+    def take(self, batch: Any, rate: float, done: float = 0.0, step: int = 0) -> Taken:
+        """One step at a learning rate, at a share `done` of the run; `step` are the steps before it. If the loss or its gradient is not
+        finite nothing moves."""
         set_rate(self.optimizer, rate)
         if self.plan.final_weight_decay is not None:
             set_decay(self.optimizer, cosine_between(self.plan.weight_decay, self.plan.final_weight_decay, done))
@@ -61,6 +66,8 @@ class Stepper:
             if isinstance(self.objective, Following):
                 self.objective.after_step()
             self.world.average_buffers(self.objective.model)  # few numbers; so all processes stay the same, bit for bit
+            for module in self.redrawing:  # behind the mean, which would mix nothing but might round
+                module.after_step(step + 1)
             if self.average is not None:
                 self.average.update()
         return taken
@@ -78,21 +85,25 @@ class Stepper:
         for parameter in self.parameters:  # `zero_grad` does this and more
             parameter.grad = None
         parts = cut(batch, self.count_parts(batch))
-        total, whole_weight = 0.0, self.mean_weight(batch)
+        total, added, whole_weight = 0.0, 0.0, self.mean_weight(batch)
         for number, part in enumerate(parts):
             last = number == len(parts) - 1
             with contextlib.nullcontext() if last else unsynchronized(self.objective):
                 with autocast(self.plan):
                     loss = self.objective.loss(to_device(part, self.device))
                 share = weight_of(part) / whole_weight
+                if self.adding:
+                    auxiliary = torch.stack([module.auxiliary_loss() for module in self.adding]).sum()
+                    loss, added = loss + auxiliary, added + share * auxiliary.item()
                 (loss if share == 1.0 else loss * share).backward()  # type: ignore[no-untyped-call]
             total += share * loss.item()
-        return Taken(self.world.mean([total])[0], self.clip())  # the gradient is everyone's mean already
+        loss_and_added = self.world.mean([total, added] if self.adding else [total])
+        return Taken(loss_and_added[0], self.clip(), *loss_and_added[1:])  # the gradient is everyone's mean already
 
     def mean_weight(self, batch: Any) -> float:
         """Of the processes' shares of a batch, the mean. What has no weight of its own is samples, which are shared evenly."""
         weight = weight_of(batch)
-        return (self.world.mean([weight])[0] if hasattr(batch, "weight") else weight) or 1.0  # 0: no word is asked for
+        return (self.world.mean([weight])[0] if isinstance(batch, Weighted) else weight) or 1.0  # 0: no word is asked for
 
     def clip(self) -> float:
         """The gradient's norm, after which it is no longer than the plan allows."""
@@ -109,9 +120,26 @@ class Stepper:
         return min(parts, *self.world.gather(len(batch[0]))) if parts > 1 and is_sharded(self.objective.model) else parts
 
 
+def find_redrawing(model: nn.Module) -> Iterator[Redrawing]:
+    """Modules of a model that draw anew after each step."""
+    return (module for module in model.modules() if isinstance(module, Redrawing))
+
+
+def find_adding(model: nn.Module) -> Iterator[Adding]:
+    """Modules that add to the loss. One that does answers for all inside it; a teacher, which does not learn, adds nothing."""
+    parameters = list(model.parameters())
+    if parameters and not any(parameter.requires_grad for parameter in parameters):
+        return
+    if isinstance(model, Adding):
+        yield model
+    else:
+        for child in model.children():
+            yield from find_adding(child)
+
+
 def weight_of(batch: Any) -> float:
     """How much a batch counts in a mean over parts of it: what it says itself, such as its real tokens, or its samples."""
-    return float(batch.weight if hasattr(batch, "weight") else len(batch[0]))
+    return float(batch.weight if isinstance(batch, Weighted) else len(batch[0]))
 
 
 def cut(batch: Any, parts: int) -> list[Any]:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from vitrail.errors import VitrailError, check_choice
+from vitrail.models.backbones import PretrainedConfig
 from vitrail.models.convert import google, meta
 from vitrail.models.convert.beit import HEAD as WORDS
 from vitrail.models.convert.foreign_records import DEFAULTS, complete
@@ -22,6 +23,7 @@ from vitrail.models.convert.swin_shapes import is_swin, new_names
 from vitrail.models.convert.told import Told, read_told
 from vitrail.models.convert.upernet import HEAD as SEGMENTER
 from vitrail.preprocessing import Preprocessing
+from vitrail.records import to_record
 
 SEGMENTERS = ("upernet", "segmenting beit")
 Library = Literal["transformers", "timm", "google", "meta"]
@@ -187,7 +189,8 @@ def convert(
     notes += model.notes
     if origin.library == "timm" and model.architecture == "vit" and model.config.position == "learned_1d":
         model = model._replace(config=replace(model.config, position_antialias=True))  # so timm resizes them, for any model
-    size = model.config.image_size if hasattr(model.config, "image_size") else tuple(model.config.backbone["image_size"])
+    inner_config = model.config.backbone if isinstance(model.config, PretrainedConfig) else to_record(model.config)
+    size = tuple(inner_config["image_size"])
     channels = model.config.in_channels
     preprocessing, more = preprocessing_of(record, size, channels, usual=reader.colors, origin=str(origin))
     labels = labels_of(record, getattr(model.config, "num_classes", 0))

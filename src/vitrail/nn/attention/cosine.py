@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitrail.nn.attention.kernel import Kernel
+from vitrail.nn.attention.kernel import EVERYTHING, Kernel
 from vitrail.nn.attention.part import WHOLE, Part
-from vitrail.nn.attention.softmax import SoftmaxKernel, all_biases
+from vitrail.nn.attention.softmax import SoftmaxKernel, bias_and_mask
 from vitrail.nn.functional.attention import attend
 from vitrail.scope import Scope
 
@@ -27,7 +27,7 @@ class CosineKernel(Kernel):
     """
 
     name = "cosine"
-    supports = frozenset({"mask", "causal", "cross", "bias", "sizes", "weights"})
+    supports = EVERYTHING - {"read"}
 
     def __init__(self, heads: int, *, dropout: float = 0.0) -> None:
         super().__init__()
@@ -44,9 +44,9 @@ class CosineKernel(Kernel):
     def forward(
         self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], v: Float[Tensor, "b h m e"], scope: Scope
     ) -> Float[Tensor, "b h n e"]:
-        dropout, bias = self.dropout if self.training else 0.0, all_biases(q, k, scope)
+        dropout, (bias, mask) = self.dropout if self.training else 0.0, bias_and_mask(q, k, scope)
         q, k = self.turn(q, k)
-        return attend(q, k, v, bias=bias, mask=scope.mask, causal=scope.causal, scale=1.0, dropout=dropout)
+        return attend(q, k, v, bias=bias, mask=mask, causal=scope.causal, scale=1.0, dropout=dropout)
 
     def weights(
         self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: Scope, part: Part = WHOLE

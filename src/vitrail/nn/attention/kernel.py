@@ -3,7 +3,7 @@
 b batch, h heads, n queries, m keys, d key width, e value width, i chosen heads, j chosen queries
 """
 
-from typing import Literal, get_args
+from typing import Literal, Protocol, get_args, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -12,12 +12,30 @@ from vitrail.errors import VitrailError
 from vitrail.nn.attention.part import WHOLE, Part
 from vitrail.scope import Scope
 
-Feature = Literal["mask", "causal", "cross", "bias", "read", "sizes", "weights"]
-EVERYTHING: frozenset[Feature] = frozenset(get_args(Feature))
+Feature = Literal["mask", "causal", "cross", "bias", "read", "cache", "window", "carry", "weights"]
+USED: frozenset[Feature] = frozenset({"carry"})  # not asked of a kernel: one that declares it is given `scope.carry`
+EVERYTHING: frozenset[Feature] = frozenset(get_args(Feature)) - USED
+
+
+@runtime_checkable
+class Supporting(Protocol):
+    """A kernel, or a whole attention layer: it has a name, and says what it can honor."""
+
+    name: str
+    supports: frozenset[Feature]
 
 
 class Kernel(nn.Module):
-    """`kernel(q, k, v, scope)`; may own parameters. A layer refuses by name what `supports` does not list."""
+    """`kernel(q, k, v, scope)`; may own parameters. What `supports` does not list is refused by name, when a model is built where possible.
+
+    Its constructor takes what it needs of the layer's `AttentionSpec` by name (heads, key_width, layer, dropout ...). Its other parameters
+    are the kernel's options. Three things are up to a kernel:
+    - With "carry" it reads what a layer below left, `scope.carry.below(layer)`, and leaves something itself, `scope.carry.leave(layer, x)`.
+      `scope.carry` is None where a layer is called by itself.
+    - With `after_step(step)` it may redraw random numbers, which it keeps in buffers: the training step calls it on every module that has
+      it. Draws are a function of a seed and the step, so that all processes have the same.
+    - With `auxiliary_loss()` it adds to the loss: the training step asks every module that has it, after each forward pass.
+    """
 
     name: str
     supports: frozenset[Feature]
@@ -37,9 +55,9 @@ class Kernel(nn.Module):
         raise VitrailError(f"{self.name} attention has no weights to record: it never forms a row for a query")
 
 
-def refuse_unsupported(kernel: Kernel, scope: Scope, *, cross: bool) -> None:
+def refuse_unsupported(kernel: Supporting, scope: Scope, *, cross: bool) -> None:
     """One line for what is asked of a kernel and not in its list."""
-    if kernel.supports == EVERYTHING:
+    if kernel.supports >= EVERYTHING:
         return
     asked: dict[Feature, bool] = {
         "mask": scope.mask is not None,
@@ -47,10 +65,15 @@ def refuse_unsupported(kernel: Kernel, scope: Scope, *, cross: bool) -> None:
         "cross": cross,
         "bias": scope.position is not None and scope.position.biases,
         "read": scope.position is not None and scope.position.reads,
-        "sizes": scope.sizes is not None,
+        "cache": scope.cache is not None,
     }
     for feature, wanted in asked.items():
-        if wanted and feature not in kernel.supports:
-            raise VitrailError(
-                f"{kernel.name} attention does not support {feature}; it supports {', '.join(sorted(kernel.supports)) or 'none'}"
-            )
+        if wanted:
+            refuse_feature(kernel, feature)
+
+
+def refuse_feature(kernel: Supporting, feature: Feature) -> None:
+    """One line where a kernel, or a whole layer, does not support what is needed of it."""
+    if feature not in kernel.supports:
+        supported = ", ".join(sorted(kernel.supports)) or "none"
+        raise VitrailError(f"{kernel.name} attention does not support {feature}; it supports {supported}")

@@ -1,10 +1,9 @@
 """Multi-head attention: projections around a kernel. Self-attention, or cross-attention when a context is given.
 
 b batch, n queries, m keys, w width, u width of the context, h heads, d key width, e value width
-k keys, those of a cache included, g pictures of one shape, t tokens of each
+k keys, those of a cache included
 """
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -12,7 +11,7 @@ from vitrail.errors import VitrailError
 from vitrail.nn.attention.kernel import Kernel, refuse_unsupported
 from vitrail.nn.attention.recording import current_recorder
 from vitrail.nn.attention.softmax import SoftmaxKernel
-from vitrail.scope import OPEN, Scope
+from vitrail.scope import OPEN, KeyedPosition, Scope
 
 
 class MultiHeadAttention(nn.Module):
@@ -20,7 +19,7 @@ class MultiHeadAttention(nn.Module):
 
     y is x itself (self-attention) or `context` (cross-attention). Keys and values may have widths of their own; by
     default both are width / heads. With `scope.cache`, x are the tokens that are new, and keys and values of the earlier ones,
-    or of the context, are not computed again. With `scope.spans`, x is several pictures packed into one sequence.
+    or of the context, are not computed again.
     """
 
     def __init__(
@@ -50,7 +49,7 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self, x: Float[Tensor, "b n w"], scope: Scope = OPEN, context: Float[Tensor, "b m u"] | None = None
     ) -> Float[Tensor, "b n w"]:
-        return self.forward_packed(x, scope) if scope.spans else self.with_keys(x, scope, context)[0]
+        return self.with_keys(x, scope, context)[0]
 
     def with_keys(
         self, x: Float[Tensor, "b n w"], scope: Scope = OPEN, context: Float[Tensor, "b m u"] | None = None
@@ -58,53 +57,35 @@ class MultiHeadAttention(nn.Module):
         """What is read, and by which keys: those that the kernel was given, k of them."""
         source = x if context is None else context
         position, cache = scope.position, scope.cache
-        near = scope if scope.arriving is None else scope.arriving  # queries, and the keys that are made now
-        asking, asked = (x, source) if position is None else position.sources(x, source, near)
+        asking, asked = (x, source) if position is None else position.sources(x, source, scope)
         q = split_heads(self.query(asking), self.heads)
         if cache is not None and cache.complete:
             k, v = cache.extend(None, None)
-            q = q if position is None else position.rotate(q, k, near)[0]
+            q = q if position is None else position.rotate(q, k, scope)[0]
         else:
             k = split_heads(self.key(asked), self.heads)
             v = split_heads(self.value(source), self.heads)
-            q, k = (q, k) if position is None else position.rotate(q, k, near)
+            q, k = (q, k) if position is None else position.rotate(q, k, scope)
             k, v = (k, v) if cache is None else cache.extend(k, v)
-        refuse_unsupported(self.kernel, scope, cross=context is not None)
-        scope = scope if position is None else position.project(self.key, scope)
-        out = self.kernel(q, k, v, scope)
+        out, scope = self.attend(q, k, v, scope, cross=context is not None)
         if (recorder := current_recorder()) is not None:
             recorder.keep(self, q, k, v, out, scope)
         return self.output(merge_heads(out)), k
 
-    def forward_packed(self, x: Float[Tensor, "1 n w"], scope: Scope) -> Float[Tensor, "1 n w"]:
-        """Self-attention of a packed sequence: projections of all tokens at once, then each span's pictures by themselves."""
-        if current_recorder() is not None:
-            raise VitrailError("the attention of packed pictures cannot be recorded: give the model one picture at a time")
-        spans = scope.spans
-        asking, asked = packed_sources(x, scope)
-        projected = self.query(asking), self.key(asked), self.value(x)  # 1 n w
-        outputs: list[Float[Tensor, "_ w"]] = []
-        for span in spans:
-            q, k, v = (split_heads(span.of(y), self.heads) for y in projected)  # g h t d
-            here, position = span.scope, span.scope.position
-            if position is not None:
-                q, k = position.rotate(q, k, here)
-                here = position.project(self.key, here)
-            refuse_unsupported(self.kernel, here, cross=False)
-            outputs.append(merge_heads(self.kernel(q, k, v, here)).flatten(0, 1))
-        return self.output(torch.cat(outputs)[None])
-
-
-def packed_sources(x: Float[Tensor, "1 n w"], scope: Scope) -> tuple[Float[Tensor, "1 n w"], Float[Tensor, "1 n w"]]:
-    """What queries and keys of a packed sequence are made from: most schemes leave that to the tokens alone."""
-    parts = [(span.of(x), span.scope) for span in scope.spans]
-    found = [
-        (part, part) if here.position is None else here.position.sources(part, part, here) for part, here in parts
-    ]  # g t w each
-    if all(asking is part and asked is part for (asking, asked), (part, _) in zip(found, parts, strict=True)):
-        return x, x
-    asking, asked = (torch.cat([pair[side].flatten(0, 1) for pair in found])[None] for side in (0, 1))
-    return asking, asked
+    def attend(
+        self,
+        q: Float[Tensor, "b h n d"],
+        k: Float[Tensor, "b h k d"],
+        v: Float[Tensor, "b h k e"],
+        scope: Scope,
+        *,
+        cross: bool = False,
+    ) -> tuple[Float[Tensor, "b h n e"], Scope]:
+        """What the kernel reads, and the scope as it had it: with what a position makes of this layer's W_K."""
+        refuse_unsupported(self.kernel, scope, cross=cross)
+        if isinstance(scope.position, KeyedPosition):
+            scope = scope.position.project(self.key, scope)
+        return self.kernel(q, k, v, scope), scope
 
 
 def split_heads(x: Float[Tensor, "b n w"], heads: int) -> Float[Tensor, "b h n d"]:

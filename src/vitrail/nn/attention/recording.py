@@ -10,14 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from vitrail.scope import Scope
+from vitrail.tokens import Windows
 
 
 @runtime_checkable
 class Recorder(Protocol):
     """What `explain.record` puts into the context."""
 
-    def keep(self, layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scope: Scope) -> None:
-        """Take note of one attention layer's forward pass: heads apart, before the output projection."""
+    def keep(
+        self, layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scope: Scope, windows: Windows | None = None
+    ) -> None:
+        """Take note of one attention layer's forward pass: heads apart, before the output projection. `windows`: the batch is windows
+        of images, and this is how they were cut."""
 
 
 _recorder: ContextVar[Recorder | None] = ContextVar("vitrail_recorder", default=None)
@@ -39,3 +43,15 @@ class recording:  # noqa: N801 - reads as a statement: with recording(recorder):
 
     def __exit__(self, *error: object) -> None:
         _recorder.reset(self.token)
+
+
+class WindowRecorder:
+    """Tells another recorder of layers that run on windows."""
+
+    def __init__(self, recorder: Recorder, windows: Windows) -> None:
+        self.recorder, self.windows = recorder, windows
+
+    def keep(
+        self, layer: nn.Module, q: Tensor, k: Tensor, v: Tensor, out: Tensor, scope: Scope, windows: Windows | None = None
+    ) -> None:
+        self.recorder.keep(layer, q, k, v, out, scope, self.windows)

@@ -1,19 +1,29 @@
 """Windowed attention: each cell looks at the cells of its own window; windows may be shifted.
 
-b batch, n tokens, d width
+b batch, bw windows of the batch, n tokens, d width
 """
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.nn.attention.kernel import Supporting, refuse_feature
+from vitrail.nn.attention.recording import WindowRecorder, current_recorder, recording
 from vitrail.nn.functional.windows import cut_windows, fit_windows, join_windows, seam_mask
-from vitrail.scope import OPEN, Scope, WindowPosition
+from vitrail.scope import OPEN, AttentionCarry, AttentionPosition, Scope
 from vitrail.tokens import Places, Windows
+
+
+@runtime_checkable
+class WindowPosition(AttentionPosition, Protocol):
+    """One that the layer owns, and that it tells itself where tokens stand."""
+
+    prepares_parameters: bool
+
+    def prepare(self, queries: Places, keys: Places, device: torch.device | None = None) -> Any: ...
 
 
 class WindowedAttention(nn.Module):
@@ -26,7 +36,7 @@ class WindowedAttention(nn.Module):
 
     def __init__(
         self,
-        attention: MultiHeadAttention,
+        attention: nn.Module,
         *,
         window: tuple[int, int],
         shift: tuple[int, int] = (0, 0),
@@ -35,6 +45,8 @@ class WindowedAttention(nn.Module):
         super().__init__()
         if min(window) < 1 or any(not 0 <= step < side for step, side in zip(shift, window, strict=True)):
             raise VitrailError(f"a window's sides are at least 1 and its shift is smaller than it; got {window} and {shift}")
+        if isinstance(kernel := getattr(attention, "kernel", attention), Supporting):
+            refuse_feature(kernel, "window")
         self.attention, self.position = attention, position
         self.window, self.shift = window, shift
         self.kept: tuple[object, Any] = (None, None)  # what the position prepared last, and for which windows
@@ -46,10 +58,18 @@ class WindowedAttention(nn.Module):
         height, width = places.grid
         windows = fit_windows((height, width), self.window, self.shift)
         cut = cut_windows(x.reshape(x.shape[0], height, width, -1), windows)
-        read = self.attention(cut, self.scope(windows, x.shape[0], x.device))
+        carry = None if scope.carry is None else scope.carry.within(windows)
+        read = self.attend(cut, self.scope(windows, x.shape[0], x.device, carry), windows)
         return join_windows(read, windows).reshape(x.shape)
 
-    def scope(self, windows: Windows, batch: int, device: torch.device) -> Scope:
+    def attend(self, cut: Float[Tensor, "bw n d"], scope: Scope, windows: Windows) -> Float[Tensor, "bw n d"]:
+        """All windows as one batch. A recorder is told how it was cut."""
+        if (recorder := current_recorder()) is None:
+            return self.attention(cut, scope)
+        with recording(WindowRecorder(recorder, windows)):
+            return self.attention(cut, scope)
+
+    def scope(self, windows: Windows, batch: int, device: torch.device, carry: AttentionCarry | None = None) -> Scope:
         """Of one window: its own places, its position, and the seam."""
         seam = seam_mask(windows.grid, windows.window, windows.shift, device)
         places = self.places(windows.window, device)
@@ -59,7 +79,7 @@ class WindowedAttention(nn.Module):
             mask=None if seam is None else seam.repeat(batch, 1, 1)[:, None],
             position=self.position,
             prepared=None if self.position is None else self.prepare(self.position, places, windows.window, device),
-            windows=windows,
+            carry=carry,
         )
 
     def prepare(self, position: WindowPosition, places: Places, window: tuple[int, int], device: torch.device) -> Any:

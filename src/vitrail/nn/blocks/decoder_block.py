@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.nn.blocks.encoder_block import NormOrder
-from vitrail.nn.blocks.residual import residual_branch, through
+from vitrail.nn.blocks.residual import RESIDUALS, ResidualBranch
 from vitrail.scope import OPEN, Scope
 
 
@@ -31,25 +31,18 @@ class DecoderBlock(nn.Module):
         eps: float = 1e-6,
     ) -> None:
         super().__init__()
-        self.order: NormOrder = norm
-        self.dropout = dropout
+        self.residual = RESIDUALS[norm]
         self.attention_norm, self.attention = nn.LayerNorm(width, eps=eps), attention
         self.cross_attention_norm, self.cross_attention = nn.LayerNorm(width, eps=eps), cross_attention
         self.mlp_norm, self.mlp = nn.LayerNorm(width, eps=eps), mlp
         self.attention_branch, self.cross_attention_branch, self.mlp_branch = (
-            residual_branch(width, drop_path=drop_path, layer_scale=layer_scale) for _ in range(3)
+            ResidualBranch(width, drop_path=drop_path, layer_scale=layer_scale, dropout=dropout) for _ in range(3)
         )
 
     def forward(
         self, x: Float[Tensor, "b n d"], scope: Scope, memory: Float[Tensor, "b m u"], memory_scope: Scope = OPEN
     ) -> Float[Tensor, "b n d"]:
-        dropout = self.dropout if self.training else 0.0
-        if self.order == "pre":
-            x = x + through(self.attention_branch, self.attention(self.attention_norm(x), scope), dropout=dropout)
-            seen = self.cross_attention(self.cross_attention_norm(x), memory_scope, memory)
-            x = x + through(self.cross_attention_branch, seen, dropout=dropout)
-            return x + through(self.mlp_branch, self.mlp(self.mlp_norm(x)), dropout=dropout)
-        x = self.attention_norm(x + through(self.attention_branch, self.attention(x, scope), dropout=dropout))
-        seen = self.cross_attention(x, memory_scope, memory)
-        x = self.cross_attention_norm(x + through(self.cross_attention_branch, seen, dropout=dropout))
-        return self.mlp_norm(x + through(self.mlp_branch, self.mlp(x), dropout=dropout))
+        residual, cross_norm, cross_branch = self.residual, self.cross_attention_norm, self.cross_attention_branch
+        x = residual(x, self.attention_norm, self.attention, self.attention_branch, scope)
+        x = residual(x, cross_norm, self.cross_attention, cross_branch, memory_scope, memory)
+        return residual(x, self.mlp_norm, self.mlp, self.mlp_branch)

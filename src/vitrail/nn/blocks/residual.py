@@ -1,7 +1,11 @@
-"""What may stand on a residual branch: a learned scale, dropout, and leaving the branch out at random.
+"""How a layer joins the residual stream, and what may stand on its branch: a learned scale, dropout, and leaving it out at random.
 
 b batch, n tokens, d width
 """
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -9,6 +13,35 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
+
+Layer = Callable[..., Tensor]
+
+
+@runtime_checkable
+class Residual(Protocol):
+    """x with what `layer` makes of it; `context` is what the layer needs beside its input, such as a Scope."""
+
+    def __call__(self, x: Tensor, norm: Layer, layer: Layer, branch: Layer, *context: Any) -> Tensor: ...
+
+
+def pre_norm(x: Float[Tensor, "b n d"], norm: Layer, layer: Layer, branch: Layer, *context: Any) -> Float[Tensor, "b n d"]:
+    """x + branch(layer(norm(x)))  [Dosovitskiy+ 2021, eq. 2-3]."""
+    return x + branch(layer(norm(x), *context))
+
+
+def post_norm(x: Float[Tensor, "b n d"], norm: Layer, layer: Layer, branch: Layer, *context: Any) -> Float[Tensor, "b n d"]:
+    """norm(x + branch(layer(x)))  [Vaswani+ 2017, section 3.1]."""
+    return norm(x + branch(layer(x, *context)))
+
+
+def res_post_norm(x: Float[Tensor, "b n d"], norm: Layer, layer: Layer, branch: Layer, *context: Any) -> Float[Tensor, "b n d"]:
+    """x + branch(norm(layer(x)))  [Liu+ 2022, Swin-V2, section 3.2]."""
+    return x + branch(norm(layer(x, *context)))
+
+
+RESIDUALS: Mapping[Literal["pre", "post", "res-post"], Residual] = MappingProxyType(
+    {"pre": pre_norm, "post": post_norm, "res-post": res_post_norm}
+)
 
 
 class LayerScale(nn.Module):
@@ -26,7 +59,7 @@ class DropPath(nn.Module):
     """Stochastic depth: in training a sample skips the branch with probability `rate`  [Huang+ 2016].
 
     What is kept is divided by 1 - rate, so that the expected branch is unchanged. A sample is a row of the batch; of a packed
-    sequence, whose pictures' numbers are `segments`, each picture.
+    sequence, whose images' numbers are `segments`, each image.
     """
 
     def __init__(self, rate: float) -> None:
@@ -45,27 +78,18 @@ class DropPath(nn.Module):
         return x * x.new_empty(x.shape[0], *(1 for _ in x.shape[1:])).bernoulli_(keep).div_(keep)
 
 
-def through(
-    branch: nn.Sequential | None,
-    y: Float[Tensor, "b n d"],
-    *,
-    dropout: float = 0.0,
-    segments: Int[Tensor, "b n"] | None = None,
-) -> Float[Tensor, "b n d"]:
-    """What a residual branch makes of y; most have nothing on them, and an empty module costs time too.
+class ResidualBranch(nn.ModuleList):
+    """What the output of a layer passes before it is added: LayerScale and DropPath where they are asked for, then dropout.
 
-    `dropout` is that of [Vaswani+ 2017, section 5.4], on what is added; 0 in evaluation. `segments` are those of a packed sequence.
+    `dropout` is that of [Vaswani+ 2017, section 5.4]. `segments` are those of a packed sequence.
     """
-    if branch is not None and segments is not None:
-        for part in branch:
+
+    def __init__(self, width: int, *, drop_path: float = 0.0, layer_scale: float | None = None, dropout: float = 0.0) -> None:
+        scale = [] if layer_scale is None else [LayerScale(width, start=layer_scale)]
+        super().__init__([*scale, *([DropPath(drop_path)] if drop_path else [])])
+        self.dropout = dropout
+
+    def forward(self, y: Float[Tensor, "b n d"], segments: Int[Tensor, "1 n"] | None = None) -> Float[Tensor, "b n d"]:
+        for part in self:
             y = part(y, segments) if isinstance(part, DropPath) else part(y)
-    elif branch is not None:
-        y = branch(y)
-    return F.dropout(y, dropout) if dropout else y
-
-
-def residual_branch(width: int, *, drop_path: float, layer_scale: float | None) -> nn.Sequential | None:
-    """The parts that are asked for."""
-    parts: list[nn.Module] = [] if layer_scale is None else [LayerScale(width, start=layer_scale)]
-    parts += [DropPath(drop_path)] if drop_path else []
-    return nn.Sequential(*parts) if parts else None
+        return F.dropout(y, self.dropout) if self.dropout and self.training else y

@@ -10,6 +10,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from vitrail.nn.attention.cache import Cache
+from vitrail.nn.attention.carry import uses_carry, with_carry
 from vitrail.nn.blocks.scoping import memory_scope, own_scope, scope_at
 from vitrail.nn.positions.position import Position
 from vitrail.tokens import Tokens
@@ -26,6 +27,7 @@ class PlainDecoder(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.norm = norm if norm is not None else nn.Identity()  # post-norm blocks end on a norm of their own
         self.causal = causal
+        self.carries = uses_carry(self.blocks)
         self.checkpointing = False  # in training: keep only what goes into a block, and compute the rest again [Chen+ 2016]
 
     def forward(
@@ -41,10 +43,10 @@ class PlainDecoder(nn.Module):
 
         With a cache the tokens are those behind the ones it has seen, and the memory is that of the first call.
         """
-        scope = own_scope(tokens, position, causal=self.causal, cache=cache)
+        scope = with_carry(own_scope(tokens, position, causal=self.causal, cache=cache), self.carries)
         if memory_position is not None and not memory_position.attends:  # it has nothing to say between two sequences
             memory_position = None
-        outer = memory_scope(tokens, memory, memory_position)
+        outer = with_carry(memory_scope(tokens, memory, memory_position), self.carries)
         own, held = (None, None) if cache is None else (cache.own, cache.memory)
         x = tokens.x
         again = self.checkpointing and self.training and torch.is_grad_enabled()

@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitrail.nn.positions.absolute_qk import GivenQK
+from vitrail.nn.attention.carry import uses_carry, with_carry
+from vitrail.nn.positions.added import GivenQK
 from vitrail.scope import Scope
 from vitrail.tokens import Places
 
@@ -25,6 +26,7 @@ class QueryDecoder(nn.Module):
         self.table = nn.Parameter(torch.empty(queries, width))
         nn.init.normal_(self.table)
         self.placing = GivenQK()
+        self.carries = uses_carry(self.blocks)
 
     def forward(
         self, memory: Float[Tensor, "b m d"], rows: Float[Tensor, "#b m d"], places: Places
@@ -34,6 +36,7 @@ class QueryDecoder(nn.Module):
         own = Places((len(self.table),))
         inner = Scope(queries=own, keys=own, position=self.placing, prepared=(ours, ours))
         outer = Scope(queries=own, keys=places, position=self.placing, prepared=(ours, rows))
+        inner, outer = with_carry(inner, self.carries), with_carry(outer, self.carries)
         x = memory.new_zeros(memory.shape[0], *self.table.shape)
         behind = []
         for block in self.blocks:

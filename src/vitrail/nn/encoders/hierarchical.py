@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from vitrail.nn.attention.carry import uses_carry, with_carry
 from vitrail.nn.tokenizers.patch import PatchMerging
 from vitrail.scope import Scope
 from vitrail.tokens import Grid, Tokens
@@ -30,6 +31,7 @@ class HierarchicalEncoder(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.mergings = nn.ModuleDict({str(number): merging for number, merging in mergings.items()})  # type: ignore[assignment]
         self.norm = norm if norm is not None else nn.Identity()
+        self.carries = uses_carry(self.blocks)
         self.checkpointing = False  # in training: keep only what goes into a block, and compute the rest again [Chen+ 2016]
 
     @property
@@ -49,13 +51,13 @@ class HierarchicalEncoder(nn.Module):
         """The last tokens, and those behind each stage whose number is in `keep`: as the next stage reads them, the last ones normed."""
         again = self.checkpointing and self.training and torch.is_grad_enabled()
         kept, stage = [], 0
-        scope = Scope(queries=tokens.places, keys=tokens.places)
+        scope = with_carry(Scope(queries=tokens.places, keys=tokens.places), self.carries)
         for number, block in enumerate(self.blocks):
             if str(number) in self.mergings:
                 if stage in keep:
                     kept.append(tokens)
                 tokens, stage = self.mergings[str(number)](tokens), stage + 1
-                scope = Scope(queries=tokens.places, keys=tokens.places)
+                scope = with_carry(Scope(queries=tokens.places, keys=tokens.places), self.carries)
             x = checkpoint(block, tokens.x, scope, use_reentrant=False) if again else block(tokens.x, scope)
             tokens = tokens._replace(x=x)
         last = tokens._replace(x=self.norm(tokens.x))

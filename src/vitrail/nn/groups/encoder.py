@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from vitrail.nn.attention.carry import uses_carry, with_carry
 from vitrail.nn.groups.pooling import GridPooling, halved, pool_grid
 from vitrail.scope import Scope
 from vitrail.tokens import Grid, Tokens
@@ -23,6 +24,7 @@ class GroupEncoder(nn.Module):
         super().__init__()
         self.blocks, self.norm = nn.ModuleList(blocks), norm
         self.halvings, self.pooling = tuple(halvings), pooling
+        self.carries = uses_carry(self.blocks)
         self.checkpointing = False  # in training: keep only what goes into a block, and compute the rest again [Chen+ 2016]
 
     def grid(self, grid: Grid) -> Grid:
@@ -33,10 +35,11 @@ class GroupEncoder(nn.Module):
 
     def forward(self, tokens: Tokens) -> Tokens:
         again = self.checkpointing and self.training and torch.is_grad_enabled()
+        scope = with_carry(Scope(queries=tokens.places, keys=tokens.places), self.carries)
         for block, halvings in zip(self.blocks, self.halvings, strict=True):
             for _ in range(halvings):
                 tokens = pool_grid(tokens, self.pooling)
-            scope = Scope(queries=tokens.places, keys=tokens.places)
+                scope = with_carry(Scope(queries=tokens.places, keys=tokens.places), self.carries)
             x = checkpoint(block, tokens.x, scope, use_reentrant=False) if again else block(tokens.x, scope)
             tokens = tokens._replace(x=x)
         return tokens._replace(x=self.norm(tokens.x))

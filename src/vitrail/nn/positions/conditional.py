@@ -1,6 +1,6 @@
 """Conditional positions: what a token's neighborhood holds tells where it is.
 
-b batch, n tokens, c cells, k offsets, a axes, d width
+b batch, n tokens, m of them as keys, c cells, k offsets, a axes, d width
 """
 
 import torch
@@ -58,7 +58,8 @@ class Conditional(Position):
         if places.index is None and not self.causal:
             cells = cells + self.convolve(cells, places, real)
         else:
-            segments = None if scope.segments is None else scope.segments[:, places.prefix :]
+            segments = packed_images(scope)
+            segments = None if segments is None else segments[:, places.prefix :]
             cells = cells + self.match(cells, places, segments, real)
         return torch.cat([x[:, : places.prefix], cells], dim=1) if places.prefix else cells
 
@@ -99,7 +100,19 @@ class Conditional(Position):
 
 def real_tokens(scope: Scope) -> Bool[Tensor, "#b n"] | None:
     """Which tokens are no padding: those that may attend to themselves."""
+    mask = allowed(scope)
+    return mask if mask is None else mask[:, 0] if mask.shape[1] == 1 else mask.diagonal(dim1=1, dim2=2)
+
+
+def packed_images(scope: Scope) -> Int[Tensor, "#b n"] | None:
+    """A number of the packed image that each token is of, the first token that it may attend to; None: all are of one."""
+    mask = allowed(scope)
+    return None if mask is None or mask.shape[1] == 1 else mask.int().argmax(-1)
+
+
+def allowed(scope: Scope) -> Bool[Tensor, "#b #n m"] | None:
+    """Who may attend to whom, whatever the head."""
     if scope.mask is None:
         return None
     mask = scope.mask[:, 0]
-    return mask[:, 0] if mask.shape[1] == 1 else mask.diagonal(dim1=1, dim2=2)
+    return mask if mask.dtype == torch.bool else ~mask.isneginf()

@@ -1,8 +1,9 @@
 """What a position scheme is: the places where it may act, each a function of coordinates.
 
-b batch, h heads, n queries, m keys, w u widths of what they are made from, d key width, e value width, x of either made longer
+b batch, h heads, n queries, m keys, w u widths of what they are made from, d key width, e value width
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ class Position(nn.Module):
     Without a position a transformer is blind to order: its encoder commutes with every permutation of the tokens.
     """
 
-    attends: bool = False  # acts inside attention: `sources`, `project`, `rotate`, `bias` or `read` does something
+    attends: bool = False  # acts inside attention: `sources`, `rotate`, `bias` or `read` does something
     enters: bool = False  # acts between blocks: `enter` does something
     biases: bool = False
     reads: bool = False
@@ -48,10 +49,6 @@ class Position(nn.Module):
         """What queries and keys are made from; values are made from y itself."""
         return x, y
 
-    def project(self, key: nn.Linear, scope: Scope) -> Scope:
-        """The scope, with what depends on the layer's own W_K."""
-        return scope
-
     def rotate(
         self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: Scope
     ) -> tuple[Float[Tensor, "b h n d"], Float[Tensor, "b h m d"]]:
@@ -66,17 +63,31 @@ class Position(nn.Module):
         """Added to what is read (Shaw's value term). Called where `reads` is True."""
         raise NotImplementedError(f"{type(self).__name__} declares a read term and has none")
 
-    def lengthen(
-        self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], v: Float[Tensor, "b h m e"], scope: Scope
-    ) -> tuple[Float[Tensor, "b h n x"], Float[Tensor, "b h m x"], Float[Tensor, "b h m x"]] | None:
-        """Longer ones over which plain attention, softmax(q k^T) v, has `bias` and `read` in it; None: there are none.
 
-        Called where `reads` is True, to keep attention fused; `shorten` makes the result from what is read.
-        """
-        return None
+class LayersApart(Position):
+    """Any scheme that acts in every layer, with parameters of its own for each: `layers[l]` for block l."""
 
-    def shorten(self, out: Float[Tensor, "b h n x"], scope: Scope) -> Float[Tensor, "b h n e"]:
-        raise NotImplementedError(f"{type(self).__name__} lengthens and does not shorten")
+    def __init__(self, layers: Sequence[Position]) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(layers)
+        self.attends, self.enters = layers[0].attends, layers[0].enters
+        self.biases, self.reads = layers[0].biases, layers[0].reads
+
+    def of(self, layer: int) -> Position:
+        found = self.layers[layer]
+        assert isinstance(found, Position)
+        return found
+
+    def prepare(self, queries: Places, keys: Places, device: torch.device | None = None) -> tuple[Any, ...]:
+        if self.of(0).prepares_parameters:
+            return tuple(self.of(layer).prepare(queries, keys, device) for layer in range(len(self.layers)))
+        return (self.of(0).prepare(queries, keys, device),) * len(self.layers)
+
+    def at(self, scope: Scope, layer: int) -> Scope:
+        return scope._replace(position=self.of(layer) if self.attends else None, prepared=scope.prepared[layer])
+
+    def enter(self, x: Float[Tensor, "b n w"], layer: int, scope: Scope) -> Float[Tensor, "b n w"]:
+        return self.of(layer).enter(x, layer, scope)
 
 
 def check_axes(grid: Grid, axes: int) -> None:

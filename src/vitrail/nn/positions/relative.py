@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from vitrail.nn.functional.offsets import PREFIX_ROWS, Lines, axis_lines, collect, look_up, put_back, spread
 from vitrail.nn.positions.position import Position, check_axes
-from vitrail.scope import PositionCache, Scope
+from vitrail.scope import FusedRead, KeyedPosition, PositionCache, Scope
 from vitrail.tokens import Grid, Places
 
 SHAW_REACH = 16  # [Shaw+ 2018, section 4.1]
@@ -46,7 +46,7 @@ class RelativeRows(Position):
         return axis_lines(queries, keys, self.reach, device)
 
 
-class RelativeShaw(RelativeRows):
+class RelativeShaw(RelativeRows, FusedRead):
     """e_ij = q_i (k_j + a_K)^T / sqrt(d),  z_i = sum_j alpha_ij (v_j + a_V),  rows a of clip(x_j - x_i)  [Shaw+ 2018, eq. 3-5].
 
     One table for all heads [section 3.3]. No b n m d tensor is formed: q a_K^T is n r and looked up, and for a_V the weights are
@@ -93,7 +93,7 @@ class RelativeShaw(RelativeRows):
         return values + put_back(seen, lines, len(table)) @ table
 
 
-class RelativeProjected(RelativeRows):
+class RelativeProjected(RelativeRows, KeyedPosition):
     """A_ij = x_i W_Q ((x_j + P_{x(j)-x(i)}) W_K)^T / sqrt(d)  [Romero and Cordonnier 2021, after Shaw+ 2018].
 
     P has the tokens' width and goes through the layer's own W_K, whose bias is in k_j already; values are untouched. Every

@@ -20,6 +20,7 @@ from vitrail.data.transforms import denormalize, normalize
 from vitrail.learn.losses.hidden_codes import hidden_code_losses
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
+from vitrail.models.beit import BEiT
 from vitrail.nn.functional.masking import BLOCKS, hide_blocks
 from vitrail.preprocessing import Preprocessing
 
@@ -65,12 +66,12 @@ class NamingHidden:
     """Satisfies the training loop's Objective protocol. The tokenizer is not learned, and not part of the model."""
 
     name = "beit"
-    model: Any
+    model: BEiT
     score = "accuracy"
 
     def __init__(
         self,
-        model: Any,
+        model: BEiT,
         tokenizer: Any,
         *,
         seed: int = 0,

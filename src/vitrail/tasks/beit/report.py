@@ -9,6 +9,7 @@ import torch
 from vitrail.data.dataset import DataSet
 from vitrail.learn.training.state import Row
 from vitrail.learn.training.world import World
+from vitrail.models.beit import BEiT
 from vitrail.report.codes import show_named, show_references
 from vitrail.report.page import Section
 from vitrail.tasks.beit.task import TASK
@@ -20,7 +21,7 @@ def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Seq
     yield from show_masked(replace(setup, model=scored.model))
 
 
-def commands(run: str, model: Any) -> Mapping[str, str]:
+def commands(run: str, model: BEiT) -> Mapping[str, str]:
     return feature_commands(run)
 
 

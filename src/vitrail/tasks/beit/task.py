@@ -6,7 +6,7 @@ from typing import Any
 from vitrail.data.dataset import DataSet
 from vitrail.errors import VitrailError
 from vitrail.learn.training.world import World
-from vitrail.models.beit import BEiTConfig, assemble_beit
+from vitrail.models.beit import BEiT, BEiTConfig, assemble_beit
 from vitrail.models.folder import load
 from vitrail.records import to_record
 from vitrail.tasks.beit.objective import NamingHidden
@@ -19,7 +19,7 @@ MASK_RATIO = 0.4  # [Bao+ 2022, section 2.3]
 State = Setup[Options, DataSet, None]
 
 
-class MaskedImageModeling(PretrainingTask[Options, None]):
+class MaskedImageModeling(PretrainingTask[Options, None, BEiT]):
     name = "beit"
     learns = "the code of each masked patch, from the visible ones"
     recipes = RECIPES
@@ -34,7 +34,7 @@ class MaskedImageModeling(PretrainingTask[Options, None]):
         load_tokenizer(options.tokenizer, patch=config.patch, channels=channels)
         return {"mask_ratio": MASK_RATIO} if options.mask_ratio == "auto" else {}
 
-    def wrap(self, backbone: Any, options: Options) -> Any:
+    def wrap(self, backbone: Any, options: Options) -> BEiT:
         assert options.mask_ratio != "auto"
         tokenizer = load_tokenizer(options.tokenizer, patch=backbone.config.patch, channels=backbone.config.in_channels)
         config = BEiTConfig(backbone=to_record(backbone.config), codes=tokenizer.config.codes, hide=options.mask_ratio)

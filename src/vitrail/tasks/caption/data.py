@@ -5,7 +5,7 @@ b batch, ch channels, h w image, n token ids
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -21,6 +21,7 @@ from vitrail.data.order import PlainOrder
 from vitrail.data.randomness import uniforms
 from vitrail.data.text.padding import cut, pad
 from vitrail.learn.training.world import World
+from vitrail.models.captioner import CaptionModel
 from vitrail.preprocessing import Preprocessing
 from vitrail.special_tokens import BEGIN, END, PAD
 from vitrail.tasks.caption.options import Options
@@ -101,13 +102,13 @@ def caption_loader(
     return Loader(source, order, workers=workers, on_bad=on_bad)
 
 
-def loader_for(model: Any) -> Callable[..., Loader[CaptionBatch]]:
+def loader_for(model: CaptionModel) -> Callable[..., Loader[CaptionBatch]]:
     """What makes a loader of images with captions as the model reads them."""
     return partial(caption_loader, tokenizer=model.tokenizer, longest=model.config.longest)
 
 
 def caption_loaders(
-    options: Options, data: CaptionData, model: Any, bad: BadFiles, world: World
+    options: Options, data: CaptionData, model: CaptionModel, bad: BadFiles, world: World
 ) -> tuple[Loader[CaptionBatch], Loader[CaptionBatch]]:
     """Training images, shuffled, with a caption drawn for each; validation images with their first."""
     return image_loaders(options, data, model.preprocessing, bad, world, make=loader_for(model))

@@ -6,12 +6,12 @@ b batch, n captions
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitrail.byte_pairs import BytePairs
 from vitrail.learn.losses.asked_tokens import AskedTokens, asked_places, refuse_shards
@@ -20,6 +20,7 @@ from vitrail.learn.metrics.bleu import Bleu, corpus_bleu
 from vitrail.learn.metrics.bootstrap import bootstrap_interval
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
+from vitrail.models.captioner import CaptionModel
 from vitrail.models.decoding.writing import write_caption
 from vitrail.tasks.caption.data import CaptionBatch
 
@@ -87,7 +88,7 @@ class Caption:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: CaptionModel,
         tokenizer: BytePairs,
         *,
         references: Sequence[Sequence[str]],
@@ -99,7 +100,7 @@ class Caption:
         world: World | None = None,
     ) -> None:
         refuse_shards(model)
-        self.model: Any = model
+        self.model = model
         self.tokenizer, self.references, self.smoothing = tokenizer, references, smoothing
         self.beams, self.device, self.world = beams, torch.device(device), world or World()
         self.decided = decided
@@ -119,7 +120,7 @@ class Caption:
         places = asked_places(targets)
         logits = self.train_forward(places, batch.images, batch.words[:, :-1])
         each = word_cross_entropy(logits, targets.flatten()[places], smoothing=self.smoothing, reduction="none")
-        surrogate_loss = getattr(self.model, "surrogate_loss", None)
+        surrogate_loss = self.model.surrogate_loss
         if surrogate_loss is None:
             return each.mean()
         losses = each.new_zeros(len(targets)).index_add(0, places // targets.shape[1], each) * (len(targets) / len(places))

@@ -22,8 +22,9 @@ from vitrail.deploy.text_pipeline import BeamCall
 from vitrail.errors import VitrailError
 from vitrail.explain.files import check_out
 from vitrail.files import write_whole
+from vitrail.models.captioner import CaptionModel
 from vitrail.models.decoding.writing import write_caption
-from vitrail.models.purpose import purpose_of
+from vitrail.models.model import Model
 from vitrail.tasks.caption.options import PredictOptions
 
 Result = list[dict[str, str]]
@@ -33,7 +34,7 @@ Result = list[dict[str, str]]
 class Written:
     """Images as the model saw them together, and the token ids of their captions."""
 
-    model: Any
+    model: CaptionModel
     images: Float[Tensor, "b ch h w"]
     ids: Int[Tensor, "b m"]
 
@@ -57,12 +58,14 @@ class Pipeline(pipeline.Pipeline[Image.Image, Result]):
 
     call = BeamCall
 
-    def __init__(self, model: Any, *, engine: str = "torch") -> None:
-        super().__init__(model, engine=engine)
-        self.tokenizer = model.tokenizer
+    model: CaptionModel
 
-    def check_model(self, model: Any) -> None:
-        if purpose_of(model) != "caption":
+    def __init__(self, model: Model, *, engine: str = "torch") -> None:
+        super().__init__(model, engine=engine)
+        self.tokenizer = self.model.tokenizer
+
+    def check_model(self, model: Model) -> None:
+        if not isinstance(model, CaptionModel):
             raise VitrailError(f"this model writes no captions: it is of the kind {model.architecture}")
         if model.tokenizer is None:
             raise VitrailError("this model has no tokenizer: its words cannot be read")

@@ -14,6 +14,7 @@ from vitrail.explain.captions import look_at_words
 from vitrail.explain.figures.captions import CaptionRow, draw_captions
 from vitrail.explain.figures.overlay import scale_end, times_even
 from vitrail.learn.training.state import Row
+from vitrail.models.captioner import CaptionModel
 from vitrail.rendering import to_svg
 from vitrail.report.page import Section
 from vitrail.report.parts import Drawing
@@ -40,7 +41,7 @@ def sections(scored: Scored[CaptionData], setup: Setup[Any, CaptionData, Any], r
     yield from show_groups(found, groups, skipped=str(scored.data.skipped))
 
 
-def commands(run: str, model: Any) -> Mapping[str, str]:
+def commands(run: str, model: CaptionModel) -> Mapping[str, str]:
     """What to do with a run: what it does -> a line for the shell. `run` is quoted."""
     return {
         "Say what is in images": f"vitrail caption {run} IMAGE...",
@@ -65,7 +66,7 @@ def common_scale(rows: Sequence[CaptionRow]) -> float:
     return scale_end(np.concatenate([times_even(row.maps).ravel() for row in rows])) if rows else 1.0
 
 
-def look_at_some(model: Any, split: CaptionedSplit, found: Captions) -> list[Group]:
+def look_at_some(model: CaptionModel, split: CaptionedSplit, found: Captions) -> list[Group]:
     """The worst and the best captions by BLEU, or those that are wrong and right, with where the model looked."""
     if not found.captions:
         return []
@@ -96,7 +97,7 @@ def evenly(numbers: np.ndarray) -> np.ndarray:
     )
 
 
-def rows_of(model: Any, split: CaptionedSplit, found: Captions, chosen: np.ndarray) -> list[CaptionRow]:
+def rows_of(model: CaptionModel, split: CaptionedSplit, found: Captions, chosen: np.ndarray) -> list[CaptionRow]:
     """The images of these numbers. The captions are read again, word by word."""
     numbers, shown = list[int](), list[np.ndarray]()
     for number in chosen.tolist():

@@ -5,15 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vitrail.byte_pairs import BytePairs, check_tokenizer
+from vitrail.byte_pairs import BytePairs
 from vitrail.data.captions import CaptionData
 from vitrail.data.clean import open_clean_captions
 from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError
 from vitrail.files import write_table
 from vitrail.learn.training.world import World
+from vitrail.models.captioner import CaptionModel
 from vitrail.models.catalogue import create_model, model_config, rebuild
-from vitrail.models.purpose import Purpose
+from vitrail.models.word_model import check_tokenizer
+from vitrail.records import has_field
 from vitrail.tasks.caption.data import CaptionBatch, caption_loaders, loader_for
 from vitrail.tasks.caption.objective import Caption, Captions
 from vitrail.tasks.caption.options import RECIPES, SMALL, Options, caption_recipe
@@ -32,7 +34,7 @@ from vitrail.tasks.image_task import (
 )
 from vitrail.tasks.options import from_recipe, spell
 from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
-from vitrail.tasks.task import PARTS, choose_parts, count_splits, describe_recipe
+from vitrail.tasks.task import PARTS, choose_parts, chosen_parts, count_splits, describe_recipe
 from vitrail.tasks.text_task import (
     check_model,
     choose_vocabulary,
@@ -45,11 +47,11 @@ from vitrail.tasks.text_task import (
 )
 
 MAX_LENGTH = 64  # tokens of a caption
-PURPOSES: tuple[Purpose, ...] = ("caption",)
+PIPELINE = "image-to-text"  # Hugging Face's name of what its models do
 State = Setup[Options, CaptionData, BytePairs]
 
 
-class Captioning(ImageTask[Options, CaptionData, BytePairs]):
+class Captioning(ImageTask[Options, CaptionData, BytePairs, CaptionModel]):
     recipes = RECIPES
 
     def open(self, options: Options, opening: Opening) -> Opened[CaptionData]:
@@ -57,7 +59,7 @@ class Captioning(ImageTask[Options, CaptionData, BytePairs]):
         return Opened(data=data, bad=bad)
 
     def load(self, options: Options, log: Log) -> Any:
-        return load_text_model(options, purposes=PURPOSES)
+        return load_text_model(options, pipeline=PIPELINE)
 
     def resolve(
         self, options: Options, opened: Opened[CaptionData], loaded: Any, resumed: Path | None
@@ -75,7 +77,7 @@ class Captioning(ImageTask[Options, CaptionData, BytePairs]):
         if name == "auto":
             chosen = choose_recipe(len(data["train"]), pretrained=loaded is not None)
             name = choices["recipe"] = "medium" if chosen == "large" else chosen
-        recipe = caption_recipe(name, size=size, hidden=hasattr(config, "decoder_depth"))
+        recipe = caption_recipe(name, size=size, hidden=has_field(config, "decoder_depth"))
         choices |= from_recipe(recipe, options)
         if options.dropout == "auto":
             choices["dropout"] = config.dropout  # the model's own
@@ -91,7 +93,7 @@ class Captioning(ImageTask[Options, CaptionData, BytePairs]):
             model = rebuild(loaded, dropout=options.dropout)
         else:
             config = model_config(options.model)[1]
-            parts = {name: getattr(options, name) for name in PARTS if hasattr(config, "position")}
+            parts = chosen_parts(options, config) if has_field(config, "position") else {}
             model = create_model(
                 options.model,
                 vocabulary=len(tokenizer),
@@ -174,11 +176,11 @@ class Captioning(ImageTask[Options, CaptionData, BytePairs]):
             record={"signature": found.signature},
         )
 
-    def match(self, data: CaptionData, model: Any, options: Options) -> CaptionData:
+    def match(self, data: CaptionData, model: CaptionModel, options: Options) -> CaptionData:
         check_tokenizer(model)
         return data
 
-    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+    def card(self, model: CaptionModel, facts: Mapping[str, Any]) -> Card:
         return Card(
             title="captions of pictures",
             about=[*describe_words(model, facts)],
@@ -189,7 +191,7 @@ class Captioning(ImageTask[Options, CaptionData, BytePairs]):
             limits=word_limits(model),
         )
 
-    def stored(self, model: Any) -> Options:
+    def stored(self, model: CaptionModel) -> Options:
         return Options(data="", image_size=model.image_size, in_channels=model.config.in_channels)
 
 
@@ -198,10 +200,10 @@ def choose_new_model(options: Options, data: CaptionData) -> dict[str, Any]:
     first = sample_images(data["train"])
     size = choose_size(options.image_size, first)
     name = choose_model(size) if options.model == "auto" else options.model
-    check_model(name, purposes=PURPOSES, task=options.task, instead=choose_model(size))
+    check_model(name, pipeline=PIPELINE, task=options.task, instead=choose_model(size))
     config = model_config(name)[1]
     choices = {"image_size": size, "in_channels": choose_channels(options.in_channels, first), "model": name}
-    if hasattr(config, "position"):
+    if has_field(config, "position"):
         choices |= choose_parts(options, name, config)
     elif asked := [part for part in PARTS if getattr(options, part) not in (None, "auto")]:
         raise VitrailError(f"{spell(asked[0])} {getattr(options, asked[0])}: {name} has no {asked[0]} to choose")

@@ -1,12 +1,11 @@
 """What the card of a classifier says, or of a model that gives features."""
 
-from typing import Any
-
+from vitrail.models.classifier import Classifier
 from vitrail.models.readme import describe_config, describe_inputs, describe_size
 from vitrail.tasks.card import FOLDER, Card, use_pipeline, use_python, use_shell
 
 
-def describe_classifier(model: Any) -> Card:
+def describe_classifier(model: Classifier) -> Card:
     about = [describe_size(model), describe_config(model), *describe_inputs(model)]
     if not model.num_classes:
         use = use_python(f'model = vt.load("{FOLDER}")', "features = model(images)")

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from vitrail.data.bad_files import find_bad, leave_out
 from vitrail.data.dataset import DataSet, Split
 from vitrail.data.opening import divide_data, find_data, open_data
 from vitrail.errors import VitrailError, check_choice
+from vitrail.models.classifier import Classifier
 from vitrail.models.folder import find, load
 from vitrail.run_files import read_table
 from vitrail.tasks.classify.cascade_calibration import (
@@ -95,7 +96,7 @@ def make_stages(
             if len(models) != 1:
                 raise VitrailError(f"sizes=[...] is of one model read at several sizes, got {len(models)} models")
             models = models[0]
-        model = load(models) if isinstance(models, str | Path) else models
+        model: Classifier = load(models) if isinstance(models, str | Path) else cast(Classifier, models)
         pairs = [(size, size) if isinstance(size, int) else (size[0], size[1]) for size in sizes]
         if any(one[0] * one[1] >= other[0] * other[1] for one, other in pairwise(pairs)):
             raise VitrailError(f"sizes must grow, got {', '.join(f'{h}x{w}' for h, w in pairs)}")

@@ -17,6 +17,7 @@ from torch import Tensor
 from vitrail.deploy.image_source import ImageSource, open_image
 from vitrail.deploy.pipeline import Inputs, Progress
 from vitrail.errors import VitrailError
+from vitrail.models.classifier import Classifier
 from vitrail.tasks.classify.cascade_calibration import NEVER, Measure, confidence
 from vitrail.tasks.classify.predict import Call, Pipeline, Result
 
@@ -180,7 +181,7 @@ def check_stages(stages: Sequence[Stage]) -> None:
             raise VitrailError(f"{stage.name}: has {len(here)} labels, {last.name} has {len(there)}: they must be alike")
 
 
-def at_size(model: Any, size: tuple[int, int]) -> Any:
+def at_size(model: Classifier, size: tuple[int, int]) -> Any:
     """The same model, with the same weights in memory, that reads pictures of another size."""
     if not 1 <= min(size) <= max(size) <= LARGEST_SIDE:
         raise VitrailError(f"sides of pictures are from 1 to {LARGEST_SIDE}, got {size[0]}x{size[1]}")

@@ -26,6 +26,7 @@ from vitrail.data.transforms import aspect_size, fit_picture, normalize
 from vitrail.errors import VitrailError
 from vitrail.learn.losses.balance import class_weights
 from vitrail.learn.training.world import World
+from vitrail.models.classifier import Classifier
 from vitrail.preprocessing import Preprocessing
 from vitrail.ragged import Ragged
 from vitrail.tasks.classify.options import Options
@@ -157,20 +158,22 @@ def stored_size(split: Split, index: int) -> tuple[int, int] | None:
         return None
 
 
-def packing(model: Any) -> dict[str, Any] | None:
+def packing(model: Classifier) -> dict[str, Any] | None:
     """What a loader of images in their own aspect must know of the model; None where it takes all at one size."""
     if model.preprocessing.fit != "aspect":
         return None
     return {"multiple": model.size_multiple, "prefix": model.config.prefix}
 
 
-def loader_for(model: Any) -> Callable[..., Loader[Any]]:
+def loader_for(model: Classifier) -> Callable[..., Loader[Any]]:
     """What makes a loader of images as the model takes them."""
     packed = packing(model)
     return image_loader if packed is None else partial(packed_loader, **packed)
 
 
-def class_loaders(options: Options, data: DataSet, model: Any, bad: BadFiles, world: World) -> tuple[Loader[Any], Loader[Any]]:
+def class_loaders(
+    options: Options, data: DataSet, model: Classifier, bad: BadFiles, world: World
+) -> tuple[Loader[Any], Loader[Any]]:
     """Images with classes, which may be mixed, balanced and repeated."""
     drawn: dict[str, Any] = {"balanced": options.balance == "sampling", "repeats": options.repeats}
     if packing(model) is not None:
@@ -187,7 +190,7 @@ def balancing_weights(data: DataSet) -> Tensor:
     return torch.from_numpy(class_weights(data["train"].labels, len(data.classes)))
 
 
-def match_labels(data: DataSet, model: Any) -> DataSet:
+def match_labels(data: DataSet, model: Classifier) -> DataSet:
     """The data with its labels numbered as the model numbers them."""
     labels: tuple[str, ...] | None = model.labels
     if not model.num_classes:

@@ -7,7 +7,7 @@ from vitrail.data.dataset import DataSet
 from vitrail.errors import VitrailError
 from vitrail.learn.losses.distillation import PUBLISHED, Distillation
 from vitrail.models.catalogue import count_parameters
-from vitrail.models.classifier import is_distilled
+from vitrail.models.classifier import Classifier, is_distilled
 from vitrail.models.folder import load
 from vitrail.tasks.classify.options import Options
 from vitrail.tasks.classify.teacher import Teacher
@@ -16,7 +16,7 @@ from vitrail.tasks.classify.teacher import Teacher
 class Taught(NamedTuple):
     """A teacher, and for each class of the data its number among the teacher's."""
 
-    model: Any
+    model: Classifier
     columns: tuple[int, ...]
 
     def make(self, student: Any, *, device: str) -> Teacher:
@@ -33,7 +33,7 @@ def find_teacher(options: Options, data: DataSet, *, resumed: bool = False) -> T
         model = load(options.teacher)
     except VitrailError as error:
         raise VitrailError(f"{what}: {'the teacher of this run is gone' if resumed else 'no such teacher'} ({error})") from None
-    if not getattr(model, "num_classes", 0):
+    if not isinstance(model, Classifier) or not model.num_classes:
         raise VitrailError(f"{what}: a teacher names classes; a model of the kind {model.architecture} without them cannot")
     if data.multi_label or model.multi_label:
         raise VitrailError(f"{what}: a teacher is for one label per image, got several")
@@ -67,7 +67,7 @@ def distillation_of(options: Options) -> Distillation:
     return Distillation(kind=options.distill, share=options.distill_share, temperature=options.distill_temperature)
 
 
-def check_teaching(options: Options, model: Any) -> None:
+def check_teaching(options: Options, model: Classifier) -> None:
     """With a distillation token, something must be learned by it."""
     if options.teacher is not None and options.distill_share == 0 and is_distilled(model):
         raise VitrailError(

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +22,7 @@ from vitrail.explain.positions import position_similarity
 from vitrail.explain.record import attention_layers, choose
 from vitrail.explain.samples import Samples
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.classifier import Classifier
 from vitrail.report.explanation import Explanation
 from vitrail.tasks.classify.explain_card import Card, Scales
 from vitrail.tasks.classify.explain_image import Choice, Explained, explain_image
@@ -48,7 +48,7 @@ class Kept:
     colors: np.ndarray | None = None
 
 
-def explain(model: Any, samples: Samples[Path], options: ExplainOptions) -> Explanation:
+def explain(model: Classifier, samples: Samples[Path], options: ExplainOptions) -> Explanation:
     """Every image is looked at first, and little is kept of each: all maps are drawn on one scale."""
     choice = choose_what(model, options)
     kept = list(look_at(model, samples, choice))
@@ -62,7 +62,7 @@ def explain(model: Any, samples: Samples[Path], options: ExplainOptions) -> Expl
     )
 
 
-def choose_what(model: Any, options: ExplainOptions) -> Choice:
+def choose_what(model: Classifier, options: ExplainOptions) -> Choice:
     """The options as numbers of this model, each checked against it."""
     labels = Pipeline(model).labels
     check_choice("method", options.method, ("auto", *(name for name, method in METHODS.items() if not method.hidden)))
@@ -84,7 +84,7 @@ def choose_what(model: Any, options: ExplainOptions) -> Choice:
     )
 
 
-def check_attention(model: Any, options: ExplainOptions) -> tuple[int | None, int | None]:
+def check_attention(model: Classifier, options: ExplainOptions) -> tuple[int | None, int | None]:
     """Layer and head counted from 0; both, and the query, exist in the model."""
     asked = {"--layer": options.layer, "--head": options.head, "--query": options.query}
     given = [name for name, value in asked.items() if value is not None]
@@ -105,7 +105,7 @@ def check_attention(model: Any, options: ExplainOptions) -> tuple[int | None, in
     return layer, head
 
 
-def look_at(model: Any, samples: Samples[Path], choice: Choice) -> Iterator[Kept]:
+def look_at(model: Classifier, samples: Samples[Path], choice: Choice) -> Iterator[Kept]:
     """Every image that can be read, in order."""
     measured, kept = 0, list[Kept]()
 
@@ -133,7 +133,7 @@ def color(kept: list[Kept]) -> list[Kept]:
     return kept
 
 
-def describe(model: Any, choice: Choice, kept: list[Kept], samples: Samples[Path]) -> About:
+def describe(model: Classifier, choice: Choice, kept: list[Kept], samples: Samples[Path]) -> About:
     """What the page tells beside its images."""
     heads = [one.found.heads for one in kept if one.found.heads is not None]
     filters = find_filters(model)
@@ -164,7 +164,7 @@ def describe(model: Any, choice: Choice, kept: list[Kept], samples: Samples[Path
     )
 
 
-def describe_model(model: Any, choice: Choice) -> dict[str, str]:
+def describe_model(model: Classifier, choice: Choice) -> dict[str, str]:
     height, width = model.image_size
     details = {
         "Model": f"{model.architecture}, {count_parameters(model):,} parameters",
@@ -184,7 +184,7 @@ def common_scale(maps: Iterable[np.ndarray]) -> float:
     return scale_end(np.concatenate([found.flatten() for found in maps] or [np.zeros(0)]))
 
 
-def draw(model: Any, choice: Choice, kept: list[Kept], scales: Scales, samples: Samples[Path]) -> Iterator[Card]:
+def draw(model: Classifier, choice: Choice, kept: list[Kept], scales: Scales, samples: Samples[Path]) -> Iterator[Card]:
     """The images once more, one at a time, at their own resolution; counted when the next one is asked for: then the last is drawn."""
     for number, one in enumerate(kept):
         try:

@@ -22,7 +22,7 @@ from vitrail.explain.look import Look, look
 from vitrail.explain.maps import Reduce, attention_map
 from vitrail.explain.methods import explain_map
 from vitrail.explain.steps import Row, six_steps, steps_table
-from vitrail.models.classifier import to_probabilities
+from vitrail.models.classifier import Classifier, to_probabilities
 from vitrail.rendering import to_svg
 from vitrail.tasks.classify.report_interior import HeadNumbers, measure_heads
 from vitrail.tokens import Tokens
@@ -70,7 +70,7 @@ class Explained:
     missing: Mapping[str, str] = field(default_factory=dict)  # what is not shown -> why
 
 
-def explain_image(model: Any, image: Float[Tensor, "1 ch y x"], choice: Choice, *, measure: bool = False) -> Explained:
+def explain_image(model: Classifier, image: Float[Tensor, "1 ch y x"], choice: Choice, *, measure: bool = False) -> Explained:
     """`measure`: the numbers of heads too."""
     missing: dict[str, str] = {}
     found: dict[str, Any] = {}
@@ -116,7 +116,7 @@ def every_map(seen: Look) -> Float[np.ndarray, "l h gh gw"] | None:
     return times_even(torch.stack(maps)) if len({found.shape for found in maps}) == 1 else None
 
 
-def ask(model: Any, image: Float[Tensor, "1 ch y x"], seen: Look, choice: Choice) -> dict[str, Any]:
+def ask(model: Classifier, image: Float[Tensor, "1 ch y x"], seen: Look, choice: Choice) -> dict[str, Any]:
     """What the query reads in the chosen layer, and how it comes about in one head."""
     layer = -1 if choice.layer is None else choice.layer
     read = attention_map(seen, layer=layer, head=choice.head, query=choice.query, reduce=choice.reduce)

@@ -25,7 +25,8 @@ from vitrail.learn.metrics.confusion import class_scores
 from vitrail.learn.metrics.multilabel import Ranking, exact_match, label_f1, map_error, mean_of_known
 from vitrail.learn.training.sharding import even_out, for_training, gather_for, is_sharded
 from vitrail.learn.training.world import World
-from vitrail.models.classifier import is_distilled
+from vitrail.models.classifier import Classifier, is_distilled
+from vitrail.models.vit import VisionTransformer
 from vitrail.tasks.classify.data import PackedBatch
 from vitrail.tasks.classify.teacher import Teacher
 
@@ -133,13 +134,12 @@ class Predictions:
 class BothHeads(nn.Module):
     """A distilled model as a pass that gives both heads' logits, which processes and compilers can be handed."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: VisionTransformer) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, images: Any) -> tuple[Tensor, Tensor]:
-        found: tuple[Tensor, Tensor] = self.model.forward_both(images)
-        return found
+        return self.model.forward_both(images)
 
 
 class Classify:
@@ -149,7 +149,7 @@ class Classify:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: Classifier,
         *,
         smoothing: float = 0.0,
         weights: Float[Tensor, "k"] | None = None,
@@ -175,7 +175,7 @@ class Classify:
         self.two_heads = is_distilled(model)
         if self.two_heads and is_sharded(model):
             gather_for(model, "forward_both")
-        called = BothHeads(model) if self.two_heads else model
+        called = BothHeads(model) if isinstance(model, VisionTransformer) and self.two_heads else model
         self.forward: Callable[[Any], Any] = torch.compile(called) if compiled else called  # saving uses the plain model
 
     @cached_property
@@ -190,7 +190,7 @@ class Classify:
         first, second = answer if self.two_heads else (answer, answer)
         if self.two_heads and self.teacher is None:
             first = (first + second) / 2
-        surrogate_loss = getattr(self.model, "surrogate_loss", None)
+        surrogate_loss = self.model.surrogate_loss
         reduction: Reduction = "mean" if surrogate_loss is None else "none"
         losses = self.objective(first, batch.labels, smoothing=self.smoothing, weights=self.weights, reduction=reduction)
         if self.teacher is not None and self.distillation is not None and self.distillation.share:

@@ -59,7 +59,7 @@ class Options(
     """What `vitrail train --task classify` takes."""
 
     paths: ClassVar[tuple[str, ...]] = ("teacher",)
-    of_weights: ClassVar[tuple[str, ...]] = ("model", "position", "position_where", "attention")
+    of_weights: ClassVar[tuple[str, ...]] = ("model", "position", "position_where", "attention", "attention_options")
 
     task: Annotated[Literal["classify"], Parameter(help="What to learn.")] = "classify"
     pack: Annotated[

@@ -13,9 +13,10 @@ from vitrail.deploy.export.interface import Interface
 from vitrail.deploy.image_source import ImageSource, open_image
 from vitrail.deploy.pipeline import Inputs, Prediction, Progress, labels_of
 from vitrail.errors import VitrailError
-from vitrail.models.catalogue import ARCHITECTURES, rebuild_merging
-from vitrail.models.classifier import to_probabilities
+from vitrail.models.catalogue import rebuild_merging
+from vitrail.models.classifier import Classifier, to_probabilities
 from vitrail.models.folder import load
+from vitrail.models.model import Model
 from vitrail.ragged import Ragged
 from vitrail.tasks.classify.options import PredictOptions
 
@@ -42,15 +43,15 @@ class Pipeline(pipeline.Pipeline[Image.Image, Result]):
     """
 
     engines = True
+    model: Classifier
     call = Call
 
-    def __init__(self, model: Any, *, engine: str = "torch") -> None:
+    def __init__(self, model: Model, *, engine: str = "torch") -> None:
         super().__init__(model, engine=engine)
-        self.labels = labels_of(model)
+        self.labels = labels_of(self.model)
 
-    def check_model(self, model: Any) -> None:
-        known = ARCHITECTURES.get(model.architecture)  # a detector has classes too, of boxes
-        if not hasattr(model, "num_classes") or (known is not None and known.takes != "pictures"):
+    def check_model(self, model: Model) -> None:
+        if not isinstance(model, Classifier):
             raise VitrailError(f"this model is no classifier: it is of the kind {model.architecture}")
         if not model.num_classes:
             raise VitrailError("this model has no classifier: it was made with num_classes=0")
@@ -113,7 +114,8 @@ class Pipeline(pipeline.Pipeline[Image.Image, Result]):
         return f"{found.source!s:<{width}}  {words}"
 
     @staticmethod
-    def interface(model: Any) -> Interface:
+    def interface(model: Model) -> Interface:
+        assert isinstance(model, Classifier)
         if not model.num_classes:
             return Interface(model, {"features": "batch, width"})
         return Interface(model, {"logits": f"batch, classes; before {'sigmoid' if model.multi_label else 'softmax'}"})

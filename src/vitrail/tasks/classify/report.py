@@ -17,6 +17,7 @@ from vitrail.learn.metrics.calibration import binary_calibration, calibration
 from vitrail.learn.metrics.confusion import class_scores, confusion_matrix
 from vitrail.learn.metrics.multilabel import average_precision, label_scores
 from vitrail.learn.training.state import Row
+from vitrail.models.classifier import Classifier
 from vitrail.report.confusions import NUMBERED_CLASSES, confusion_section
 from vitrail.report.page import Section
 from vitrail.tasks.classify.classified import Classified
@@ -97,7 +98,7 @@ def show_several_labels(shown: Classified) -> Iterator[Section]:
     yield show_calibration(binary_calibration(shown.probabilities, shown.targets), several=True)
 
 
-def commands(run: str, model: Any) -> Mapping[str, str]:
+def commands(run: str, model: Classifier) -> Mapping[str, str]:
     """What to do with a run: what it does -> a line for the shell, or lines of Python. `run` is quoted."""
     lines = attention_lines(shlex.split(run)[0], model)
     return {
@@ -108,7 +109,7 @@ def commands(run: str, model: Any) -> Mapping[str, str]:
     }
 
 
-def choose_some(model: Any, predictions: Predictions, split: Split) -> tuple[list[int], Tensor | None]:
+def choose_some(model: Classifier, predictions: Predictions, split: Split) -> tuple[list[int], Tensor | None]:
     """A dozen images, mistakes among them: their numbers, and them as the model sees them; None where there are none."""
     wrong = (predictions.decisions != as_labels(predictions)).any(axis=1)
     indices, images = [], []
@@ -121,7 +122,7 @@ def choose_some(model: Any, predictions: Predictions, split: Split) -> tuple[lis
     return indices, normalize(to_unit(np.stack(images)), model.preprocessing) if images else None
 
 
-def look_inside(model: Any, images: Tensor | None) -> Interior | None:
+def look_inside(model: Classifier, images: Tensor | None) -> Interior | None:
     """How far heads reach on some images, and the first filters; None where a model has neither."""
     some = [] if images is None else list(images[:MEASURED, None])
     missing: dict[str, str] = {}
@@ -145,7 +146,7 @@ def as_labels(predictions: Predictions) -> np.ndarray:
     return np.arange(predictions.logits.shape[1]) == predictions.truth[:, None]
 
 
-def attention_lines(run: str, model: Any) -> str | None:
+def attention_lines(run: str, model: Classifier) -> str | None:
     """Python that shows a model's attention on one image: every layer's, or a convolutional net's over places, if it has any."""
     spatial = getattr(model.config, "spatial_attention", None)
     if spatial == "none":

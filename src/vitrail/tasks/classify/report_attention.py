@@ -5,7 +5,6 @@ b images, m chosen images, h w image, c channels, gh gw grid
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor
 from vitrail.errors import VitrailError
 from vitrail.explain.figures.overlay import scale_end, times_even
 from vitrail.explain.methods import METHODS, default_method, explain_map
+from vitrail.models.classifier import Classifier
 
 TOGETHER = 4  # images at a time: gradients keep what every layer made
 
@@ -42,7 +42,7 @@ def choose_images(wrong: Bool[np.ndarray, "n"], count: int = 12) -> Integer[np.n
     return np.concatenate([some, others])
 
 
-def look(model: Any, images: Float[Tensor, "b c h w"], indices: Sequence[int] | Integer[np.ndarray, "b"]) -> Looks | str:
+def look(model: Classifier, images: Float[Tensor, "b c h w"], indices: Sequence[int] | Integer[np.ndarray, "b"]) -> Looks | str:
     """The maps of a batch of images by the default of `explain_map`, or in one line why this model has none."""
     try:
         method = default_method(model)

@@ -5,7 +5,7 @@ l layers, h heads
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -22,6 +22,7 @@ from vitrail.explain.filters import Filters, principal_filters
 from vitrail.explain.heads import head_divergence, head_entropy
 from vitrail.explain.look import Look
 from vitrail.explain.positions import Similarity
+from vitrail.models.classifier import Classifier
 from vitrail.rendering import to_svg
 from vitrail.report.page import Section
 from vitrail.report.parts import Drawing, Insight, Insights
@@ -72,7 +73,7 @@ def mean_heads(some: Sequence[HeadNumbers]) -> HeadNumbers:
     )
 
 
-def find_filters(model: Any) -> Filters | str:
+def find_filters(model: Classifier) -> Filters | str:
     try:
         return principal_filters(model)
     except VitrailError as error:

@@ -17,7 +17,9 @@ from vitrail.errors import VitrailError
 from vitrail.files import write_table
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import ARCHITECTURES, create_model, model_config, rebuild, rebuild_merging
+from vitrail.models.classifier import Classifier
 from vitrail.models.packing import check_norms
+from vitrail.models.vit import VisionTransformer
 from vitrail.preprocessing import Fit
 from vitrail.tasks.blocks import check_shard
 from vitrail.tasks.card import Card
@@ -41,7 +43,6 @@ from vitrail.tasks.classify.distillation import (
 from vitrail.tasks.classify.objective import Classify, Predictions
 from vitrail.tasks.classify.options import RECIPES, Options, recipe_for
 from vitrail.tasks.image_task import (
-    PARTS,
     SMALL,
     SMALL_DATA,
     ImageTask,
@@ -50,6 +51,7 @@ from vitrail.tasks.image_task import (
     choose_parts,
     choose_recipe,
     choose_size,
+    chosen_parts,
     clean_arguments,
     describe_data,
     describe_model,
@@ -67,7 +69,7 @@ OF_RECIPE = ("drop_path", "token_keep")  # options of a recipe that are the mode
 State = Setup[Options, DataSet, Taught | None]
 
 
-class Classification(ImageTask[Options, DataSet, Taught | None]):
+class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
     recipes = RECIPES
 
     def open(self, options: Options, opening: Opening) -> Opened[DataSet]:
@@ -115,6 +117,7 @@ class Classification(ImageTask[Options, DataSet, Taught | None]):
             if options.freeze == "encoder":
                 model.freeze_encoder()
         else:
+            config = model_config(options.model)[1]
             merging: dict[str, Any] = {} if options.merge is None else {"merge": options.merge}
             model = create_model(
                 options.model,
@@ -122,7 +125,8 @@ class Classification(ImageTask[Options, DataSet, Taught | None]):
                 image_size=options.image_size,
                 in_channels=options.in_channels,
                 **merging,
-                **own_options(options, model_config(options.model)[1], (*PARTS, *OF_RECIPE)),
+                **chosen_parts(options, config),
+                **own_options(options, config, OF_RECIPE),
             )
             model.labels, model.multi_label = data.classes, data.multi_label
             fit = choose_fit(options, model)
@@ -210,13 +214,13 @@ class Classification(ImageTask[Options, DataSet, Taught | None]):
             card={} if taught is None else {"teacher": details["Teacher"]},
         )
 
-    def match(self, data: DataSet, model: Any, options: Options) -> DataSet:
+    def match(self, data: DataSet, model: Classifier, options: Options) -> DataSet:
         return match_labels(data, model)
 
-    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+    def card(self, model: Classifier, facts: Mapping[str, Any]) -> Card:
         return describe_classifier(model)
 
-    def stored(self, model: Any) -> Options:
+    def stored(self, model: Classifier) -> Options:
         return Options(data="", image_size=model.image_size, in_channels=model.config.in_channels)
 
 
@@ -241,12 +245,12 @@ def choose_model(size: tuple[int, int], images: int, *, pack: bool = False) -> s
     return "vit_micro_hybrid" if min(size) >= 24 else "vit_micro_conv"
 
 
-def choose_fit(options: Options, model: Any) -> Fit:
+def choose_fit(options: Options, model: Classifier) -> Fit:
     """With --pack images keep their aspect; the model must be one that takes them so."""
     fit: Fit = model.preprocessing.fit
     if not options.pack:
         return "squash" if fit == "aspect" else fit
-    if not hasattr(model, "forward_packed"):
+    if not isinstance(model, VisionTransformer):
         raise VitrailError(f"--pack: a model of the kind {model.architecture} cannot pack images of different sizes; a vit can")
     check_norms(model)
     return "aspect"

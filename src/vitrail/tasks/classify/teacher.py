@@ -4,7 +4,6 @@ b batch, ch channels, h w picture, k classes
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from vitrail.data.transforms import channelwise, denormalize, normalize
 from vitrail.errors import VitrailError
+from vitrail.models.classifier import Classifier
 from vitrail.preprocessing import Preprocessing
 from vitrail.ragged import Ragged
 
@@ -22,7 +22,7 @@ LUMA = (0.299, 0.587, 0.114)  # red, green and blue in gray, as pictures are rea
 class Teacher:
     """Frozen, in evaluation mode. It sees what the student sees, augmented and mixed, brought to its own size, channels and scale."""
 
-    def __init__(self, model: Any, *, student: Preprocessing, columns: Sequence[int], device: str = "cpu") -> None:
+    def __init__(self, model: Classifier, *, student: Preprocessing, columns: Sequence[int], device: str = "cpu") -> None:
         """`student`: how the pictures were prepared. `columns`: for each class of the student, its number among the teacher's."""
         self.model = model.to(device).eval().requires_grad_(False)
         self.student, self.own = student, model.preprocessing

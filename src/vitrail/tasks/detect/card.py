@@ -1,7 +1,6 @@
 """What the card of a detector says."""
 
-from typing import Any
-
+from vitrail.models.detr import Detector
 from vitrail.models.readme import describe_config, describe_inputs, describe_size
 from vitrail.tasks.card import FOLDER, Card, use_pipeline, use_shell
 
@@ -9,7 +8,7 @@ DETAILS = ("network", "queries", "decoder_depth", "levels", "focal")  # what tel
 SHAPE = '[{"score": ..., "label": ..., "box": {"xmin": ..., "ymin": ..., "xmax": ..., "ymax": ...}}, ...]'
 
 
-def describe_detector(model: Any) -> Card:
+def describe_detector(model: Detector) -> Card:
     details = ", ".join(f"{name} {getattr(model.config, name)}" for name in DETAILS)
     boxes = f"It answers with at most {model.config.queries} boxes, each with a class and a score; no overlapping ones are taken away afterwards. Detector: {details}."
     return Card(

@@ -30,6 +30,7 @@ from vitrail.data.transforms import normalize, to_unit
 from vitrail.errors import VitrailError, suggestion
 from vitrail.learn.training.world import World
 from vitrail.models.detections import Targets
+from vitrail.models.detr import Detector
 from vitrail.nn.functional.boxes import to_centers
 from vitrail.preprocessing import Preprocessing
 from vitrail.tasks.detect.options import Options
@@ -151,7 +152,7 @@ def box_loader(
 
 
 def box_loaders(
-    options: Options, data: DataSet, model: Any, bad: BadFiles, world: World
+    options: Options, data: DataSet, model: Detector, bad: BadFiles, world: World
 ) -> tuple[Loader[BoxBatch], Loader[BoxBatch]]:
     """Training images, cropped and moved about, and validation images as they are; decoded ones are cached."""
     assert options.min_crop != "auto"
@@ -190,7 +191,7 @@ def cache_bytes(options: Options) -> int:
 
 
 def scoring_loader(
-    model: Any, data: DataSet, name: SplitName, *, batch: int, workers: int, bad: BadFiles, world: World
+    model: Detector, data: DataSet, name: SplitName, *, batch: int, workers: int, bad: BadFiles, world: World
 ) -> Loader[BoxBatch]:
     """A split as it is, once, with classes numbered as the model numbers them."""
     images = BoxSource(
@@ -203,7 +204,7 @@ def scoring_loader(
     )
 
 
-def labels_of(model: Any) -> tuple[str, ...]:
+def labels_of(model: Detector) -> tuple[str, ...]:
     return model.labels or tuple(f"LABEL_{number}" for number in range(model.num_classes))
 
 

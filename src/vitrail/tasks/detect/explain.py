@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from vitrail.explain.files import check_target
 from vitrail.explain.record import choose
 from vitrail.explain.samples import Samples
 from vitrail.models.catalogue import count_parameters
-from vitrail.models.detr import usual_threshold
+from vitrail.models.detr import Detector, usual_threshold
 from vitrail.nn.functional.boxes import to_corners
 from vitrail.report.boxes import Drawn, class_color, draw_boxes
 from vitrail.report.explanation import Explanation, Figures, count_words, link_figures, list_unread
@@ -73,7 +73,7 @@ def name_maps(look: BoxLook, choice: Choice) -> Iterator[tuple[str, str, Float[T
             yield f"decoder_{chosen}_head_{number}", f"Block {chosen}, head {number}", one
 
 
-def explain(model: Any, samples: Samples[Path], options: ExplainOptions) -> Explanation:
+def explain(model: Detector, samples: Samples[Path], options: ExplainOptions) -> Explanation:
     """The boxes of each image with the highest scores, or those of one class, or one by its number."""
     labels = labels_of(model)
     check_target(options.target, labels)
@@ -96,7 +96,7 @@ def explain(model: Any, samples: Samples[Path], options: ExplainOptions) -> Expl
     )
 
 
-def choose_layer(model: Any, options: ExplainOptions) -> Choice:
+def choose_layer(model: Detector, options: ExplainOptions) -> Choice:
     """Block of the decoder and head counted from 0; both exist."""
     blocks, heads = model.config.decoder_depth, model.config.heads
     layer = None if options.layer is None else choose([options.layer], blocks, "layer", "the decoder")[0]
@@ -104,7 +104,7 @@ def choose_layer(model: Any, options: ExplainOptions) -> Choice:
     return Choice(layer, head)
 
 
-def explain_image(model: Any, path: Path, labels: tuple[str, ...], options: ExplainOptions) -> ExplainedImage:
+def explain_image(model: Detector, path: Path, labels: tuple[str, ...], options: ExplainOptions) -> ExplainedImage:
     """The image's boxes by score; where one is asked for by its number, or by its class, no score is too low."""
     image = read_picture(path)
     asked = options.box is not None or options.target is not None

@@ -22,7 +22,7 @@ from vitrail.learn.metrics.average_precision import MOST, AveragePrecision, Foun
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.detections import Detected, Targets
-from vitrail.models.detr import decode_boxes
+from vitrail.models.detr import Detector, decode_boxes
 from vitrail.nn.functional.boxes import to_corners
 from vitrail.tasks.detect.data import NOTHING, BoxBatch
 
@@ -67,7 +67,7 @@ class Detect:
     score = "ap50"
 
     def __init__(
-        self, model: Any, *, device: str = "cpu", compiled: bool = False, world: World | None = None, by_size: bool = False
+        self, model: Detector, *, device: str = "cpu", compiled: bool = False, world: World | None = None, by_size: bool = False
     ) -> None:
         self.model, self.device, self.world, self.by_size = model, torch.device(device), world or World(), by_size
         self.forward: Callable[..., Any] = torch.compile(model) if compiled else model  # saving uses the plain one

@@ -54,7 +54,7 @@ class Options(
         "queries": "num_queries", "guesses": "matches_per_object", "least_window": "min_crop", "turns": "dihedral",
     }  # fmt: skip
     retired: ClassVar[Mapping[str, Any]] = {"shard": False, "smoothing": 0.0}
-    of_weights: ClassVar[tuple[str, ...]] = ("model", "position", "position_where", "attention")
+    of_weights: ClassVar[tuple[str, ...]] = ("model", "position", "position_where", "attention", "attention_options")
 
     task: Annotated[Literal["detect"], Parameter(help="What to learn.")] = "detect"
     recipe: Annotated[

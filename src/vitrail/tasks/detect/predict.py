@@ -21,8 +21,8 @@ from vitrail.deploy.pipeline import Inputs, Prediction, Progress, labels_of
 from vitrail.deploy.predicted_files import OutputFolder
 from vitrail.errors import VitrailError
 from vitrail.models.detections import Detected
-from vitrail.models.detr import decode_boxes, usual_threshold
-from vitrail.models.purpose import purpose_of
+from vitrail.models.detr import Detector, decode_boxes, usual_threshold
+from vitrail.models.model import Model
 from vitrail.tasks.detect.options import PredictOptions
 
 Result = list[dict[str, Any]]
@@ -42,7 +42,7 @@ class Call(pipeline.Call):
 class LastOutputs(nn.Module):
     """What a detector gives behind its last block; what it gives before is for its training."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Detector) -> None:
         super().__init__()
         self.model = model
 
@@ -56,14 +56,15 @@ class Pipeline(pipeline.Pipeline[Image.Image, Result]):
     pixels of the upright image, as Hugging Face's pipeline does; a list of images gives a list of those."""
 
     engines = True
+    model: Detector
     call = Call
 
-    def __init__(self, model: Any, *, engine: str = "torch") -> None:
+    def __init__(self, model: Model, *, engine: str = "torch") -> None:
         super().__init__(model, engine=engine)
-        self.labels = labels_of(model)
+        self.labels = labels_of(self.model)
 
-    def check_model(self, model: Any) -> None:
-        if purpose_of(model) != "detect":
+    def check_model(self, model: Model) -> None:
+        if not isinstance(model, Detector):
             raise VitrailError(f"this model finds no objects: it is of the kind {model.architecture}")
 
     def batch(self, options: Call) -> int:
@@ -123,7 +124,8 @@ class Pipeline(pipeline.Pipeline[Image.Image, Result]):
         return draw_boxes(found.sample, drawn)
 
     @staticmethod
-    def interface(model: Any) -> Interface:
+    def interface(model: Model) -> Interface:
+        assert isinstance(model, Detector)
         scores = "before sigmoid" if model.config.focal else "before softmax over the classes; the last one is: nothing"
         boxes = "batch, queries, 4; center x, center y, width, height, in shares of the picture's sides"
         outputs = {"logits": f"batch, queries, classes; {scores}", "boxes": boxes}

@@ -21,7 +21,7 @@ from vitrail.data.images import PictureError
 from vitrail.learn.metrics.average_precision import RECALLS, AveragePrecision
 from vitrail.learn.metrics.box_matches import match_boxes
 from vitrail.learn.training.state import Row
-from vitrail.models.detr import usual_threshold
+from vitrail.models.detr import Detector, usual_threshold
 from vitrail.rendering import INK, STRONG, house_style, to_svg
 from vitrail.report.boxes import Drawn, class_color, draw_boxes
 from vitrail.report.images import encode_jpeg
@@ -77,7 +77,7 @@ def show_detections(
     ]
 
 
-def commands(run: str, model: Any) -> Mapping[str, str]:
+def commands(run: str, model: Detector) -> Mapping[str, str]:
     """What to do with a run: what it does -> a line for the shell. `run` is quoted."""
     return {
         "Find objects in images": f"vitrail predict {run} IMAGE... --out DIR",

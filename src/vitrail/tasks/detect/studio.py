@@ -28,7 +28,7 @@ from vitrail.deploy.studio.working import work
 from vitrail.explain.boxes import see_boxes
 from vitrail.explain.evaluating import NOT_FINITE
 from vitrail.models.catalogue import count_parameters
-from vitrail.models.detr import decode_boxes, pick_boxes, usual_threshold
+from vitrail.models.detr import Detector, decode_boxes, pick_boxes, usual_threshold
 from vitrail.report.boxes import class_color
 
 PAGE = Page(
@@ -58,7 +58,7 @@ class DetectFacts(ImageFacts):
         return find_samples(run, self.image_size, marked=find_boxes)
 
 
-def describe(model: Any, stored: Stored) -> DetectFacts:
+def describe(model: Detector, stored: Stored) -> DetectFacts:
     """Of a model without weights, on torch's meta device."""
     config = model.config
     return DetectFacts(
@@ -112,7 +112,7 @@ class Detection:
         return 100 * len(self.boxes) + sum(reading.nbytes for reading in self.readings.values())
 
 
-def detect_boxes(model: Any, picture: Picture, facts: DetectFacts) -> Detection:
+def detect_boxes(model: Detector, picture: Picture, facts: DetectFacts) -> Detection:
     """One pass over what `vitrail predict` gives the model: the whole picture."""
     opened = read_picture(picture.content, name=picture.name)
     image = prepare([opened], facts.preprocessing)

@@ -23,9 +23,8 @@ from vitrail.machine import spare_memory
 from vitrail.models.adapting import adapt
 from vitrail.models.backbones import backbone_of
 from vitrail.models.catalogue import ARCHITECTURES, create_model, model_config, rebuild
-from vitrail.models.detr import DetectorConfig, detector_on
+from vitrail.models.detr import Detector, DetectorConfig, detector_on
 from vitrail.models.folder import load
-from vitrail.models.purpose import purpose_of
 from vitrail.tasks.card import Card
 from vitrail.tasks.detect.card import describe_detector
 from vitrail.tasks.detect.data import BoxBatch, box_loaders, labels_of, renumber, scoring_loader
@@ -33,11 +32,11 @@ from vitrail.tasks.detect.metrics import METRICS
 from vitrail.tasks.detect.objective import Detect, Detections, coco_results
 from vitrail.tasks.detect.options import RECIPES, Options
 from vitrail.tasks.image_task import (
-    PARTS,
     SMALL,
     ImageTask,
     choose_channels,
     choose_parts,
+    chosen_parts,
     clean_arguments,
     describe_data,
     describe_model,
@@ -61,7 +60,7 @@ COLUMNS = ("picture", "label", "score", "xmin", "ymin", "xmax", "ymax")
 State = Setup[Options, DataSet, None]
 
 
-class Detection(ImageTask[Options, DataSet, None]):
+class Detection(ImageTask[Options, DataSet, None, Detector]):
     recipes = RECIPES
 
     def open(self, options: Options, opening: Opening) -> Opened[DataSet]:
@@ -72,7 +71,7 @@ class Detection(ImageTask[Options, DataSet, None]):
         """A detector whole, of other models the encoder, for images of the size and the channels that are asked for, if any are."""
         what, loaded = f"--weights {options.weights}", load(str(options.weights))
         size, channels = as_size(options.image_size), None if options.in_channels == "auto" else options.in_channels
-        if purpose_of(loaded) == "detect":
+        if isinstance(loaded, Detector):
             own = (loaded.image_size, loaded.config.in_channels)
             if (size or own[0], channels or own[1]) != own:
                 raise VitrailError(f"{what}: a detector is continued as it is, of {own[0]} and {own[1]} channel(s)")
@@ -89,7 +88,7 @@ class Detection(ImageTask[Options, DataSet, None]):
         choices: dict[str, Any] = {}
         if loaded is None:
             choices |= choose_new_model(options, data)
-        elif purpose_of(loaded) == "detect":
+        elif isinstance(loaded, Detector):
             choices["num_queries"] = loaded.config.queries
             if options.num_queries not in ("auto", loaded.config.queries):
                 raise VitrailError(
@@ -121,7 +120,7 @@ class Detection(ImageTask[Options, DataSet, None]):
         the loaded one, for other classes if need be."""
         options, data = resolved.options, resolved.data
         changes, classes = config_changes(options), data.classes
-        if loaded is not None and purpose_of(loaded) == "detect":
+        if loaded is not None and isinstance(loaded, Detector):
             model = rebuild(loaded, **changes)
             model.labels = loaded.labels
             if model.labels != classes:
@@ -183,15 +182,15 @@ class Detection(ImageTask[Options, DataSet, None]):
             lines=[describe_precision(scored.metrics)] if setup.evaluation is None else [],  # `eval` prints all metrics
         )
 
-    def match(self, data: DataSet, model: Any, options: Options) -> DataSet:
+    def match(self, data: DataSet, model: Detector, options: Options) -> DataSet:
         """As it is: predictions.json has the data's own numbers of classes. The loader renumbers them."""
         renumber(data.classes, labels_of(model), where=data.name)
         return data
 
-    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+    def card(self, model: Detector, facts: Mapping[str, Any]) -> Card:
         return describe_detector(model)
 
-    def stored(self, model: Any) -> Options:
+    def stored(self, model: Detector) -> Options:
         config = model.config
         return Options(data="", image_size=model.image_size, in_channels=config.in_channels, num_queries=config.queries)
 
@@ -213,8 +212,8 @@ def choose_new_model(options: Options, data: DataSet) -> dict[str, Any]:
 
 
 def refuse_parts(options: Options, name: str) -> dict[str, Any]:
-    """A detector by name has its parts."""
-    for part in PARTS:
+    """A detector by name has its positions; its attention is chosen by `build_new`."""
+    for part in ("position", "position_where"):
         if getattr(options, part) not in (None, "auto"):
             raise VitrailError(f"{spell(part)} {getattr(options, part)}: {name} has no {part} to choose; an encoder does")
     return {}
@@ -257,9 +256,9 @@ def build_new(options: Options, *, classes: int, changes: Mapping[str, Any]) -> 
     """The detector of a name, or one on the encoder of a name."""
     shape: dict[str, Any] = {"image_size": options.image_size, "in_channels": options.in_channels}
     architecture, config = model_config(options.model)
+    parts = chosen_parts(options, config)
     if ARCHITECTURES[architecture].takes == "boxes":
-        return create_model(options.model, num_classes=classes, **shape, **changes)
-    parts = {name: getattr(options, name) for name in PARTS if hasattr(config, name)}
+        return create_model(options.model, num_classes=classes, **shape, **parts, **changes)
     encoder = create_model(options.model, num_classes=0, **shape, **parts)
     size = as_size(options.image_size)
     assert size is not None
@@ -272,7 +271,7 @@ def head_of(name: str) -> dict[str, Any]:
     return {field.name: getattr(config, field.name) for field in fields(DetectorConfig) if field.name not in OF_BACKBONE}
 
 
-def check_cells(model: Any) -> None:
+def check_cells(model: Detector) -> None:
     """Queries that begin at cells of the image need as many of them: refused before anything is written."""
     if model.proposals is None:
         return
@@ -289,7 +288,7 @@ def check_cells(model: Any) -> None:
 
 
 def detect_split(
-    model: Any,
+    model: Detector,
     data: DataSet,
     name: SplitName,
     *,

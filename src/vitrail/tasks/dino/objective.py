@@ -14,6 +14,7 @@ from vitrail.data.image_source import Batch
 from vitrail.data.views import ViewBatch
 from vitrail.learn.losses.self_distillation import entropies, move_center, self_distillation_loss, sharpen, warm_temperature
 from vitrail.learn.metrics.collapse import output_entropies
+from vitrail.models.dino import DINO
 from vitrail.models.twins import read_views
 from vitrail.tasks.views import LearningByTeacher
 
@@ -26,8 +27,9 @@ class SelfDistillation(LearningByTeacher):
     """[Caron+ 2021, algorithm 1]."""
 
     name = "dino"
+    model: DINO
 
-    def __init__(self, model: Any, *, teacher_temperature: float, centered: bool = True, **settings: Any) -> None:
+    def __init__(self, model: DINO, *, teacher_temperature: float, centered: bool = True, **settings: Any) -> None:
         """`teacher_temperature` is that of most of the run; without `centered` nothing keeps the teacher from giving all the same output."""
         super().__init__(model, **settings)
         self.last_temperature, self.centered = teacher_temperature, centered

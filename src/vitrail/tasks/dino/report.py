@@ -5,6 +5,7 @@ from typing import Any
 
 from vitrail.data.dataset import DataSet
 from vitrail.learn.training.state import Row
+from vitrail.models.dino import DINO
 from vitrail.report import watching
 from vitrail.report.page import Section
 from vitrail.tasks.pretraining import feature_commands
@@ -18,5 +19,5 @@ def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Seq
     yield watching.show_neighbors(backbone, data)
 
 
-def commands(run: str, model: Any) -> Mapping[str, str]:
+def commands(run: str, model: DINO) -> Mapping[str, str]:
     return feature_commands(run)

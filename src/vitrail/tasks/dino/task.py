@@ -9,7 +9,7 @@ from vitrail.data.views import Look
 from vitrail.learn.training.objective import Batches
 from vitrail.learn.training.world import World
 from vitrail.models.backbones import build_backbone
-from vitrail.models.dino import DINOConfig, assemble
+from vitrail.models.dino import DINO, DINOConfig, assemble
 from vitrail.records import to_record
 from vitrail.tasks.dino.objective import SelfDistillation
 from vitrail.tasks.dino.options import RECIPES, Options
@@ -32,7 +32,7 @@ DECAY_GROWTH = 10.0  # of the weight decay, 0.04 to 0.4  [Caron+ 2021, section 3
 State = Setup[Options, DataSet, None]
 
 
-class SelfDistillationTask(PretrainingTask[Options, None]):
+class SelfDistillationTask(PretrainingTask[Options, None, DINO]):
     name = "dino"
     learns = "what stays the same in other crops and colors of an image, as an average of oneself sees it"
     recipes = RECIPES
@@ -49,7 +49,7 @@ class SelfDistillationTask(PretrainingTask[Options, None]):
         }
         return {name: value for name, value in chosen.items() if getattr(options, name) == "auto"}
 
-    def wrap(self, backbone: Any, options: Options) -> Any:
+    def wrap(self, backbone: Any, options: Options) -> DINO:
         if options.weights is None:
             backbone = with_class_token(backbone)
         assert options.prototypes != "auto"
@@ -87,7 +87,7 @@ class SelfDistillationTask(PretrainingTask[Options, None]):
         assert setup.bad is not None
         return view_loaders(find_looks(setup), setup.options, setup.data, setup.model, setup.bad, world)
 
-    def stored(self, model: Any) -> Options:
+    def stored(self, model: DINO) -> Options:
         options = super().stored(model)
         return replace(options, **self.resolve_method(options, model.backbone.config))
 

@@ -21,7 +21,7 @@ from vitrail.learn.metrics.code_usage import Usage, measure_usage, warn_of_colla
 from vitrail.learn.optim.schedule import cosine_between
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
-from vitrail.models.dvae import gumbel_noise
+from vitrail.models.dvae import DiscreteVAE, gumbel_noise
 
 FIRST_TEMPERATURE, LAST_TEMPERATURE = 1.0, 1 / 16  # [Ramesh+ 2021, appendix]
 COOLED = 0.8  # of the run: the rest is at the last temperature
@@ -68,12 +68,12 @@ class Coding:
     """
 
     name = "dvae"
-    model: Any
+    model: DiscreteVAE
     score = "psnr"
 
     def __init__(
         self,
-        model: Any,
+        model: DiscreteVAE,
         *,
         temperature: float = LAST_TEMPERATURE,
         choice: float = 0.0005,

@@ -8,6 +8,7 @@ from vitrail.data.bad_files import BadFiles
 from vitrail.data.dataset import DataSet
 from vitrail.learn.training.state import Row
 from vitrail.learn.training.world import World
+from vitrail.models.dvae import DiscreteVAE
 from vitrail.report.codes import show_drawn, show_usage
 from vitrail.report.page import Section
 from vitrail.tasks.dvae.objective import Coding
@@ -20,7 +21,7 @@ def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Seq
     yield from show_codes(replace(setup, model=scored.model))
 
 
-def commands(run: str, model: Any) -> Mapping[str, str]:
+def commands(run: str, model: DiscreteVAE) -> Mapping[str, str]:
     return {
         "Learn to predict its codes": f"vitrail pretrain --method beit --data DIR --tokenizer {run}",
         "Score it again": f"vitrail eval {run}",

@@ -7,6 +7,8 @@ from vitrail.data.dataset import DataSet
 from vitrail.errors import VitrailError
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import create_model
+from vitrail.models.dvae import DiscreteVAE
+from vitrail.models.model import Model
 from vitrail.tasks.card import FOLDER, use_python, use_shell
 from vitrail.tasks.dvae.objective import LAST_TEMPERATURE, Coding
 from vitrail.tasks.dvae.options import RECIPES, Options
@@ -19,7 +21,7 @@ MANY = 100_000  # images, above which the vocabulary is that of the paper
 State = Setup[Options, DataSet, None]
 
 
-class VisualVocabulary(PretrainingTask[Options, None]):
+class VisualVocabulary(PretrainingTask[Options, None, DiscreteVAE]):
     """Its model is no backbone with something around it, but an architecture of its own."""
 
     name = "dvae"
@@ -38,7 +40,7 @@ class VisualVocabulary(PretrainingTask[Options, None]):
     def choose_model(self, size: tuple[int, int], images: int) -> str:
         return "dvae_base" if max(size) > SMALL and images > MANY else "dvae_small"
 
-    def start_from(self, model: Any, *, what: str) -> Any:
+    def start_from(self, model: Model, *, what: str) -> Model:
         return model
 
     def restart(self, loaded: Any, options: Options) -> Any:
@@ -56,7 +58,7 @@ class VisualVocabulary(PretrainingTask[Options, None]):
         size, channels = options.image_size, options.in_channels
         return create_model(options.model, image_size=size, in_channels=channels, codes=options.codes)
 
-    def wrap(self, backbone: Any, options: Options) -> Any:
+    def wrap(self, backbone: Any, options: Options) -> DiscreteVAE:
         return backbone
 
     def describe_method(self, setup: State) -> Iterable[str]:

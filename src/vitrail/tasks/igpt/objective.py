@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -54,7 +53,7 @@ class PixelModeling:
     """Satisfies the training loop's Objective protocol."""
 
     name = "igpt"
-    model: Any
+    model: ImageGPT
     score = "likelihood"  # of a pixel: the geometric mean of what each is given
 
     def __init__(

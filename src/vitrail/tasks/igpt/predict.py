@@ -26,6 +26,8 @@ from vitrail.explain.figures.sheet import Sheet
 from vitrail.explain.files import check_out
 from vitrail.files import write_whole
 from vitrail.models import completion
+from vitrail.models.igpt import ImageGPT
+from vitrail.models.model import Model
 from vitrail.rendering import house_style, to_png
 from vitrail.report.images import as_color
 from vitrail.tasks.igpt.options import PredictOptions
@@ -60,8 +62,10 @@ class Pipeline(pipeline.Pipeline[Sample, Completion]):
 
     devices = True
     call = Call
+    model: ImageGPT
 
-    def check_model(self, model: Any) -> None:
+    def check_model(self, model: Model) -> None:
+        assert isinstance(model, ImageGPT)
         model.check_causal("completes images")
 
     def batch(self, options: Call) -> int:
@@ -112,7 +116,7 @@ class Pipeline(pipeline.Pipeline[Sample, Completion]):
 
 
 def complete_images(
-    model: Any,
+    model: ImageGPT,
     images: UInt8[np.ndarray, "b h w ch"],
     *,
     names: Sequence[str],

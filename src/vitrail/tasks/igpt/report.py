@@ -11,6 +11,7 @@ from vitrail.data.examples import read_some
 from vitrail.explain.figures.probe import draw_probe
 from vitrail.explain.probe import Probe
 from vitrail.learn.training.state import Row
+from vitrail.models.igpt import ImageGPT
 from vitrail.rendering import shorten, to_png, to_svg
 from vitrail.report.page import Section
 from vitrail.report.parts import Drawing, Insight, Insights, Photograph
@@ -26,14 +27,14 @@ def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Seq
     yield from pixel_sections(completions, scored.extras)
 
 
-def commands(run: str, model: Any) -> Mapping[str, str]:
+def commands(run: str, model: ImageGPT) -> Mapping[str, str]:
     return {
         **({"Complete images": f"vitrail complete {run} IMAGE... --out DIR"} if model.config.causal else {}),
         "Score it again": f"vitrail eval {run}",
     }
 
 
-def show_some(model: Any, split: Split, *, seed: int) -> Sequence[Completion]:
+def show_some(model: ImageGPT, split: Split, *, seed: int) -> Sequence[Completion]:
     """Completions of some images, evenly chosen."""
     some = read_some(split, model.preprocessing, SHOWN)
     if some is None:

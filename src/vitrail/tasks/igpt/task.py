@@ -21,16 +21,17 @@ from vitrail.errors import VitrailError
 from vitrail.explain.probe import Labelled, Probe, layer_features, probe_layers
 from vitrail.files import write_whole
 from vitrail.learn.training.world import World
-from vitrail.models.catalogue import count_parameters, create_model, rebuild
-from vitrail.models.purpose import purpose_of
+from vitrail.models.catalogue import count_parameters, create_model, model_config, rebuild
+from vitrail.models.igpt import ImageGPT
+from vitrail.models.model import Model
 from vitrail.preprocessing import neutral
 from vitrail.tasks.card import FOLDER, Card, describe_words, use_python, use_shell, word_limits
 from vitrail.tasks.igpt.objective import PixelModeling
 from vitrail.tasks.igpt.options import RECIPES, Options
-from vitrail.tasks.image_task import PARTS, clean_arguments, describe_data, image_loaders
+from vitrail.tasks.image_task import clean_arguments, describe_data, image_loaders
 from vitrail.tasks.pretraining import PretrainingTask
 from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
-from vitrail.tasks.task import count_splits, describe_recipe, model_name
+from vitrail.tasks.task import chosen_parts, count_splits, describe_recipe, model_name
 
 MOST_PIXELS = 256  # of the size that is chosen by itself: attention costs the square of it
 FEW_PIXELS = 100  # up to which the smallest model is chosen
@@ -53,7 +54,7 @@ class LearnedPalette:
 State = Setup[Options, DataSet, LearnedPalette]
 
 
-class PixelPrediction(PretrainingTask[Options, LearnedPalette]):
+class PixelPrediction(PretrainingTask[Options, LearnedPalette, ImageGPT]):
     name = "igpt"
     learns = "each pixel from those before it"
     networks = ("igpt",)
@@ -72,8 +73,8 @@ class PixelPrediction(PretrainingTask[Options, LearnedPalette]):
             )
         return loaded
 
-    def start_from(self, model: Any, *, what: str) -> Any:
-        if purpose_of(model) != "igpt":
+    def start_from(self, model: Model, *, what: str) -> Model:
+        if not isinstance(model, ImageGPT):
             raise VitrailError(f"{what}: a model of the kind {model.architecture} does not learn from pixels")
         return model
 
@@ -117,7 +118,8 @@ class PixelPrediction(PretrainingTask[Options, LearnedPalette]):
             image_size=options.image_size,
             in_channels=options.in_channels,
             causal=not options.masked,
-            **{name: getattr(options, name) for name in (*PARTS, "dropout")},
+            dropout=options.dropout,
+            **chosen_parts(options, model_config(options.model)[1]),
         )
         model.palette.copy_(torch.from_numpy(palette.colors))
         return model
@@ -161,7 +163,7 @@ class PixelPrediction(PretrainingTask[Options, LearnedPalette]):
         more = {"probe_accuracy": probe.test[probe.best]} if isinstance(probe, Probe) else {}
         return replace(scored, extras=probe, more=more)
 
-    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+    def card(self, model: ImageGPT, facts: Mapping[str, Any]) -> Card:
         return Card(
             title="image GPT",
             about=[*describe_words(model, facts)],

@@ -15,7 +15,7 @@ from vitrail.deploy.pipeline import Inputs, Prediction, Progress
 from vitrail.deploy.text_pipeline import TextPipeline
 from vitrail.errors import VitrailError
 from vitrail.models.decoding.extension import spelled_words
-from vitrail.models.purpose import purpose_of
+from vitrail.models.model import Model
 from vitrail.special_tokens import END, MASK, SPECIAL_TOKENS
 from vitrail.tasks.language.options import PredictOptions
 from vitrail.tokenizer_json import SPACE
@@ -47,9 +47,9 @@ class FillMask(TextPipeline[Masked, Result]):
 
     call = Call
 
-    def check_purpose(self, model: Any) -> None:
-        if purpose_of(model) != "fill":
-            raise VitrailError(f"this model does not fill in hidden words: it is for {purpose_of(model)}, not for fill")
+    def check_purpose(self, model: Model) -> None:
+        if model.pipeline_tag != "fill-mask":
+            raise VitrailError(f"this model does not fill in hidden words: it is for {model.pipeline_tag}, not for fill-mask")
 
     def read(self, source: str) -> Masked:
         ids, places = list[int](), list[int]()

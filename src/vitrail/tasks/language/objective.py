@@ -10,7 +10,7 @@ from functools import cached_property
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitrail.byte_pairs import BytePairs
 from vitrail.errors import VitrailError
@@ -19,6 +19,7 @@ from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 from vitrail.learn.metrics.perplexity import bits_per_byte, perplexity
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
+from vitrail.models.language import LanguageModel
 from vitrail.tasks.language.data import LineBatch
 
 
@@ -58,7 +59,7 @@ class LanguageModeling:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: LanguageModel,
         tokenizer: BytePairs,
         *,
         masked: bool,
@@ -68,7 +69,7 @@ class LanguageModeling:
         world: World | None = None,
     ) -> None:
         refuse_shards(model)
-        if getattr(model, "config", None) is not None and model.config.causal == masked:  # type: ignore[union-attr]
+        if model.config.causal == masked:
             kind, task = ("causal", "hidden words") if masked else ("not causal", "the next word")
             raise VitrailError(f"this model is {kind}: it cannot learn {task}")
         self.model, self.tokenizer, self.masked, self.smoothing = model, tokenizer, masked, smoothing

@@ -5,7 +5,6 @@ from typing import Any
 
 from vitrail.deploy import pipeline
 from vitrail.models.folder import load
-from vitrail.models.purpose import purpose_of
 from vitrail.tasks.language.fill_mask import FillMask
 from vitrail.tasks.language.text_generation import TextGeneration
 
@@ -20,5 +19,5 @@ class Pipeline(pipeline.Pipeline[Any, Any]):
     @classmethod
     def open(cls, source: Any, *, name: str | None = None, engine: str = "torch") -> pipeline.Pipeline[Any, Any]:
         model = load(source) if isinstance(source, str | Path) else source
-        kind = PIPELINES[name] if name else FillMask if purpose_of(model) == "fill" else TextGeneration
+        kind = PIPELINES[name] if name else FillMask if model.pipeline_tag == "fill-mask" else TextGeneration
         return kind(model, engine=engine)

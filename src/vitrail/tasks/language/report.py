@@ -5,6 +5,7 @@ from typing import Any
 
 from vitrail.data.text.plain import LineData
 from vitrail.learn.training.state import Row
+from vitrail.models.language import LanguageModel
 from vitrail.report.page import Section
 from vitrail.tasks.stages import Scored, Setup
 
@@ -13,7 +14,7 @@ def sections(scored: Scored[LineData], setup: Setup[Any, LineData, Any], rows: S
     return ()
 
 
-def commands(run: str, model: Any) -> Mapping[str, str]:
+def commands(run: str, model: LanguageModel) -> Mapping[str, str]:
     """What to do with a run: what it does -> a line for the shell. `run` is quoted."""
     return {
         **({"Continue a text": f'vitrail complete {run} "THE BEGINNING"'} if model.config.causal else {}),

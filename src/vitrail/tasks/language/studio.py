@@ -1,10 +1,9 @@
 """The studio's page of language models: that of text, which several tasks use."""
 
-from typing import Any
-
 from vitrail.deploy.studio.facts import Stored
 from vitrail.deploy.studio.pages.text.facts import TextFacts, describe_text
 from vitrail.deploy.studio.pages.text.page import ACTIONS, PAGE
+from vitrail.models.language import LanguageModel
 
 __all__ = ["ACTIONS", "PAGE", "describe"]
 
@@ -12,7 +11,7 @@ CONTINUES = {"label": "Beginning", "go": "Go on", "hint": "Type how a text begin
 FILLS = {"label": "Sentence", "go": "Read", "hint": "Type a sentence", "source": "Sentence", "target": ""}
 
 
-def describe(model: Any, stored: Stored) -> TextFacts:
+def describe(model: LanguageModel, stored: Stored) -> TextFacts:
     """One that goes on with a text reads what is before a word alone; the others fill in masked words."""
     if model.config.causal:
         return describe_text(model, writes="on", form=CONTINUES)

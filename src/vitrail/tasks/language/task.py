@@ -11,7 +11,7 @@ from vitrail.data.loader import Loader
 from vitrail.data.text.plain import LineData, open_lines
 from vitrail.errors import VitrailError
 from vitrail.learn.training.world import World
-from vitrail.models.purpose import Purpose
+from vitrail.models.language import LanguageModel
 from vitrail.tasks.card import FOLDER, Card, describe_words, use_pipeline, use_shell, word_limits
 from vitrail.tasks.language.data import LineBatch, block_length, line_loader, line_loaders
 from vitrail.tasks.language.objective import LanguageModeling
@@ -53,7 +53,7 @@ USE = {  # by whether a model is causal
 }
 
 
-class Language(TextTask[Options, LineData]):
+class Language(TextTask[Options, LineData, LanguageModel]):
     recipes = RECIPES
 
     def open(self, options: Options, opening: Opening) -> Opened[LineData]:
@@ -62,7 +62,7 @@ class Language(TextTask[Options, LineData]):
         return Opened(data=replace(data, name=data.name.partition(".")[0] or data.name))
 
     def load(self, options: Options, log: Log) -> Any:
-        return load_text_model(options, purposes=purposes_of(options))
+        return load_text_model(options, pipeline=pipeline_of(options))
 
     def resolve(
         self, options: Options, opened: Opened[LineData], loaded: Any, resumed: Path | None
@@ -70,7 +70,7 @@ class Language(TextTask[Options, LineData]):
         lines = opened.data["train"]
         found = resolve_text(
             options, sentences=len(lines), model=choose_model(len(lines), masked=options.masked),
-            purposes=purposes_of(options), recipes=RECIPES, loaded=loaded,
+            pipeline=pipeline_of(options), recipes=RECIPES, loaded=loaded,
         )  # fmt: skip
         tokenizer = make_tokenizer(lines, found, loaded=loaded, resumed=resumed)
         found = resolve_batch_tokens(found, tokenizer, lines, most=RECIPES[found.recipe]["batch_tokens"])
@@ -112,7 +112,7 @@ class Language(TextTask[Options, LineData]):
             details={"Lines": count_splits(splits)}, card={"sentences": {name: len(lines) for name, lines in splits.items()}}
         )
 
-    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+    def card(self, model: LanguageModel, facts: Mapping[str, Any]) -> Card:
         return Card(
             title="causal language model" if model.config.causal else "masked language model",
             about=[*describe_words(model, facts)],
@@ -120,14 +120,15 @@ class Language(TextTask[Options, LineData]):
             limits=word_limits(model),
         )
 
-    def stored(self, model: Any) -> Options:
+    def stored(self, model: LanguageModel) -> Options:
         """Blocks of all that the model reads."""
         length = int(model.config.longest)
         return Options(data="", masked=not model.config.causal, max_length=length, batch_tokens=length)
 
 
-def purposes_of(options: Options) -> tuple[Purpose]:
-    return ("fill",) if options.masked else ("language",)
+def pipeline_of(options: Options) -> str:
+    """Hugging Face's name of what the model is for."""
+    return "fill-mask" if options.masked else "text-generation"
 
 
 def choose_model(lines: int, *, masked: bool) -> str:

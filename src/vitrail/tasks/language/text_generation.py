@@ -15,7 +15,8 @@ from vitrail.deploy.text_pipeline import TextPipeline
 from vitrail.errors import VitrailError
 from vitrail.models.decoding import sample
 from vitrail.models.decoding.extension import spelled_words
-from vitrail.models.purpose import purpose_of
+from vitrail.models.decoding.stepping import Stepping
+from vitrail.models.model import Model
 from vitrail.special_tokens import BEGIN, END
 from vitrail.tasks.language.options import PredictOptions
 
@@ -50,9 +51,11 @@ class TextGeneration(TextPipeline[list[int], Result]):
 
     call = Call
 
-    def check_purpose(self, model: Any) -> None:
-        if purpose_of(model) != "language":
-            raise VitrailError(f"this model does not go on with a text: it is for {purpose_of(model)}, not for language")
+    def check_purpose(self, model: Model) -> None:
+        if model.pipeline_tag != "text-generation":
+            raise VitrailError(
+                f"this model does not go on with a text: it is for {model.pipeline_tag}, not for text-generation"
+            )
 
     def read(self, source: str) -> list[int]:
         ids: list[int] = self.tokenizer.encode(source)
@@ -74,6 +77,7 @@ class TextGeneration(TextPipeline[list[int], Result]):
         allow[END] = True
         rows = list[list[int]]()
         for start in range(0, options.samples, AT_ONCE):
+            assert isinstance(self.model, Stepping)
             drawn = sample(
                 self.model,
                 1,

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from vitrail.learn.losses.masked_pixels import flat_losses, masked_pixel_losses,
 from vitrail.learn.masking import keep_same
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
+from vitrail.models.masked_autoencoder import MaskedAutoencoder
 from vitrail.nn.functional.masking import draw_kept, hidden_from
 
 
@@ -47,11 +47,17 @@ class MaskedAutoencoding:
     """Satisfies the training loop's Objective protocol."""
 
     name = "mae"
-    model: Any
+    model: MaskedAutoencoder
     score = "explained"
 
     def __init__(
-        self, model: Any, *, seed: int = 0, device: str = "cpu", compiled: bool = False, world: World | None = None
+        self,
+        model: MaskedAutoencoder,
+        *,
+        seed: int = 0,
+        device: str = "cpu",
+        compiled: bool = False,
+        world: World | None = None,
     ) -> None:
         """`seed` decides which patches are masked when the model is evaluated: always the same."""
         self.model, self.seed, self.device, self.world = model, seed, torch.device(device), world or World()

@@ -18,6 +18,7 @@ from vitrail.explain.figures.sheet import Sheet
 from vitrail.explain.masked_patches import reconstruct
 from vitrail.learn.masking import keep_same
 from vitrail.learn.training.state import Row
+from vitrail.models.masked_autoencoder import MaskedAutoencoder
 from vitrail.nn.functional.patches import unpatchify
 from vitrail.rendering import house_style, shorten, to_png
 from vitrail.report.images import as_color
@@ -36,7 +37,7 @@ def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Seq
     yield from show_drawn(drawn, ratios, normalized=scored.model.config.normalize)
 
 
-def commands(run: str, model: Any) -> Mapping[str, str]:
+def commands(run: str, model: MaskedAutoencoder) -> Mapping[str, str]:
     return feature_commands(run)
 
 
@@ -52,7 +53,7 @@ class DrawnImage(NamedTuple):
     explained: float  # share of the masked patches' variance that is drawn right
 
 
-def draw_some(model: Any, data: DataSet, *, seed: int) -> tuple[list[DrawnImage], list[DrawnImage]]:
+def draw_some(model: MaskedAutoencoder, data: DataSet, *, seed: int) -> tuple[list[DrawnImage], list[DrawnImage]]:
     """Evenly chosen validation images at the model's own mask ratio, and the first of them at several."""
     split = data["val"]
     some = read_some(split, model.preprocessing, SHOWN)
@@ -65,7 +66,7 @@ def draw_some(model: Any, data: DataSet, *, seed: int) -> tuple[list[DrawnImage]
 
 
 def draw_images(
-    model: Any,
+    model: MaskedAutoencoder,
     images: UInt8[np.ndarray, "b h w ch"],
     names: Sequence[str],
     indices: Sequence[int],

@@ -6,6 +6,7 @@ from typing import Any
 
 from vitrail.data.dataset import DataSet
 from vitrail.learn.training.world import World
+from vitrail.models import masked_autoencoder
 from vitrail.models.masked_autoencoder import MAEConfig, assemble
 from vitrail.records import to_record
 from vitrail.tasks.mae.objective import MaskedAutoencoding
@@ -19,7 +20,7 @@ MOST_BLOCKS = 8  # of a decoder that is chosen by itself
 State = Setup[Options, DataSet, None]
 
 
-class MaskedAutoencoder(PretrainingTask[Options, None]):
+class MaskedAutoencoder(PretrainingTask[Options, None, masked_autoencoder.MaskedAutoencoder]):
     name = "mae"
     learns = "each masked patch from the visible ones"
     recipes = RECIPES
@@ -32,7 +33,7 @@ class MaskedAutoencoder(PretrainingTask[Options, None]):
         chosen = {"mask_ratio": MASK_RATIO, "decoder_depth": depth, "decoder_width": width}
         return {name: value for name, value in chosen.items() if getattr(options, name) == "auto"}
 
-    def wrap(self, backbone: Any, options: Options) -> Any:
+    def wrap(self, backbone: Any, options: Options) -> masked_autoencoder.MaskedAutoencoder:
         assert options.mask_ratio != "auto"
         assert options.decoder_depth != "auto"
         assert options.decoder_width != "auto"

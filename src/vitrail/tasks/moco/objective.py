@@ -13,6 +13,7 @@ from torch import Tensor
 from vitrail.data.image_source import Batch
 from vitrail.data.views import ViewBatch
 from vitrail.learn.losses.contrast import contrast_loss
+from vitrail.models.moco import MoCo
 from vitrail.models.twins import read_views
 from vitrail.tasks.views import LearningByTeacher
 
@@ -21,8 +22,9 @@ class Contrast(LearningByTeacher):
     """[Chen+ 2021, MoCo v3, algorithm 1]: keys are those of the batch, of all processes."""
 
     name = "moco"
+    model: MoCo
 
-    def __init__(self, model: Any, *, batch: int = 256, **settings: Any) -> None:
+    def __init__(self, model: MoCo, *, batch: int = 256, **settings: Any) -> None:
         """`batch`: among so many keys a query is to find its own in evaluation."""
         super().__init__(model, **settings)
         self.batch = batch

@@ -5,6 +5,7 @@ from typing import Any
 
 from vitrail.data.dataset import DataSet
 from vitrail.learn.training.state import Row
+from vitrail.models.moco import MoCo
 from vitrail.report import watching
 from vitrail.report.page import Section
 from vitrail.tasks.pretraining import feature_commands
@@ -16,5 +17,5 @@ def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Seq
     yield watching.show_neighbors(scored.model.backbone, setup.data)
 
 
-def commands(run: str, model: Any) -> Mapping[str, str]:
+def commands(run: str, model: MoCo) -> Mapping[str, str]:
     return feature_commands(run)

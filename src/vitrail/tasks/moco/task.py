@@ -8,7 +8,7 @@ from vitrail.data.dataset import DataSet
 from vitrail.data.views import Look
 from vitrail.learn.training.objective import Batches
 from vitrail.learn.training.world import World
-from vitrail.models.moco import MoCoConfig, assemble
+from vitrail.models.moco import MoCo, MoCoConfig, assemble
 from vitrail.records import to_record
 from vitrail.tasks.moco.objective import Contrast
 from vitrail.tasks.moco.options import RECIPES, Options
@@ -22,7 +22,7 @@ KEYS = 256  # among which a model folder without a run is scored
 State = Setup[Options, DataSet, None]
 
 
-class MomentumContrast(PretrainingTask[Options, None]):
+class MomentumContrast(PretrainingTask[Options, None, MoCo]):
     name = "moco"
     learns = "which crops are of the same image, among those of a batch"
     recipes = RECIPES
@@ -31,7 +31,7 @@ class MomentumContrast(PretrainingTask[Options, None]):
         chosen = {"momentum": 0.99, "temperature": 0.2, "knn_every": EVERY}
         return {name: value for name, value in chosen.items() if getattr(options, name) == "auto"}
 
-    def wrap(self, backbone: Any, options: Options) -> Any:
+    def wrap(self, backbone: Any, options: Options) -> MoCo:
         width = backbone.head.features_width
         config = MoCoConfig(
             backbone=to_record(backbone.config),
@@ -59,7 +59,7 @@ class MomentumContrast(PretrainingTask[Options, None]):
         assert setup.bad is not None
         return view_loaders(find_looks(setup), setup.options, setup.data, setup.model, setup.bad, world)
 
-    def stored(self, model: Any) -> Options:
+    def stored(self, model: MoCo) -> Options:
         options = super().stored(model)
         return replace(options, **self.resolve_method(options, model.backbone.config))
 

@@ -1,15 +1,14 @@
 """What the card of a model says that reconstructs MRI scans."""
 
-from typing import Any
-
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.markdown import literal
+from vitrail.models.reconstructor import Reconstructor
 from vitrail.tasks.card import FOLDER, Card, use_python, use_shell
 
 KEPT = {"none": "not enforced", "hard": "kept as they were measured", "sense": "fitted by a few steps of SENSE"}
 
 
-def describe_reconstructor(model: Any) -> Card:
+def describe_reconstructor(model: Reconstructor) -> Card:
     return Card(
         title="reconstruction of accelerated scans",
         about=[

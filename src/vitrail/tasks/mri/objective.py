@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -70,7 +70,7 @@ class Reconstruct:
     """Satisfies `learn.training.objective.Objective`."""
 
     name = "mri"
-    model: Any
+    model: Reconstructor
 
     def __init__(
         self,

@@ -8,18 +8,18 @@ from typing import Annotated, Any, ClassVar, Literal
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
-from vitrail.tasks.blocks import AveragingOptions, BatchOptions, OptimizerOptions, SizeOptions
+from vitrail.tasks.blocks import AttentionOptions, AveragingOptions, BatchOptions, OptimizerOptions, SizeOptions
 from vitrail.tasks.options import COUNT, IMAGES, TASK, Auto, CommonOptions, Range, integer, several, switch
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(AveragingOptions, OptimizerOptions, SizeOptions, BatchOptions, CommonOptions):
+class Options(AveragingOptions, OptimizerOptions, SizeOptions, AttentionOptions, BatchOptions, CommonOptions):
     """What `vitrail train --task mri` takes."""
 
     retired: ClassVar[Mapping[str, Any]] = {
-        "shard": False, "position": None, "position_where": "auto", "attention": None, "layer_decay": 1.0, "smoothing": 0.0,
+        "shard": False, "position": None, "position_where": "auto", "layer_decay": 1.0, "smoothing": 0.0,
     }  # fmt: skip
-    of_weights: ClassVar[tuple[str, ...]] = ("model",)  # k-space has any size
+    of_weights: ClassVar[tuple[str, ...]] = ("model", "attention", "attention_options")  # k-space has any size
 
     task: Annotated[Literal["mri"], Parameter(help="What to learn.")] = "mri"
     recipe: Annotated[

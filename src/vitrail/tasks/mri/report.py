@@ -4,13 +4,13 @@ h w image, n slices
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, UInt8
 
 from vitrail.data.mri.opening import ScanData
 from vitrail.learn.training.state import Row
+from vitrail.models.reconstructor import Reconstructor
 from vitrail.report.compare import PART, Pane, gray_images, show_comparison, show_comparisons
 from vitrail.report.images import encode_exact
 from vitrail.report.page import Content, Section, templates_of
@@ -35,7 +35,7 @@ def sections(scored: Scored[ScanData], setup: Setup[Options, ScanData, None], ro
         yield show_scores(found, names)
 
 
-def commands(run: str, model: Any) -> Mapping[str, str]:
+def commands(run: str, model: Reconstructor) -> Mapping[str, str]:
     """What to do with a run: what it does -> a line for the shell. `run` is quoted."""
     return {
         "Score it on another scan": f"vitrail eval {run} --data scan.npz --out scores/",

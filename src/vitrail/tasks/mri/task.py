@@ -13,6 +13,8 @@ from vitrail.files import write_table
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import ARCHITECTURES, count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import load
+from vitrail.models.reconstructor import NETWORKS, Reconstructor
+from vitrail.records import from_record
 from vitrail.tasks.card import Card
 from vitrail.tasks.mri.card import describe_reconstructor
 from vitrail.tasks.mri.data import (
@@ -28,13 +30,13 @@ from vitrail.tasks.mri.objective import COLUMNS, Reconstruct, ReconstructionScor
 from vitrail.tasks.mri.options import FEW, RATES, RECIPES, Options
 from vitrail.tasks.options import as_size, from_recipe
 from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
-from vitrail.tasks.task import Task, count_splits, describe_recipe, model_name, with_split
+from vitrail.tasks.task import Task, choose_parts, chosen_parts, count_splits, describe_recipe, model_name, with_split
 
 SHOWN = 6  # slices in the report
 State = Setup[Options, ScanData, None]
 
 
-class Reconstruction(Task[Options, ScanData, None]):
+class Reconstruction(Task[Options, ScanData, None, Reconstructor]):
     unit = "slices"
     recipes = RECIPES
 
@@ -65,6 +67,7 @@ class Reconstruction(Task[Options, ScanData, None]):
             architecture, config = model_config(name)
             if ARCHITECTURES[architecture].takes != "k-space":
                 raise VitrailError(f"--model {name} does not read k-space; mri_vit_small does")
+            choose_parts(options, name, restorer_of(config))  # refuses what its network has not
         kind: str = options.recipe
         if kind == "auto":
             by_slices = "tiny" if slices <= FEW else "small"
@@ -80,7 +83,11 @@ class Reconstruction(Task[Options, ScanData, None]):
     def build(self, resolved: Resolved[Options, ScanData, None], loaded: Any) -> Any:
         """A new model, or the loaded one, whose weights are the same whatever is done about the measured lines."""
         options, kept = resolved.options, resolved.options.consistency
-        return create_model(options.model, consistency=kept) if loaded is None else rebuild(loaded, consistency=kept)
+        if loaded is not None:
+            return rebuild(loaded, consistency=kept)
+        config = model_config(options.model)[1]
+        settings = config.settings | chosen_parts(options, restorer_of(config))
+        return create_model(options.model, consistency=kept, settings=settings)
 
     def describe(self, setup: State) -> Iterable[str]:
         options = setup.options
@@ -131,10 +138,10 @@ class Reconstruction(Task[Options, ScanData, None]):
             lines=[*lines, describe_gain(found)],
         )
 
-    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+    def card(self, model: Reconstructor, facts: Mapping[str, Any]) -> Card:
         return describe_reconstructor(model)
 
-    def stored(self, model: Any) -> Options:
+    def stored(self, model: Reconstructor) -> Options:
         return Options(data="")
 
 
@@ -150,6 +157,11 @@ def describe_gain(found: ReconstructionScores) -> str:
         f"zero-filled {metrics['psnr_zero_filled']:.2f} dB, reconstructed {metrics['psnr']:.2f} dB ({gain:+.2f}) on "
         f"{len(found.rows):,} slices; SSIM {metrics['ssim_zero_filled']:.4f} to {metrics['ssim']:.4f}"
     )
+
+
+def restorer_of(config: Any) -> Any:
+    """The config of the network inside a reconstructor."""
+    return from_record(NETWORKS[config.network].config, config.settings, what="settings")
 
 
 TASK = Reconstruction()

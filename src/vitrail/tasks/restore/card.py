@@ -1,10 +1,11 @@
 """What the card of a restorer says."""
 
 import re
-from typing import Any
 
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.markdown import literal, plain
+from vitrail.models.restorer import Restorer
+from vitrail.records import has_field
 from vitrail.tasks.card import FOLDER, Card, use_pipeline, use_shell
 
 DETAILS = ("width", "depth", "depths", "heads", "window", "patch", "levels", "upsampler", "position")
@@ -22,10 +23,10 @@ def describe_damage(degradation: str | None) -> str:
     return WORDS[found[1]].format(found[2]) if found and found[1] in WORDS else "has not learned what to undo yet"
 
 
-def describe_restorer(model: Any) -> Card:
+def describe_restorer(model: Restorer) -> Card:
     config = model.config
     kind = {1: "gray", 3: "color"}.get(config.in_channels, f"{config.in_channels} channels")
-    details = ", ".join(f"{name} {getattr(config, name)}" for name in DETAILS if hasattr(config, name))
+    details = ", ".join(f"{name} {getattr(config, name)}" for name in DETAILS if has_field(config, name))
     return Card(
         title="restoration of pictures",
         about=[

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from vitrail.learn.losses.charbonnier import charbonnier
 from vitrail.learn.metrics.restoration import measure
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
+from vitrail.models.restorer import Restorer
 from vitrail.models.tiling import TILE, WHOLE, restore_tiled
 from vitrail.tasks.restore.data import Pairs, WholePair
 
@@ -65,7 +65,7 @@ class Restore:
     score = "psnr"
 
     def __init__(
-        self, model: Any, how: Degradation, *, device: str = "cpu", compiled: bool = False, world: World | None = None
+        self, model: Restorer, how: Degradation, *, device: str = "cpu", compiled: bool = False, world: World | None = None
     ) -> None:
         self.model, self.how, self.device, self.world = model, how, torch.device(device), world or World()
         self.forward: Callable[[Tensor], Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one

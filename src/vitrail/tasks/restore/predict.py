@@ -20,7 +20,8 @@ from vitrail.deploy.image_source import ImageSource
 from vitrail.deploy.pipeline import Inputs, Prediction, Progress
 from vitrail.deploy.predicted_files import OutputFolder
 from vitrail.errors import VitrailError
-from vitrail.models.purpose import purpose_of
+from vitrail.models.model import Model
+from vitrail.models.restorer import Restorer
 from vitrail.models.tiling import TILE, WHOLE, restore_tiled
 from vitrail.tasks.restore.layers import Layers, open_layers
 from vitrail.tasks.restore.options import PredictOptions
@@ -42,10 +43,11 @@ class Pipeline(pipeline.Pipeline[Layers, Image.Image]):
 
     counts = True
     devices = True
+    model: Restorer
     call = Call
 
-    def check_model(self, model: Any) -> None:
-        if purpose_of(model) != "restore":
+    def check_model(self, model: Model) -> None:
+        if not isinstance(model, Restorer):
             raise VitrailError(f"this model restores no pictures: it is of the kind {model.architecture}")
 
     def read(self, source: ImageSource) -> Layers:
@@ -110,5 +112,5 @@ class Pipeline(pipeline.Pipeline[Layers, Image.Image]):
         return found.result
 
     @staticmethod
-    def interface(model: Any) -> Interface:
+    def interface(model: Model) -> Interface:
         return Interface(model, {"pictures": "batch, channels, height, width"})

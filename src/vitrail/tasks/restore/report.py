@@ -12,6 +12,7 @@ from vitrail.data.dataset import DataSet
 from vitrail.data.degradation import describe_degradation, parse_degradation
 from vitrail.learn.metrics.restoration import CEILING
 from vitrail.learn.training.state import Row
+from vitrail.models.restorer import Restorer
 from vitrail.report.compare import PART, Pane, show_comparison, show_comparisons
 from vitrail.report.page import Content, Section
 from vitrail.report.parts import Cell, Label, SortableTable
@@ -34,7 +35,7 @@ def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, None], rows: Se
     )
 
 
-def commands(run: str, model: Any) -> Mapping[str, str]:
+def commands(run: str, model: Restorer) -> Mapping[str, str]:
     """What to do with a run: what it does -> a line for the shell. `run` is quoted."""
     return {
         "Restore images": f"vitrail restore {run} IMAGE... --out DIR",

@@ -31,6 +31,7 @@ from vitrail.deploy.studio.working import check_weights
 from vitrail.errors import VitrailError
 from vitrail.learn.metrics.restoration import measure
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.restorer import Restorer
 from vitrail.models.tiling import TILE, restore_tiled
 from vitrail.report.compare import PART, Square, differing_square
 from vitrail.report.page import OWN
@@ -68,7 +69,7 @@ class RestoreFacts(Facts):
         return find_samples(run, None)
 
 
-def describe(model: Any, stored: Stored) -> RestoreFacts:
+def describe(model: Restorer, stored: Stored) -> RestoreFacts:
     """Of a model without weights, on torch's meta device."""
     channels, named = model.config.in_channels, model.config.degradation
     if channels not in (1, 3) or model.config.out_channels != channels:
@@ -102,7 +103,7 @@ class Made:
         return sum(map(len, self.files.values()))
 
 
-def make_restoration(model: Any, picture: Picture, facts: RestoreFacts, *, worse: bool, seed: int, on_tile: Told) -> Made:
+def make_restoration(model: Restorer, picture: Picture, facts: RestoreFacts, *, worse: bool, seed: int, on_tile: Told) -> Made:
     """`worse`: what the model learned to undo is done to the picture first, which then is the truth to compare with."""
     check_weights(model)
     opened = read_picture(picture.content, name=picture.name)
@@ -200,7 +201,7 @@ def restore(context: Context, order: RestorationOrder) -> dict[str, Any]:
         raise StudioError("This model does not say what it learned to undo: take the picture as it is.")
     picture = context.get(order.picture, Picture)
 
-    def make(model: Any, told: Told) -> Made:
+    def make(model: Restorer, told: Told) -> Made:
         return make_restoration(model, picture, facts, worse=order.degrade, seed=order.seed, on_tile=told)
 
     return context.begin(Restoration(model=entry.id, name=picture.name), entry, make, most=MOST_RESTORATIONS)

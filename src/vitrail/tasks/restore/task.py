@@ -16,7 +16,8 @@ from vitrail.learn.training.world import World
 from vitrail.machine import spare_memory
 from vitrail.models.catalogue import ARCHITECTURES, MODELS, count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import load
-from vitrail.models.purpose import purpose_of
+from vitrail.models.restorer import Restorer
+from vitrail.records import has_field
 from vitrail.tasks.card import Card
 from vitrail.tasks.image_task import ImageTask, describe_data, sample_images
 from vitrail.tasks.options import from_recipe
@@ -25,7 +26,7 @@ from vitrail.tasks.restore.data import Pairs, WholePair, damage_of, restoring_lo
 from vitrail.tasks.restore.objective import COLUMNS, Restorations, Restore
 from vitrail.tasks.restore.options import RECIPES, Options
 from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
-from vitrail.tasks.task import PARTS, choose_parts, count_splits, describe_recipe, model_name
+from vitrail.tasks.task import choose_parts, chosen_parts, count_splits, describe_recipe, model_name
 
 PATCH = 32  # pixels a side of what the model is given; with 8 of them a step it learns faster than with the paper's 48 (docs/log.md)
 PER_EPOCH = 3200  # patches, at least
@@ -33,7 +34,7 @@ LOOKED_AT = 16  # images whose size is compared with a patch's
 State = Setup[Options, DataSet, None]
 
 
-class Restoration(ImageTask[Options, DataSet, None]):
+class Restoration(ImageTask[Options, DataSet, None, Restorer]):
     recipes = RECIPES
 
     def open(self, options: Options, opening: Opening) -> Opened[DataSet]:
@@ -49,7 +50,7 @@ class Restoration(ImageTask[Options, DataSet, None]):
 
     def load(self, options: Options, log: Log) -> Any:
         how, loaded = damage_of(options), load(str(options.weights))
-        if purpose_of(loaded) != "restore":
+        if not isinstance(loaded, Restorer):
             raise VitrailError(f"--weights {options.weights}: a model of the kind {loaded.architecture} restores no images")
         if loaded.scale != how.scale:
             raise VitrailError(
@@ -95,7 +96,7 @@ class Restoration(ImageTask[Options, DataSet, None]):
         if loaded is not None:
             return rebuild(loaded, degradation=str(how))
         config, channels = model_config(options.model)[1], options.in_channels
-        parts = {name: getattr(options, name) for name in PARTS if hasattr(config, name)}
+        parts = chosen_parts(options, config)
         return create_model(
             options.model, scale=how.scale, in_channels=channels, out_channels=channels, degradation=str(how), **parts
         )
@@ -158,7 +159,7 @@ class Restoration(ImageTask[Options, DataSet, None]):
             return Summary(certainty=gain)
         return Summary(details={"Images": count_splits(setup.data.splits)}, certainty=gain, lines=[gain])
 
-    def match(self, data: DataSet, model: Any, options: Options) -> DataSet:
+    def match(self, data: DataSet, model: Restorer, options: Options) -> DataSet:
         """The damage must be one that the model can undo."""
         if options.degrade is None:
             raise VitrailError("this model does not say what it learned to undo; give --degrade")
@@ -169,10 +170,10 @@ class Restoration(ImageTask[Options, DataSet, None]):
             )
         return data
 
-    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+    def card(self, model: Restorer, facts: Mapping[str, Any]) -> Card:
         return describe_restorer(model)
 
-    def stored(self, model: Any) -> Options:
+    def stored(self, model: Restorer) -> Options:
         return Options(data="", degrade=model.config.degradation)
 
 
@@ -186,7 +187,7 @@ def check_restorer(name: str, how: Degradation, *, chosen: bool) -> Any:
     architecture, config = model_config(name)
     if ARCHITECTURES[architecture].takes != "restoration":
         raise VitrailError(f"--model {name} restores no images; {choose_restorer(how)} does")
-    inside = hasattr(config, "upsampler")
+    inside = has_field(config, "upsampler")
     if inside and config.scale != how.scale and not chosen:
         base = name.rsplit("_x", 1)[0]
         other = next((word for word in (f"{base}_x{how.scale}", base) if fits(word, how)), choose_restorer(how))

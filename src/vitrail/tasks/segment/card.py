@@ -1,17 +1,16 @@
 """What the card of a segmenter says."""
 
-from typing import Any
-
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.markdown import literal
 from vitrail.models.readme import describe_inputs
+from vitrail.models.segmenter import Segmenter
 from vitrail.tasks.card import FOLDER, Card, use_pipeline, use_shell
 
 DETAILS = ("head", "layers", "head_width", "head_depth", "norm", "position")
 ENCODER = ("width", "depth", "widths", "depths", "heads", "tokenizer", "patch")
 
 
-def describe_segmenter(model: Any) -> Card:
+def describe_segmenter(model: Segmenter) -> Card:
     config, encoder = model.config, model.config.backbone
     height, width = model.image_size
     head = ", ".join(f"{name} {getattr(config, name)}" for name in DETAILS if getattr(config, name) is not None)

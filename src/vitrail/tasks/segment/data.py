@@ -36,6 +36,7 @@ from vitrail.data.transforms import normalize, to_unit
 from vitrail.errors import VitrailError
 from vitrail.learn.losses.segmentation import balanced_weights
 from vitrail.learn.training.world import World
+from vitrail.models.segmenter import Segmenter
 from vitrail.preprocessing import Preprocessing
 from vitrail.tasks.image_task import note_bad
 from vitrail.tasks.segment.options import Options
@@ -167,7 +168,7 @@ def open_masked(
 
 
 def mask_loaders(
-    options: Options, data: DataSet, model: Any, bad: BadFiles, world: World
+    options: Options, data: DataSet, model: Segmenter, bad: BadFiles, world: World
 ) -> tuple[Loader[DenseBatch], Loader[WholeBatch]]:
     """Crops to learn from, and whole images to validate on."""
     assert options.batch_size != "auto"
@@ -225,7 +226,7 @@ def count_pixels(train: Split, classes: int) -> tuple[Int64[np.ndarray, "k"], In
     return pixels, around
 
 
-def check_classes(data: DataSet, model: Any) -> None:
+def check_classes(data: DataSet, model: Segmenter) -> None:
     """Masks must number classes as the model does; those with numbers for names are taken as they are, unless the model's are, too."""
     known, found = labels_of(model), data.classes
     named = not all_numbers(found) or all_numbers(known)
@@ -238,7 +239,7 @@ def check_classes(data: DataSet, model: Any) -> None:
         )
 
 
-def ignored_by(model: Any) -> Numbers | None:
+def ignored_by(model: Segmenter) -> Numbers | None:
     """The numbers of masks that are no class of a model that calls its classes by numbers; None: by name."""
     labels = labels_of(model)
     return tuple(sorted(set(range(max(map(int, labels)))) - set(map(int, labels)))) if all_numbers(labels) else None
@@ -248,5 +249,5 @@ def all_numbers(names: Iterable[str]) -> bool:
     return all(name.isdigit() for name in names)
 
 
-def labels_of(model: Any) -> tuple[str, ...]:
+def labels_of(model: Segmenter) -> tuple[str, ...]:
     return model.labels or tuple(map(str, range(model.num_classes)))

@@ -29,6 +29,7 @@ from vitrail.explain.samples import Samples
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.dense_inference import name_pixels
 from vitrail.models.segmentation_maps import whole_cells
+from vitrail.models.segmenter import Segmenter
 from vitrail.report.explanation import Explanation, count_words, list_unread
 from vitrail.tasks.segment.explain_page import Choice, ExplainedPixels, Palette, show_image
 from vitrail.tasks.segment.options import ExplainOptions
@@ -39,7 +40,7 @@ UNIT = "picture"
 MOST = 3  # classes of an image
 
 
-def explain(model: Any, samples: Samples[Path], options: ExplainOptions) -> Explanation:
+def explain(model: Segmenter, samples: Samples[Path], options: ExplainOptions) -> Explanation:
     """The largest classes of each image, or the one that is asked for."""
     labels = model.labels or tuple(f"LABEL_{number}" for number in range(model.num_classes))
     target = check_target(options.target, labels)
@@ -61,7 +62,7 @@ def explain(model: Any, samples: Samples[Path], options: ExplainOptions) -> Expl
     )
 
 
-def describe(model: Any) -> dict[str, str]:
+def describe(model: Segmenter) -> dict[str, str]:
     height, width = model.image_size
     layers = len(numbers_of(model, ENCODER))
     return {
@@ -71,7 +72,7 @@ def describe(model: Any) -> dict[str, str]:
     }
 
 
-def choose_method(model: Any, options: ExplainOptions) -> Any:
+def choose_method(model: Segmenter, options: ExplainOptions) -> Any:
     if options.method == "auto":
         rows, columns = head_grid(model, torch.zeros(1, model.config.in_channels, *model.image_size))
         return "occlusion" if rows * columns <= MOST_CELLS else "gradient"
@@ -80,7 +81,7 @@ def choose_method(model: Any, options: ExplainOptions) -> Any:
     return options.method
 
 
-def choose_heads(model: Any, options: ExplainOptions) -> tuple[int | None, int | None]:
+def choose_heads(model: Segmenter, options: ExplainOptions) -> tuple[int | None, int | None]:
     """Layer of the encoder and head counted from 0; both exist, and so does the cell that asks."""
     numbers = numbers_of(model, ENCODER)
     for name in ("layer", "head", "query"):
@@ -95,7 +96,7 @@ def choose_heads(model: Any, options: ExplainOptions) -> tuple[int | None, int |
     return layer, head
 
 
-def explain_image(model: Any, path: Path, options: ExplainOptions, *, target: int | None, method: Any) -> ExplainedPixels:
+def explain_image(model: Segmenter, path: Path, options: ExplainOptions, *, target: int | None, method: Any) -> ExplainedPixels:
     read = read_picture(path)
     array = to_channels(read, model.config.in_channels)
     image = to_base(array, model.preprocessing)

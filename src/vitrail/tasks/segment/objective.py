@@ -29,6 +29,7 @@ from vitrail.learn.metrics.segmentation import (
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.dense_inference import Inference, infer, name_pixels
+from vitrail.models.segmenter import Segmenter
 from vitrail.preprocessing import Preprocessing
 from vitrail.tasks.segment.data import DenseBatch, WholeBatch, WholeImage
 
@@ -90,7 +91,7 @@ class Segment:
 
     def __init__(
         self,
-        model: Any,
+        model: Segmenter,
         *,
         kind: SegmentationLoss = "ce",
         weights: Float[Tensor, "k"] | None = None,
@@ -107,7 +108,7 @@ class Segment:
         self.how, self.device, self.world = how or Inference(), torch.device(device), world or World()
         self.weights = None if weights is None else weights.to(self.device)
         self.forward: Callable[[Tensor], Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
-        learning: Any = WithAuxiliary(model) if len(getattr(model, "auxiliary", ())) else model
+        learning: Any = WithAuxiliary(model) if len(model.auxiliary) else model
         self.learning = torch.compile(learning) if compiled else learning
 
     @cached_property
@@ -142,7 +143,7 @@ class Segment:
 class WithAuxiliary(nn.Module):
     """A segmenter that also gives the logits of its auxiliary heads."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Segmenter) -> None:
         super().__init__()
         self.model = model
 

@@ -43,7 +43,7 @@ class Options(
     """What `vitrail train --task segment` takes."""
 
     retired: ClassVar[Mapping[str, Any]] = {"shard": False}
-    of_weights: ClassVar[tuple[str, ...]] = ("model", "position", "position_where", "attention")
+    of_weights: ClassVar[tuple[str, ...]] = ("model", "position", "position_where", "attention", "attention_options")
 
     task: Annotated[Literal["segment"], Parameter(help="What to learn.")] = "segment"
     recipe: Annotated[

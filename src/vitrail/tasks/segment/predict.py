@@ -24,7 +24,8 @@ from vitrail.deploy.pipeline import Inputs, Prediction, Progress, labels_of
 from vitrail.deploy.predicted_files import OutputFolder
 from vitrail.errors import VitrailError
 from vitrail.models.dense_inference import Inference, infer, name_pixels
-from vitrail.models.purpose import purpose_of
+from vitrail.models.model import Model
+from vitrail.models.segmenter import Segmenter
 from vitrail.tasks.segment.options import PredictOptions
 
 Result = list[dict[str, Any]]
@@ -66,19 +67,20 @@ class Pipeline(pipeline.Pipeline[Image.Image, Result]):
     by torch."""
 
     engines = True
+    model: Segmenter
     call = Call
 
-    def __init__(self, model: Any, *, how: Inference | None = None, engine: str = "torch") -> None:
+    def __init__(self, model: Model, *, how: Inference | None = None, engine: str = "torch") -> None:
         super().__init__(model, engine=engine)
         self.how = how or Inference()
         if engine != "torch":
             self.how = window_of(self.model, self.how, engine)
-        self.labels = labels_of(model)
-        self.values: Sequence[int] = model.config.values or range(model.num_classes)
-        self.colors: Sequence[Color] = model.colors or choose_colors(self.labels)
+        self.labels = labels_of(self.model)
+        self.values: Sequence[int] = model.config.values or range(self.model.num_classes)
+        self.colors: Sequence[Color] = self.model.colors or choose_colors(self.labels)
 
-    def check_model(self, model: Any) -> None:
-        if purpose_of(model) != "segment":
+    def check_model(self, model: Model) -> None:
+        if not isinstance(model, Segmenter):
             raise VitrailError(f"this model is no segmenter: it is of the kind {model.architecture}")
 
     def read(self, source: ImageSource) -> Image.Image:
@@ -153,7 +155,7 @@ class Pipeline(pipeline.Pipeline[Image.Image, Result]):
         return Image.fromarray(paint_over(found.outputs.image, found.outputs.numbers, self.colors))
 
     @staticmethod
-    def interface(model: Any) -> Interface:
+    def interface(model: Model) -> Interface:
         return Interface(model, {"logits": "batch, classes, height, width; before softmax over the classes"})
 
 
@@ -162,7 +164,7 @@ def share_of(mask: Image.Image) -> float:
     return mask.histogram()[255] / (mask.width * mask.height)
 
 
-def window_of(model: Any, how: Inference, engine: str) -> Inference:
+def window_of(model: Segmenter, how: Inference, engine: str) -> Inference:
     """The same, in windows of the one size that an engine's program takes. Images cover it, unless they are made smaller."""
     if how.window not in (None, model.image_size) or min(how.scales) < 1:
         height, width = model.image_size

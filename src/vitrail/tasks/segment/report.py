@@ -15,6 +15,7 @@ from vitrail.data.dataset import DataSet
 from vitrail.data.mask_painting import NOTHING, paint_over
 from vitrail.learn.metrics.confusion import confusion_shares, matrix_scores
 from vitrail.learn.training.state import Row
+from vitrail.models.segmenter import Segmenter
 from vitrail.report.confusions import confusion_section
 from vitrail.report.images import encode_image, is_small
 from vitrail.report.page import Content, Section, templates_of
@@ -47,7 +48,7 @@ def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Seq
     yield from show_segmentations(Shown(found=found, labels=labels_of(model), colors=model.colors))
 
 
-def commands(run: str, model: Any) -> Mapping[str, str]:
+def commands(run: str, model: Segmenter) -> Mapping[str, str]:
     """What to do with a run: what it does -> a line for the shell. `run` is quoted."""
     return {
         "Segment images": f"vitrail predict {run} IMAGE... --out DIR",

@@ -34,6 +34,7 @@ from vitrail.explain.places import Place, read_from_place
 from vitrail.explain.record import attention_layers
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.dense_inference import name_pixels
+from vitrail.models.segmenter import Segmenter
 from vitrail.tasks.segment.predict import Pipeline
 
 PAGE = Page(
@@ -60,7 +61,7 @@ class SegmentFacts(ImageFacts):
         return find_samples(run, self.image_size, marked=find_masked)
 
 
-def describe(model: Any, stored: Stored) -> SegmentFacts:
+def describe(model: Segmenter, stored: Stored) -> SegmentFacts:
     """Of a model without weights, on torch's meta device."""
     config, names = model.config, name_classes(stored.labels, model.num_classes)
     model.colors = stored.colors  # refuses what are no colors
@@ -99,7 +100,7 @@ class Segmentation:
         return kept + self.numbers.nbytes + self.images.nbytes + sum(map(len, list(self.answers.values())))
 
 
-def segment_pixels(model: Any, picture: Picture, *, name: str, version: object, budget: int) -> Segmentation:
+def segment_pixels(model: Segmenter, picture: Picture, *, name: str, version: object, budget: int) -> Segmentation:
     """One pass over what `vitrail predict` gives the model."""
     start = time.perf_counter()
     found = Pipeline(model).look(read_picture(picture.content, name=picture.name))
@@ -171,7 +172,7 @@ def chances_at(chances: Float[Tensor, "k h w"], pixel: tuple[int, int], size: tu
     return F.grid_sample(chances[None].float(), place, padding_mode="border", align_corners=False)[0, :, 0, 0]
 
 
-def describe_attention(model: Any, found: Segmentation, place: Place) -> dict[str, Any]:
+def describe_attention(model: Segmenter, found: Segmentation, place: Place) -> dict[str, Any]:
     """What a place attends to in every layer and head of the encoder: one more pass."""
     reading = read_from_place(model, found.images, place)
     return {"walls": [describe_wall("encoder", "What this place attends to", reading.layers, covers=reading.covers)]}

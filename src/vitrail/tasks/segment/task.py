@@ -23,15 +23,15 @@ from vitrail.learn.training.world import World
 from vitrail.models.catalogue import ARCHITECTURES, build_model, count_parameters, create_model, model_config
 from vitrail.models.dense_inference import Inference
 from vitrail.models.folder import load
-from vitrail.models.segmenter import SegmenterConfig, segmenter_on
+from vitrail.models.segmenter import Segmenter, SegmenterConfig, segmenter_on
 from vitrail.records import from_record, to_record
 from vitrail.tasks.card import Card
 from vitrail.tasks.image_task import (
     LARGEST,
-    PARTS,
     ImageTask,
     choose_channels,
     choose_parts,
+    chosen_parts,
     clean_arguments,
     describe_data,
     measure_on,
@@ -67,7 +67,7 @@ BATCH = 8  # images of one size that the model sees at a time when it is scored
 State = Setup[Options, DataSet, Tensor | None]
 
 
-class Segmentation(ImageTask[Options, DataSet, Tensor | None]):
+class Segmentation(ImageTask[Options, DataSet, Tensor | None, Segmenter]):
     """What it needs beside options, data and model: what a pixel of each class counts in the loss."""
 
     recipes = RECIPES
@@ -195,14 +195,14 @@ class Segmentation(ImageTask[Options, DataSet, Tensor | None]):
             lines=[describe_weakest(segmentations_of(scored), labels_of(scored.model))],
         )
 
-    def match(self, data: DataSet, model: Any, options: Options) -> DataSet:
+    def match(self, data: DataSet, model: Segmenter, options: Options) -> DataSet:
         check_classes(data, model)
         return data
 
-    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+    def card(self, model: Segmenter, facts: Mapping[str, Any]) -> Card:
         return describe_segmenter(model)
 
-    def stored(self, model: Any) -> Options:
+    def stored(self, model: Segmenter) -> Options:
         return Options(
             data="", image_size=model.image_size, in_channels=model.config.in_channels, head=model.config.head,
             ignore_index=ignored_by(model),
@@ -242,7 +242,7 @@ def build_new(options: Options, classes: int) -> Any:
     """The segmenter of a name, or one on the encoder of a name."""
     architecture, config = model_config(options.model)
     head, settings = str(options.head), shape_of(options)
-    parts = {name: getattr(options, name) for name in PARTS if hasattr(config, name)}
+    parts = chosen_parts(options, config)
     if getattr(config, "drop_path", None) is not None:  # a recipe asks for it; a convolutional net has none
         parts["drop_path"] = options.drop_path
     if architecture == "segmenter":
@@ -267,7 +267,7 @@ def shape_of(options: Options) -> dict[str, Any]:
 
 
 def segment_split(
-    model: Any, data: DataSet, name: SplitName, *, device: str, bad: BadFiles, workers: int = 0, world: World | None = None,
+    model: Segmenter, data: DataSet, name: SplitName, *, device: str, bad: BadFiles, workers: int = 0, world: World | None = None,
     how: Inference | None = None, batch: int = BATCH,
 ) -> Segmentations:  # fmt: skip
     """Every image of a split, boundaries too."""

@@ -1,14 +1,14 @@
 """What the card of a model says that labels the voxels of volumes."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.markdown import block, literal, plain
+from vitrail.models.volume_segmenter import VolumeSegmenter
 from vitrail.tasks.card import FOLDER, Card, use_python, use_shell
 
 
-def describe_volumes(model: Any) -> Card:
+def describe_volumes(model: VolumeSegmenter) -> Card:
     return Card(
         title="segmentation of volumes",
         about=list(describe_model(model)),
@@ -23,7 +23,7 @@ def describe_volumes(model: Any) -> Card:
     )
 
 
-def describe_model(model: Any) -> Iterable[str]:
+def describe_model(model: VolumeSegmenter) -> Iterable[str]:
     config = model.config
     x, y, z = model.image_size
     yield (

@@ -17,12 +17,15 @@ from vitrail.data.volumes.reading import open_volume
 from vitrail.deploy.export.examples import Examples
 from vitrail.errors import VitrailError
 from vitrail.models.sliding import cut_windows, spans
+from vitrail.models.volume_segmenter import VolumeSegmenter
 from vitrail.tasks.segment3d.data import expand_volumes
 
 SCANS = 2  # that pieces are cut from, at most
 
 
-def find_crops(data: str | None, trained_on: str | None, model: Any, wish: tuple[int, ...] | None, count: int) -> Examples:
+def find_crops(
+    data: str | None, trained_on: str | None, model: VolumeSegmenter, wish: tuple[int, ...] | None, count: int
+) -> Examples:
     """So many pieces of the scans that `data` names, else of those that the model was `trained_on`, and where they are from; else noise."""
     size = choose_crop(model, wish)
     if model.config.in_channels == 1:
@@ -36,7 +39,7 @@ def find_crops(data: str | None, trained_on: str | None, model: Any, wish: tuple
     return Examples(torch.rand(shape, generator=torch.Generator().manual_seed(0)), "noise: no scans are at hand")
 
 
-def choose_crop(model: Any, wish: tuple[int, ...] | None) -> tuple[int, int, int]:
+def choose_crop(model: VolumeSegmenter, wish: tuple[int, ...] | None) -> tuple[int, int, int]:
     """--image-size N or X Y Z, in voxels; by default the crop that the model was trained on."""
     if wish is None:
         own: tuple[int, int, int] = model.image_size

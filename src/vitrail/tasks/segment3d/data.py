@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from vitrail.data.volumes.pairing import volumes_in
 from vitrail.data.volumes.turning import turn_crop
 from vitrail.errors import VitrailError
 from vitrail.learn.training.world import World
+from vitrail.models.volume_segmenter import VolumeSegmenter
 from vitrail.tasks.image_task import note_bad
 from vitrail.tasks.segment3d.options import Options
 
@@ -167,22 +168,22 @@ def mirror(values: Shaped[np.ndarray, "x y z"], draws: Float[np.ndarray, "5"]) -
     return np.rot90(values, int(draws[4] * 4), axes=planes[int(draws[3] * len(planes))]) if planes else values
 
 
-def preparing_of(model: Any) -> Preparing:
+def preparing_of(model: VolumeSegmenter) -> Preparing:
     """How files become what a model reads."""
     return Preparing(model.config.spacing, model.config.window, values_of(model))
 
 
-def values_of(model: Any) -> tuple[int, ...]:
+def values_of(model: VolumeSegmenter) -> tuple[int, ...]:
     """The numbers of the classes in files."""
     return model.config.values or tuple(range(model.num_classes))
 
 
-def classes_of(model: Any) -> tuple[str, ...]:
+def classes_of(model: VolumeSegmenter) -> tuple[str, ...]:
     """Their names."""
     return model.labels or tuple(map(str, values_of(model)))
 
 
-def match_classes(data: VolumeData, model: Any) -> VolumeData:
+def match_classes(data: VolumeData, model: VolumeSegmenter) -> VolumeData:
     """Other data with the model's classes; a label that is none of them is an error when its file is read."""
     return replace(data, values=values_of(model), classes=classes_of(model))
 
@@ -206,7 +207,7 @@ def volume_loader(load: Load, cases: int, *, rank: int = 0, world: int = 1, on_b
 
 
 def training_loader(
-    options: Options, cases: Sequence[Case], model: Any, bad: BadFiles | None, world: World
+    options: Options, cases: Sequence[Case], model: VolumeSegmenter, bad: BadFiles | None, world: World
 ) -> Loader[VolumeBatch]:
     """Crops of training volumes, drawn anew each epoch."""
     assert options.crop is not None
@@ -228,7 +229,7 @@ def training_loader(
 
 
 def scored_loader(
-    cases: Sequence[Case], model: Any, world: World | None = None, *, on_bad: OnBad | None = None
+    cases: Sequence[Case], model: VolumeSegmenter, world: World | None = None, *, on_bad: OnBad | None = None
 ) -> Loader[VolumeBatch]:
     """Whole volumes, whose classes stay as the files have them."""
     world, load = world or World(), partial(load_case, preparing_of(model), cases, native=True)

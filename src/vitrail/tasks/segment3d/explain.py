@@ -2,7 +2,6 @@
 
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from vitrail.data.class_colors import choose_colors
 from vitrail.data.volumes.cases import prepare_scan
@@ -13,6 +12,7 @@ from vitrail.explain.record import attention_layers, choose
 from vitrail.explain.samples import Samples
 from vitrail.explain.voxels import Voxel, label_volume, look_at_voxel, middle_of_largest
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.volume_segmenter import VolumeSegmenter
 from vitrail.report.explanation import Explanation, count_words, list_unread
 from vitrail.tasks.segment3d.data import classes_of
 from vitrail.tasks.segment3d.data import expand_volumes as find_samples
@@ -24,7 +24,7 @@ __all__ = ["UNIT", "explain", "find_samples"]
 UNIT = "volume"
 
 
-def explain(model: Any, samples: Samples[Path], options: ExplainOptions) -> Explanation:
+def explain(model: VolumeSegmenter, samples: Samples[Path], options: ExplainOptions) -> Explanation:
     """The labels of each scan, and what a place of it reads."""
     labels = classes_of(model)
     target = check_target(options.target, labels)
@@ -45,7 +45,7 @@ def explain(model: Any, samples: Samples[Path], options: ExplainOptions) -> Expl
     )
 
 
-def explain_scan(model: Any, path: Path, voxel: Voxel | None, *, target: int | None) -> ExplainedVolume:
+def explain_scan(model: VolumeSegmenter, path: Path, voxel: Voxel | None, *, target: int | None) -> ExplainedVolume:
     """The place is a voxel of the file, turned to RAS+; by default the middle of the largest part, of the class asked for."""
     file = open_volume(path)
     wanted = model.config.spacing

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from vitrail.learn.metrics.surface_distance import surface_distance
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.sliding_volume import stream
+from vitrail.models.volume_segmenter import VolumeSegmenter
 from vitrail.tasks.segment3d.data import VolumeBatch
 
 
@@ -79,11 +80,11 @@ class Segment3d:
 
     name = "segment3d"
     score = "dice"
-    model: Any
+    model: VolumeSegmenter
 
     def __init__(
         self,
-        model: Any,
+        model: VolumeSegmenter,
         *,
         overlap: float = 0.5,
         distances: bool = False,

@@ -9,7 +9,14 @@ from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
 from vitrail.tasks import verb_options as shared
-from vitrail.tasks.blocks import AveragingOptions, BatchOptions, OptimizerOptions, RotateZoomOptions, SmoothingOptions
+from vitrail.tasks.blocks import (
+    AttentionOptions,
+    AveragingOptions,
+    BatchOptions,
+    OptimizerOptions,
+    RotateZoomOptions,
+    SmoothingOptions,
+)
 from vitrail.tasks.options import (
     AUGMENTATION,
     COUNT,
@@ -25,12 +32,14 @@ from vitrail.tasks.options import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(RotateZoomOptions, AveragingOptions, SmoothingOptions, OptimizerOptions, BatchOptions, CommonOptions):
+class Options(
+    RotateZoomOptions, AveragingOptions, SmoothingOptions, OptimizerOptions, AttentionOptions, BatchOptions, CommonOptions
+):
     """What `vitrail train --task segment3d` takes. x points to the patient's right, y to the front, z up."""
 
     renamed: ClassVar[Mapping[str, str]] = {"divide_axis": "split_axis"}
     retired: ClassVar[Mapping[str, Any]] = {
-        "shard": False, "position": None, "position_where": "auto", "attention": None, "layer_decay": 1.0,
+        "shard": False, "position": None, "position_where": "auto", "layer_decay": 1.0,
     }  # fmt: skip
 
     task: Annotated[Literal["segment3d"], Parameter(help="What to learn.")] = "segment3d"

@@ -26,7 +26,9 @@ from vitrail.deploy.pipeline import Call, Inputs, Prediction, Progress
 from vitrail.deploy.predicted_files import OutputFolder
 from vitrail.machine import choose_device
 from vitrail.models.folder import load
+from vitrail.models.model import Model
 from vitrail.models.sliding_volume import stream
+from vitrail.models.volume_segmenter import VolumeSegmenter
 from vitrail.tasks.segment3d.data import classes_of, expand_volumes, values_of
 from vitrail.tasks.segment3d.options import PredictOptions
 
@@ -56,10 +58,12 @@ class Pipeline(pipeline.Pipeline[Scan, Result]):
     value (its number in files), voxels and ml. What is worked on lies in temporary files of which only slabs are in memory: the scan along
     RAS+ axes, resampled if the model has a spacing, and the labels."""
 
-    def __init__(self, model: Any, *, engine: str = "torch", overlap: float = 0.5, windows: int = 2) -> None:
+    model: VolumeSegmenter
+
+    def __init__(self, model: Model, *, engine: str = "torch", overlap: float = 0.5, windows: int = 2) -> None:
         super().__init__(model, engine=engine)
         self.overlap, self.windows = overlap, windows
-        self.values, self.names = np.array(values_of(model)), classes_of(model)
+        self.values, self.names = np.array(values_of(self.model)), classes_of(self.model)
 
     @classmethod
     def from_options(cls, run: str, options: PredictOptions) -> "Pipeline":
@@ -151,15 +155,16 @@ class Pipeline(pipeline.Pipeline[Scan, Result]):
         return f"{found.source.name}: written to {files['mask']}\n{found.source} -> {found_labels}"
 
     @staticmethod
-    def interface(model: Any) -> Interface:
+    def interface(model: Model) -> Interface:
         return Interface(model, {"logits": "batch, classes, x, y, z; before softmax over the classes"}, input="volumes")
 
     @staticmethod
     def examples(
-        model: Any, *, size: tuple[int, ...] | None, step: int | None, data: str | None, trained: Any, count: int
+        model: Model, *, size: tuple[int, ...] | None, step: int | None, data: str | None, trained: Any, count: int
     ) -> Examples:
         from vitrail.tasks.segment3d.crops import find_crops
 
+        assert isinstance(model, VolumeSegmenter)
         return find_crops(data, None if trained is None else trained.data, model, size, count)
 
 

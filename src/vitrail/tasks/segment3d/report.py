@@ -11,6 +11,7 @@ from jaxtyping import Float32, Integer, UInt8
 
 from vitrail.data.volumes.opening import VolumeData
 from vitrail.learn.training.state import Row
+from vitrail.models.volume_segmenter import VolumeSegmenter
 from vitrail.report.images import encode_image
 from vitrail.report.page import Content, Section, templates_of
 from vitrail.report.parts import Cell, Label, Photograph, SortableTable
@@ -33,7 +34,7 @@ def sections(scored: Scored[VolumeData], setup: Setup[Any, VolumeData, Any], row
         yield show_scores(found, names, scored.data.classes)
 
 
-def commands(run: str, model: Any) -> Mapping[str, str]:
+def commands(run: str, model: VolumeSegmenter) -> Mapping[str, str]:
     """What to do with a run: what it does -> a line for the shell. `run` is quoted."""
     return {
         "Label another scan": f"vitrail predict {run} scan.nii.gz --out labels/",

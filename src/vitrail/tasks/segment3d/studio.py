@@ -28,6 +28,7 @@ from vitrail.deploy.studio.samples import SampleList
 from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.working import check_weights, work
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.volume_segmenter import VolumeSegmenter
 from vitrail.report.volume_planes import PLANES, to_upright
 from vitrail.tasks.segment3d.predict import Pipeline
 from vitrail.tasks.segment3d.scans import LARGEST_SCAN, Scan, ScanSamples, find_scans, read_scan
@@ -53,7 +54,7 @@ class VolumeFacts(Facts):
         return ScanSamples(tuple(find_scans(run)))
 
 
-def describe(model: Any, stored: Stored) -> VolumeFacts:
+def describe(model: VolumeSegmenter, stored: Stored) -> VolumeFacts:
     """Of a model without weights, on torch's meta device."""
     names = tuple(stored.labels or map(str, model.config.values or range(model.num_classes)))
     return VolumeFacts(
@@ -88,7 +89,7 @@ def bytes_needed(scan: Scan, classes: int) -> int:
     return math.prod(scan.size) * (2 if classes <= 256 else 3)
 
 
-def label_scan(model: Any, scan: Scan, *, on_slab: Told) -> Volume:
+def label_scan(model: VolumeSegmenter, scan: Scan, *, on_slab: Told) -> Volume:
     """Window by window, in temporary files of which only slabs are in memory, as `vitrail predict` does."""
     check_weights(model)
     start, label = time.perf_counter(), Pipeline(model)

@@ -16,6 +16,7 @@ from vitrail.files import write_table
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import ARCHITECTURES, build_model, count_parameters, create_model, model_config
 from vitrail.models.folder import load
+from vitrail.models.volume_segmenter import VolumeSegmenter
 from vitrail.tasks.card import Card
 from vitrail.tasks.options import from_recipe
 from vitrail.tasks.segment3d.card import describe_volumes
@@ -31,7 +32,7 @@ from vitrail.tasks.segment3d.data import (
 from vitrail.tasks.segment3d.objective import Segment3d, VolumeScores, mean_of
 from vitrail.tasks.segment3d.options import FEW, RECIPES, Options, three
 from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
-from vitrail.tasks.task import Task, count_splits, describe_recipe, model_name
+from vitrail.tasks.task import Task, chosen_parts, count_splits, describe_recipe, model_name
 
 COARSE = 0.25  # overlap of windows, at most, where an epoch is to be chosen
 SHOWN = 4  # volumes in the report
@@ -39,7 +40,7 @@ COLUMNS = ("case", "class", "dice", "surface_mm", "hausdorff95_mm", "found_ml", 
 State = Setup[Options, VolumeData, None]
 
 
-class VolumeSegmentation(Task[Options, VolumeData, None]):
+class VolumeSegmentation(Task[Options, VolumeData, None, VolumeSegmenter]):
     unit = "volumes"
     recipes = RECIPES
 
@@ -83,7 +84,7 @@ class VolumeSegmentation(Task[Options, VolumeData, None]):
             "image_size": options.crop, "largest": (),
         }  # fmt: skip
         if loaded is None:
-            model = create_model(options.model, **fields)
+            model = create_model(options.model, **fields, **chosen_parts(options, model_config(options.model)[1]))
         else:
             model = build_model(loaded.architecture, replace(loaded.config, **fields))
             weights, own = loaded.state_dict(), model.state_dict()
@@ -169,13 +170,13 @@ class VolumeSegmentation(Task[Options, VolumeData, None]):
             lines=[*([] if training else describe_bad_cases(scored.data)), *describe_classes(scores_of(scored), classes)],
         )
 
-    def match(self, data: VolumeData, model: Any, options: Options) -> VolumeData:
+    def match(self, data: VolumeData, model: VolumeSegmenter, options: Options) -> VolumeData:
         return match_classes(data, model)
 
-    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+    def card(self, model: VolumeSegmenter, facts: Mapping[str, Any]) -> Card:
         return describe_volumes(model)
 
-    def stored(self, model: Any) -> Options:
+    def stored(self, model: VolumeSegmenter) -> Options:
         return Options(data="")
 
 
@@ -234,7 +235,7 @@ def scores_of(scored: Scored[Any]) -> VolumeScores:
     return scored.evaluation
 
 
-def describe_largest(model: Any, classes: Sequence[str]) -> dict[str, str]:
+def describe_largest(model: VolumeSegmenter, classes: Sequence[str]) -> dict[str, str]:
     """That of some classes only the largest part is kept, if so."""
     kept = [classes[number] for number in model.config.largest]
     return {"Only the largest part": "of each class" if len(kept) == len(classes) - 1 else ", ".join(kept)} if kept else {}

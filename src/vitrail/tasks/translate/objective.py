@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitrail.byte_pairs import BytePairs, normalize
 from vitrail.data.loader import Loader
@@ -23,6 +23,7 @@ from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.decoding.writing import write_translation
 from vitrail.models.mask_predict import MaskPredict
+from vitrail.models.word_model import WordModel
 from vitrail.tasks.translate.data import PairBatch
 
 VALIDATED = 500  # sentences that a validation translates, so that it stays short beside an epoch
@@ -94,7 +95,7 @@ class Translate:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: WordModel,
         tokenizer: BytePairs,
         *,
         smoothing: float = 0.0,
@@ -124,7 +125,7 @@ class Translate:
         targets = batch.target[:, 1:]
         places = asked_places(targets)
         logits = self.train_forward(places, batch.source, batch.target[:, :-1])
-        surrogate_loss = getattr(self.model, "surrogate_loss", None)
+        surrogate_loss = self.model.surrogate_loss
         if surrogate_loss is None:
             return word_cross_entropy(logits, targets.flatten()[places], smoothing=self.smoothing)
         each = word_cross_entropy(logits, targets.flatten()[places], smoothing=self.smoothing, reduction="none")

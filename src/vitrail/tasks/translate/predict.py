@@ -13,7 +13,7 @@ from vitrail.deploy.pipeline import Inputs, Prediction, Progress
 from vitrail.deploy.text_pipeline import BeamCall, TextPipeline
 from vitrail.errors import VitrailError
 from vitrail.models.decoding.writing import write_translation
-from vitrail.models.purpose import purpose_of
+from vitrail.models.model import Model
 from vitrail.special_tokens import END, UNKNOWN
 from vitrail.tasks.translate.options import PredictOptions
 
@@ -35,8 +35,8 @@ class Pipeline(TextPipeline[Sentence, Result]):
     devices = True
     call = BeamCall
 
-    def check_purpose(self, model: Any) -> None:
-        if purpose_of(model) != "translate":
+    def check_purpose(self, model: Model) -> None:
+        if model.pipeline_tag != "translation":
             raise VitrailError(f"this model does not translate: it is of the kind {model.architecture}")
 
     def batch(self, options: BeamCall) -> int:

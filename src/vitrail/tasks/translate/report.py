@@ -10,6 +10,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from vitrail.data.text.parallel import ParallelData
 from vitrail.learn.metrics.bleu import LengthGroup
 from vitrail.learn.training.state import Row
+from vitrail.models.word_model import WordModel
 from vitrail.rendering import BLUE, INK, house_style, to_svg
 from vitrail.report.page import Section, templates_of
 from vitrail.report.parts import Drawing
@@ -28,7 +29,7 @@ def sections(scored: Scored[ParallelData], setup: Setup[Any, ParallelData, Any],
     yield from sections_of(found, scored.model, skipped=scored.extras or "")
 
 
-def commands(run: str, model: Any) -> Mapping[str, str]:
+def commands(run: str, model: WordModel) -> Mapping[str, str]:
     """What to do with a run: what it does -> a line for the shell. `run` is quoted."""
     return {
         "Translate": f'vitrail translate {run} "SENTENCE"',
@@ -37,7 +38,7 @@ def commands(run: str, model: Any) -> Mapping[str, str]:
     }
 
 
-def sections_of(found: Translations, model: Any, *, skipped: str) -> list[Section]:
+def sections_of(found: Translations, model: WordModel, *, skipped: str) -> list[Section]:
     """BLEU by length, the best and the worst sentences, alignments and the word-to-word view."""
     scores = [found.bleu.of(np.array([number])) / 100 for number in range(len(found.sources))]
     return [

@@ -1,12 +1,12 @@
 """The studio's page of translators: that of text, which several tasks use."""
 
 from dataclasses import replace
-from typing import Any
 
 from vitrail.deploy.studio.facts import Stored
 from vitrail.deploy.studio.pages.text import page
 from vitrail.deploy.studio.pages.text.facts import TextFacts, describe_text
 from vitrail.deploy.studio.pages.text.page import ACTIONS
+from vitrail.models.word_model import WordModel
 
 __all__ = ["ACTIONS", "PAGE", "describe"]
 
@@ -23,5 +23,5 @@ FORM = {
 }
 
 
-def describe(model: Any, stored: Stored) -> TextFacts:
+def describe(model: WordModel, stored: Stored) -> TextFacts:
     return describe_text(model, writes="another", form=FORM)

@@ -11,7 +11,7 @@ from vitrail.data.loader import Loader
 from vitrail.data.text.parallel import ParallelData, open_parallel
 from vitrail.files import write_table, write_whole
 from vitrail.learn.training.world import World
-from vitrail.models.purpose import Purpose
+from vitrail.models.word_model import WordModel
 from vitrail.tasks.card import FOLDER, Card, describe_words, use_pipeline, use_shell, word_limits
 from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
 from vitrail.tasks.task import count_splits
@@ -30,7 +30,7 @@ from vitrail.tasks.translate.objective import SENTENCES, Translate, Translations
 from vitrail.tasks.translate.options import Options
 
 HYPOTHESES = "hypotheses.txt"
-PURPOSES: tuple[Purpose, ...] = ("translate",)
+PIPELINE = "translation"  # Hugging Face's name of what its models do
 TINY, SMALL = 10_000, 1_000_000  # pairs, at most
 RECIPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {name: {**row, "merge_dropout": 0.0} for name, row in TEXT_RECIPES.items()}
@@ -38,7 +38,7 @@ RECIPES: Mapping[str, Mapping[str, Any]] = MappingProxyType(
 State = Setup[Options, ParallelData, BytePairs]
 
 
-class Translation(TextTask[Options, ParallelData]):
+class Translation(TextTask[Options, ParallelData, WordModel]):
     recipes = RECIPES
 
     def open(self, options: Options, opening: Opening) -> Opened[ParallelData]:
@@ -46,7 +46,7 @@ class Translation(TextTask[Options, ParallelData]):
         return Opened(data=data)
 
     def load(self, options: Options, log: Log) -> Any:
-        return load_text_model(options, purposes=PURPOSES)
+        return load_text_model(options, pipeline=PIPELINE)
 
     def resolve(
         self, options: Options, opened: Opened[ParallelData], loaded: Any, resumed: Path | None
@@ -55,7 +55,7 @@ class Translation(TextTask[Options, ParallelData]):
         data = opened.data
         pairs = data["train"]
         options = resolve_text(
-            options, sentences=len(pairs), model=choose_model(len(pairs)), purposes=PURPOSES, recipes=RECIPES, loaded=loaded,
+            options, sentences=len(pairs), model=choose_model(len(pairs)), pipeline=PIPELINE, recipes=RECIPES, loaded=loaded,
             source=data.source, target=data.target,
         )  # fmt: skip
         tokenizer = make_tokenizer(chain(pairs.sources, pairs.targets), options, loaded=loaded, resumed=resumed)
@@ -121,7 +121,7 @@ class Translation(TextTask[Options, ParallelData]):
             record={"signature": found.signature},
         )
 
-    def card(self, model: Any, facts: Mapping[str, Any]) -> Card:
+    def card(self, model: WordModel, facts: Mapping[str, Any]) -> Card:
         return Card(
             title="translation model",
             about=[*describe_words(model, facts)],
@@ -132,7 +132,7 @@ class Translation(TextTask[Options, ParallelData]):
             limits=word_limits(model),
         )
 
-    def stored(self, model: Any) -> Options:
+    def stored(self, model: WordModel) -> Options:
         return Options(data="")
 
 

@@ -1,7 +1,6 @@
 """Models that learned without labels in the studio: their attention and tokens are shown, and no word is said of what a picture is."""
 
 import math
-from types import SimpleNamespace
 
 import pytest
 
@@ -44,12 +43,11 @@ def test_a_backbone_is_looked_into_without_predictions(folder, browse_studio, en
 
 
 def test_of_what_learned_without_labels_the_backbone_is_shown_and_a_masked_autoencoder_as_it_is():
-    backbone = object()
-    assert find_backbone(SimpleNamespace(backbone=backbone)) is backbone
-    assert find_backbone(backbone) is backbone
-    assert AttentionFacts.open_model(None, SimpleNamespace(backbone=backbone)) is backbone
     small = {"width": 12, "depth": 1, "heads": 3, "patch": 4, "image_size": (8, 8)}
     model = build_mae(MAEConfig(backbone=small, decoder_width=8, decoder_depth=1, decoder_heads=2))
+    assert find_backbone(model) is model.backbone
+    assert find_backbone(model.backbone) is model.backbone
+    assert AttentionFacts.open_model(None, model) is model.backbone
     assert MaskFacts.open_model(None, model) is model
 
 

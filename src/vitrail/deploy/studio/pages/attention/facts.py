@@ -13,8 +13,14 @@ from vitrail.explain.cells import features_grid
 from vitrail.explain.lens import has_lens
 from vitrail.explain.methods import METHODS, methods_for
 from vitrail.explain.positions import position_similarity
+from vitrail.models.backbones import Pretrained
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.classifier import Classifier
+from vitrail.models.model import Model
+from vitrail.models.protocols import HasTokenizer
 from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.nn.encoders.hierarchical import HierarchicalEncoder
+from vitrail.nn.groups.encoder import GroupEncoder
 
 CLASSLESS = ("rollout", "attention")  # maps of an image that ask for no class
 
@@ -76,14 +82,14 @@ class AttentionFacts(ImageFacts):
         found = find_samples(run, self.image_size)
         return find_samples(run, None) if found is NONE and not self.labels else found  # a backbone learned from images alone
 
-    def open_model(self, model: Any) -> Any:
+    def open_model(self, model: Model) -> Model:
         return find_backbone(model)
 
 
-def describe(model: Any, stored: Stored) -> AttentionFacts:
+def describe(model: Model, stored: Stored) -> AttentionFacts:
     """Of a model without weights, on torch's meta device."""
     name, model = model.architecture, find_backbone(model)
-    if not hasattr(model, "num_classes"):
+    if not isinstance(model, Classifier):
         raise VitrailError(f"{stored.folder}: a model of the kind {name} has no backbone whose attention the studio could show")
     config = model.config
     attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
@@ -120,16 +126,17 @@ def describe(model: Any, stored: Stored) -> AttentionFacts:
     )
 
 
-def find_backbone(model: Any) -> Any:
+def find_backbone(model: Model) -> Model:
     """What the page computes with: of a model that learned features without labels the backbone."""
-    return getattr(model, "backbone", model)
+    return model.backbone if isinstance(model, Pretrained) else model
 
 
-def find_grid(model: Any) -> tuple[tuple[int, int], int, int]:
+def find_grid(model: Classifier) -> tuple[tuple[int, int], int, int]:
     """The cells that the page shows, the elements of the group, and the cells of the first layer."""
-    if hasattr(model, "tokenizer"):
-        first = tuple(model.tokenizer.grid(model.image_size))
-        last = tuple(model.encoder.grid(first)) if hasattr(model.encoder, "grid") else first
+    if isinstance(model, HasTokenizer):
+        embedding: HasTokenizer = model
+        first = tuple(embedding.tokenizer.grid(model.image_size))
+        last = tuple(model.encoder.grid(first)) if isinstance(model.encoder, HierarchicalEncoder | GroupEncoder) else first
         return (last[-2], last[-1]), (last[0] if len(last) == 3 else 1), first[-2] * first[-1]
     with torch.device("meta"), torch.inference_mode():  # shapes alone
         features = model.eval().forward_features(torch.empty(1, model.config.in_channels, *model.image_size))
@@ -137,7 +144,7 @@ def find_grid(model: Any) -> tuple[tuple[int, int], int, int]:
     return (rows, columns), 1, rows * columns
 
 
-def has_similarity(model: Any) -> bool:
+def has_similarity(model: Classifier) -> bool:
     """Whether places can be compared, asked of a model without numbers: what gets as far as computing has something to compute."""
     try:
         return not isinstance(position_similarity(model), str)

@@ -22,7 +22,7 @@ from vitrail.explain.heads import entropy
 from vitrail.explain.maps import REDUCE, reduce_heads
 from vitrail.explain.record import record
 from vitrail.explain.windows import picture_weights
-from vitrail.models.classifier import to_probabilities
+from vitrail.models.classifier import Classifier, to_probabilities
 
 GENEROUS = 8  # weights stay in float32 as long as so many looks fit into the budget; float16 beyond that
 
@@ -87,7 +87,7 @@ def edges(side: int, count: int) -> list[int]:
 
 
 def run_pass(
-    model: Any,
+    model: Classifier,
     images: Float[Tensor, "1 ch y x"],
     *,
     grid: tuple[int, int],

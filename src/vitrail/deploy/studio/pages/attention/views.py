@@ -21,12 +21,15 @@ from vitrail.explain.lens import logit_lens
 from vitrail.explain.methods import METHODS, default_method, explain_map
 from vitrail.explain.positions import Similarity
 from vitrail.explain.steps import six_steps
+from vitrail.models.classifier import Classifier
+from vitrail.models.protocols import HasIntermediates, HasTokenizer
+from vitrail.models.vit import VisionTransformer
 from vitrail.tokens import Grid, Tokens
 
 MOST_NUMBERS = 64  # of a token's vector: a page shows no more
 
 
-def show_map(model: Any, look: Look, *, method: str, target: int | None) -> dict[str, Any]:
+def show_map(model: Classifier, look: Look, *, method: str, target: int | None) -> dict[str, Any]:
     """The share of each cell in why the picture is `target`, by default the likeliest class; sums to 1."""
     known = [name for name, found in METHODS.items() if not found.hidden]
     if method not in ("auto", *known):
@@ -48,7 +51,7 @@ def fit_grid(shares: Float[Tensor, "1 y x"], grid: tuple[int, int]) -> Float[Ten
     return found / found.sum().clamp(min=torch.finfo(found.dtype).tiny)
 
 
-def show_colors(model: Any, look: Look, *, layer: int) -> dict[str, Any]:
+def show_colors(model: Classifier, look: Look, *, layer: int) -> dict[str, Any]:
     """The first three principal components of the tokens behind a layer, as colors from 0 to 255."""
     with torch.inference_mode():
         colors = token_colors(tokens_behind(model, images_of(model, look), layer))[0]  # gh gw 3
@@ -57,15 +60,15 @@ def show_colors(model: Any, look: Look, *, layer: int) -> dict[str, Any]:
     return {"colors": (255 * colors).round().long().flatten(0, 1)}
 
 
-def tokens_behind(model: Any, images: Tensor, layer: int) -> Tokens:
-    if hasattr(model, "forward_intermediates"):
+def tokens_behind(model: Classifier, images: Tensor, layer: int) -> Tokens:
+    if isinstance(model, HasIntermediates):
         return model.forward_intermediates(images, [layer])[0]
     if layer != -1:
         raise StudioError("Of this model only the tokens behind the last layer can be seen.")
     return model.forward_features(images)
 
 
-def show_lens(model: Any, look: Look, *, labels: tuple[str, ...]) -> dict[str, Any]:
+def show_lens(model: Classifier, look: Look, *, labels: tuple[str, ...]) -> dict[str, Any]:
     """What the head would say after each layer, of the whole picture and, at its most likely, of each patch."""
     lens = logit_lens(model, images_of(model, look))
     best = lens.patches[:, 0].flatten(1, 2).max(-1)  # layers+1 c
@@ -78,7 +81,7 @@ def show_lens(model: Any, look: Look, *, labels: tuple[str, ...]) -> dict[str, A
     }
 
 
-def show_steps(model: Any, look: Look, *, layer: int, head: int, query: str) -> dict[str, Any]:
+def show_steps(model: Classifier, look: Look, *, layer: int, head: int, query: str) -> dict[str, Any]:
     """The six steps of self-attention for one query, with the numbers of this look."""
     choose_heads(choose_layer(look, layer), str(head))
     token = find_query(look, query)
@@ -102,19 +105,21 @@ def show_steps(model: Any, look: Look, *, layer: int, head: int, query: str) -> 
     }
 
 
-def show_token(model: Any, look: Look, *, query: str) -> dict[str, Any]:
+def show_token(model: Classifier, look: Look, *, query: str) -> dict[str, Any]:
     """What a patch becomes: its embedding, and what the position adds to it where it adds anything."""
     token = find_query(look, query)
     if token is None:
         raise StudioError('A token is a cell or "class".')
-    if not hasattr(model, "tokenizer"):
+    if not isinstance(model, HasTokenizer):
         raise StudioError("This model has no tokens: it is a convolutional net.")
     with torch.inference_mode():
-        plain = model.tokenizer(images_of(model, look))
-        if getattr(model, "prefix", None) is not None:
-            plain = model.prefix(plain)
+        embedding_of: HasTokenizer = model
+        plain = embedding_of.tokenizer(images_of(model, look))
+        placed = plain
+        if isinstance(model, VisionTransformer):
+            plain = plain if model.prefix is None else model.prefix(plain)
+            placed = model.position.embed(plain)
         check_grid(look, plain.grid)
-        placed = model.position.embed(plain) if hasattr(model, "position") else plain
         embedding, position = plain.x[0, token], placed.x[0, token] - plain.x[0, token]
     adds = bool((placed.x != plain.x).any())
     return {
@@ -145,5 +150,5 @@ def show_similarity(found: Similarity | str, cell: int) -> dict[str, Any]:
     }
 
 
-def images_of(model: Any, look: Look) -> Float[Tensor, "1 ch y x"]:
+def images_of(model: Classifier, look: Look) -> Float[Tensor, "1 ch y x"]:
     return prepare_pixels(np.ascontiguousarray(look.seen), model.preprocessing)

@@ -19,6 +19,7 @@ from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.explain.evaluating import NOT_FINITE
 from vitrail.explain.masked_patches import Statistics, reconstruct
 from vitrail.learn.masking import keep_same
+from vitrail.models.masked_autoencoder import MaskedAutoencoder
 from vitrail.preprocessing import Preprocessing
 
 FLAT = 1e-8  # variance below which a patch is of one color: less than one pixel a single step of 256 brighter
@@ -52,7 +53,7 @@ def keep_all_but(cells: int, hidden: Sequence[int]) -> Int[Tensor, "1 _"]:
 
 
 def draw_hidden(
-    model: Any,
+    model: MaskedAutoencoder,
     pixels: UInt8[np.ndarray, "h w ch"],
     kept: Int[Tensor, "1 _"],
     preprocessing: Preprocessing,

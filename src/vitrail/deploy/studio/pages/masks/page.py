@@ -18,6 +18,7 @@ from vitrail.deploy.studio.working import work
 from vitrail.errors import VitrailError
 from vitrail.explain.masked_patches import Statistics
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.masked_autoencoder import MaskedAutoencoder
 
 PAGE = Page(name="masks", address="/mask", title="Hidden patches", web=Path(__file__).parent / "web")
 
@@ -42,7 +43,7 @@ class DrawingOrder(ImageOrder):
     statistics: Statistics = "true"
 
 
-def describe(model: Any, stored: Stored) -> MaskFacts:
+def describe(model: MaskedAutoencoder, stored: Stored) -> MaskFacts:
     """Of a masked autoencoder without weights, on torch's meta device."""
     preprocessing = stored.preprocessing
     if preprocessing.channels not in (1, 3):

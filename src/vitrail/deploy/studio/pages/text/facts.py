@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from vitrail.deploy.studio.facts import Facts
 from vitrail.explain.words import Kind, kind_of
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.word_model import WordModel
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 
 LONGEST = 256  # tokens, of a model that does not say
@@ -26,7 +27,7 @@ class TextFacts(Facts):
     kinds: Mapping[Kind, tuple[int, int]]  # layers and heads of each attention that can be shown
 
 
-def describe_text(model: Any, *, writes: Writes, form: Mapping[str, str]) -> TextFacts:
+def describe_text(model: WordModel, *, writes: Writes, form: Mapping[str, str]) -> TextFacts:
     """Of a model without weights, on torch's meta device."""
     kinds = find_kinds(model)
     return TextFacts(
@@ -41,7 +42,7 @@ def describe_text(model: Any, *, writes: Writes, form: Mapping[str, str]) -> Tex
     )
 
 
-def find_kinds(model: Any) -> dict[Kind, tuple[int, int]]:
+def find_kinds(model: WordModel) -> dict[Kind, tuple[int, int]]:
     layers = {name: module for name, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
     if not layers:  # recurrent: at most one look at the source
         return {"cross": (1, 1)} if getattr(model.config, "attention", "none") != "none" else {}

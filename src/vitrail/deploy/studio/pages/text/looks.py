@@ -16,6 +16,7 @@ from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.explain.alignment import aligning_layer
 from vitrail.explain.sentences import Sentence, read_sentence
 from vitrail.explain.words import Kind, WordLook, continue_ids, to_words, translate_ids, word_look
+from vitrail.models.word_model import WordModel
 from vitrail.special_tokens import BEGIN, END, UNKNOWN
 
 LONGEST_TEXT = 4_000  # characters; no model of the studio reads as much
@@ -39,7 +40,7 @@ class TextLook:
         return 4_096 + sum(weights.nbytes for weights in self.look.weights.values())
 
 
-def read_text(model: Any, text: str, facts: TextFacts) -> tuple[list[int], tuple[str, ...]]:
+def read_text(model: WordModel, text: str, facts: TextFacts) -> tuple[list[int], tuple[str, ...]]:
     """The numbers of a text's pieces, and what a person should know of them."""
     if model.tokenizer is None:
         raise StudioError("This model has no tokenizer: it cannot read text.")
@@ -54,7 +55,7 @@ def read_text(model: Any, text: str, facts: TextFacts) -> tuple[list[int], tuple
     return ids[:room], tuple(notes)
 
 
-def run_text(model: Any, text: str, facts: TextFacts, *, seed: int) -> tuple[WordLook, str, tuple[str, ...], float]:
+def run_text(model: WordModel, text: str, facts: TextFacts, *, seed: int) -> tuple[WordLook, str, tuple[str, ...], float]:
     """The look of whole words, what was written, notes, and milliseconds. A seed above 0 draws another continuation."""
     start = time.perf_counter()
     ids, notes = read_text(model, text, facts)
@@ -68,7 +69,7 @@ def run_text(model: Any, text: str, facts: TextFacts, *, seed: int) -> tuple[Wor
     return to_words(look), written, notes, 1000 * (time.perf_counter() - start)
 
 
-def bare_look(model: Any, ids: list[int], new: list[int], facts: TextFacts) -> WordLook:
+def bare_look(model: WordModel, ids: list[int], new: list[int], facts: TextFacts) -> WordLook:
     """The words alone, of a model whose attention cannot be shown."""
 
     def sentence(*parts: Sequence[int]) -> Sentence:

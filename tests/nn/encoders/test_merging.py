@@ -1,4 +1,4 @@
-"""Blocks that merge: equal tokens change no answer, and what does not fit is refused."""
+"""The encoder that merges: equal tokens change no answer, and what does not fit is refused."""
 
 import pytest
 import torch
@@ -10,7 +10,8 @@ from vitrail.nn.attention.kernel import Kernel
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.blocks.feed_forward import FeedForward
-from vitrail.nn.blocks.merging import TokenMerging
+from vitrail.nn.encoders.merging import MergingEncoder
+from vitrail.nn.encoders.packed import encode_packed
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.merging import unmerge
 from vitrail.nn.heads.classification import AttentionPool, pool_mean
@@ -27,11 +28,11 @@ def encoder(merge: int, *, depth: int = 2, norm: str = "pre", kernel: Kernel | N
             attention=MultiHeadAttention(WIDTH, heads=3, kernel=kernel),
             mlp=FeedForward(WIDTH, hidden=20),
             norm=norm,
-            merging=TokenMerging(merge) if merge else None,
         )
         for _ in range(depth)
     ]
-    return PlainEncoder(blocks, norm=torch.nn.LayerNorm(WIDTH)).eval()
+    last = torch.nn.LayerNorm(WIDTH)
+    return (MergingEncoder(blocks, count=merge, norm=last) if merge else PlainEncoder(blocks, norm=last)).eval()
 
 
 def alike(prefix: int) -> Tokens:
@@ -95,11 +96,36 @@ class Other(Kernel):
 
 def test_what_does_not_fit_is_refused_by_name():
     tokens = Tokens(torch.randn(2, 16, WIDTH), grid=(4, 4))
-    with pytest.raises(VitrailError, match="other attention does not support sizes"):
+    with pytest.raises(VitrailError, match="other attention does not support mask"):
         encoder(4, kernel=Other())(tokens)
     with pytest.raises(VitrailError, match="pictures of one size"):
         encoder(4)(tokens._replace(mask=torch.ones(2, 16, dtype=torch.bool)))
     with pytest.raises(VitrailError, match="pictures of one size"):
-        encoder(4).packed([tokens, Tokens(torch.randn(1, 9, WIDTH), grid=(3, 3))])
+        encode_packed(encoder(4), [tokens, Tokens(torch.randn(1, 9, WIDTH), grid=(3, 3))])
     with pytest.raises(VitrailError, match="at least 1 token away, got -2"):
-        TokenMerging(-2)
+        MergingEncoder([], count=-2)
+
+
+class Bare(torch.nn.Module):
+    """Attention of its own, without queries and keys that anybody else could use."""
+
+    def forward(self, x, scope):
+        return x
+
+
+@pytest.mark.parametrize("merge", [0, 4])
+def test_attention_without_keys_is_refused_by_name(merge):
+    tokens, stack = Tokens(torch.randn(2, 16, WIDTH), grid=(4, 4)), encoder(merge)
+    stack.blocks[1].attention = Bare()
+    with pytest.raises(VitrailError, match="multi-head attention, and Bare is another"):
+        stack(tokens) if merge else encode_packed(stack, [tokens])
+
+
+@pytest.mark.parametrize("merge", [0, 4])
+def test_every_block_is_called_as_a_module(merge):
+    """What hangs on a block's call, such as the gathering of weights that processes share, sees packing and merging."""
+    tokens, stack, lengths = Tokens(torch.randn(2, 16, WIDTH), grid=(4, 4)), encoder(merge), []
+    for block in stack.blocks:
+        block.register_forward_pre_hook(lambda _, given: lengths.append(given[0].shape[1]))
+    stack(tokens) if merge else encode_packed(stack, [tokens, tokens])
+    assert lengths == ([16, 12] if merge else [64, 64])

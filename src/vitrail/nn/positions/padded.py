@@ -1,4 +1,4 @@
-"""Positions where pictures of different shapes share a batch: each picture's tokens stand on its own grid.
+"""Positions of a padded batch of images of different shapes: each image's tokens stand on its own grid.
 
 b batch, h heads, n queries, m keys, w u widths of what they are made from, d key width, e value width, g pictures of one shape
 
@@ -14,24 +14,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.nn.positions.position import Position
-from vitrail.scope import Scope
+from vitrail.scope import KeyedPosition, Scope
 from vitrail.tokens import Places
-
-
-class PackedPosition(Position):
-    """Of a packed sequence: `scope.spans` has a scope for each shape, and attention reads those."""
-
-    def __init__(self, position: Position) -> None:
-        super().__init__()
-        self.position, self.enters = position, position.enters
-
-    def at(self, scope: Scope, layer: int) -> Scope:
-        spans = [span._replace(scope=self.position.at(span.scope, layer)) for span in scope.spans]
-        return scope._replace(spans=tuple(spans))
-
-    def enter(self, x: Float[Tensor, "1 n w"], layer: int, scope: Scope) -> Float[Tensor, "1 n w"]:
-        parts = [self.position.enter(span.of(x), layer, span.scope).flatten(0, 1) for span in scope.spans]
-        return torch.cat(parts)[None]
 
 
 class Rows(NamedTuple):
@@ -50,7 +34,7 @@ class Rows(NamedTuple):
         return part
 
 
-class PaddedPosition(Position):
+class PaddedPosition(Position, KeyedPosition):
     """Of a batch padded to its longest sequence. `shapes` are the batch's pictures, those of one shape together, with scopes of their own.
 
     What a scheme gives to tokens is padded with zeros, which nobody reads: the mask of the batch hides them.
@@ -84,6 +68,8 @@ class PaddedPosition(Position):
         return asking, asked
 
     def project(self, key: nn.Linear, scope: Scope) -> Scope:
+        if not isinstance(self.position, KeyedPosition):
+            return scope
         here = [rows._replace(scope=self.position.project(key, rows.scope)) for rows in self.shapes]
         return scope._replace(position=PaddedPosition(self.position, here))
 
