@@ -1,10 +1,14 @@
-"""Writing files so that a reader never meets half of one."""
+"""Writing files so that a reader never meets half of one, and reading JSON."""
 
 import csv
 import io
+import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+from vitrail.errors import VitrailError
 
 
 def write_whole(path: Path, content: bytes | str) -> None:
@@ -19,6 +23,16 @@ def write_whole(path: Path, content: bytes | str) -> None:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_json(path: Path) -> Any:
+    """What a JSON file holds; one that is missing or broken is named in one line."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise VitrailError(f"{path}: missing") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise VitrailError(f"{path}: not readable as JSON ({error})") from None
 
 
 def write_table(path: Path, rows: Iterable[Iterable[object]]) -> None:

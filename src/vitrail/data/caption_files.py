@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 from vitrail.data.dataset import SYNONYMS, SplitName
+from vitrail.data.formats.coco import find_annotations
 from vitrail.data.formats.layout import exists, folder_splits, locate
 from vitrail.data.formats.lists import PATHS
 from vitrail.data.formats.reading import parse_json, read_text
@@ -61,16 +62,7 @@ def find_described(path: Path, skipped: Skipped) -> dict[SplitName, Described]:
 
 
 def find_coco_captions(root: Path) -> dict[SplitName, Path]:
-    found: dict[SplitName, Path] = {}
-    for file in sorted((root / "annotations").glob("captions_*.json")):
-        if match := _COCO.fullmatch(file.name):
-            split = SYNONYMS[match[1]]
-            if split in found:
-                raise VitrailError(
-                    f"{file.parent}: both {found[split].name} and {file.name} look like the {split} split; keep one"
-                )
-            found[split] = file
-    return found
+    return find_annotations(root, _COCO)
 
 
 def read_file(file: Path, skipped: Skipped) -> Described:

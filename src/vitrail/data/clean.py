@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, Required, TypedDict, Unpack, runtime_checkable
 
 from vitrail.data.bad_files import BadFile, BadFiles, find_bad, leave_out
 from vitrail.data.box_data import find_boxes, read_marks
@@ -24,30 +24,34 @@ class Counting(Protocol):
     def counting(self, what: str) -> AbstractContextManager[Callable[[int, int], None]]: ...
 
 
+class Trying(TypedDict, total=False):
+    """How every file is tried: the share that may be bad, and what an earlier look has found (`known`), so that nothing is tried again."""
+
+    limit: Required[float]
+    progress: Required[Counting]
+    known: Sequence[BadFile] | None
+
+
 def open_clean(
     source: str,
     *,
     seed: int,
     image_size: tuple[int, int] | None,
-    limit: float,
-    progress: Counting,
-    known: Sequence[BadFile] | None = None,
     divide: bool = True,
     val_share: float | None = None,
+    **trying: Unpack[Trying],
 ) -> tuple[DataSet, BadFiles]:
     """The data without its bad files, and those. So the splits are those of a set from which someone had removed the files.
 
     `known` is what an earlier look has found: nothing is tried again, so that a run goes on with the data it began with.
     """
-    data, bad = clean(find_data(source, image_size=image_size), limit=limit, progress=progress, known=known)
+    data, bad = clean(find_data(source, image_size=image_size), **trying)
     return divide_data(data, seed=seed, val_share=val_share) if divide else data, bad
 
 
-def open_clean_unlabelled(
-    source: str, *, seed: int, limit: float, progress: Counting, known: Sequence[BadFile] | None = None, divide: bool = True
-) -> tuple[DataSet, BadFiles]:
+def open_clean_unlabelled(source: str, *, seed: int, divide: bool = True, **trying: Unpack[Trying]) -> tuple[DataSet, BadFiles]:
     """The same of pictures without labels."""
-    data, bad = clean(find_unlabelled(source), limit=limit, progress=progress, known=known)
+    data, bad = clean(find_unlabelled(source), **trying)
     return divide_unlabelled(data, seed=seed) if divide else data, bad
 
 
@@ -56,10 +60,8 @@ def open_clean_any(
     *,
     seed: int,
     image_size: tuple[int, int] | None,
-    limit: float,
-    progress: Counting,
-    known: Sequence[BadFile] | None = None,
     divide: bool = True,
+    **trying: Unpack[Trying],
 ) -> tuple[DataSet, BadFiles]:
     """Images with their labels where they have any; a folder without classes as it lies there."""
     divided: Callable[..., DataSet] = divide_data
@@ -69,7 +71,7 @@ def open_clean_any(
         if not Path(source).expanduser().is_dir():
             raise
         data, divided = find_unlabelled(source), divide_unlabelled
-    data, bad = clean(data, limit=limit, progress=progress, known=known)
+    data, bad = clean(data, **trying)
     return divided(data, seed=seed) if divide else data, bad
 
 
@@ -78,16 +80,14 @@ def open_clean_boxes(
     *,
     seed: int,
     image_size: tuple[int, int] | None,
-    limit: float,
-    progress: Counting,
-    known: Sequence[BadFile] | None = None,
     divide: bool = True,
     val_share: float | None = None,
+    **trying: Unpack[Trying],
 ) -> tuple[DataSet, BadFiles]:
     """The same of pictures with boxes; one whose boxes were drawn on a picture of another size is bad too."""
     data = find_boxes(source, image_size=image_size)
-    bad = try_pictures(data, limit=limit, progress=progress, known=known)
-    if known is None:
+    bad = try_pictures(data, **trying)
+    if trying.get("known") is None:
         bad.files |= {file.name: file for file in find_bad_marks(data) if file.name not in bad.files}
         bad.check()
     data = leave_out(data, bad.names("before"))
@@ -99,15 +99,13 @@ def open_clean_captions(
     *,
     seed: int,
     image_size: tuple[int, int] | None,
-    limit: float,
-    progress: Counting,
-    known: Sequence[BadFile] | None = None,
     divide: bool = True,
+    **trying: Unpack[Trying],
 ) -> tuple[CaptionData, BadFiles]:
     """The same of images with captions."""
     data = open_captions(source, image_size=image_size, divide=False)
     images = DataSet(name=data.name, classes=("picture",), splits=data.splits)
-    bad = try_pictures(images, limit=limit, progress=progress, known=known)
+    bad = try_pictures(images, **trying)
     data = leave_out_captions(data, bad.names("before"))
     return divide_captions(data, seed=seed) if divide else data, bad
 
@@ -122,13 +120,13 @@ def find_bad_marks(data: DataSet) -> Iterator[BadFile]:
                 yield BadFile(error.name, name, error.reason)
 
 
-def clean(data: DataSet, *, limit: float, progress: Counting, known: Sequence[BadFile] | None) -> tuple[DataSet, BadFiles]:
+def clean(data: DataSet, **trying: Unpack[Trying]) -> tuple[DataSet, BadFiles]:
     """The data without its bad files, and those."""
-    bad = try_pictures(data, limit=limit, progress=progress, known=known)
+    bad = try_pictures(data, **trying)
     return leave_out(data, bad.names("before")), bad
 
 
-def try_pictures(data: DataSet, *, limit: float, progress: Counting, known: Sequence[BadFile] | None) -> BadFiles:
+def try_pictures(data: DataSet, *, limit: float, progress: Counting, known: Sequence[BadFile] | None = None) -> BadFiles:
     """What of it cannot be read, or is `known` to be so; too many of them end the job."""
     bad = BadFiles(pictures=sum(map(len, data.splits.values())), limit=limit)
     if known is None:

@@ -1,21 +1,22 @@
 """Files that a person names on the command line: paths, folders and globs."""
 
 import glob
+from collections.abc import Callable
 from pathlib import Path
 
 from vitrail.data.folder import find_pictures
 from vitrail.errors import VitrailError
 
 
-def expand(words: list[str]) -> list[Path]:
-    """Files, folders (every image below) and globs to paths, in the order given, each once."""
+def expand(words: list[str], *, inside_of: Callable[[Path], list[Path]] = find_pictures, what: str = "images") -> list[Path]:
+    """Files, folders (of each what `inside_of` finds) and globs to paths, in the order given, each once."""
     found: dict[Path, None] = {}
     for word in words:
         path = Path(word).expanduser()
         if path.is_dir():
-            inside = find_pictures(path)
+            inside = inside_of(path)
             if not inside:
-                raise VitrailError(f"{path}: no images in this folder")
+                raise VitrailError(f"{path}: no {what} in this folder")
         elif path.exists():
             inside = [path]
         else:

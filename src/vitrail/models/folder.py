@@ -13,7 +13,7 @@ from torch import nn
 
 from vitrail.byte_pairs import BytePairs
 from vitrail.errors import VitrailError, VitrailWarning
-from vitrail.files import write_whole
+from vitrail.files import read_json, write_whole
 from vitrail.models.catalogue import ARCHITECTURES, build_model
 from vitrail.models.model import Model, unwrap
 from vitrail.models.protocols import HasClasses
@@ -215,12 +215,7 @@ def is_own(path: Path) -> bool:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise VitrailError(f"{path}: missing") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise VitrailError(f"{path}: not readable as JSON ({error})") from None
+    config = read_json(path)
     if not isinstance(config, dict) or config.get("library") != "vitrail":
         raise VitrailError(f'{path}: not a config of this library (no "library": "vitrail" in it)')
     expected = {"format": int, "architecture": str, "config": dict, "labels": list | None, "preprocessing": dict | None}

@@ -25,6 +25,8 @@ def assemble_page(shell: Path, served: ServedPage) -> str:
         sides = Template(shell.with_name("sides.html").read_text(encoding="utf-8"))
         inside = {side: parts.pop(side, "") for side in SIDES}
         parts["main"] = sides.substitute(inside, **{f"{side}_label": labels.get(side) for side in SIDES})
+    if page.style:
+        parts["head"] = f'  <link rel="stylesheet" href="/static/{page.style}.css">\n{parts.get("head", "")}'
     frame = Template(shell.read_text(encoding="utf-8"))
     return frame.substitute(
         dict.fromkeys(PARTS, "") | parts, page=f"{page.style} {page.name}".strip(), script=f"{served.files}/page.js"

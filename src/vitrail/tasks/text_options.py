@@ -6,7 +6,14 @@ from typing import Annotated, ClassVar, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks.blocks import DropoutOptions
+from vitrail.tasks.blocks import (
+    AveragingOptions,
+    DropoutOptions,
+    LayerDecayOptions,
+    OptimizerOptions,
+    PartOptions,
+    SmoothingOptions,
+)
 from vitrail.tasks.options import COUNT, TEXT, Auto, Block, Range, integer, switch
 
 
@@ -37,6 +44,13 @@ class TokenBatchOptions(Block):
     batch_tokens: Annotated[
         int | Auto, Range(ge=16), integer("Tokens per step, padding included; the recipe's unless given.", group=TEXT)
     ] = "auto"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextModelOptions(
+    TokenBatchOptions, TextOptions, AveragingOptions, LayerDecayOptions, SmoothingOptions, OptimizerOptions, PartOptions
+):
+    """How a model of text alone learns."""
 
 
 @dataclass(frozen=True, kw_only=True)

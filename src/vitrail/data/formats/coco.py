@@ -25,17 +25,23 @@ BESIDE = "_annotations.coco.json"
 _NAME = re.compile(r"(?:instances_)?(train|val|test)[^/]*\.json")
 
 
-def find_coco(root: Path) -> dict[SplitName, Path] | None:
-    """The annotation files of a COCO folder, split by split; None where a folder is none."""
+def find_annotations(root: Path, name: re.Pattern[str]) -> dict[SplitName, Path]:
+    """The files in annotations/ with such a name, whose first group is the split."""
     found: dict[SplitName, Path] = {}
     for file in sorted((root / "annotations").glob("*.json")):
-        if match := _NAME.fullmatch(file.name):
+        if match := name.fullmatch(file.name):
             split = SYNONYMS[match[1]]
             if split in found:
                 raise VitrailError(
                     f"{file.parent}: both {found[split].name} and {file.name} look like the {split} split; keep one"
                 )
             found[split] = file
+    return found
+
+
+def find_coco(root: Path) -> dict[SplitName, Path] | None:
+    """The annotation files of a COCO folder, split by split; None where a folder is none."""
+    found = find_annotations(root, _NAME)
     found = found or {split: folder / BESIDE for split, folder in folder_splits(root).items() if (folder / BESIDE).is_file()}
     return found or ({"train": root / BESIDE} if (root / BESIDE).is_file() else None)
 

@@ -4,7 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Required, TypedDict, Unpack
 
 import torch
 from jaxtyping import Float
@@ -38,23 +38,24 @@ class Exported(NamedTuple):
     parity: Parity | None
 
 
-def export_file(
-    model: Model,
-    path: str | Path,
-    format: Format,
-    *,
-    interface: Interface,
-    images: Float[Tensor, "b ch *size"],
-    dynamic_size: DynamicSize,
-    check: bool,
-) -> Exported:
+class Exporting(TypedDict, total=False):
+    """Keywords of every export."""
+
+    interface: Required[Interface]
+    images: Required[Float[Tensor, "b ch *size"]]
+    dynamic_size: DynamicSize
+    check: bool
+
+
+def export_file(model: Model, path: str | Path, format: Format, **how: Unpack[Exporting]) -> Exported:
     """The model, for pictures of the size of `images`, in a file that is there whole or not at all.
 
     With `check` it is first run on `images`, which are real pictures, ready for the model; if it answers otherwise than the model,
     nothing is written. Where no size is given, see `Classifier.image_size`.
     """
+    interface, images, check = how["interface"], how["images"], how.get("check", True)
     path = with_suffix(Path(path).expanduser(), format.suffix)
-    step = size_step(model, dynamic_size, format.name)
+    step = size_step(model, how.get("dynamic_size", "auto"), format.name)
     size = tuple(images.shape[2:])
     model = model.eval()
     program = trace(model, interface.module, images, step=step)

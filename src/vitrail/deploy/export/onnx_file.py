@@ -3,16 +3,15 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
-from torch import Tensor
 from torch.export import ExportedProgram
 
-from vitrail.deploy.export.exporting import Exported, Format, export_file
-from vitrail.deploy.export.interface import Interface, one_or_all
+from vitrail.deploy.export.exporting import Exported, Exporting, Format, export_file
+from vitrail.deploy.export.interface import one_or_all
 from vitrail.deploy.export.parity import Runner
-from vitrail.deploy.export.program import DynamicSize, quiet
+from vitrail.deploy.export.program import quiet
 from vitrail.errors import VitrailError
 from vitrail.extras import need
 from vitrail.models.model import Model
@@ -23,26 +22,17 @@ LARGEST_FILE = 2**31 - 2**20  # a message of protocol buffers is smaller than 2 
 AXES = {0: "batch", 2: "height", 3: "width"}
 
 
-def write_onnx(
-    model: Model,
-    path: str | Path,
-    *,
-    interface: Interface,
-    images: Tensor,
-    dynamic_size: DynamicSize = "auto",
-    check: bool = True,
-    opset: int | None = None,
-) -> Exported:
+def write_onnx(model: Model, path: str | Path, *, opset: int | None = None, **how: Unpack[Exporting]) -> Exported:
     """The model as an ONNX file with the input and the outputs of its interface by name."""
     opset = OPSET if opset is None else opset
     if not OLDEST_OPSET <= opset <= NEWEST_OPSET:
         raise VitrailError(f"--opset must be from {OLDEST_OPSET} to {NEWEST_OPSET}, got {opset}")
     need("onnx", "onnx")
     need("onnxscript", "onnx")
-    if check:
+    if how.get("check", True):
         need("onnxruntime", "onnx")
     format = Format("onnx", ".onnx", lambda program, file, texts: convert(program, file, texts, opset=opset), open_onnx)
-    return export_file(model, path, format, interface=interface, images=images, dynamic_size=dynamic_size, check=check)
+    return export_file(model, path, format, **how)
 
 
 def convert(program: ExportedProgram, path: Path, texts: dict[str, str], *, opset: int) -> None:

@@ -3,35 +3,27 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
 from torch.export import ExportedProgram
 
-from vitrail.deploy.export.exporting import Exported, Format, export_file
-from vitrail.deploy.export.interface import Interface, Outputs, one_or_all
+from vitrail.deploy.export.exporting import Exported, Exporting, Format, export_file
+from vitrail.deploy.export.interface import Outputs, one_or_all
 from vitrail.deploy.export.parity import Runner
-from vitrail.deploy.export.program import FEWEST_CELLS, DynamicSize, input_shape, quiet
+from vitrail.deploy.export.program import FEWEST_CELLS, input_shape, quiet
 from vitrail.extras import need
 from vitrail.models.model import Model
 
 EXACT = {"INFERENCE_PRECISION_HINT": "f32"}  # else some processors compute in half precision
 
 
-def write_openvino(
-    model: Model,
-    path: str | Path,
-    *,
-    interface: Interface,
-    images: Tensor,
-    dynamic_size: DynamicSize = "auto",
-    check: bool = True,
-) -> Exported:
+def write_openvino(model: Model, path: str | Path, **how: Unpack[Exporting]) -> Exported:
     """The model as NAME.xml and NAME.bin, in single precision, with the input and the outputs of its interface by name."""
     need("openvino", "openvino")
     format = Format("openvino", ".xml", convert, open_openvino)
-    return export_file(model, path, format, interface=interface, images=images, dynamic_size=dynamic_size, check=check)
+    return export_file(model, path, format, **how)
 
 
 def convert(program: ExportedProgram, path: Path, texts: dict[str, str]) -> None:

@@ -44,7 +44,12 @@ class Job:
             "done": self.steps[0],
             "of": self.steps[1],
             "error": self.error or None,
+            **({} if self.made is None else self.describe_made()),
         }
+
+    def describe_made(self) -> dict[str, Any]:
+        """What the page is told of the result."""
+        return {}
 
 
 class Background:

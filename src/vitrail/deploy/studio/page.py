@@ -17,7 +17,7 @@ class Page:
     address: str  # "/boxes"
     title: str  # of its models in the chooser of models on other pages
     web: Path
-    style: str = ""  # one more class of its body
+    style: str = ""  # one more class of its body, and a style sheet of this name
     missing: str = ""  # shown where no model belongs to it; by default, how to train one
     files: Mapping[str, Path] = field(default_factory=dict)  # from elsewhere: name -> file
 

@@ -1,10 +1,9 @@
 """Decoding: from a model's probabilities of the next token to sequences."""
 
 from vitrail.models.decoding.beam import Beams, beam_search
-from vitrail.models.decoding.filters import keep_top_k, keep_top_p
 from vitrail.models.decoding.greedy import greedy
 from vitrail.models.decoding.mask_predict import Filled, Filling, mask_predict
-from vitrail.models.decoding.sampling import sample
+from vitrail.models.decoding.sampling import keep_top_k, keep_top_p, sample
 from vitrail.models.decoding.stepping import State, Stepping
 
 __all__ = [

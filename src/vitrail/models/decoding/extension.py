@@ -4,7 +4,7 @@ b sources, c rows written for each of them, r rows still being written, p prompt
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Required, TypedDict
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,6 +14,17 @@ from vitrail.models.decoding.stepping import Stepping
 from vitrail.special_tokens import BEGIN, END, MASK, PAD, SPECIAL_TOKENS
 
 Choose = Callable[[Float[Tensor, "r v"], Int[Tensor, "r"]], Int[Tensor, "r"]]  # from logits, and which row of all each one is
+
+
+class Extending(TypedDict, total=False):
+    """Keywords of `extend` that `greedy` and `sample` hand on."""
+
+    longest: Required[int]
+    cached: bool
+    prompt: Int[Tensor, "b p"] | None
+    allow: Bool[Tensor, "v"] | None
+    begin: int
+    end: int | None
 
 
 @torch.no_grad()  # not inference mode: tables that a model fills in passing must still be fit for training

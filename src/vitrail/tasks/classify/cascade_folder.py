@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vitrail.errors import VitrailError
-from vitrail.files import write_whole
+from vitrail.files import read_json, write_whole
 from vitrail.models.folder import CONFIG, load, save
 from vitrail.records import from_record, to_record
 from vitrail.tasks.classify.cascade_calibration import MEASURES
@@ -98,12 +98,7 @@ def load_cascade(folder: str | Path, *, engine: str = "torch") -> Cascade:
 
 def read_record(path: Path) -> dict[str, Any]:
     """cascade.json with its keys, each of its kind; what stages and report hold is checked where they are read."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise VitrailError(f"{path}: missing") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise VitrailError(f"{path}: not readable as JSON ({error})") from None
+    found = read_json(path)
     if not isinstance(found, dict) or found.get("library") != "vitrail" or found.get("kind") != "cascade":
         raise VitrailError(f'{path}: not a cascade of this library (no "library": "vitrail" and "kind": "cascade" in it)')
     expected = {"format": int, "measure": str, "stages": list, "report": dict | None}

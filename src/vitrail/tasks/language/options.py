@@ -7,23 +7,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from cyclopts import Parameter
 
 from vitrail.tasks import verb_options as shared
-from vitrail.tasks.blocks import AveragingOptions, LayerDecayOptions, OptimizerOptions, PartOptions, SmoothingOptions
 from vitrail.tasks.options import COUNT, SEED, TASK, TEXT, Auto, CommonOptions, Range, integer, switch
-from vitrail.tasks.text_options import TextOptions, TokenBatchOptions
+from vitrail.tasks.text_options import TextModelOptions
 from vitrail.tasks.verb_options import SentenceExplainOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(
-    TokenBatchOptions,
-    TextOptions,
-    AveragingOptions,
-    LayerDecayOptions,
-    SmoothingOptions,
-    OptimizerOptions,
-    PartOptions,
-    CommonOptions,
-):
+class Options(TextModelOptions, CommonOptions):
     """What `vitrail train --task language` takes."""
 
     retired: ClassVar[Mapping[str, Any]] = {"shard": False}

@@ -170,11 +170,10 @@ class Restoration(Job):
     told: ClassVar[str] = "restoration"
     made: Made | None
 
-    def to_json(self, name: str) -> dict[str, Any]:
-        if self.made is None:
-            return super().to_json(name)
+    def describe_made(self) -> dict[str, Any]:
+        assert self.made is not None
         made = self.made
-        return super().to_json(name) | {
+        return {
             "height": made.size[0],
             "width": made.size[1],
             "given": made.given_size,

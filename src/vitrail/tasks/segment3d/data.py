@@ -3,7 +3,6 @@
 b batch, x y z sides of a crop or volume, x2 y2 z2 those of its classes, n voxels
 """
 
-import glob
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from vitrail.data.bad_files import BadFiles
 from vitrail.data.images import PictureError
+from vitrail.data.inputs import expand
 from vitrail.data.loader import Loader, OnBad, Read, Samples
 from vitrail.data.order import PlainOrder, check_share
 from vitrail.data.randomness import uniforms
@@ -270,16 +270,4 @@ def on_bad_case(bad: BadFiles | None, split: str) -> OnBad | None:
 
 def expand_volumes(words: list[str]) -> list[Path]:
     """Files, folders (every volume in them) and globs to paths, in the order given, each once."""
-    found: dict[Path, None] = {}
-    for word in words:
-        path = Path(word).expanduser()
-        if path.is_dir():
-            inside = volumes_in(path)
-        elif path.exists():
-            inside = [path]
-        else:
-            inside = [Path(name) for name in sorted(glob.glob(str(path)))]  # noqa: PTH207
-        if not inside:
-            raise VitrailError(f"{word}: no volumes" if path.is_dir() else f"{word}: no such file, folder or match")
-        found |= dict.fromkeys(inside)
-    return list(found)
+    return expand(words, inside_of=volumes_in, what="volumes")

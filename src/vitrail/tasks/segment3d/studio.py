@@ -160,11 +160,10 @@ class Labelling(Job):
     told: ClassVar[str] = "answer"
     made: Volume | None
 
-    def to_json(self, name: str) -> dict[str, Any]:
-        if self.made is None:
-            return super().to_json(name)
+    def describe_made(self) -> dict[str, Any]:
+        assert self.made is not None
         made, kept = self.made, ("label", "score", "voxels", "ml", "index")
-        return super().to_json(name) | {
+        return {
             "planes": [
                 {"name": plane, "slices": made.scan.shape[axis], "start": made.start[axis], **describe_side(made, axis)}
                 for axis, plane in enumerate(PLANES)

@@ -7,24 +7,13 @@ from typing import Annotated, Any, ClassVar, Literal
 from cyclopts import Parameter
 
 from vitrail.tasks import verb_options as shared
-from vitrail.tasks.blocks import AveragingOptions, LayerDecayOptions, OptimizerOptions, PartOptions, SmoothingOptions
 from vitrail.tasks.options import COUNT, SHARE, TASK, TEXT, Auto, CommonOptions, integer
-from vitrail.tasks.text_options import BeamOptions, TextOptions, TokenBatchOptions
+from vitrail.tasks.text_options import BeamOptions, TextModelOptions
 from vitrail.tasks.verb_options import BeamEvalOptions, SentenceExplainOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(
-    BeamOptions,
-    TokenBatchOptions,
-    TextOptions,
-    AveragingOptions,
-    LayerDecayOptions,
-    SmoothingOptions,
-    OptimizerOptions,
-    PartOptions,
-    CommonOptions,
-):
+class Options(BeamOptions, TextModelOptions, CommonOptions):
     """What `vitrail train --task translate` takes."""
 
     retired: ClassVar[Mapping[str, Any]] = {"shard": False}
