@@ -12,8 +12,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
+from vitrail.nn.attention.kernel import Part
 from vitrail.nn.attention.multi_head import MultiHeadAttention
-from vitrail.nn.attention.part import Part
 from vitrail.nn.attention.recording import recording
 from vitrail.scope import Scope
 from vitrail.tokens import Places, Windows

@@ -22,11 +22,11 @@ from vitrail.models.word_model import LONGEST, WordModel
 from vitrail.nn.attention.cache import Cache
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
 from vitrail.nn.blocks.feed_forward import Activation, FeedForward
-from vitrail.nn.decoders.state import DecodingState
+from vitrail.nn.blocks.residual import NormKind, build_norm
+from vitrail.nn.decoders.plain import DecodingState
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.heads.words import WordHead
 from vitrail.nn.initialization import initialize
-from vitrail.nn.norms import NormKind, build_norm
 from vitrail.nn.positions.position import Position
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.records import OMITTED, Settings

@@ -17,7 +17,7 @@ from vitrail.nn.attention.cache import Cache
 from vitrail.nn.attention.kernel import Feature
 from vitrail.nn.blocks.encoder_block import NormOrder
 from vitrail.nn.blocks.feed_forward import Activation
-from vitrail.nn.decoders.state import DecodingState
+from vitrail.nn.decoders.plain import DecodingState
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.heads.words import WordHead
 from vitrail.nn.initialization import initialize_by_width

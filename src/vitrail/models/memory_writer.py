@@ -11,8 +11,7 @@ from torch import Tensor
 from vitrail.errors import VitrailError
 from vitrail.models.word_model import WordModel
 from vitrail.nn.attention.cache import Cache
-from vitrail.nn.decoders.plain import PlainDecoder
-from vitrail.nn.decoders.state import DecodingState
+from vitrail.nn.decoders.plain import DecodingState, PlainDecoder
 from vitrail.nn.heads.words import WordHead
 from vitrail.nn.positions.position import Position
 from vitrail.nn.tokenizers.words import Words

@@ -6,6 +6,7 @@ b batch, ch channels, out channels that come out, h w picture, h2 w2 the picture
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -20,15 +21,44 @@ from vitrail.nn.attention.kernel import Feature
 from vitrail.nn.attention.windowed import WindowedAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.blocks.feed_forward import FeedForward
-from vitrail.nn.convolution.upsampling import Upsampler, build_upsampling, convolution
+from vitrail.nn.convolution.upsampling import SLOPE, Upsampler, build_upsampling, convolution
 from vitrail.nn.encoders.plain import PlainEncoder
-from vitrail.nn.encoders.residual_group import Convolutions, ResidualGroup, closing_convolution
 from vitrail.nn.functional.maps import to_maps, to_tokens
 from vitrail.nn.functional.patches import mirror_to_multiple
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.relative_table import RelativeTable
 from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Tokens
+
+Convolutions = Literal[1, 3]
+
+
+class ResidualGroup(nn.Module):
+    """z + conv(blocks(z))  [Liang+ 2021, SwinIR, eq. 7]: what is translation-equivariant behind what is not. Handed its parts."""
+
+    def __init__(self, encoder: PlainEncoder, *, convolution: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.convolution = encoder, convolution
+
+    def forward(self, tokens: Tokens) -> Tokens:
+        height, width = tokens.grid
+        maps: Float[Tensor, "b d h w"] = self.convolution(to_maps(self.encoder(tokens).x, (height, width)))
+        return tokens._replace(x=tokens.x + to_tokens(maps))
+
+
+def closing_convolution(width: int, count: Convolutions) -> nn.Module:
+    """One 3x3, or for wide models 3x3, 1x1, 3x3 with a quarter of the channels between them  [Liang+ 2021, section 4.2's code]."""
+    if count == 1:
+        return convolution(width, width)
+    narrow = width // 4
+    return nn.Sequential(
+        convolution(width, narrow),
+        nn.LeakyReLU(SLOPE),
+        nn.Conv2d(narrow, narrow, 1),
+        nn.LeakyReLU(SLOPE),
+        convolution(narrow, width),
+    )
+
 
 MEAN = (0.4488, 0.4371, 0.4040)  # of DIV2K's pictures, taken away from color and given back
 EPS = 1e-5  # of the norms, torch's own

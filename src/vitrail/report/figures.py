@@ -97,7 +97,9 @@ def _draw_rate(axes: Axes, history: History) -> None:
 
 def _draw_steps(axes: Axes, history: History, key: str, *, color: str, smoothed: bool = False) -> bool:
     """A curve of the records of steps over the epochs; False where there are fewer than two."""
-    epochs, values = step_curve(getattr(history, "steps", ()), key, last=max((row["epoch"] for row in history), default=0))
+    epochs, values = step_curve(
+        getattr(history, "steps", ()), key, last=max((float(row["epoch"]) for row in history), default=0.0)
+    )
     if len(epochs) < 2:
         return False
     window = -(-len(epochs) // SMOOTHED) if smoothed else 1
@@ -106,7 +108,7 @@ def _draw_steps(axes: Axes, history: History, key: str, *, color: str, smoothed:
 
 
 def has_steps(history: History) -> bool:
-    return len(step_curve(getattr(history, "steps", ()), "loss", last=0)[0]) > 1
+    return len(step_curve(getattr(history, "steps", ()), "loss", last=0.0)[0]) > 1
 
 
 def step_curve(steps: History, key: str, *, last: float) -> tuple[Float[np.ndarray, "s"], Float[np.ndarray, "s"]]:

@@ -1,7 +1,6 @@
 """A kernel that passes something from layer to layer: each layer adds its logits to those of the layer below."""
 
-from vitrail.nn.attention.kernel import EVERYTHING, Kernel
-from vitrail.nn.attention.part import WHOLE
+from vitrail.nn.attention.kernel import EVERYTHING, WHOLE, Kernel
 from vitrail.nn.attention.softmax import bias_and_mask
 from vitrail.nn.functional.attention import attend, attention_weights
 

@@ -2,8 +2,7 @@
 
 import torch
 
-from vitrail.nn.attention.kernel import EVERYTHING, Kernel
-from vitrail.nn.attention.part import WHOLE
+from vitrail.nn.attention.kernel import EVERYTHING, WHOLE, Kernel
 from vitrail.nn.functional.attention import causal_mask
 
 

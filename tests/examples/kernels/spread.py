@@ -2,8 +2,7 @@
 
 import torch
 
-from vitrail.nn.attention.kernel import Kernel
-from vitrail.nn.attention.part import WHOLE
+from vitrail.nn.attention.kernel import WHOLE, Kernel
 from vitrail.nn.attention.softmax import SoftmaxKernel
 
 

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from vitrail.nn.functional.slopes import alibi_slopes
-from vitrail.nn.positions.alibi import Alibi
+from vitrail.nn.positions.alibi import Alibi, alibi_slopes
 from vitrail.tokens import Places
 
 

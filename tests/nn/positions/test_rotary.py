@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
-from vitrail.nn.functional.rotary import rotary_angles, turn
-from vitrail.nn.positions.rotary import Rotary
+from vitrail.nn.positions.rotary import Rotary, rotary_angles, turn
 from vitrail.scope import Scope
 from vitrail.tokens import Places
 

@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitrail.nn.attention.kernel import EVERYTHING, Kernel
-from vitrail.nn.attention.part import WHOLE, Part
+from vitrail.nn.attention.kernel import EVERYTHING, WHOLE, Kernel, Part
 from vitrail.nn.attention.softmax import SoftmaxKernel, bias_and_mask
 from vitrail.nn.functional.attention import attend
 from vitrail.scope import Scope

@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from vitrail.nn.attention.kernel import EVERYTHING, Kernel
-from vitrail.nn.attention.part import WHOLE, Part
+from vitrail.nn.attention.kernel import EVERYTHING, WHOLE, Kernel, Part
 from vitrail.nn.functional.attention import attend, attention_weights, causal_mask
 from vitrail.scope import FusedRead, Scope
 

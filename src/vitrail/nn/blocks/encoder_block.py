@@ -8,8 +8,7 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitrail.nn.blocks.residual import RESIDUALS, Residual, ResidualBranch
-from vitrail.nn.norms import NormKind, build_norm
+from vitrail.nn.blocks.residual import RESIDUALS, NormKind, Residual, ResidualBranch, build_norm
 from vitrail.scope import OPEN, Scope
 
 NormOrder = Literal["pre", "post"]

@@ -1,4 +1,4 @@
-"""How a layer joins the residual stream, and what may stand on its branch: a learned scale, dropout, and leaving it out at random.
+"""How a layer joins the residual stream, the norm that it stands on, and what may stand on its branch: a learned scale, dropout, and leaving it out at random.
 
 b batch, n tokens, d width
 """
@@ -93,3 +93,12 @@ class ResidualBranch(nn.ModuleList):
         for part in self:
             y = part(y, segments) if isinstance(part, DropPath) else part(y)
         return F.dropout(y, self.dropout) if self.dropout and self.training else y
+
+
+NormKind = Literal["layer", "rms"]
+
+
+def build_norm(kind: NormKind, width: int, *, eps: float) -> nn.Module:
+    """Each token by itself: `layer` is  g · (x - mean(x)) / sqrt(var(x) + eps) + b  [Ba+ 2016, eq. 3-4]; `rms`, which leaves out
+    the mean and the shift, is  g · x / sqrt(mean(x²) + eps)  [Zhang+ 2019, eq. 4]."""
+    return nn.RMSNorm(width, eps=eps) if kind == "rms" else nn.LayerNorm(width, eps=eps)

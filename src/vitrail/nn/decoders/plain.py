@@ -1,15 +1,16 @@
 """The plain decoder: the same block, again and again, each looking at its own tokens and at a memory.
 
-b batch, n tokens, d width
+b batch, n tokens, d width, r rows that are chosen
 """
 
 from collections.abc import Sequence
 
 import torch
-from torch import nn
+from jaxtyping import Int
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from vitrail.nn.attention.cache import Cache
+from vitrail.nn.attention.cache import Cache, is_identity
 from vitrail.nn.attention.carry import uses_carry, with_carry
 from vitrail.nn.blocks.scoping import memory_scope, own_scope, scope_at
 from vitrail.nn.positions.position import Position
@@ -60,3 +61,31 @@ class PlainDecoder(nn.Module):
         if cache is not None:
             cache.length += tokens.x.shape[1]
         return tokens._replace(x=self.norm(x))
+
+
+class DecodingState:
+    """Made by a model's `begin`, used by its `step`. Without a cache every step computes all tokens again."""
+
+    def __init__(self, memory: Tokens | None, cache: Cache | None) -> None:
+        self.memory, self.cache = memory, cache
+        self.sources = (
+            None if memory is None else torch.arange(len(memory.x), device=memory.x.device)
+        )  # whose memory a row reads
+
+    def reorder(self, rows: Int[Tensor, "r"]) -> None:
+        """Row i becomes what row rows[i] was: beam search repeats and permutes, what has finished is dropped."""
+        before = self.sources
+        if before is not None:
+            if is_identity(rows, len(before)):
+                return
+            self.sources = before[rows]
+        same = (
+            self.sources is not None and before is not None and torch.equal(self.sources, before)
+        )  # beams of one source trade places
+        if self.memory is not None and not same:
+            mask = None if self.memory.mask is None else self.memory.mask[rows]
+            index = self.memory.index
+            index = index if index is None or len(index) == 1 else index[rows]
+            self.memory = self.memory._replace(x=self.memory.x[rows], mask=mask, index=index)
+        if self.cache is not None:
+            self.cache.reorder(rows, memory=not same)

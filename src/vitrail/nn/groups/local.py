@@ -10,8 +10,7 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 
 from vitrail.errors import VitrailError
-from vitrail.nn.attention.kernel import Kernel
-from vitrail.nn.attention.part import WHOLE, Part
+from vitrail.nn.attention.kernel import WHOLE, Kernel, Part
 from vitrail.nn.functional.attention import attend, attention_weights
 from vitrail.nn.groups.relative import GroupRelative, relative_positions
 from vitrail.scope import Scope

@@ -3,15 +3,26 @@
 b batch, h heads, n queries, m keys, d key width
 """
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from vitrail.nn.functional.slopes import alibi_slopes
 from vitrail.nn.positions.position import Position
 from vitrail.scope import Scope
 from vitrail.tokens import Places
+
+
+def alibi_slopes(heads: int) -> list[float]:
+    """2^(-8/h), 2^(-16/h), ..., 2^-8 for h a power of two  [Press+ 2022, section 3].
+
+    For another h, as in the authors' code: those of the next lower power, then every other one of the next higher power.
+    """
+    power = 2 ** math.floor(math.log2(heads))
+    slopes = [2 ** (-8 * (i + 1) / power) for i in range(power)]
+    return slopes + [2 ** (-4 * (2 * i + 1) / power) for i in range(heads - power)]
 
 
 class Alibi(Position):
