@@ -2,7 +2,7 @@
 
     python benchmarks/accuracy_in_minutes.py --data cifar10/arrays.npz --peers /path/to/python --out FOLDER
 
-The data are the first 1,000 training and the first 200 test pictures of each CIFAR-10 class; 10 % of train are validation for everyone.
+The data are the first 1,000 training and the first 200 test images of each CIFAR-10 class; 10 % of train are validation for everyone.
 Ours is `vitrail train --minutes 4`, nothing else said. The rivals are built by their own libraries (--peers: a Python with timm and
 vit-pytorch) and trained by the loop below: AdamW, batch 128, warm-up and cosine over the same minutes, flips and shifts, label smoothing;
 the learning rate is the best of --rates on validation, tried for --tune minutes each. Test is read once, at the end of each run. Seeds are
@@ -31,7 +31,7 @@ RIVALS = ("timm_patch4", "timm_patch8", "small_vit", "cct")
 
 
 def write_subset(source: Path, target: Path, *, train: int = 1000, test: int = 200) -> None:
-    """The first pictures of each class, in the order of the file."""
+    """The first images of each class, in the order of the file."""
     parts = {}
     with np.load(source) as arrays:
         for split, count in (("train", train), ("test", test)):
@@ -93,16 +93,16 @@ def train_rival(name: str, data: Path, minutes: float, rate: float, seed: int) -
     rng = np.random.default_rng(seed)
     model = build_rival(name)
     with np.load(data) as arrays:
-        pictures, labels = arrays["x_train"], torch.from_numpy(arrays["y_train"]).long()
+        images, labels = arrays["x_train"], torch.from_numpy(arrays["y_train"]).long()
         test, truth = arrays["x_test"], torch.from_numpy(arrays["y_test"]).long()
-    mean, deviation = pictures.mean((0, 1, 2)) / 255, pictures.std((0, 1, 2)) / 255
+    mean, deviation = images.mean((0, 1, 2)) / 255, images.std((0, 1, 2)) / 255
 
     def ready(x: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(((x / 255 - mean) / deviation).transpose(0, 3, 1, 2).astype(np.float32))
 
-    held = rng.permutation(len(pictures))
+    held = rng.permutation(len(images))
     validation, rest = held[: len(held) // 10], held[len(held) // 10 :]
-    padded = F.pad(ready(pictures), (3, 3, 3, 3))
+    padded = F.pad(ready(images), (3, 3, 3, 3))
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.05)
     end, begin, order, seen = 60 * minutes, time.perf_counter(), np.empty(0, dtype=int), 0
     model.train()
@@ -129,7 +129,7 @@ def train_rival(name: str, data: Path, minutes: float, rate: float, seed: int) -
     return {
         "truth": truth.tolist(),
         "predicted": answer(ready(test)).tolist(),
-        "validation": 100 * (answer(ready(pictures[validation])) == labels[validation]).float().mean().item(),
+        "validation": 100 * (answer(ready(images[validation])) == labels[validation]).float().mean().item(),
         "rate": rate,
         "epochs": round(seen / len(rest), 1),
         "seconds": 60 * minutes,

@@ -1,18 +1,18 @@
-"""Does attention fall on the animal? Runs that learned without labels beside a supervised one, on pictures with masks.
+"""Does attention fall on the animal? Runs that learned without labels beside a supervised one, on images with masks.
 
     python benchmarks/attention_inside.py --pets PETS --out FOLDER
     python benchmarks/attention_inside.py --pets PETS --out FOLDER --runs dino=RUN beit=RUN supervised=RUN
 
-PETS is Oxford-IIIT Pets: by_breed/ for the pictures, trimaps/ for the masks (an animal is the pet and its border). Runs that are not given
-are made here, --minutes each, by `vitrail pretrain` and `vitrail train` as a user types them, of one network and one picture size; so is
+PETS is Oxford-IIIT Pets: by_breed/ for the images, trimaps/ for the masks (an animal is the pet and its border). Runs that are not given
+are made here, --minutes each, by `vitrail pretrain` and `vitrail train` as a user types them, of one network and one image size; so is
 `untrained`, the same network before it has learned anything.
 
-Of each test picture, the weights of the last attention layer (`vitrail.explain.record`): what the class token reads, or without one what cells
-receive; the mean of the heads, and the one head that does best on validation pictures. A map's share inside the animal stands beside
-chance, the animal's share of the area, and beside the share inside the animal of ANOTHER picture: animals are in the middle, and a map that
-is always in the middle has that much too. 95 % intervals by bootstrap over the pictures; differences to the supervised run are paired.
+Of each test image, the weights of the last attention layer (`vitrail.explain.record`): what the class token reads, or without one what cells
+receive; the mean of the heads, and the one head that does best on validation images. A map's share inside the animal stands beside
+chance, the animal's share of the area, and beside the share inside the animal of ANOTHER image: animals are in the middle, and a map that
+is always in the middle has that much too. 95 % intervals by bootstrap over the images; differences to the supervised run are paired.
 
---out gets pictures-NAME.csv (a row a picture), means.csv (what a document says, as benchmarks/recompute.py reads it), results.csv (what
+--out gets pictures-NAME.csv (one row per image), means.csv (what a document says, as benchmarks/recompute.py reads it), results.csv (what
 neighbors by each run's features know of the breeds) with predictions, and attention_inside.png. What is there already is not measured again.
 """
 
@@ -76,9 +76,9 @@ def backbone(run: Path) -> Any:
     return backbone_of(vt.load(run), what=str(run)).eval()
 
 
-def choose(count: int, split: str, pictures: int) -> list[int]:
-    """Some pictures of a split, the same ones for every run: drawn by a seed that the split's name gives."""
-    return sorted(np.random.default_rng(zlib.crc32(split.encode())).permutation(count)[:pictures].tolist())
+def choose(count: int, split: str, images: int) -> list[int]:
+    """Some images of a split, the same ones for every run: drawn by a seed that the split's name gives."""
+    return sorted(np.random.default_rng(zlib.crc32(split.encode())).permutation(count)[:images].tolist())
 
 
 def read_masks(part: Any, numbers: list[int], pets: Path) -> Any:
@@ -91,7 +91,7 @@ def read_masks(part: Any, numbers: list[int], pets: Path) -> Any:
 
 
 def maps_of(model: Any, images: Any) -> Any:
-    """Of each picture and head of the last layer, what is read of each cell: b h gh gw."""
+    """Of each image and head of the last layer, what is read of each cell: b h gh gw."""
     import torch
 
     from vitrail.explain import attention_map, look
@@ -102,7 +102,7 @@ def maps_of(model: Any, images: Any) -> Any:
 
 
 def shares(model: Any, part: Any, numbers: list[int], options: argparse.Namespace) -> dict[str, np.ndarray]:
-    """By picture: the share inside of each head and of their mean, of the mean in another picture's animal, and chance."""
+    """By image: the share inside of each head and of their mean, of the mean in another image's animal, and chance."""
     import torch
 
     from vitrail.data.transforms import prepare
@@ -125,14 +125,14 @@ def shares(model: Any, part: Any, numbers: list[int], options: argparse.Namespac
 
 
 def measure(name: str, run: Path, data: Any, options: argparse.Namespace) -> None:
-    """A row a test picture. The head is chosen on validation pictures, where the chance is another."""
+    """One row per test image. The head is chosen on validation images, where the chance is another."""
     target = options.out / f"pictures-{name}.csv"
     if target.is_file():
         return
     model = backbone(run)
-    validation = shares(model, data["val"], choose(len(data["val"]), "val", options.pictures), options)
+    validation = shares(model, data["val"], choose(len(data["val"]), "val", options.images), options)
     head = int(validation["heads"].mean(0).argmax())
-    numbers = choose(len(data["test"]), "test", options.pictures)
+    numbers = choose(len(data["test"]), "test", options.images)
     found = shares(model, data["test"], numbers, options)
     found["best head"] = found["heads"][:, head]
     rows = [
@@ -144,7 +144,7 @@ def measure(name: str, run: Path, data: Any, options: argparse.Namespace) -> Non
         for i, number in enumerate(numbers)
     ]
     write_rows(target, rows)
-    print(f"{name}: {len(rows)} pictures, head {head} of {found['heads'].shape[1]}", flush=True)
+    print(f"{name}: {len(rows)} images, head {head} of {found['heads'].shape[1]}", flush=True)
 
 
 def interval(values: np.ndarray) -> tuple[float, float]:
@@ -194,7 +194,7 @@ def ask_neighbors(name: str, run: Path, options: argparse.Namespace) -> None:
 
 
 def draw(runs: dict[str, Path], data: Any, options: argparse.Namespace) -> None:
-    """Some test pictures with their animals outlined, and beside each the map of every run's best head."""
+    """Some test images with their animals outlined, and beside each the map of every run's best head."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -244,7 +244,7 @@ def main() -> None:
     parser.add_argument("--model", default="vit_micro_patch8_32", help="of the runs that are made")
     parser.add_argument("--image-size", type=int, default=64)
     parser.add_argument("--minutes", type=float, default=8.0, help="of each run that is made")
-    parser.add_argument("--pictures", type=int, default=200, help="of validation, and of test")
+    parser.add_argument("--images", "--pictures", type=int, default=200, help="of validation, and of test")
     options = parser.parse_args()
     options.runs, options.pets = dict(options.runs), options.pets.resolve()
     (options.out / "runs").mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""The test captions of runs whose pictures decide their captions, as a record in the layout of benchmarks/results/.
+"""The test captions of runs whose images decide their captions, as a record in the layout of benchmarks/results/.
 
     vitrail train --task caption --data shapes --out runs/caption
     python benchmarks/captions.py runs/caption --out FOLDER
 
---out gets what each picture shows and what the model says of it, and a row of results.csv, as benchmarks/recompute.py reads them.
+--out gets what each image shows and what the model says of it, and a row of results.csv, as benchmarks/recompute.py reads them.
 """
 
 import argparse

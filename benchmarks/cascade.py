@@ -2,10 +2,10 @@
 
     python benchmarks/cascade.py SMALL LARGE --data fashion/arrays.npz --out FOLDER
 
-SMALL and LARGE are runs of `vitrail train` on the same data with the same seed, so that the same pictures validate both. Confidence, measure and
+SMALL and LARGE are runs of `vitrail train` on the same data with the same seed, so that the same images validate both. Confidence, measure and
 threshold are chosen on validation for each agreement of --agreement; of these, validation chooses one too: the cheapest that loses at most --lose
-points of accuracy there. Test is read with that one alone. Throughput is from pictures in memory to probabilities, by both in turns on all test
-pictures, the best of --rounds each; one thread, unless OMP_NUM_THREADS says otherwise.
+points of accuracy there. Test is read with that one alone. Throughput is from images in memory to probabilities, by both in turns on all test
+images, the best of --rounds each; one thread, unless OMP_NUM_THREADS says otherwise.
 
 --out gets results.csv and the test predictions of the small model, the large one and the cascade, as benchmarks/recompute.py reads them,
 config.yaml, validation.csv (what each agreement gives there) and cascade.png.
@@ -40,7 +40,7 @@ def main() -> None:
     from vitrail.models.catalogue import count_parameters
     from vitrail.rendering import to_png
     from vitrail.tasks.classify.cascade import draw_points, time_both
-    from vitrail.tasks.classify.cascade_making import choose, make_stages, open_division, pictures_of, try_stages
+    from vitrail.tasks.classify.cascade_making import choose, images_of, make_stages, open_division, try_stages
     from vitrail.tasks.classify.cascade_report import Point, draw_cascade
     from vitrail.tasks.classify.data import match_labels
 
@@ -53,7 +53,7 @@ def main() -> None:
     (options.out / "config.yaml").write_text(f"# python benchmarks/cascade.py {shlex.join(words)}\n")
     stages = make_stages(options.models)
     data = match_labels(open_division(options.models, options.data, None), stages[-1].classify.model)
-    trial = try_stages(stages, pictures_of(data["val"], stages), batch=options.batch)
+    trial = try_stages(stages, images_of(data["val"], stages), batch=options.batch)
     rows, found = [], {}
     for agreement in options.agreement:
         made, table = choose(stages, trial, agreement=agreement, sure=None, cost="seconds", data=data.name)
@@ -74,8 +74,8 @@ def main() -> None:
     made, curve, chosen, _ = fitting[stated]
 
     test = data["test"]
-    alone = try_stages(stages, pictures_of(test, stages), batch=options.batch)
-    said, where = made.scores(pictures_of(test, stages), batch=options.batch)
+    alone = try_stages(stages, images_of(test, stages), batch=options.batch)
+    said, where = made.scores(images_of(test, stages), batch=options.batch)
     answers = said.argmax(1).numpy()
     cascade, large = time_both(made, test, batch=options.batch, rounds=options.rounds, most=len(test))
     truth = test.labels.tolist()
@@ -86,7 +86,7 @@ def main() -> None:
     keep(options.out, "cascade", 0, truth, answers.tolist(), stated=stated, agreement=f"{100 * agreement:.2f}",
          early=f"{100 * float((where < len(stages) - 1).double().mean()):.2f}", parameters="", milliseconds=f"{1000 * cascade:.4f}",
          speedup=f"{large / cascade:.2f}")  # fmt: skip
-    print(f"throughput {1 / cascade:,.0f} pictures a second, {stages[-1].name} alone {1 / large:,.0f}: {large / cascade:.2f}x")
+    print(f"throughput {1 / cascade:,.0f} images per second, {stages[-1].name} alone {1 / large:,.0f}: {large / cascade:.2f}x")
     point = Point(cascade / large, agreement, float((answers == test.labels).mean()))
     (options.out / "cascade.png").write_bytes(to_png(draw_cascade(curve, chosen, point)))
     made.save(options.out / "runs" / "cascade")

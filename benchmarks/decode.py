@@ -50,7 +50,7 @@ def make_photos(folder: Path, count: int) -> list[Path]:
     rng = np.random.default_rng(0)
     paths = [folder / f"{number}.jpg" for number in range(count)]
     for number, path in enumerate(paths):
-        scene = Image.fromarray(draw_scene(number, size=(768, 1024)).picture).resize(SIZE, Image.Resampling.BICUBIC)
+        scene = Image.fromarray(draw_scene(number, size=(768, 1024)).image).resize(SIZE, Image.Resampling.BICUBIC)
         pixels = np.array(scene, dtype=np.float32)
         for cell in (1, 2, 5, 20):  # pixels across, of each layer of the texture
             grain = rng.normal(0, 4, (SIZE[1] // cell, SIZE[0] // cell)).astype(np.float32)
@@ -61,12 +61,12 @@ def make_photos(folder: Path, count: int) -> list[Path]:
 
 def read_plainly(path: Path, side: int) -> np.ndarray:
     """What one would write without a reader."""
-    with Image.open(path) as picture:
-        return np.asarray(picture.convert("RGB").resize((side, side), Image.Resampling.BICUBIC))
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB").resize((side, side), Image.Resampling.BICUBIC))
 
 
 def compare(paths: list[Path], side: int, rounds: int) -> tuple[float, float, float]:
-    """Milliseconds a picture, plain and ours, and the mean absolute difference of the results."""
+    """Milliseconds an image, plain and ours, and the mean absolute difference of the results."""
     split = FileSplit(paths, np.zeros(len(paths), dtype=np.int64))
     preprocessing = Preprocessing(size=(side, side), fit="squash")
     times, differences = {"plain": 0.0, "ours": 0.0}, []
@@ -87,20 +87,20 @@ def compare(paths: list[Path], side: int, rounds: int) -> tuple[float, float, fl
 def compare_small(folder: Path, rounds: int) -> tuple[float, float]:
     """Microseconds to read a JPEG of 160x160, plain and ours."""
     path = folder / "small.jpg"
-    Image.fromarray(draw_scene(0, size=160).picture).save(path, quality=90)
+    Image.fromarray(draw_scene(0, size=160).image).save(path, quality=90)
 
     def plain() -> Image.Image:
-        with Image.open(path) as picture:
-            return picture.convert("RGB")
+        with Image.open(path) as image:
+            return image.convert("RGB")
 
-    best = race({"plain": plain, "ours": lambda: images.read_picture(path)}, 100 * rounds)
+    best = race({"plain": plain, "ours": lambda: images.read_image(path)}, 100 * rounds)
     return 1e6 * best["plain"], 1e6 * best["ours"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, help="JPEGs to read instead of drawn ones")
-    parser.add_argument("--count", type=int, default=4, help="how many pictures")
+    parser.add_argument("--count", type=int, default=4, help="how many images")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--sizes", nargs="+", type=int, default=[160, 224])
     parser.add_argument("--gaps", nargs="+", type=float, default=[images.GAP])

@@ -1,11 +1,11 @@
-"""Keep what runs of the dense tasks say of their test pictures: pixels, boxes or voxels, as benchmarks/recompute.py reads them.
+"""Keep what runs of the dense tasks say of their test images: pixels, boxes or voxels, as benchmarks/recompute.py reads them.
 
     python benchmarks/dense.py RUN... --into benchmarks/results/NAME [--command "vitrail train ..."]
 
 The runs were made by `vitrail train --task segment|detect|segment3d`; their data must still lie where it did. A run's folder is its name in
 the table. --into gets config.yaml (that of the first run, with its command), a row a run in results.csv, and of each run a file of test predictions:
 
-- of a segmenter, how many pixels of each picture are of one class and were said to be of another: enough for every score of pixels;
+- of a segmenter, how many pixels of each image are of one class and were said to be of another: enough for every score of pixels;
 - of a detector, the boxes that it found and, without a score, those that were to be found;
 - of volumes, Dice and distances of each class of each volume.
 """
@@ -44,19 +44,19 @@ SCORED = {  # the columns of each task that a document publishes
 
 
 def pixels_of(options: Any, model: Any) -> Rows:
-    """A row for each pair of classes of each test picture: how many pixels are of the one and were said to be of the other."""
+    """A row for each pair of classes of each test image: how many pixels are of the one and were said to be of the other."""
     shares = {"seed": options.seed, "val_share": options.val_split, "ignore": options.ignore_index}
     data, _ = open_masked(options.data, limit=1.0, progress=ProgressBar(), **shares)
     loader = whole_loader(data["test"], model.preprocessing, classes=model.num_classes, batch=1, workers=0, on_bad=print)
     rows: Rows = [("picture", "truth", "said", "pixels")]
     with torch.inference_mode():
-        for (picture,), _ in loader.batches():
-            truth = picture.mask.numpy()
-            said = name_pixels(infer(model, picture.image, Inference())[0], truth.shape)[0].numpy()
+        for (image,), _ in loader.batches():
+            truth = image.mask.numpy()
+            said = name_pixels(infer(model, image.image, Inference())[0], truth.shape)[0].numpy()
             known = truth != IGNORE
             pairs, counts = np.unique(np.stack([truth[known], said[known]]), axis=1, return_counts=True)
             names = [[data.classes[number] for number in side] for side in pairs.tolist()]
-            rows += [(Path(picture.name).stem, *row) for row in zip(*names, counts.tolist(), strict=True)]
+            rows += [(Path(image.name).stem, *row) for row in zip(*names, counts.tolist(), strict=True)]
     return rows
 
 

@@ -4,10 +4,10 @@
 
 Three models (seeds 0, 1, 2) are trained on the built-in shapes, and with --pets three on Oxford-IIIT Pets (PETS/by_breed, and
 PETS/trimaps for the masks), by `vitrail train` as a user would; a run that was interrupted goes on. For each model and each method of
-vitrail.explain, pictures of the validation split choose the default and pictures of the test split are reported. A map explains
-the class that the model predicts, right or wrong. What is removed becomes the picture's mean color; once more on validation, a blur.
+vitrail.explain, images of the validation split choose the default and images of the test split are reported. A map explains
+the class that the model predicts, right or wrong. What is removed becomes the image's mean color; once more on validation, a blur.
 
---out gets results.csv and the test predictions of every model, pictures-*.csv (a row a picture), means.csv (what the documents
+--out gets results.csv and the test predictions of every model, pictures-*.csv (one row per image), means.csv (what the documents
 say, as benchmarks/recompute.py reads it), curves.csv and faithfulness.png. What is there already is not measured again.
 """
 
@@ -52,10 +52,10 @@ def train(data: str, source: str, seed: int, options: argparse.Namespace) -> Pat
     return run
 
 
-def choose(count: int, split: str, pictures: int) -> list[int]:
-    """Some pictures of a split, the same ones for every method: drawn by a seed that the split's name gives."""
+def choose(count: int, split: str, images: int) -> list[int]:
+    """Some images of a split, the same ones for every method: drawn by a seed that the split's name gives."""
     generator = np.random.default_rng(zlib.crc32(split.encode()))
-    return sorted(generator.permutation(count)[:pictures].tolist())
+    return sorted(generator.permutation(count)[:images].tolist())
 
 
 def read_mask(part: Any, index: int, pets: Path | None) -> np.ndarray:
@@ -71,14 +71,14 @@ def read_mask(part: Any, index: int, pets: Path | None) -> np.ndarray:
 def batches(
     data: str, source: str, split: str, seed: int, model: Any, options: argparse.Namespace
 ) -> Iterator[tuple[Any, ...]]:
-    """Numbers, pictures as the model takes them, masks and classes."""
+    """Numbers, images as the model takes them, masks and classes."""
     import torch
 
     import vitrail as vt
     from vitrail.data.transforms import prepare
 
     part = vt.open_data(source, seed=seed, image_size=model.image_size)[split]
-    chosen = choose(len(part), split, options.pictures)
+    chosen = choose(len(part), split, options.images)
     for begin in range(0, len(chosen), BATCH):
         some = chosen[begin : begin + BATCH]
         masks = torch.from_numpy(np.stack([read_mask(part, index, options.pets) for index in some]))
@@ -86,7 +86,7 @@ def batches(
 
 
 def measure(data: str, source: str, part: str, seed: int, run: Path, options: argparse.Namespace) -> None:
-    """One model on one of PARTS: a row a picture, and the mean curves."""
+    """One model on one of PARTS: one row per image, and the mean curves."""
     split, blank = PARTS[part]
     import torch
 
@@ -120,7 +120,7 @@ def measure(data: str, source: str, part: str, seed: int, run: Path, options: ar
         for i, number in enumerate(numbers):
             facts = {"picture": number, "truth": int(truth[i]), "predicted": int(predicted[i])}
             rows.append({**facts, **{name: f"{values[i]:.4f}" for name, values in found.items()}})
-        print(f"{data} {part} seed {seed}: {len(rows)} of {options.pictures} pictures", flush=True)
+        print(f"{data} {part} seed {seed}: {len(rows)} of {options.images} images", flush=True)
     about = {"data": data, "part": part, "seed": str(seed)}
     curves = [row for row in read_rows(options.out / "curves.csv") if not about.items() <= row.items()]
     for (name, kind), total in sums.items():
@@ -135,7 +135,7 @@ def columns(rows: list[dict[str, str]]) -> dict[str, np.ndarray]:
 
 
 def interval(models: list[np.ndarray], *, resamples: int = 2000) -> tuple[float, float]:
-    """95 % of the means over the models' pictures when pictures are drawn again, with replacement, within each model."""
+    """95 % of the means over the models' images when images are drawn again, with replacement, within each model."""
     generator = np.random.default_rng(0)
     means = [
         values[generator.integers(len(values), size=(resamples, len(values)))].mean(1) for values in models
@@ -163,7 +163,7 @@ def summarize(data: str, part: str, options: argparse.Namespace) -> list[dict[st
 
 
 def print_table(means: list[dict[str, str]]) -> None:
-    """Markdown, best first; chance is the share of the mask in the picture's area."""
+    """Markdown, best first; chance is the share of the mask in the image's area."""
     found = {row["column"]: row for row in means}
     chance = found["chance"]["mean"]
     methods = [row["row"] for row in means if row["column"].endswith(" score")]
@@ -178,7 +178,7 @@ def print_table(means: list[dict[str, str]]) -> None:
 
 
 def print_contest(data: str, winner: str, options: argparse.Namespace) -> None:
-    """The winner against every other map, in each model, on the test pictures: paired differences of the score."""
+    """The winner against every other map, in each model, on the test images: paired differences of the score."""
     for seed in options.seeds:
         table = columns(read_rows(options.out / f"pictures-{data}-test-seed{seed}.csv"))
         others = [name.removesuffix(" score") for name in table if name.endswith(" score") and name != f"{winner} score"]
@@ -211,7 +211,7 @@ def main() -> None:
         "--pets", type=Path, help="Oxford-IIIT Pets: by_breed/train and test, trimaps/; without it, shapes only"
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--pictures", type=int, default=100, help="of each split")
+    parser.add_argument("--images", "--pictures", type=int, default=100, help="of each split")
     parser.add_argument("--steps", type=int, default=8, help="points of a curve after the first")
     parser.add_argument("--out", type=Path, required=True, help="keep results here, and go on from what is there")
     options = parser.parse_args()

@@ -3,9 +3,9 @@
     python benchmarks/few_labels.py --data cifar10/arrays.npz --out FOLDER
     python benchmarks/few_labels.py --data cifar10/arrays.npz --out FOLDER --methods --deit
 
-First each method learns from all training pictures without their labels, --minutes long (BEiT's time is divided: a part for the
+First each method learns from all training images without their labels, --minutes long (BEiT's time is divided: a part for the
 tokenizer, the rest for itself). Then the same network is trained on a share of the labels for the same number of epochs, from each of
-these weights and from new ones (scratch), with every seed, which chooses the labelled pictures too. Neighbors by the features of each
+these weights and from new ones (scratch), with every seed, which chooses the labelled images too. Neighbors by the features of each
 method, and by pixels, are asked with all labels and with the share.
 
 --deit: a student learns from labels alone, with a convolutional teacher's hard or soft answers, and the same with a distillation token.
@@ -44,7 +44,7 @@ STUDENTS = {  # what is learned from beside the labels, and whether by a token o
 
 
 def divide(data: Path, validation: int, target: Path) -> Path:
-    """The same pictures with so many of the training ones, the last of a fixed shuffle, as validation: what is asked after every epoch."""
+    """The same images with so many of the training ones, the last of a fixed shuffle, as validation: what is asked after every epoch."""
     if not target.is_file():
         with np.load(data, allow_pickle=False) as arrays:
             order = np.random.default_rng(0).permutation(len(arrays["y_train"]))
@@ -218,14 +218,14 @@ def estimate(options: argparse.Namespace) -> None:
     learned, validation = len(data["train"]), len(data["val"])
 
     def pace(model: str) -> float:
-        network, pictures = (
+        network, images = (
             vt.create_model(model, num_classes=10, image_size=(size, size), in_channels=3),
             torch.randn(128, 3, size, size),
         )
-        network(pictures).sum().backward()
+        network(images).sum().backward()
         begin = time.perf_counter()
         for _ in range(3):
-            network(pictures).sum().backward()
+            network(images).sum().backward()
         return 3 * 128 / (time.perf_counter() - begin)
 
     total = sum(options.minutes for method in options.methods if not (options.out / "runs" / method / "metrics.json").is_file())
@@ -320,7 +320,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--deit-epochs", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1, help="trainings side by side")
     parser.add_argument(
-        "--validation", type=int, help="so many pictures for validation instead of a tenth: less to ask after each epoch"
+        "--validation", type=int, help="so many images for validation instead of a tenth: less to ask after each epoch"
     )
     options = parser.parse_args()
     options.data = options.data.resolve()

@@ -1,11 +1,11 @@
 """Is loading the bottleneck? The time of a training step with the loader against the same step on a batch that lies ready.
 
     python benchmarks/loading.py                     2000x1500 photographs, made from the built-in shapes
-    python benchmarks/loading.py --data FOLDER       your own pictures
+    python benchmarks/loading.py --data FOLDER       your own images
 
 ViT-S/16 at 160 px, batch 32, two workers. The two are interleaved round by round and the best of each is compared: 1.00 means that
-loading costs nothing. `first epoch` decodes every picture; `later epochs` find them in the cache (`--cache auto`, the default of
-`vitrail train`). What reading costs is also given by itself: milliseconds a picture and core.
+loading costs nothing. `first epoch` decodes every image; `later epochs` find them in the cache (`--cache auto`, the default of
+`vitrail train`). What reading costs is also given by itself: milliseconds per image and core.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def make_photographs(folder: Path, count: int) -> Split:
     paths = []
     for index in range(count):
         scene = draw_scene(index, size=(750, 1000), shapes=3)
-        large = np.asarray(Image.fromarray(scene.picture).resize((2000, 1500), Image.Resampling.BICUBIC), dtype=np.int16)
+        large = np.asarray(Image.fromarray(scene.image).resize((2000, 1500), Image.Resampling.BICUBIC), dtype=np.int16)
         grain = rng.normal(0, 6, large.shape[:2])[..., None].astype(np.int16)
         paths.append(folder / f"{index:04}.jpg")
         Image.fromarray((large + grain).clip(0, 255).astype(np.uint8)).save(paths[-1], quality=90)
@@ -84,7 +84,7 @@ def compare(split: Split, *, steps: int, rounds: int, cached: bool) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", help="a folder of pictures, or anything that --data of train takes")
+    parser.add_argument("--data", help="a folder of images, or anything that --data of train takes")
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
@@ -95,7 +95,7 @@ def main() -> None:
         start = time.process_time()
         for index in some:
             read_fitted(split, index, model.preprocessing)
-        print(f"reading: {1000 * (time.process_time() - start) / len(some):.2f} ms a picture and core")
+        print(f"reading: {1000 * (time.process_time() - start) / len(some):.2f} ms per image and core")
         for name, cached in (("first epoch", False), ("later epochs", True)):
             ratio = compare(split, steps=options.steps, rounds=options.rounds, cached=cached)
             print(f"{name}: {ratio:.3f} of the speed on a ready batch")

@@ -12,7 +12,7 @@ A step is drawing the mask, forward, backward and AdamW. Ways, interleaved, the 
 All ways train one backbone with one state of AdamW, so that a large model is in memory once; the work of a step is that of a model of its own. Beside the time
 stands the bound: how many times fewer operations a step has than the control's, counted by torch (FlopCounterMode, forward and backward, attention as
 matrix products); AdamW's work, which is the same for all, and what single numbers cost (norms, GELU, softmax) are in the time and not in the count.
-Weights are random; pictures too, unless --data names some: what is in them does not change the time.
+Weights are random; images too, unless --data names some: what is in them does not change the time.
 """
 
 import argparse
@@ -65,8 +65,8 @@ def read_images(source: str | None, model: MaskedAutoencoder, count: int) -> Ten
     if source is None:
         return torch.randn(count, model.config.in_channels, *model.image_size)
     split = open_data(source, seed=0)["train"]
-    pictures = np.stack([read_fitted(split, index % len(split), model.preprocessing) for index in range(count)])
-    return normalize(to_unit(pictures), model.preprocessing)
+    images = np.stack([read_fitted(split, index % len(split), model.preprocessing) for index in range(count)])
+    return normalize(to_unit(images), model.preprocessing)
 
 
 def count_operations(name: str, options: argparse.Namespace) -> dict[str, int]:
@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument("--hide", type=float, default=0.75)
     parser.add_argument("--decoder-width", type=int, default=512)
     parser.add_argument("--decoder-heads", type=int, default=16)
-    parser.add_argument("--data", help="a folder or data set to take pictures from")
+    parser.add_argument("--data", help="a folder or data set to take images from")
     parser.add_argument("--out", type=Path, help="results.csv, which is added to")
     options = parser.parse_args()
     if options.threads:

@@ -5,7 +5,7 @@
 
 Models are `rebuild(model, merge=r)`: the same weights, r tokens fewer behind each block. Passes are interleaved, a pass of each in turn until every one
 has run for --seconds, and the time is the median's; beside it stands the bound, how many times fewer multiply-adds the model has (run/cost.py).
-What is in the pictures does not change the time.
+What is in the images does not change the time.
 
 With --run each r is scored on validation and test by `vitrail eval --merge r`. Validation chooses: the largest r that loses at most --lose points of it.
 --out gets results.csv, a row for each r, the test predictions as benchmarks/recompute.py reads them, and config.yaml.
@@ -38,8 +38,8 @@ class Speed(NamedTuple):
     merge: int
     batch: int
     tokens: int  # that the head reads
-    milliseconds: float  # a picture
-    pictures: float  # a second
+    milliseconds: float  # an image
+    images: float  # a second
     faster: float  # times as fast as merge 0
     bound: float  # times fewer multiply-adds
 
@@ -75,14 +75,14 @@ def measure(model: Any, merges: list[int], batch: int, *, seconds: float) -> lis
 def show(speeds: list[Speed]) -> None:
     for row in speeds:
         print(
-            f"merge {row.merge:>3}  batch {row.batch:>3}  {row.tokens:>4} tokens left  {row.milliseconds:8.2f} ms a picture  "
-            f"{row.pictures:8.1f} pictures/s  {row.faster:5.2f}x  (operations {row.bound:.2f}x)",
+            f"merge {row.merge:>3}  batch {row.batch:>3}  {row.tokens:>4} tokens left  {row.milliseconds:8.2f} ms per image  "
+            f"{row.images:8.1f} images/s  {row.faster:5.2f}x  (operations {row.bound:.2f}x)",
             flush=True,
         )
 
 
 def read_test(run: str, data: str | None, merge: int) -> list[dict[str, str]]:
-    """What the run's model says of the test pictures."""
+    """What the run's model says of the test images."""
     with tempfile.TemporaryDirectory() as folder:
         vt.evaluate(run, data=data, split="test", merge=merge, out=Path(folder) / "scores")
         return read_rows(Path(folder) / "scores" / "predictions.csv")

@@ -1,11 +1,11 @@
-"""Accelerated MRI: a ViT, SwinMR and a U-Net of equal size, from scratch and pretrained on natural pictures, by number of slices.
+"""Accelerated MRI: a ViT, SwinMR and a U-Net of equal size, from scratch and pretrained on natural images, by number of slices.
 
-    python benchmarks/mri.py --volume t1.nii.gz --pictures PHOTOGRAPHS --real scan.npz --minutes 3 --out FOLDER
+    python benchmarks/mri.py --volume t1.nii.gz --images PHOTOGRAPHS --real scan.npz --minutes 3 --out FOLDER
 
 The question of [Lin and Heckel 2022, tables 1 and 2]. Every run is `vitrail train --task mri`, as a user types it: k-space of several coils,
 simulated from the slices of --volume, accelerated by --acceleration; each run has --minutes, pretraining --pretraining, whatever the model.
 Tested on slices of the volume that are held out, with their neighbors, and on --real, a scan of which nothing was learned from: the
-distribution shift. Beside them the zero-filled pictures, SENSE by conjugate gradients and an untrained model, which learn nothing, and
+distribution shift. Beside them the zero-filled images, SENSE by conjugate gradients and an untrained model, which learn nothing, and
 equivariant imaging, which learns from accelerated scans alone.
 
 --out gets results.csv (a row a run and test set) and the PSNR of every slice, as benchmarks/recompute.py reads them, cost.csv, mri.png and
@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from records import append, read_rows, write_rows
 
 MODELS = {"mri_vit_small": "ViT", "mri_swin_small": "SwinMR", "mri_unet_small": "U-Net"}
-STARTS = {"scratch": "from scratch", "pictures": "pretrained on pictures"}
+STARTS = {"scratch": "from scratch", "pictures": "pretrained on images"}
 SENSE_STEPS = 5
 
 
@@ -63,7 +63,7 @@ def pretrain(model: str, options: argparse.Namespace) -> Path:
         vitrail(
             "train",
             "--data",
-            options.pictures,
+            options.images,
             "--model",
             model,
             "--out",
@@ -299,18 +299,18 @@ def draw_slices(options: argparse.Namespace) -> None:
     for data, slices in test_sets(options).items():
         one = len(slices) // 2
         batch = next(batch for batch in batches_of([slices[one]], options))
-        pictures = {
+        images = {
             "zero-filled": sense_adjoint(batch.kspace, batch.maps, batch.mask),
             "SENSE": solve_sense(batch.kspace, batch.mask, batch.maps, steps=SENSE_STEPS),
         }
         for name, row in runs.items():
             with torch.inference_mode():
                 found = vt.load(options.out / "runs" / name)(*batch[:3])
-            pictures[MODELS.get(row.model, row.model) + (", without truth" if row.start == "equivariant" else "")] = found
+            images[MODELS.get(row.model, row.model) + (", without truth" if row.start == "equivariant" else "")] = found
         truth = batch.target[0].abs().numpy()
-        figure, axes = plt.subplots(2, len(pictures) + 1, figsize=(2.1 * (len(pictures) + 1), 4.6), layout="constrained")
-        for place, (title, picture) in enumerate({**pictures, "all lines": batch.target}.items()):
-            shown = picture[0].abs().numpy()
+        figure, axes = plt.subplots(2, len(images) + 1, figsize=(2.1 * (len(images) + 1), 4.6), layout="constrained")
+        for place, (title, image) in enumerate({**images, "all lines": batch.target}.items()):
+            shown = image[0].abs().numpy()
             words = "" if title == "all lines" else f"\n{score(shown, truth)[0]:.2f} dB"
             axes[0, place].set_title(title + words, fontsize=8)
             axes[0, place].imshow(shown, cmap="gray", vmin=0, vmax=0.9 * truth.max())
@@ -329,7 +329,7 @@ def rows_of(options: argparse.Namespace) -> list[Row]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--volume", type=Path, help="a NIfTI file, whose slices are learned from and held out")
-    parser.add_argument("--pictures", type=Path, help="a folder of photographs to pretrain on")
+    parser.add_argument("--images", "--pictures", type=Path, help="a folder of photographs to pretrain on")
     parser.add_argument("--real", type=Path, help="k-space that was measured, for testing only")
     parser.add_argument("--models", nargs="+", default=list(MODELS))
     parser.add_argument("--starts", nargs="+", choices=STARTS, default=list(STARTS))
@@ -342,7 +342,7 @@ def main() -> None:
     parser.add_argument("--scalp", action="store_true", help="simulate skull and scalp around a brain that comes without")
     parser.add_argument("--size", type=int, default=224, help="pixels a side of simulated slices")
     parser.add_argument("--minutes", type=float, default=3.0, help="of each training")
-    parser.add_argument("--pretraining", type=float, default=6.0, help="minutes on pictures, once for each model")
+    parser.add_argument("--pretraining", type=float, default=6.0, help="minutes on images, once for each model")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="keep results here, and go on from what is there")
     parser.add_argument("--seconds", type=float, default=8.0, help="to measure each model's speed for")
@@ -354,8 +354,8 @@ def main() -> None:
     for name in ("volume", "real", "out"):
         if getattr(options, name) is None:
             parser.error(f"--{name} is needed")
-    if "pictures" in options.starts and options.pictures is None:
-        parser.error("--pictures is needed, or --starts scratch")
+    if "pictures" in options.starts and options.images is None:
+        parser.error("--images is needed, or --starts scratch")
     options.out.mkdir(parents=True, exist_ok=True)
     done = {row["model"] for row in read_rows(options.out / "results.csv")}
     if "untrained real" not in done:

@@ -1,9 +1,9 @@
 """What a training step costs beside forward pass, backward pass and optimizer: the loader, augmentation, clipping, EMA, metrics, records.
 
     python benchmarks/overhead.py                         the built-in shapes at 32 px, kept in memory
-    python benchmarks/overhead.py --data cifar10.npz      pictures of your own, as arrays
+    python benchmarks/overhead.py --data cifar10.npz      images of your own, as arrays
 
-`vitrail train` with its defaults for such pictures runs as it is; clocks around the loss, `backward` and `optimizer.step` say how much of the
+`vitrail train` with its defaults for such images runs as it is; clocks around the loss, `backward` and `optimizer.step` say how much of the
 time between the first and the last step of an epoch they take. The rest is overhead. The end of an epoch (validation, checkpoint) is not
 part of a step and is given by itself, as a share of all the time.
 """
@@ -70,10 +70,10 @@ class Clock:
         return run
 
 
-def draw_pictures(path: Path, count: int) -> None:
+def draw_images(path: Path, count: int) -> None:
     rng = np.random.default_rng(0)
-    pictures = np.stack([draw_scene(index, size=(32, 32), shapes=1).picture for index in range(count)])
-    np.savez(path, x_train=pictures, y_train=rng.integers(0, 10, count), x_test=pictures[:100], y_test=np.arange(100) % 10)
+    images = np.stack([draw_scene(index, size=(32, 32), shapes=1).image for index in range(count)])
+    np.savez(path, x_train=images, y_train=rng.integers(0, 10, count), x_test=images[:100], y_test=np.arange(100) % 10)
 
 
 def measure(data: Path, *, minutes: float, options: dict[str, Any]) -> Clock:
@@ -91,14 +91,14 @@ def measure(data: Path, *, minutes: float, options: dict[str, Any]) -> Clock:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="pictures as arrays (.npz) at 32 px; default: drawn")
+    parser.add_argument("--data", type=Path, help="images as arrays (.npz) at 32 px; default: drawn")
     parser.add_argument("--minutes", type=float, default=0.4)
     parser.add_argument("--rounds", type=int, default=3)
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         data = chosen.data or Path(folder) / "shapes.npz"
         if chosen.data is None:
-            draw_pictures(data, 8000)
+            draw_images(data, 8000)
         for words in ({}, {"ema": 0.998}, {"ema": 0.998, "mixup": 0.2, "cutout": 0.35}):
             found = [measure(data, minutes=chosen.minutes, options=words) for _ in range(chosen.rounds)]
             shares = [100 * (1 - clock.counted / clock.steps) for clock in found]

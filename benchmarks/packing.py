@@ -1,18 +1,18 @@
-"""Pictures of different sizes through one ViT: packed into one sequence, padded to the longest, and one at a time.
+"""Images of different sizes through one ViT: packed into one sequence, padded to the longest, and one at a time.
 
     python benchmarks/packing.py --data FOLDER
 
-The pictures of a folder of classes, resized with a fixed seed to sides of 64 to 160 pixels and aspects from 1:2 to 2:1 in whole patches,
+The images of a folder of classes, resized with a fixed seed to sides of 64 to 160 pixels and aspects from 1:2 to 2:1 in whole patches,
 in batches in random order. Counted are the multiplications of the blocks: those of single tokens (projections and MLP), and those of
 pairs of tokens (q k^T and weights times v). Ways:
 
-- packed: `forward_packed`; attention within each picture, sum n_i^2 pairs
+- packed: `forward_packed`; attention within each image, sum n_i^2 pairs
 - packed, all pairs: the same tokens in rows of --row, filled by first fit decreasing, were a mask over all pairs of a row to do the rest
 - padded: `forward_padded`, to the longest sequence of the batch
-- padded canvas: to the batch's greatest height and width, as padding pictures before they are cut would have it
-- one at a time: as packed, in as many passes as pictures
+- padded canvas: to the batch's greatest height and width, as padding images before they are cut would have it
+- one at a time: as packed, in as many passes as images
 
-Times are of the first, third and last, interleaved: the median of --repeats passes over all pictures, forward alone and with the gradient.
+Times are of the first, third and last, interleaved: the median of --repeats passes over all images, forward alone and with the gradient.
 """
 
 import argparse
@@ -34,7 +34,7 @@ import vitrail as vt
 from vitrail.data.dataset import Split
 from vitrail.data.opening import open_data
 from vitrail.data.order import first_fit_decreasing
-from vitrail.data.transforms import fit_picture, normalize, to_unit
+from vitrail.data.transforms import fit_image, normalize, to_unit
 from vitrail.models.vit import VisionTransformer, ViTConfig
 
 SHORTEST, LONGEST, NARROWEST = 64, 160, 0.5
@@ -50,12 +50,12 @@ def draw_sizes(count: int, *, patch: int, seed: int) -> list[tuple[int, int]]:
     return found
 
 
-def read_pictures(split: Split, sizes: list[tuple[int, int]], model: VisionTransformer, seed: int) -> list[Tensor]:
+def read_images(split: Split, sizes: list[tuple[int, int]], model: VisionTransformer, seed: int) -> list[Tensor]:
     chosen = np.random.default_rng(seed).permutation(len(split))[: len(sizes)]
     found = []
     for index, size in zip(chosen.tolist(), sizes, strict=False):
         how = replace(model.preprocessing, size=size, fit="squash")
-        found.append(normalize(to_unit(np.stack([fit_picture(split.read(index, target=size), how)])), how)[0])
+        found.append(normalize(to_unit(np.stack([fit_image(split.read(index, target=size), how)])), how)[0])
     return found
 
 
@@ -79,17 +79,17 @@ def count(batches: list[list[tuple[int, int]]], config: ViTConfig, row: int) -> 
     return {name: (sum(t for t, _ in pairs), sum(p for _, p in pairs)) for name, pairs in found.items()}
 
 
-def one_at_a_time(model: VisionTransformer, pictures: list[Tensor]) -> Tensor:
-    return torch.cat([model(picture[None]) for picture in pictures])
+def one_at_a_time(model: VisionTransformer, images: list[Tensor]) -> Tensor:
+    return torch.cat([model(image[None]) for image in images])
 
 
 def seconds(way: Callable[[list[Tensor]], Tensor], batches: list[list[Tensor]], *, gradient: bool) -> float:
     begin = time.perf_counter()
-    for pictures in batches:
+    for images in batches:
         with torch.set_grad_enabled(gradient):
-            logits = way(pictures)
+            logits = way(images)
             if gradient:
-                cross_entropy(logits, torch.zeros(len(pictures), dtype=torch.long)).backward()
+                cross_entropy(logits, torch.zeros(len(images), dtype=torch.long)).backward()
     return time.perf_counter() - begin
 
 
@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--data", required=True, help="a folder of classes")
     parser.add_argument("--model", default="vit_tiny_patch16_224")
     parser.add_argument("--position", default="learned_1d")
-    parser.add_argument("--pictures", type=int, default=256)
+    parser.add_argument("--images", "--pictures", type=int, default=256)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--row", type=int, default=256)
     parser.add_argument("--repeats", type=int, default=5, help="0: count only")
@@ -109,11 +109,11 @@ def main() -> None:
     torch.manual_seed(options.seed)
     model = vt.create_model(options.model, position=options.position, num_classes=37).eval()
     split = open_data(options.data, divide=False)["train"]
-    sizes = draw_sizes(min(options.pictures, len(split)), patch=model.config.patch, seed=options.seed)
-    pictures = read_pictures(split, sizes, model, options.seed)
-    cut = [slice(start, start + options.batch) for start in range(0, len(pictures), options.batch)]
-    batches = [pictures[part] for part in cut]
-    print(f"{len(pictures)} pictures in batches of {options.batch}, {options.model}, position {options.position}")
+    sizes = draw_sizes(min(options.images, len(split)), patch=model.config.patch, seed=options.seed)
+    images = read_images(split, sizes, model, options.seed)
+    cut = [slice(start, start + options.batch) for start in range(0, len(images), options.batch)]
+    batches = [images[part] for part in cut]
+    print(f"{len(images)} images in batches of {options.batch}, {options.model}, position {options.position}")
 
     config = model.config
     per_token = config.depth * (4 + 2 * config.mlp_ratio) * config.width**2

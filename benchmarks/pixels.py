@@ -1,9 +1,9 @@
-"""What a run of image GPT is worth, as a record: bits a pixel of every test picture, and what a linear probe reads from each block.
+"""What a run of image GPT is worth, as a record: bits a pixel of every test image, and what a linear probe reads from each block.
 
     vitrail pretrain --method igpt --data digits --out runs/igpt
     python benchmarks/pixels.py runs/igpt --out FOLDER
 
---out gets bits.csv (a row a test picture), means.csv, results.csv (a row a block, and one for the raw pixels) and the probe's answers, as
+--out gets bits.csv (one row per test image), means.csv, results.csv (a row a block, and one for the raw pixels) and the probe's answers, as
 benchmarks/recompute.py reads them.
 """
 
@@ -21,7 +21,7 @@ from vitrail.data.transforms import read_fitted
 from vitrail.explain.probe import Labelled, layer_features, probe_layers
 from vitrail.run.stored import read_options
 
-AT_ONCE = 128  # pictures
+AT_ONCE = 128  # images
 
 
 def main() -> None:
@@ -35,10 +35,10 @@ def main() -> None:
     palette, probed, pixels = Palette(model.palette.numpy()), {}, {}
     for name in ("train", "val", "test"):
         split = data[name]
-        pictures = np.stack([read_fitted(split, index, model.preprocessing) for index in range(len(split))])
-        ids, labels = torch.from_numpy(palette.encode(pictures)), torch.from_numpy(np.asarray(split.labels)).long()
+        images = np.stack([read_fitted(split, index, model.preprocessing) for index in range(len(split))])
+        ids, labels = torch.from_numpy(palette.encode(images)), torch.from_numpy(np.asarray(split.labels)).long()
         probed[name] = Labelled(layer_features(model, ids.split(AT_ONCE)), labels)
-        pixels[name] = Labelled(torch.from_numpy(pictures).flatten(1)[None].double(), labels)
+        pixels[name] = Labelled(torch.from_numpy(images).flatten(1)[None].double(), labels)
     with torch.inference_mode():  # the last split is test
         nats = torch.cat([model.log_likelihood(part) for part in ids.split(AT_ONCE)]) / ids.shape[1]
     bits = [{"bits": f"{-value / math.log(2):.4f}"} for value in nats.tolist()]

@@ -3,12 +3,12 @@
     python benchmarks/planted_cue.py --out FOLDER
 
 The built-in shapes get a colored upper left corner, one cell of the model's grid, whose color tells the class. The model "cue" learns
-from such pictures, by `vitrail train` without augmentation (a mirrored picture would have its corner on the other side). The model
+from such images, by `vitrail train` without augmentation (a mirrored image would have its corner on the other side). The model
 "clean" learned from the shapes as they are: it is that of benchmarks/faithfulness.py, whose --out may be given here, too. Both are asked
-about the same test pictures: with the corner that tells the class ("right"), with the picture's own pixels there ("bare"), and with
+about the same test images: with the corner that tells the class ("right"), with the image's own pixels there ("bare"), and with
 the corner of another class ("other").
 
---out gets, in planted_cue/, results.csv and predictions-*.csv (accuracies), pictures-*.csv (a row a picture: the share of each map in the
+--out gets, in planted_cue/, results.csv and predictions-*.csv (accuracies), pictures-*.csv (one row per image: the share of each map in the
 corner, and whether the answer changes when the corner goes), means.csv, as benchmarks/recompute.py reads them, and planted_cue.png. What is
 there already is not run again.
 """
@@ -29,38 +29,38 @@ from vitrail.data.shapes import COLORS, KINDS, draw_scene
 
 SIZE, CORNER = 32, 4  # pixels; the grid of the model has 8 cells a side
 COUNTS = {"train": 3000, "val": 300, "test": 500}
-EXPLAINED = 100  # of the test pictures
+EXPLAINED = 100  # of the test images
 EPOCHS, RATE = 2, 0.003
 MODELS = ("cue", "clean")
 
 
-def draw_pictures(split: SplitName, count: int, *, size: int = SIZE) -> tuple[np.ndarray, np.ndarray]:
+def draw_images(split: SplitName, count: int, *, size: int = SIZE) -> tuple[np.ndarray, np.ndarray]:
     """Scenes without a corner (n size size 3, uint8), and their classes."""
     scenes = [draw_scene(index, split=split, size=size) for index in range(count)]
-    return np.stack([scene.picture for scene in scenes]), np.array([scene.label for scene in scenes])
+    return np.stack([scene.image for scene in scenes]), np.array([scene.label for scene in scenes])
 
 
-def plant(pictures: np.ndarray, colors: np.ndarray, *, side: int = CORNER) -> np.ndarray:
-    """The pictures with an upper left corner of these colors, numbers into COLORS."""
-    planted = pictures.copy()
+def plant(images: np.ndarray, colors: np.ndarray, *, side: int = CORNER) -> np.ndarray:
+    """The images with an upper left corner of these colors, numbers into COLORS."""
+    planted = images.copy()
     paint = np.array([PAINT[name] for name in COLORS], dtype=np.uint8)
     planted[:, :side, :side] = paint[colors][:, None, None]
     return planted
 
 
 def make_data(counts: dict[str, int], *, size: int = SIZE, side: int = CORNER) -> dict[str, np.ndarray]:
-    """x_train, y_train and so on, each picture with a corner that tells its class."""
+    """x_train, y_train and so on, each image with a corner that tells its class."""
     arrays: dict[str, np.ndarray] = {"classes": np.array(KINDS)}
     for split in get_args(SplitName):
-        pictures, labels = draw_pictures(split, counts[split], size=size)
-        arrays |= {f"x_{split}": plant(pictures, labels, side=side), f"y_{split}": labels}
+        images, labels = draw_images(split, counts[split], size=size)
+        arrays |= {f"x_{split}": plant(images, labels, side=side), f"y_{split}": labels}
     return arrays
 
 
-def corners(pictures: np.ndarray, labels: np.ndarray, *, side: int = CORNER) -> dict[str, np.ndarray]:
-    """The test pictures in three ways: the corner of their class, none, that of another class."""
+def corners(images: np.ndarray, labels: np.ndarray, *, side: int = CORNER) -> dict[str, np.ndarray]:
+    """The test images in three ways: the corner of their class, none, that of another class."""
     other = (labels + np.random.default_rng(1).integers(1, len(COLORS), size=len(labels))) % len(COLORS)
-    return {"right": plant(pictures, labels, side=side), "bare": pictures, "other": plant(pictures, other, side=side)}
+    return {"right": plant(images, labels, side=side), "bare": images, "other": plant(images, other, side=side)}
 
 
 def corner_mask(count: int, *, size: int = SIZE, side: int = CORNER) -> np.ndarray:
@@ -96,14 +96,14 @@ def train(name: str, seed: int, options: argparse.Namespace) -> Path:
     return run
 
 
-def to_images(pictures: np.ndarray, model: Any) -> Any:
+def to_images(images: np.ndarray, model: Any) -> Any:
     from vitrail.data.transforms import normalize, to_unit
 
-    return normalize(to_unit(pictures), model.preprocessing)
+    return normalize(to_unit(images), model.preprocessing)
 
 
 def ask(name: str, seed: int, run: Path, options: argparse.Namespace) -> None:
-    """A model's answers to the test pictures in three ways, and where its maps lie on those with the right corner."""
+    """A model's answers to the test images in three ways, and where its maps lie on those with the right corner."""
     import torch
 
     import vitrail as vt
@@ -113,8 +113,8 @@ def ask(name: str, seed: int, run: Path, options: argparse.Namespace) -> None:
     if target.is_file():
         return
     model = vt.load(run)
-    pictures, labels = draw_pictures("test", COUNTS["test"])
-    images = {way: to_images(shown, model) for way, shown in corners(pictures, labels).items()}
+    arrays, labels = draw_images("test", COUNTS["test"])
+    images = {way: to_images(shown, model) for way, shown in corners(arrays, labels).items()}
     with torch.no_grad():
         answers = {way: model(shown).argmax(1) for way, shown in images.items()}
     found = {"changed": (answers["right"] != answers["bare"])[:EXPLAINED].double().tolist()}
@@ -147,7 +147,7 @@ def summarize(options: argparse.Namespace) -> None:
 
 
 def draw(target: Path, options: argparse.Namespace, *, count: int = 6) -> None:
-    """Test pictures with their corner, and both models' maps over them, on one scale."""
+    """Test images with their corner, and both models' maps over them, on one scale."""
     from matplotlib.figure import Figure
 
     import vitrail as vt
@@ -155,8 +155,8 @@ def draw(target: Path, options: argparse.Namespace, *, count: int = 6) -> None:
     from vitrail.explain.figures.overlay import overlay, times_even
     from vitrail.rendering import house_style
 
-    pictures, labels = draw_pictures("test", count)
-    planted = corners(pictures, labels)["right"]
+    images, labels = draw_images("test", count)
+    planted = corners(images, labels)["right"]
     models = {name: vt.load(train(name, options.seeds[0], options)) for name in MODELS}
     maps = {name: times_even(explain_map(model, to_images(planted, model))) for name, model in models.items()}
     highest = 16.0
@@ -164,7 +164,7 @@ def draw(target: Path, options: argparse.Namespace, *, count: int = 6) -> None:
         figure = Figure(figsize=(1.15 * count + 1.2, 3.9), layout="constrained")
         axes = figure.subplots(3, count)
         for row, (name, words) in enumerate(
-            {"": "the picture", "cue": "trained with\nthe cue", "clean": "trained\nwithout it"}.items()
+            {"": "the image", "cue": "trained with\nthe cue", "clean": "trained\nwithout it"}.items()
         ):
             for column in range(count):
                 panel = axes[row, column]

@@ -1,11 +1,11 @@
-"""Does a vision transformer need positions, and which? The tutorials' claims, tried on real pictures.
+"""Does a vision transformer need positions, and which? The tutorials' claims, tried on real images.
 
     python benchmarks/positions.py ablation --out FOLDER      every scheme and none, at patches of 1, 2 and 4 pixels
-    python benchmarks/positions.py shuffle --out FOLDER       test pictures whose patches are shuffled, with and without positions
+    python benchmarks/positions.py shuffle --out FOLDER       test images whose patches are shuffled, with and without positions
     python benchmarks/positions.py larger --out FOLDER        trained at one size, tested at larger ones
-    python benchmarks/positions.py similarity --out FOLDER    how alike the learned rows of two places are: a picture
+    python benchmarks/positions.py similarity --out FOLDER    how alike the learned rows of two places are: an image
 
-The data are the built-in digits (8x8 pixels, 1,078 to learn from), or --data with pictures as arrays. The model is a plain ViT of four blocks,
+The data are the built-in digits (8x8 pixels, 1,078 to learn from), or --data with images as arrays. The model is a plain ViT of four blocks,
 64 wide, mean pooling and no class token (`vit_nano_patch{1,2,4,8}_32`), trained by the library's own loop: Muon, cosine, shifts by whole pixels. Three
 seeds. --out keeps results.csv and the test predictions; what is there already is not run again.
 """
@@ -50,8 +50,8 @@ EXTRAPOLATING = ("none", "sinusoidal_2d", "learned_1d", "relative_table", "rotar
 def learn(data: DataSet, position: str, patch: int, seed: int, epochs: int) -> Any:
     """A model trained from the seed; nothing is kept of the run but the model."""
     train = data["train"]
-    picture = train.read(0)
-    size, channels = (picture.height, picture.width), 1 if picture.mode == "L" else 3
+    image = train.read(0)
+    size, channels = (image.height, image.width), 1 if image.mode == "L" else 3
     torch.manual_seed(seed)
     model = vt.create_model(
         f"vit_nano_patch{patch}_32", num_classes=len(data.classes), image_size=size, in_channels=channels, position=position
@@ -73,13 +73,13 @@ def answers(model: Any, images: Tensor) -> np.ndarray:
         return torch.cat([model(part).argmax(1) for part in images.split(256)]).numpy()
 
 
-def test_pictures(data: DataSet, model: Any) -> tuple[Tensor, np.ndarray]:
+def test_images(data: DataSet, model: Any) -> tuple[Tensor, np.ndarray]:
     batches = list(image_loader(data["test"], model.preprocessing, batch=256, shuffle=False, seed=0).batches())
     return torch.cat([batch.images for batch in batches]), torch.cat([batch.labels for batch in batches]).numpy()
 
 
 def shuffle_patches(images: Tensor, patch: int, seed: int) -> Tensor:
-    """The patches of each picture in an order of its own."""
+    """The patches of each image in an order of its own."""
     patches = patchify(images, (patch, patch))  # b n p
     order = torch.rand(patches.shape[:2], generator=torch.Generator().manual_seed(seed)).argsort(1)
     grid = (images.shape[-2] // patch, images.shape[-1] // patch)
@@ -94,7 +94,7 @@ def ablation(data: DataSet, options: argparse.Namespace) -> None:
                 name = f"{position} patch {patch}"
                 if (name, seed) not in done:
                     model = learn(data, position, patch, seed, options.epochs)
-                    images, truth = test_pictures(data, model)
+                    images, truth = test_images(data, model)
                     done[name, seed] = keep(options.out, name, seed, truth.tolist(), answers(model, images).tolist())
     draw_ablation(done, options)
 
@@ -131,14 +131,14 @@ def draw_ablation(done: dict[tuple[str, int], float], options: argparse.Namespac
 
 
 def shuffle(data: DataSet, options: argparse.Namespace) -> None:
-    """Trained on pictures as they are; tested on them and on pictures whose patches are shuffled."""
+    """Trained on images as they are; tested on them and on images whose patches are shuffled."""
     done, patch = read_accuracies(options.out), options.patches[0]
     for seed in options.seeds:
         for position in options.positions or ("none", "learned_1d", "sinusoidal_2d", "rotary"):
             if (f"{position} shuffled", seed) in done:
                 continue
             model = learn(data, position, patch, seed, options.epochs)
-            images, truth = test_pictures(data, model)
+            images, truth = test_images(data, model)
             for name, shown in (("as it is", images), ("shuffled", shuffle_patches(images, patch, seed))):
                 done[f"{position} {name}", seed] = keep(
                     options.out, f"{position} {name}", seed, truth.tolist(), answers(model, shown).tolist()
@@ -148,14 +148,14 @@ def shuffle(data: DataSet, options: argparse.Namespace) -> None:
 
 
 def larger(data: DataSet, options: argparse.Namespace) -> None:
-    """Pictures enlarged, so that the grid has more cells than in training; patches keep their pixels."""
+    """Images enlarged, so that the grid has more cells than in training; patches keep their pixels."""
     done, patch = read_accuracies(options.out), options.patches[0]
     for seed in options.seeds:
         for position in options.positions or EXTRAPOLATING:
             if (f"{position} x{LARGER[-1]:g}", seed) in done:
                 continue
             model = learn(data, position, patch, seed, options.epochs)
-            images, truth = test_pictures(data, model)
+            images, truth = test_images(data, model)
             for factor in LARGER:
                 side = round(images.shape[-1] * factor / patch) * patch
                 shown = images if factor == 1 else F.interpolate(images, size=(side, side), mode="bicubic")
@@ -169,7 +169,7 @@ def larger(data: DataSet, options: argparse.Namespace) -> None:
         values = [means[f"{position} x{factor:g}"][0] for factor in LARGER]
         print(f"| {position} | " + " | ".join(f"{value:.2f} %" for value in values) + " |")
         axes.plot(LARGER, values, marker="o", label=position)
-    axes.set_xlabel("side of the test pictures / side in training")
+    axes.set_xlabel("side of the test images / side in training")
     axes.set_ylabel("test accuracy, %")
     axes.grid(alpha=0.3)
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
@@ -197,7 +197,7 @@ EXPERIMENTS = {"ablation": ablation, "shuffle": shuffle, "larger": larger, "simi
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("experiment", choices=EXPERIMENTS)
-    parser.add_argument("--data", default="digits", help="digits, or pictures as arrays (.npz)")
+    parser.add_argument("--data", default="digits", help="digits, or images as arrays (.npz)")
     parser.add_argument("--positions", nargs="+", choices=list(POSITIONS), help="default: all that make sense")
     parser.add_argument("--patches", type=int, nargs="+", default=[1, 2, 4], choices=(1, 2, 4, 8))
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])

@@ -40,12 +40,12 @@ def bleu(path: Path) -> float:
 
 
 def psnr(path: Path) -> float:
-    """The mean over pictures, or slices, in dB."""
+    """The mean over images, or slices, in dB."""
     return statistics.fmean(float(row["psnr"]) for row in _rows(path))
 
 
 def pixel_counts(path: Path) -> Counter[tuple[str, str]]:
-    """Over all pictures: pixels by their class and the one that was said."""
+    """Over all images: pixels by their class and the one that was said."""
     counts: Counter[tuple[str, str]] = Counter()
     for row in _rows(path):
         counts[row["truth"], row["said"]] += int(row["pixels"])
@@ -80,7 +80,7 @@ def ap50(path: Path) -> float:
 
 
 def average_precision(rows: list[dict[str, str]]) -> float:
-    objects: dict[str, list[tuple[list[float], bool]]] = {}  # of each picture: box, and whether it counts for nobody
+    objects: dict[str, list[tuple[list[float], bool]]] = {}  # of each image: box, and whether it counts for nobody
     for row in rows:
         if not row["score"]:
             objects.setdefault(row["picture"], []).append((_box(row), row["ignored"] == "1"))
@@ -163,7 +163,7 @@ def recompute_means(folder: Path, documents: str) -> tuple[int, list[str]]:
     cells = [{cell.strip() for cell in line.split("|")} for line in documents.splitlines() if line.startswith("|")]
     published = _rows(folder / "means.csv")
     for row in published:
-        values = [float(picture[row["column"]]) for name in row["files"].split() for picture in read(name)]
+        values = [float(image[row["column"]]) for name in row["files"].split() for image in read(name)]
         mean, what = f"{statistics.fmean(values):.3f}", f"{folder.name}: {row['table']}, {row['column']}"
         if mean != row["mean"]:
             wrong.append(f"{what} is {mean}, means.csv says {row['mean']}")

@@ -1,4 +1,4 @@
-"""What recording costs: ViT-B/16 on one picture, a plain forward pass beside one that is recorded.
+"""What recording costs: ViT-B/16 on one image, a plain forward pass beside one that is recorded.
 
     python benchmarks/recording.py [--model vit_base_patch16_224] [--rounds 10] [--threads 1]
 
@@ -44,7 +44,7 @@ def main() -> None:
                     started = time.process_time()
                     model(images)
                     best[kind] = min(best[kind], time.process_time() - started)
-    print(f"{options.model}, position {options.position}, 1 picture, {options.threads} thread(s), best of {options.rounds}")
+    print(f"{options.model}, position {options.position}, 1 image, {options.threads} thread(s), best of {options.rounds}")
     for kind, seconds in best.items():
         print(f"{kind:<38}{1000 * seconds:>9.1f} ms{seconds / best['plain']:>8.3f}x")
 

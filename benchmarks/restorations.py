@@ -1,10 +1,10 @@
-"""How well pictures of test sets are restored, as a record in the layout of benchmarks/results/.
+"""How well images of test sets are restored, as a record in the layout of benchmarks/results/.
 
     vitrail train --task restore --data BSDS500_train --degrade sr2 --out runs/sr2
     vitrail eval runs/sr2 --data Set5/HR --out scored/Set5
     python benchmarks/restorations.py runs/sr2 scored/Set5 --out FOLDER
 
---out gets PSNR and SSIM of every picture, restored and as it was given (for super-resolution: enlarged bicubically), and two rows of
+--out gets PSNR and SSIM of every image, restored and as it was given (for super-resolution: enlarged bicubically), and two rows of
 results.csv a test set, as benchmarks/recompute.py reads them.
 """
 

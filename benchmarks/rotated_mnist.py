@@ -2,7 +2,7 @@
 
     python benchmarks/rotated_mnist.py --data mnist/arrays.npz --out FOLDER
 
-MNIST's pictures, each turned by an angle of its own (uniform, a fixed seed): 12,000 for training and 50,000 for testing, as in
+MNIST's images, each turned by an angle of its own (uniform, a fixed seed): 12,000 for training and 50,000 for testing, as in
 [Larochelle+ 2007], whose own files have other angles; so figures compare with published ones to a few tenths of a point. 2,000 of the
 12,000 are validation, which chooses the best epoch. Each model is trained by `vitrail train` as a user would, without any
 augmentation (--recipe plain), and tested once.
@@ -26,26 +26,26 @@ MODELS = ("gsa_z2_small", "gsa_p4_small", "gsa_p4m_small", "gcnn_z2_small", "gcn
 
 
 def make(source: Path, target: Path, *, seed: int = 0) -> None:
-    """Turned digits: train and validation from MNIST's training pictures, test from the rest of them and MNIST's test pictures."""
+    """Turned digits: train and validation from MNIST's training images, test from the rest of them and MNIST's test images."""
     with np.load(source) as arrays:
-        pictures = np.concatenate([arrays["x_train"], arrays["x_test"]]).reshape(-1, 28, 28)
+        images = np.concatenate([arrays["x_train"], arrays["x_test"]]).reshape(-1, 28, 28)
         labels = np.concatenate([arrays["y_train"].reshape(-1), arrays["y_test"].reshape(-1)])
     generator = np.random.default_rng(seed)
-    # Test pictures of MNIST, whose writers nobody trains on, are at the end and stay in the test split.
-    order = np.concatenate([generator.permutation(60_000), np.arange(60_000, len(pictures))])
-    angles = generator.uniform(0, 360, len(pictures))
+    # Test images of MNIST, whose writers nobody trains on, are at the end and stay in the test split.
+    order = np.concatenate([generator.permutation(60_000), np.arange(60_000, len(images))])
+    angles = generator.uniform(0, 360, len(images))
     ends = {"train": (0, TRAIN), "val": (TRAIN, TRAIN + VALIDATION), "test": (len(order) - TEST, len(order))}
     parts = {}
     for name, (begin, end) in ends.items():
         chosen = order[begin:end]
-        parts[f"x_{name}"] = np.stack([turn(pictures[i], angles[i]) for i in chosen])
+        parts[f"x_{name}"] = np.stack([turn(images[i], angles[i]) for i in chosen])
         parts[f"y_{name}"] = labels[chosen].astype(np.int64)
     np.savez(target, **parts)
 
 
-def turn(picture: np.ndarray, angle: float) -> np.ndarray:
+def turn(image: np.ndarray, angle: float) -> np.ndarray:
     """Bilinear, about the center; what comes in from outside is black."""
-    return np.asarray(Image.fromarray(picture).rotate(float(angle), Image.Resampling.BILINEAR))
+    return np.asarray(Image.fromarray(image).rotate(float(angle), Image.Resampling.BILINEAR))
 
 
 def run(model: str, seed: int, data: Path, options: argparse.Namespace) -> None:
@@ -100,7 +100,7 @@ def draw(rows: list[dict[str, str]], target: Path) -> None:
         axes.hlines(statistics.mean(scores), place - 0.3, place + 0.3, color="#333333")
     axes.set_xticks(range(len(groups)), [name.removesuffix("_small").replace("_", "\n") for name in groups])
     axes.set_ylabel("test accuracy, %")
-    axes.set_title("Rotated MNIST, 12,000 pictures to learn from", fontsize=10)
+    axes.set_title("Rotated MNIST, 12,000 images to learn from", fontsize=10)
     figure.savefig(target, dpi=150)
 
 

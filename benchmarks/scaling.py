@@ -50,7 +50,7 @@ ACCELERATOR = Machine(
     read=1500.0,
     block_seconds=1.5e-3,
 )
-DATA = {"ImageNet-1k": (1_281_167, 1000, 300), "ImageNet-21k": (14_197_122, 21_841, 90)}  # pictures, classes, epochs
+DATA = {"ImageNet-1k": (1_281_167, 1000, 300), "ImageNet-21k": (14_197_122, 21_841, 90)}  # images, classes, epochs
 NAMES = {"small": "ViT-S/16", "base": "ViT-B/16", "large": "ViT-L/16"}
 WORLDS = (8, 64, 256, 1024)
 
@@ -78,12 +78,12 @@ def spell_time(hours: float) -> str:
 def cost_table() -> str:
     """A row a training: hours, accelerator-hours and what limits it."""
     rows = list[list[str]]()
-    for data, (pictures, classes, epochs) in DATA.items():
+    for data, (images, classes, epochs) in DATA.items():
         for size, name in NAMES.items():
             config = replace(SIZES[size], num_classes=classes)
             for processes in WORLDS:
                 batch = batch_for(processes)
-                found = predict(config, ACCELERATOR, pictures=pictures, epochs=epochs, processes=processes, batch=batch)
+                found = predict(config, ACCELERATOR, images=images, epochs=epochs, processes=processes, batch=batch)
                 rows.append(
                     [
                         f"{data}, {epochs} epochs",
@@ -114,7 +114,7 @@ def cost_table() -> str:
 
 
 def memory_table() -> str:
-    """Bytes a parameter and a picture."""
+    """Bytes a parameter and an image."""
     rows = list[list[str]]()
     for size, name in NAMES.items():
         config = SIZES[size]
@@ -156,7 +156,7 @@ def race(works: dict[str, Callable[[], object]], seconds: float) -> dict[str, fl
 
 
 def stepper(config: ViTConfig, batch: int, world: World) -> Callable[[], object]:
-    """One training step on random pictures, as a function to time."""
+    """One training step on random images, as a function to time."""
     torch.manual_seed(0)
     model = build_vit(config)
     wrapped, optimizer = world.wrap(model), torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
@@ -172,7 +172,7 @@ def stepper(config: ViTConfig, batch: int, world: World) -> Callable[[], object]
 
 
 def step_forecast(config: ViTConfig, machine: Machine) -> Forecast:
-    return predict(config, machine, pictures=BATCH, epochs=1, batch=BATCH, precision="fp32")
+    return predict(config, machine, images=BATCH, epochs=1, batch=BATCH, precision="fp32")
 
 
 def calibrate(machine: Machine, measured: float) -> Machine:
@@ -191,7 +191,7 @@ def compare(seconds: float) -> None:
         name="this machine", peak=2 * 1536**3 / found["product"], utilization=1.0, memory=0.0,
         memory_bandwidth=2 * source.nbytes / found["copy"], host=1, inside=1.0, between=1.0, overlap=0.0, read=1e9,
     )  # fmt: skip
-    print(f"one thread, best of the times taken in turns for {seconds:g} s, {BATCH} pictures a step")
+    print(f"one thread, best of the times taken in turns for {seconds:g} s, {BATCH} images a step")
     print(f"matrix product {machine.peak / 1e9:,.0f} GFLOP/s, copy {machine.memory_bandwidth / 1e9:.1f} GB/s")
     machine = calibrate(machine, found["calibration"])
     print(f"calibration: {1000 * found['calibration']:.0f} ms, {machine.utilization:.0%} of the peak")
@@ -202,7 +202,7 @@ def compare(seconds: float) -> None:
 
 
 def one_process(seconds: float) -> None:
-    """What each of the processes of `efficiency` does: one thread, a fixed share of pictures, the same number of steps."""
+    """What each of the processes of `efficiency` does: one thread, a fixed share of images, the same number of steps."""
     torch.set_num_threads(1)
     world = World.join(timeout=120.0)
     step = stepper(CALIBRATION, BATCH, world)
@@ -249,9 +249,9 @@ def launch(processes: int, seconds: float) -> dict[str, float]:
 def efficiency(processes: int, seconds: float) -> None:
     """Steps a second of one process over those of several that each do as much: 100 % would be perfect."""
     one, several = launch(1, seconds), launch(processes, seconds)
-    print(f"1 process, {BATCH} pictures a step, one thread: {1000 * one['step']:.0f} ms")
+    print(f"1 process, {BATCH} images a step, one thread: {1000 * one['step']:.0f} ms")
     print(
-        f"{processes} processes, {BATCH} pictures each: {1000 * several['step']:.0f} ms, efficiency {one['step'] / several['step']:.0%}"
+        f"{processes} processes, {BATCH} images each: {1000 * several['step']:.0f} ms, efficiency {one['step'] / several['step']:.0%}"
     )
     sent = 4 * parameter_count(CALIBRATION)
     print(f"exchange of {sent / 1e6:.1f} MB of gradients alone: {several['rate'] / 1e9:.2f} GB/s each way")

@@ -3,7 +3,7 @@
     make bench PEERS=/path/to/python        # an environment with timm and transformers
     make bench                              # ours alone, beside the matrix-multiply peak
 
-Each row is the time of the same work for every library (the same sizes, random weights and pictures: the mathematics is the
+Each row is the time of the same work for every library (the same sizes, random weights and images: the mathematics is the
 same, tests/models/test_parity.py), the ratio theirs / ours (above 1: we are faster), and the share that ours has of the
 machine's own peak, measured as a large matrix product in the same loop.
 """
@@ -24,7 +24,7 @@ SIZES = {
     "tiny": (192, 3, 1.26e9),
     "small": (384, 6, 4.61e9),
     "base": (768, 12, 17.58e9),
-}  # width, heads, multiply-adds a picture
+}  # width, heads, multiply-adds an image
 
 
 def add_site(site: Path | None) -> None:
@@ -84,21 +84,21 @@ def main() -> None:
         )
 
     def build(
-        size: str, picture: int, patch: int, depth: int, classes: int, heads: int, width: int
+        size: str, image: int, patch: int, depth: int, classes: int, heads: int, width: int
     ) -> dict[str, torch.nn.Module]:
-        models = {"vitrail": vt.create_model(f"vit_{size}_patch16_224", width=width, depth=depth, heads=heads, image_size=picture,
+        models = {"vitrail": vt.create_model(f"vit_{size}_patch16_224", width=width, depth=depth, heads=heads, image_size=image,
                                              patch=patch, num_classes=classes)}  # fmt: skip
         if "timm" in peers:
             import timm
 
             models["timm"] = timm.models.vision_transformer.VisionTransformer(
-                img_size=picture, patch_size=patch, embed_dim=width, depth=depth, num_heads=heads, num_classes=classes
+                img_size=image, patch_size=patch, embed_dim=width, depth=depth, num_heads=heads, num_classes=classes
             )
         if "transformers" in peers:
             import transformers
 
             config = transformers.ViTConfig(
-                hidden_size=width, num_hidden_layers=depth, num_attention_heads=heads, intermediate_size=4 * width, image_size=picture,
+                hidden_size=width, num_hidden_layers=depth, num_attention_heads=heads, intermediate_size=4 * width, image_size=image,
                 patch_size=patch, num_labels=classes, attn_implementation="sdpa",
             )  # fmt: skip
             models["transformers"] = transformers.ViTForImageClassification(config)
@@ -138,11 +138,11 @@ def main() -> None:
         return step
 
     tokens, width = 65, 192
-    per_picture = 6 * (12 * tokens * width**2 + 2 * tokens**2 * width) + 64 * 48 * width
+    per_image = 6 * (12 * tokens * width**2 + 2 * tokens**2 * width) + 64 * 48 * width
     report(
         "training step",
         race({name: trainer(m) for name, m in models.items()} | {"peak": peak}, options.rounds),
-        3 * 2 * per_picture * 64,
+        3 * 2 * per_image * 64,
     )
 
 

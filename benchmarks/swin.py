@@ -4,7 +4,7 @@
     PYTHONPATH=src python benchmarks/swin.py                         # ours alone
 
 Swin-T's forward pass at 224 pixels with the same weights (the difference of the logits is printed: it is a parity check with timm, too),
-four times the area, and 100 pictures of different sizes with the memory that is held behind them. (torch itself keeps a kernel for each
+four times the area, and 100 images of different sizes with the memory that is held behind them. (torch itself keeps a kernel for each
 new shape of a matrix product, a bounded number of them: nn.Linear alone grows by as much.)
 """
 
@@ -78,8 +78,8 @@ def main() -> None:
     with torch.inference_mode():
         if "area" not in options.skip:
             for side in (224, 448):  # 112 would not fill a window in its last stage
-                pictures = {edge: torch.randn(1, 3, edge, edge) for edge in (side, 2 * side)}
-                best = race({str(edge): (lambda x=x: ours(x)) for edge, x in pictures.items()}, options.rounds)
+                by_size = {edge: torch.randn(1, 3, edge, edge) for edge in (side, 2 * side)}
+                best = race({str(edge): (lambda x=x: ours(x)) for edge, x in by_size.items()}, options.rounds)
                 ratio = best[str(2 * side)] / best[str(side)]
                 print(f"from {side} to {2 * side} pixels, four times the area: {ratio:.2f} times the time", flush=True)
         if "sizes" not in options.skip:

@@ -53,7 +53,7 @@ COMMANDS = (
     "learn/test_engine.py", "learn/test_event_log.py", "learn/test_following.py", "learn/test_kill*.py", "learn/test_loop.py", "learn/test_range_test.py",
     "learn/test_resolution.py", "learn/test_resume.py", "learn/test_sam.py", "learn/test_sharding.py", "learn/test_state.py", "learn/test_world.py",
     "data/formats/*", "data/text/*", "data/test_ahead.py", "data/test_bad_files.py", "data/test_cache.py", "data/test_captions.py", "data/test_duplicates.py",
-    "data/test_folder.py", "data/test_picture*.py", "data/test_scanning.py",
+    "data/test_folder.py", "data/test_image*.py", "data/test_scanning.py",
     "explain/figures/*", "explain/test_contract.py", "explain/test_methods.py", "explain/test_position_similarity.py",
 )  # fmt: skip
 # Runs that nobody reads the report of: to draw its figures takes longer than to train for two tiny epochs. The reports themselves have tests
@@ -219,18 +219,18 @@ def quick_figures() -> None:
 
 
 def quadrants(count: int, *, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """8x8 pictures of three classes: which quadrant is bright."""
+    """8x8 images of three classes: which quadrant is bright."""
     generator = np.random.default_rng(seed)
     labels = np.arange(count) % 3
-    pictures = generator.integers(0, 100, (count, 8, 8), dtype=np.uint8)
-    for picture, label in zip(pictures, labels, strict=True):
-        picture[4 * (label // 2) :, 4 * (label % 2) :][:4, :4] += 120
-    return pictures, labels
+    images = generator.integers(0, 100, (count, 8, 8), dtype=np.uint8)
+    for image, label in zip(images, labels, strict=True):
+        image[4 * (label // 2) :, 4 * (label % 2) :][:4, :4] += 120
+    return images, labels
 
 
 @pytest.fixture(scope="session")
 def arrays(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An .npz file with 96 + 15 + 18 pictures."""
+    """An .npz file with 96 + 15 + 18 images."""
     path = tmp_path_factory.mktemp("data") / "quadrants.npz"
     parts = {}
     for number, (split, count) in enumerate({"train": 96, "val": 15, "test": 18}.items()):

@@ -30,22 +30,22 @@ def load_recompute():
 def test_recomputed_average_precision_is_that_of_pycocotools(tmp_path):
     rng, rows = np.random.default_rng(0), [("picture", "label", "score", "xmin", "ymin", "xmax", "ymax", "ignored")]
     truth, found = [], []
-    for picture in range(7):
+    for image in range(7):
         for _ in range(5):
             kind, x, y, ignored = rng.integers(3), *rng.uniform(0, 80, 2), rng.random() < 0.1
-            truth.append((picture, kind, 0, ignored, x, y, x + 19, y + 23))
-            rows.append((picture, kind, "", x, y, x + 19, y + 23, int(ignored)))
+            truth.append((image, kind, 0, ignored, x, y, x + 19, y + 23))
+            rows.append((image, kind, "", x, y, x + 19, y + 23, int(ignored)))
             for _ in range(2):
                 shift, score = rng.normal(0, 5, 4), rng.random()
-                found.append((picture, kind, score, *(np.array([x, y, x + 19, y + 23]) + shift)))
-                rows.append((picture, kind, score, *found[-1][3:], ""))
+                found.append((image, kind, score, *(np.array([x, y, x + 19, y + 23]) + shift)))
+                rows.append((image, kind, score, *found[-1][3:], ""))
     path = tmp_path / "boxes.csv"
     with path.open("w", newline="") as file:
         csv.writer(file).writerows(rows)
     theirs = average_precision(
         to_found(np.array(found)),
         to_truth(np.array(truth, dtype=np.float64)),
-        pictures=list(range(7)),
+        images=list(range(7)),
         classes=3,
         by_size=False,
     )

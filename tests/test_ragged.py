@@ -1,4 +1,4 @@
-"""Pictures of different sizes as one batch."""
+"""Images of different sizes as one batch."""
 
 import pickle
 
@@ -8,7 +8,7 @@ import torch
 from vitrail.errors import VitrailError
 from vitrail.ragged import Ragged
 
-PICTURES = [torch.randn(3, 5, 7), torch.randn(3, 2, 11), torch.randn(3, 5, 7), torch.randn(3, 1, 1), torch.randn(3, 13, 2)]
+IMAGES = [torch.randn(3, 5, 7), torch.randn(3, 2, 11), torch.randn(3, 5, 7), torch.randn(3, 1, 1), torch.randn(3, 13, 2)]
 
 
 def same(one, other):
@@ -16,37 +16,37 @@ def same(one, other):
 
 
 def test_joining_and_taking_apart():
-    joined = Ragged.join(PICTURES)
+    joined = Ragged.join(IMAGES)
     assert len(joined) == 5
-    assert same(joined, PICTURES)
-    assert same(pickle.loads(pickle.dumps(joined)), PICTURES)
-    assert same(joined.to("cpu"), PICTURES)
+    assert same(joined, IMAGES)
+    assert same(pickle.loads(pickle.dumps(joined)), IMAGES)
+    assert same(joined.to("cpu"), IMAGES)
     assert joined[1].data_ptr() == joined.numbers[105:].data_ptr()  # a view
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 5])
 def test_it_splits_as_a_tensor_does(parts):
-    pieces = Ragged.join(PICTURES).tensor_split(parts)
+    pieces = Ragged.join(IMAGES).tensor_split(parts)
     assert [len(piece) for piece in pieces] == [len(piece) for piece in torch.arange(5).tensor_split(parts)]
-    assert same([picture for piece in pieces for picture in piece], PICTURES)
+    assert same([image for piece in pieces for image in piece], IMAGES)
 
 
 @pytest.mark.parametrize(
-    "pictures, line",
+    "images, line",
     [
-        ([], r"expected at least one picture, got an empty list"),
+        ([], r"expected at least one image, got an empty list"),
         (
             [torch.zeros(3, 4, 4), torch.zeros(1, 4, 4)],
-            r"expected pictures of shape \(3, h, w\), got \(1, 4, 4\) for picture 1",
+            r"expected images of shape \(3, h, w\), got \(1, 4, 4\) for image 1",
         ),
-        ([torch.zeros(4, 4)], r"expected pictures of shape \(ch, h, w\), got \(4, 4\) for picture 0"),
+        ([torch.zeros(4, 4)], r"expected images of shape \(ch, h, w\), got \(4, 4\) for image 0"),
     ],
 )
-def test_what_is_no_list_of_pictures(pictures, line):
-    from vitrail.ragged import check_pictures
+def test_what_is_no_list_of_images(images, line):
+    from vitrail.ragged import check_images
 
     with pytest.raises(VitrailError, match=line):
-        check_pictures(pictures)
+        check_images(images)
 
 
 def test_numbers_that_do_not_fill_the_shapes():

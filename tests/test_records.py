@@ -194,7 +194,7 @@ def test_a_rule_between_fields_names_the_source_too():
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_numbers_that_json_does_not_have(value):
-    """json.loads reads them all the same; a picture must not be divided by them."""
+    """json.loads reads them all the same; an image must not be divided by them."""
     record = json.loads(json.dumps({"size": [8, 8], "channels": 1, "mean": [value], "std": [0.5]}))
     assert refusal(record, Preprocessing).startswith("mean and std must be finite numbers")
 

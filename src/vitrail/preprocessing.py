@@ -1,4 +1,4 @@
-"""How a picture becomes a model's input: a frozen description that travels in config.json. `data.transforms` applies it."""
+"""How an image becomes a model's input: a frozen description that travels in config.json. `data.transforms` applies it."""
 
 import math
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Preprocessing:
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)
     std: tuple[float, ...] = (0.5, 0.5, 0.5)
     # crop: shorter side to the size, then the middle; squash: both sides, aspect ratio lost; aspect: kept, of at most the area of
-    # `size` (see `data.transforms.aspect_size`), and squashed where pictures must be of one size.
+    # `size` (see `data.transforms.aspect_size`), and squashed where images must be of one size.
     fit: Fit = "crop"
     interpolation: Interpolation = "bicubic"
 

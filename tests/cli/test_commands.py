@@ -30,9 +30,9 @@ def read_config(run: Path) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Seven digits as files, in two folders, one of them a JPEG, and a file that only looks like a picture."""
-    folder = tmp_path_factory.mktemp("pictures")
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Seven digits as files, in two folders, one of them a JPEG, and a file that only looks like an image."""
+    folder = tmp_path_factory.mktemp("images")
     (folder / "more").mkdir()
     test = open_digits()["test"]
     for number in range(7):
@@ -236,7 +236,7 @@ def test_eval_of_a_split_with_a_report(command, digits_run, tmp_path):
 
 
 def test_eval_divides_the_same_data_as_training_did(command, tmp_path, digits_run):
-    """Without a test split of its own, data is divided by the run's seed: no training picture is ever scored as test."""
+    """Without a test split of its own, data is divided by the run's seed: no training image is ever scored as test."""
     whole = open_digits()["train"]
     np.savez(tmp_path / "whole.npz", images=np.stack([np.asarray(whole[i][0]) for i in range(120)]), labels=whole.labels[:120])
     run = tmp_path / "run"
@@ -247,7 +247,7 @@ def test_eval_divides_the_same_data_as_training_did(command, tmp_path, digits_ru
 
 
 def test_validation_is_what_eval_says_of_val(command, arrays, tmp_path):
-    """Every picture of it, as it is, divided by the run's own seed and share: not moved about, and the last batch is not full."""
+    """Every image of it, as it is, divided by the run's own seed and share: not moved about, and the last batch is not full."""
     run = tmp_path / "run"
     words = ("--recipe", "tiny", "--shift", 0.3, "--rotate", 60, "--batch", 16, "--epochs", 1, "--seed", 3, "--val-share", 0.4)
     assert command("train", "--data", arrays, "--model", "vit_nano_conv", *words, "--out", run).code == 0
@@ -263,10 +263,10 @@ def test_eval_matches_classes_by_name(command, digits_run, tmp_path):
     test = open_digits()["test"]
     for name in ("train", "test"):
         for index in range(60):
-            picture, label = test[index]
+            image, label = test[index]
             if label in (7, 9):
                 (tmp_path / "some" / name / str(label)).mkdir(parents=True, exist_ok=True)
-                picture.save(tmp_path / "some" / name / str(label) / f"{index}.png")
+                image.save(tmp_path / "some" / name / str(label) / f"{index}.png")
     assert command("eval", digits_run[0], "--data", tmp_path / "some", "--workers", 0, "--out", tmp_path / "scores").code == 0
     rows = list(csv.DictReader((tmp_path / "scores" / "predictions.csv").read_text().splitlines()))
     assert {row["truth"] for row in rows} == {"7", "9"}
@@ -276,9 +276,9 @@ def test_eval_matches_classes_by_name(command, digits_run, tmp_path):
 def test_eval_scores_all_of_other_data_that_is_not_divided(command, digits_run, tmp_path):
     test = open_digits()["test"]
     for index in range(30):
-        picture, label = test[index]
+        image, label = test[index]
         (tmp_path / "new" / str(label)).mkdir(parents=True, exist_ok=True)
-        picture.save(tmp_path / "new" / str(label) / f"{index}.png")
+        image.save(tmp_path / "new" / str(label) / f"{index}.png")
     assert command("eval", digits_run[0], "--data", tmp_path / "new", "--workers", 0, "--out", tmp_path / "scores").code == 0
     assert len((tmp_path / "scores" / "predictions.csv").read_text().splitlines()) == 31
 
@@ -286,36 +286,36 @@ def test_eval_scores_all_of_other_data_that_is_not_divided(command, digits_run, 
 # -------------------------------------------------------------------------------------------------------------- predict
 
 
-def test_predict_a_file(command, digits_run, pictures):
-    answer = command("predict", digits_run[0], pictures / "0.png", "--top-k", 2)
+def test_predict_a_file(command, digits_run, images):
+    answer = command("predict", digits_run[0], images / "0.png", "--top-k", 2)
     assert (answer.code, answer.err) == (0, "")
-    assert re.fullmatch(rf"{re.escape(str(pictures / '0.png'))}  (\d +\d+\.\d %(   )?){{2}}\n", answer.out)
+    assert re.fullmatch(rf"{re.escape(str(images / '0.png'))}  (\d +\d+\.\d %(   )?){{2}}\n", answer.out)
 
 
-def test_predict_in_hugging_face_shapes(command, digits_run, pictures):
-    one = json.loads(command("predict", digits_run[0], pictures / "0.png", "--json").out)
+def test_predict_in_hugging_face_shapes(command, digits_run, images):
+    one = json.loads(command("predict", digits_run[0], images / "0.png", "--json").out)
     assert [sorted(row) for row in one] == [["label", "score"]] * 3
-    many = json.loads(command("predict", digits_run[0], pictures / "0.png", pictures / "1.png", "--json", "top_k=10").out)
+    many = json.loads(command("predict", digits_run[0], images / "0.png", images / "1.png", "--json", "top_k=10").out)
     assert [len(rows) for rows in many] == [10, 10]
     assert [row["label"] for row in many[0][:3]] == [row["label"] for row in one]
     assert [row["score"] for row in many[0][:3]] == pytest.approx([row["score"] for row in one], abs=1e-6)
     assert sum(row["score"] for row in many[0]) == pytest.approx(1, abs=1e-6)
 
 
-def test_predict_a_glob_and_a_folder_each_file_once(command, digits_run, pictures):
-    answer = command("predict", digits_run[0], pictures / "*.png", pictures / "more" / "*.jpg", pictures / "0.png")
+def test_predict_a_glob_and_a_folder_each_file_once(command, digits_run, images):
+    answer = command("predict", digits_run[0], images / "*.png", images / "more" / "*.jpg", images / "0.png")
     assert (answer.code, answer.err) == (0, "")
     names = [Path(line.split()[0]).name for line in answer.out.splitlines()]
     assert names == ["0.png", "1.png", "2.png", "3.png", "4.jpg", "5.jpg", "6.jpg"]
 
 
-def test_an_unreadable_picture_does_not_stop_the_others(command, digits_run, pictures):
-    answer = command("predict", digits_run[0], pictures)
+def test_an_unreadable_image_does_not_stop_the_others(command, digits_run, images):
+    answer = command("predict", digits_run[0], images)
     assert answer.code == 2
     assert len(answer.out.splitlines()) == 7
     assert answer.err.count("\n") == 1
     assert "broken.png" in answer.err
-    answer = command("predict", digits_run[0], pictures, "--json")
+    answer = command("predict", digits_run[0], images, "--json")
     assert answer.code == 2
     assert [row is None for row in json.loads(answer.out)] == [False] * 4 + [False] * 3 + [True]
 
@@ -381,8 +381,8 @@ def test_models_on_a_terminal_stand_under_their_family(monkeypatch):
     assert {"deit_micro_patch4_32", "vit_micro_conv"} <= set(families["vit"])
 
 
-def test_a_folder_of_pictures_trains(command, pictures, tmp_path):
-    """Files, read by a worker process; a gray picture among colored ones makes the data colored."""
+def test_a_folder_of_images_trains(command, images, tmp_path):
+    """Files, read by a worker process; a gray image among colored ones makes the data colored."""
     for name in ("dark", "light"):
         for number in range(8):
             shade = (40 if name == "dark" else 200) + number

@@ -30,7 +30,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, digits_run) -> Path:
     place = tmp_path_factory.mktemp("place")
     (place / "empty").mkdir()
     (place / "file").write_text("not a folder")
-    (place / "text.png").write_text("not a picture")
+    (place / "text.png").write_text("not an image")
     (place / "pickle.pth").write_bytes(b"\x80\x04.")
     for number in range(3):
         draw(place / "one_class" / "cat" / f"{number}.png")
@@ -141,7 +141,7 @@ WRONG = {
     "predict run nowhere.png": ["nowhere.png", "no such file"],
     "predict run nothing*.png": ["nothing*.png", "no such file"],
     "predict run empty": ["empty", "no images"],
-    "predict run text.png": ["text.png", "not a picture"],
+    "predict run text.png": ["text.png", "not an image"],
     "predict nowhere pets": ["nowhere", "no such"],
     f"{TRAIN} --resume": ["--resume", "--out"],
     "train --data no/such/place --resume": ["--resume", "--out"],  # said before the data is looked for

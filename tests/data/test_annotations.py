@@ -1,4 +1,4 @@
-"""Boxes and masks on pictures that carry an EXIF orientation, and the rule that tells stored pixels from upright ones."""
+"""Boxes and masks on images that carry an EXIF orientation, and the rule that tells stored pixels from upright ones."""
 
 import io
 
@@ -7,16 +7,16 @@ import pytest
 from PIL import Image
 
 from vitrail.data.annotations import Frame, annotate, ignore_index, mask_type, read_frame
-from vitrail.data.images import PictureError, read_picture
+from vitrail.data.images import ImageError, read_image
 from vitrail.errors import VitrailError
 
 
 def photo(pixels, orientation):
-    picture = Image.fromarray(pixels)
-    exif = picture.getexif()
+    image = Image.fromarray(pixels)
+    exif = image.getexif()
     exif[0x0112] = orientation
     buffer = io.BytesIO()
-    picture.save(buffer, "PNG", exif=exif)
+    image.save(buffer, "PNG", exif=exif)
     return buffer.getvalue()
 
 
@@ -26,12 +26,12 @@ def hull(mask):
 
 
 @pytest.mark.parametrize("orientation", [5, 6, 7, 8])
-def test_boxes_and_masks_turn_as_the_picture_does(orientation):
+def test_boxes_and_masks_turn_as_the_image_does(orientation):
     """A rectangle drawn on the stored pixels is found where the reader shows it."""
     pixels = np.zeros((5, 11), dtype=np.uint8)
     pixels[1:3, 2:9] = 200
     content = photo(pixels, orientation)
-    upright, frame = np.asarray(read_picture(content)), read_frame(content, name="x")
+    upright, frame = np.asarray(read_image(content)), read_frame(content, name="x")
     assert frame == Frame((5, 11), orientation)
     assert upright.shape == frame.size == (11, 5)
     assert frame.turned((5, 11))
@@ -58,11 +58,11 @@ def test_a_square_photo_that_was_turned_counts_as_upright():
     assert not Frame((7, 7), 6).turned((7, 7))
 
 
-@pytest.mark.parametrize("content", [b"", b"no picture", b"\x89PNG\r\n\x1a\n"])
-def test_no_picture(content, tmp_path):
-    with pytest.raises(PictureError, match=r"^name: "):
+@pytest.mark.parametrize("content", [b"", b"no image", b"\x89PNG\r\n\x1a\n"])
+def test_no_image(content, tmp_path):
+    with pytest.raises(ImageError, match=r"^name: "):
         read_frame(content, name="name")
-    with pytest.raises(PictureError, match="no such file"):
+    with pytest.raises(ImageError, match="no such file"):
         read_frame(tmp_path / "a.png")
 
 
@@ -81,12 +81,12 @@ def test_masks_are_bytes_as_long_as_255_stays_free():
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "TIFF"])
-def test_a_frame_is_that_of_the_picture_whatever_the_format(kind):
-    picture = Image.new("L", (11, 5))
-    exif = picture.getexif()
+def test_a_frame_is_that_of_the_image_whatever_the_format(kind):
+    image = Image.new("L", (11, 5))
+    exif = image.getexif()
     exif[0x0112] = 6
     buffer = io.BytesIO()
-    picture.save(buffer, kind, exif=exif)
-    frame, upright = read_frame(buffer.getvalue()), read_picture(buffer.getvalue())
+    image.save(buffer, kind, exif=exif)
+    frame, upright = read_frame(buffer.getvalue()), read_image(buffer.getvalue())
     assert frame == Frame((5, 11), 6)
     assert frame.size == (upright.height, upright.width) == (11, 5)

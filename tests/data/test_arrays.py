@@ -37,14 +37,14 @@ def refusal(path):
     return message.removeprefix(f"{path}: ")
 
 
-@pytest.mark.parametrize("pictures", [GRAY, COLOR, GRAY[..., None]], ids=["n h w", "n h w 3", "n h w 1"])
-def test_bytes_come_out_as_they_went_in(npz, pictures):
-    data = open_arrays(npz(x_train=pictures, y_train=LABELS))
+@pytest.mark.parametrize("images", [GRAY, COLOR, GRAY[..., None]], ids=["n h w", "n h w 3", "n h w 1"])
+def test_bytes_come_out_as_they_went_in(npz, images):
+    data = open_arrays(npz(x_train=images, y_train=LABELS))
     assert data.classes == ("0", "1", "2")
     assert data.name == "set"
-    for number, (picture, label) in enumerate(data["train"][i] for i in range(6)):
-        assert picture.mode == ("RGB" if pictures is COLOR else "L")
-        assert np.array_equal(np.asarray(picture), pictures[number].squeeze())
+    for number, (image, label) in enumerate(data["train"][i] for i in range(6)):
+        assert image.mode == ("RGB" if images is COLOR else "L")
+        assert np.array_equal(np.asarray(image), images[number].squeeze())
         assert label == LABELS[number]
     assert data["train"].name(3) == "3"
 
@@ -99,10 +99,10 @@ def test_arrays_we_know_nothing_of_are_not_even_read(npz):
         ({"a": GRAY, "b": LABELS}, "expected arrays x_train and y_train, or images and labels; found a, b"),
         ({"x_test": GRAY, "y_test": LABELS}, "expected arrays x_train and y_train"),
         ({"x_train": GRAY}, "x_train is there, but y_train is not"),
-        ({"x_train": GRAY, "y_train": LABELS[:5]}, "y_train must have one label a picture, got shape (5,) for 6 pictures"),
-        ({"x_train": GRAY, "y_train": np.eye(6, dtype=int)}, "y_train must have one label a picture, got shape (6, 6)"),
-        ({"x_train": GRAY, "y_train": np.array(3)}, "y_train must have one label a picture, got shape ()"),
-        ({"x_train": GRAY[:0], "y_train": LABELS[:0]}, "y_train must have one label a picture, got shape (0,) for 0"),
+        ({"x_train": GRAY, "y_train": LABELS[:5]}, "y_train must have one label per image, got shape (5,) for 6 images"),
+        ({"x_train": GRAY, "y_train": np.eye(6, dtype=int)}, "y_train must have one label per image, got shape (6, 6)"),
+        ({"x_train": GRAY, "y_train": np.array(3)}, "y_train must have one label per image, got shape ()"),
+        ({"x_train": GRAY[:0], "y_train": LABELS[:0]}, "y_train must have one label per image, got shape (0,) for 0"),
         ({"x_train": GRAY[0], "y_train": LABELS}, "x_train must be n h w, n h w 1 or n h w 3, got shape (5, 7)"),
         ({"x_train": GRAY[:, None], "y_train": LABELS}, "x_train must be n h w, n h w 1 or n h w 3, got shape (6, 1, 5, 7)"),
         ({"x_train": np.array(1), "y_train": LABELS}, "x_train must be n h w"),
@@ -136,8 +136,8 @@ def test_what_does_not_fit_is_named(npz, arrays, reason):
     assert refusal(npz(**arrays)).startswith(reason)
 
 
-def test_classes_without_pictures_and_with_one_name_are_refused(npz):
-    with pytest.raises(VitrailError, match="no training pictures of the class '1' and 1 more"):
+def test_classes_without_images_and_with_one_name_are_refused(npz):
+    with pytest.raises(VitrailError, match="no training images of the class '1' and 1 more"):
         open_data(str(npz(x_train=GRAY, y_train=LABELS // 2 * 3)))
     with pytest.raises(VitrailError, match="two classes have the name 'a'"):
         open_data(str(npz(x_train=GRAY, y_train=LABELS, classes=["a", "b", "a"])))
@@ -260,7 +260,7 @@ def opens(path):
         return False
     assert isinstance(data, DataSet)
     for split in data.splits:
-        picture, label = data[split][len(data[split]) - 1]
-        assert picture.mode in ("L", "RGB")
+        image, label = data[split][len(data[split]) - 1]
+        assert image.mode in ("L", "RGB")
         assert 0 <= label < len(data.classes)
     return True

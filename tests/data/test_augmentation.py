@@ -1,4 +1,4 @@
-"""What each draw does to a picture, on cases small enough to check by hand."""
+"""What each draw does to an image, on cases small enough to check by hand."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ MIRROR, TURN, ZOOM, SHIFT_X, SHIFT_Y, CUT_Y, CUT_X = range(7)
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """Augment pictures with draws of our own; 0.5 stands for "as it is", and for "not mirrored"."""
+    """Augment images with draws of our own; 0.5 stands for "as it is", and for "not mirrored"."""
 
     def drawn(images, how, draws):
         row = np.full(7, 0.5)
@@ -51,7 +51,7 @@ def test_each_option_alone_is_something(option):
 
 
 @pytest.mark.parametrize("how", [Augmentation(flip=True), Augmentation(shift=0.3, rotate=40.0, zoom=0.3)])
-def test_draws_in_the_middle_leave_the_picture_alone(drawn, how):
+def test_draws_in_the_middle_leave_the_image_alone(drawn, how):
     images = noise(2, 3, 5, 7)
     assert_close(drawn(images, how, {}), images, atol=1e-5, rtol=0)
 
@@ -62,7 +62,7 @@ def test_a_flip_is_left_and_right(drawn, shape):
     assert_close(drawn(images, Augmentation(flip=True), {MIRROR: 0.49}), images.flip(-1), atol=1e-4, rtol=0)
 
 
-def test_half_of_the_pictures_are_flipped():
+def test_half_of_the_images_are_flipped():
     images = torch.arange(4.0).repeat(1000, 1, 4, 1) / 4
     out = augment(images, Augmentation(flip=True), seed=0, epoch=0, indices=np.arange(1000))
     flipped = (out[:, 0, 0, 0] > out[:, 0, 0, 3]).sum().item()
@@ -113,10 +113,10 @@ def test_the_border_color_is_what_most_of_the_border_has():
 
 
 def test_shifts_fill_their_range():
-    """On a ramp the middle pixel tells by how many columns, or rows, the picture moved."""
+    """On a ramp the middle pixel tells by how many columns, or rows, the image moved."""
     count, side = 500, 101
     for axis in (-1, -2):
-        ramp = torch.arange(float(side)).expand(side, side) / side  # within [0, 1], as pictures are
+        ramp = torch.arange(float(side)).expand(side, side) / side  # within [0, 1], as images are
         ramp = ramp if axis == -1 else ramp.T
         out = augment(ramp.repeat(count, 1, 1, 1), Augmentation(shift=0.2), seed=1, epoch=0, indices=np.arange(count))
         moved = out[:, 0, 50, 50] - 50 / side
@@ -126,8 +126,8 @@ def test_shifts_fill_their_range():
         assert abs(moved.mean()) < 0.02
 
 
-def test_a_quarter_turn_of_a_picture_that_is_not_square(drawn):
-    """Lengths are kept: the middle square of a 6x10 picture turns left within itself."""
+def test_a_quarter_turn_of_an_image_that_is_not_square(drawn):
+    """Lengths are kept: the middle square of a 6x10 image turns left within itself."""
     images = noise(2, 3, 6, 10)
     out = drawn(images, Augmentation(rotate=90.0), {TURN: 1.0})
     assert_close(out[..., 2:8], images[..., 2:8].rot90(1, (-2, -1)), atol=1e-5, rtol=0)
@@ -173,7 +173,7 @@ def test_the_turn_comes_first_and_the_flip_last(drawn):
 @pytest.mark.parametrize(
     ("size", "share", "side"), [((9, 9), 0.34, 3), ((10, 20), 0.5, 5), ((20, 10), 0.2, 2), ((8, 8), 0.01, 1)]
 )
-def test_a_cutout_is_a_square_of_the_picture_s_mean(drawn, size, share, side):
+def test_a_cutout_is_a_square_of_the_image_s_mean(drawn, size, share, side):
     images = noise(2, 3, *size)
     out = drawn(images, Augmentation(cutout=share), {})
     changed = (out != images).any(1)
@@ -201,7 +201,7 @@ def test_a_cutout_may_be_anywhere_and_partly_outside():
 
 
 @pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
-def test_an_even_picture_stays_as_it_is(value):
+def test_an_even_image_stays_as_it_is(value):
     images = torch.full((8, 3, 9, 7), value)
     how = Augmentation(flip=True, shift=0.5, rotate=180.0, zoom=0.9, cutout=0.5)
     assert_close(augment(images, how, seed=0, epoch=0, indices=np.arange(8)), images, atol=1e-6, rtol=0)
@@ -221,7 +221,7 @@ def test_the_range_and_the_type_are_kept():
 
 
 @given(st.lists(st.floats(0, 1, exclude_max=True), min_size=4, max_size=4), st.integers(1, 64), st.integers(1, 64))
-def test_an_erased_rectangle_lies_within_the_picture(draws, height, width):
+def test_an_erased_rectangle_lies_within_the_image(draws, height, width):
     top, left, rows, columns = rectangle(np.array(draws), height, width)
     assert 0 <= top <= top + rows <= height
     assert 0 <= left <= left + columns <= width
@@ -265,7 +265,7 @@ def test_erasing_puts_noise_into_a_rectangle_and_leaves_the_rest():
     assert 0.999 < noise.max() <= 1
     assert abs(noise.mean() - 0.5) < 0.005
     assert abs(noise.var() - 1 / 12) < 0.003
-    assert (images == 2).all(), "the caller's pictures are not touched"
+    assert (images == 2).all(), "the caller's images are not touched"
 
 
 def test_erasing_is_a_golden_value():

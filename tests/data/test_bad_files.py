@@ -1,4 +1,4 @@
-"""The list of pictures that cannot be read: each once, at once, and not too many."""
+"""The list of images that cannot be read: each once, at once, and not too many."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_bad_files_are_found_in_every_split_and_left_out(data, tmp_path, workers
 
 
 def test_each_is_listed_once_and_as_soon_as_it_is_met(tmp_path):
-    bad = BadFiles(pictures=100, path=tmp_path / "bad_files.csv")
+    bad = BadFiles(images=100, path=tmp_path / "bad_files.csv")
     bad.write()
     assert not bad.path.exists(), "no bad files, no list"
     awkward = 'a, "b"\nc.png'
@@ -48,16 +48,16 @@ def test_each_is_listed_once_and_as_soon_as_it_is_met(tmp_path):
 
 
 def test_too_many_are_one_line_and_still_listed(tmp_path):
-    bad = BadFiles(pictures=40, limit=0.05, path=tmp_path / "bad_files.csv")
+    bad = BadFiles(images=40, limit=0.05, path=tmp_path / "bad_files.csv")
     for number in range(2):
         bad.add(BadFile(f"{number}.png", "train", "empty"))  # 5 % exactly
     with pytest.raises(
-        VitrailError, match=r"3 of 40 pictures \(7.5%\) cannot be read, more than the 5.0% that --bad-files 0.05"
+        VitrailError, match=r"3 of 40 images \(7.5%\) cannot be read, more than the 5.0% that --bad-files 0.05"
     ) as caught:
         bad.add(BadFile("2.png", "train", "empty"))
     assert str(caught.value).endswith("0.png: empty, and 2 more")
     assert len(read_bad_files(bad.path)) == 3
-    BadFiles(pictures=1, limit=1.0).add(BadFile("0.png", "train", "empty"))
+    BadFiles(images=1, limit=1.0).add(BadFile("0.png", "train", "empty"))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Decoded pictures that are kept: the same batches as without, in every process, within the budget, and nothing left behind."""
+"""Decoded images that are kept: the same batches as without, in every process, within the budget, and nothing left behind."""
 
 import errno
 import os
@@ -24,11 +24,11 @@ from vitrail.errors import VitrailError
 from vitrail.preprocessing import neutral
 
 SHAPE = (5, 7, 3)
-PICTURE = 5 * 7 * 3 + 1
+IMAGE = 5 * 7 * 3 + 1
 
 
 class Counted(FileSplit):
-    """Pictures whose every reading leaves a mark, in whichever process."""
+    """Images whose every reading leaves a mark, in whichever process."""
 
     def read(self, index, *, target=None):
         with Path(f"{self.paths[index]}.read").open("a") as file:
@@ -58,7 +58,7 @@ def temporary(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", ["memory", "disk"])
-def test_the_same_batches_and_each_picture_decoded_once(files, kind, workers):
+def test_the_same_batches_and_each_image_decoded_once(files, kind, workers):
     options = {"batch": 3, "shuffle": True, "how": Augmentation(flip=True, shift=0.2), "seed": 1, "workers": workers}
     plain = image_loader(files, neutral((5, 7), 3), **options)
     kept = image_loader(files, neutral((5, 7), 3), cache=Cache(11, SHAPE, kind=kind, budget=10**6), **options)
@@ -71,21 +71,21 @@ def test_the_same_batches_and_each_picture_decoded_once(files, kind, workers):
     assert max(files.readings()) == 1, "what one worker decoded serves all"
 
 
-def test_a_budget_for_some_of_the_pictures():
-    cache = Cache(10, SHAPE, kind="memory", budget=5 * PICTURE - 1)
-    picture = np.arange(PICTURE - 1, dtype=np.uint8).reshape(SHAPE)
+def test_a_budget_for_some_of_the_images():
+    cache = Cache(10, SHAPE, kind="memory", budget=5 * IMAGE - 1)
+    image = np.arange(IMAGE - 1, dtype=np.uint8).reshape(SHAPE)
     for index in (0, 3, 4, 9):
         assert cache.get(index) is None
-        cache.put(index, picture + index)
-    assert [np.array_equal(cache.get(index), picture + index) for index in (0, 3)] == [True, True]
+        cache.put(index, image + index)
+    assert [np.array_equal(cache.get(index), image + index) for index in (0, 3)] == [True, True]
     assert [index for index in (1, 4, 9) if cache.get(index) is not None] == []
-    assert cache.size <= 5 * PICTURE - 1
+    assert cache.size <= 5 * IMAGE - 1
     nothing = Cache(10, SHAPE, kind="disk", budget=5)
-    nothing.put(0, picture)
+    nothing.put(0, image)
     assert nothing.get(0) is None
 
 
-def test_a_black_picture_is_a_picture():
+def test_a_black_image_is_an_image():
     cache = Cache(2, SHAPE, kind="memory", budget=10**4)
     cache.put(1, np.zeros(SHAPE, dtype=np.uint8))
     assert cache.get(0) is None
@@ -95,9 +95,9 @@ def test_a_black_picture_is_a_picture():
 def test_a_file_is_shared_with_processes_that_are_not_forked_and_removed_at_the_end(temporary):
     cache = Cache(3, SHAPE, kind="disk", budget=10**4)
     other = pickle.loads(pickle.dumps(cache))
-    picture = np.full(SHAPE, 9, dtype=np.uint8)
-    other.put(2, picture)
-    assert np.array_equal(cache.get(2), picture)
+    image = np.full(SHAPE, 9, dtype=np.uint8)
+    other.put(2, image)
+    assert np.array_equal(cache.get(2), image)
     assert len(list(temporary.iterdir())) == 1
     del other
     assert len(list(temporary.iterdir())) == 1, "it belongs to the first"
@@ -123,8 +123,8 @@ def test_a_full_disk_is_one_line_at_the_beginning(monkeypatch, temporary):
 
 def test_what_auto_chooses(files, monkeypatch):
     arrays = ArraySplit(np.zeros((4, 8, 8), dtype=np.uint8), np.zeros(4))
-    assert choose_cache([files, arrays], SHAPE, budget=15 * PICTURE) == "memory"
-    assert choose_cache([files, arrays], SHAPE, budget=15 * PICTURE - 1) == "off", "all of it or nothing"
+    assert choose_cache([files, arrays], SHAPE, budget=15 * IMAGE) == "memory"
+    assert choose_cache([files, arrays], SHAPE, budget=15 * IMAGE - 1) == "off", "all of it or nothing"
     assert choose_cache([arrays, Part(arrays, np.arange(2))], SHAPE, budget=10**9) == "memory", "they must be brought to size"
     assert choose_cache([arrays, Part(arrays, np.arange(2))], (8, 8, 1), budget=10**9) == "off", "in memory already"
     assert choose_cache([ShapesSplit("val", 5)], SHAPE, budget=10**9) == "memory", "drawing takes time too"

@@ -1,4 +1,4 @@
-"""Pictures with captions in every layout, what is left out and counted, and what is refused in one line."""
+"""Images with captions in every layout, what is left out and counted, and what is refused in one line."""
 
 import json
 from pathlib import Path
@@ -38,8 +38,8 @@ def test_ours_with_one_caption_or_several(tmp_path: Path) -> None:
     data = open_captions(str(tmp_path), divide=False)
     assert said(data) == {"a.png": ("A dog.",), "b.png": ("One.", "Zwei Büsche")}
     assert (data.decided, data.name, str(data.skipped)) == (False, tmp_path.name, "")
-    picture, label = data["train"][0]
-    assert (picture.size, label) == ((5, 4), 0)
+    image, label = data["train"][0]
+    assert (image.size, label) == ((5, 4), 0)
     assert said(open_captions(str(tmp_path / "captions.json"), divide=False)) == said(data)
 
 
@@ -54,7 +54,7 @@ def test_split_folders_each_with_its_file(tmp_path: Path) -> None:
     assert data.notes == ()
 
 
-def test_coco_with_several_captions_a_picture(tmp_path: Path) -> None:
+def test_coco_with_several_captions_per_image(tmp_path: Path) -> None:
     draw(tmp_path / "train2017" / "1.jpg", tmp_path / "train2017" / "2.jpg", tmp_path / "images" / "val2017" / "3.jpg")
     (tmp_path / "annotations").mkdir()
     captions = [(0, "first"), (1, "second"), (0, "third\n"), (7, "of nothing")]
@@ -63,7 +63,7 @@ def test_coco_with_several_captions_a_picture(tmp_path: Path) -> None:
     data = open_captions(str(tmp_path), divide=False)
     assert said(data) == {"1.jpg": ("first", "third"), "2.jpg": ("second",)}
     assert said(data, "val") == {"3.jpg": ("held out",)}
-    assert dict(data.skipped.counts) == {"of a picture that the file does not list": 1}
+    assert dict(data.skipped.counts) == {"of an image that the file does not list": 1}
 
 
 @pytest.mark.parametrize("layout", ["token", "csv"])
@@ -82,10 +82,10 @@ def test_flickr_with_lists_of_its_splits(tmp_path: Path, layout: str) -> None:
     assert said(data) == {"a.jpg": ("A dog , running .", "One dog")}
     assert said(data, "val") == {"b.jpg": ('Two "cats"',)}
     assert said(data, "test") == {"c.jpg": ("Three",)}
-    assert dict(data.skipped.counts) == {"of a picture in no list": 1}
+    assert dict(data.skipped.counts) == {"of an image in no list": 1}
 
 
-def test_divided_by_picture_as_the_seed_says(tmp_path: Path) -> None:
+def test_divided_by_image_as_the_seed_says(tmp_path: Path) -> None:
     names = [f"{number:02}.png" for number in range(30)]
     draw(*(tmp_path / name for name in names))
     (tmp_path / "captions.json").write_text(json.dumps({name: [name, f"{name} again"] for name in names}))
@@ -108,7 +108,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     assert said(data) == {"a.png": ("good",)}
     assert data.skipped.counts == {
         "without words": 2,
-        "whose picture is not there": 2,
+        "whose image is not there": 2,
         "without any caption": 1,
     }
 
@@ -124,14 +124,14 @@ def refused(path: Path, text: str | bytes) -> str:
 def test_what_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "captions.json"
     draw(tmp_path / "a.png")
-    assert "none of its 2 pictures is there" in refused(file, '{"x.png": "a", "y.png": "b"}')
+    assert "none of its 2 images is there" in refused(file, '{"x.png": "a", "y.png": "b"}')
     assert "every caption is empty" in refused(file, '{"a.png": ["", " "]}')
     assert "has no captions" in refused(file, "{}")
     assert "not readable JSON" in refused(file, '{"a.png": ')
     assert "not UTF-8" in refused(file, b'{"a.png": "caf\xe9"}')
     assert '"a.png" must have a text or a list of texts' in refused(file, '{"a.png": 3}')
     assert "expected" in refused(file, "[1, 2]")
-    assert "too few pictures to take a test split" in refused(file, '{"a.png": "one"}')
+    assert "too few images to take a test split" in refused(file, '{"a.png": "one"}')
     for name in ("../secret.png", "/etc/passwd", "a/../../b.png", "..\\\\b.png", "C:\\\\b.png"):
         assert "leads out of its folder" in refused(file, f'{{"{name}": "text"}}')
     assert "a path that no file can have" in refused(file, '{"a\\u0000.png": "text"}')
@@ -170,13 +170,13 @@ def test_whatever_a_file_holds_it_is_read_or_refused_in_one_line(tmp_path: Path,
     assert all(captions and all(captions) and "\n" not in "".join(captions) for captions in read)
 
 
-def test_shapes_have_a_caption_for_each_picture_that_the_scene_decides() -> None:
+def test_shapes_have_a_caption_for_each_image_that_the_scene_decides() -> None:
     split = ShapeCaptions("val", 7, size=(32, 32))
     assert "drawn" not in vars(split)  # not before it is needed
     scene = draw_scene(5, split="val", size=32)
     assert split.captions[5] == (scene.caption,)
-    assert np.array_equal(np.asarray(split.read(5)), scene.picture)
-    assert split.pictures.shape == (7, 32, 32, 3)
+    assert np.array_equal(np.asarray(split.read(5)), scene.image)
+    assert split.images.shape == (7, 32, 32, 3)
     assert len(split) == len(split.captions) == 7
     data = open_captions("shapes")
     assert data.decided
@@ -185,8 +185,8 @@ def test_shapes_have_a_caption_for_each_picture_that_the_scene_decides() -> None
 
 def test_shapes_drawn_by_several_processes_are_the_same_in_the_same_order() -> None:
     split = ShapeCaptions("test", 2 * CHUNK + 3, size=(16, 16))
-    assert len(split.pictures) == len(split.captions) == 2 * CHUNK + 3
+    assert len(split.images) == len(split.captions) == 2 * CHUNK + 3
     for number in (0, CHUNK - 1, CHUNK, 2 * CHUNK + 2):
         scene = draw_scene(number, split="test", size=16)
         assert split.captions[number] == (scene.caption,)
-        assert np.array_equal(split.pictures[number], scene.picture)
+        assert np.array_equal(split.images[number], scene.image)

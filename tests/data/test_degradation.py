@@ -1,4 +1,4 @@
-"""What is done to pictures: as named, by the strength named, and a function of (seed, epoch, index)."""
+"""What is done to images: as named, by the strength named, and a function of (seed, epoch, index)."""
 
 import io
 
@@ -16,22 +16,22 @@ INDICES = np.array([3, 11, 29])
 
 
 @pytest.fixture
-def pictures():
+def images():
     generator = np.random.default_rng(0)
     small = generator.integers(0, 256, (3, 3, 5, 7)).astype(np.float32) / 255
     return (255 * torch.nn.functional.interpolate(torch.from_numpy(small), size=(24, 48), mode="bilinear")).round() / 255
 
 
 @pytest.mark.parametrize("name", ["sr2", "sr3", "sr4", "sr8", "noise25", "jpeg10", "real2", "real1", "real4"])
-def test_a_function_of_seed_epoch_and_index(pictures, name):
+def test_a_function_of_seed_epoch_and_index(images, name):
     how = parse_degradation(name)
     assert str(how) == name
-    made = degrade(pictures, how, seed=5, epoch=2, indices=INDICES)
+    made = degrade(images, how, seed=5, epoch=2, indices=INDICES)
     assert made.shape == (3, 3, 24 // how.scale, 48 // how.scale)
-    alone = degrade(pictures[1:2], how, seed=5, epoch=2, indices=INDICES[1:2])
+    alone = degrade(images[1:2], how, seed=5, epoch=2, indices=INDICES[1:2])
     assert_close(alone, made[1:2], rtol=0, atol=0)
     others = [
-        degrade(pictures, how, seed=seed, epoch=epoch, indices=indices)
+        degrade(images, how, seed=seed, epoch=epoch, indices=indices)
         for seed, epoch, indices in ((6, 2, INDICES), (5, 3, INDICES), (5, 2, INDICES + 1))
     ]
     assert all(torch.equal(other, made) == (name[0] in "sj") for other in others)  # the others are random
@@ -42,9 +42,9 @@ def test_a_function_of_seed_epoch_and_index(pictures, name):
         assert made.max() <= 1
 
 
-def test_smaller_pictures_are_matlabs(pictures):
-    made = degrade(pictures, parse_degradation("sr3"), seed=0, epoch=0, indices=INDICES)
-    assert_close(made, resize_levels(pictures, 1 / 3), rtol=0, atol=0)
+def test_smaller_images_are_matlabs(images):
+    made = degrade(images, parse_degradation("sr3"), seed=0, epoch=0, indices=INDICES)
+    assert_close(made, resize_levels(images, 1 / 3), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -58,8 +58,8 @@ def test_noise_has_its_strength_and_is_not_clipped(channels):
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_jpeg_is_pillows(pictures, channels):
-    some = pictures[:, :channels]
+def test_jpeg_is_pillows(images, channels):
+    some = images[:, :channels]
     made = degrade(some, parse_degradation("jpeg20"), seed=0, epoch=0, indices=INDICES)
     file = io.BytesIO()
     levels = (255 * some[0]).round().to(torch.uint8).permute(1, 2, 0).numpy()

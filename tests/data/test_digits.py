@@ -1,4 +1,4 @@
-"""The built-in digits: the same 1,797 pictures in the same three parts, for ever."""
+"""The built-in digits: the same 1,797 images in the same three parts, for ever."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ from vitrail.data.digits import open_digits
 from vitrail.data.opening import open_data
 
 BUILT_IN = files("vitrail.data") / "builtin"
-FIRST_ROW = [0, 0, 5, 13, 9, 1, 0, 0]  # of the first picture of the set as published, a zero; 0 to 16
+FIRST_ROW = [0, 0, 5, 13, 9, 1, 0, 0]  # of the first image of the set as published, a zero; 0 to 16
 
 
 @pytest.fixture(scope="module")
@@ -56,20 +56,20 @@ def test_pixels_are_the_stored_ones_scaled_to_bytes(stored, numbers):
     data = open_digits()
     for split in data.splits:
         for place in (0, len(data[split]) - 1):
-            picture, label = data[split][place]
+            image, label = data[split][place]
             number = numbers[split][place]
-            assert picture.mode == "L"
-            assert np.asarray(picture).tolist() == [[value * 255 // 16 for value in row] for row in images[number].tolist()]
+            assert image.mode == "L"
+            assert np.asarray(image).tolist() == [[value * 255 // 16 for value in row] for row in images[number].tolist()]
             assert label == labels[number]
 
 
 def test_it_opens_by_its_name_whatever_the_seed():
     first, second = (open_data("digits", seed=seed) for seed in (0, 1))
     assert first.notes == second.notes == ()
-    assert np.array_equal(first["test"].pictures, second["test"].pictures)
+    assert np.array_equal(first["test"].images, second["test"].images)
 
 
-def test_the_license_is_shipped_with_the_pictures():
+def test_the_license_is_shipped_with_the_images():
     notice = (BUILT_IN / "README.md").read_text()
     for words in ("Alpaydin", "Kaynak", "CC BY 4.0", "https://creativecommons.org/licenses/by/4.0/", "10.24432/C50P49"):
         assert words in notice

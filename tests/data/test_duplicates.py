@@ -1,4 +1,4 @@
-"""Planted copies are found and named; like pictures that are no copies are not."""
+"""Planted copies are found and named; like images that are no copies are not."""
 
 import io
 
@@ -33,14 +33,14 @@ def landscapes() -> list[Image.Image]:
     return [landscape(seed) for seed in range(COUNT)]
 
 
-def encode(picture: Image.Image, kind: str, quality: int) -> Image.Image:
+def encode(image: Image.Image, kind: str, quality: int) -> Image.Image:
     buffer = io.BytesIO()
-    picture.save(buffer, kind, quality=quality)
+    image.save(buffer, kind, quality=quality)
     return Image.open(buffer).convert("RGB")
 
 
-def thumbnails(pictures: list[Image.Image]) -> np.ndarray:
-    return np.stack([np.asarray(picture.resize((64, 64), Image.Resampling.BILINEAR).convert("L")) for picture in pictures])
+def thumbnails(images: list[Image.Image]) -> np.ndarray:
+    return np.stack([np.asarray(image.resize((64, 64), Image.Resampling.BILINEAR).convert("L")) for image in images])
 
 
 CHANGES = {
@@ -68,18 +68,18 @@ def test_every_change_is_found_and_named_and_nothing_else(landscapes):
     left=st.floats(0, 1), top=st.floats(0, 1), width=st.floats(0.6, 0.95), height=st.floats(0.6, 0.95), seed=st.integers(0, 99)
 )
 def test_a_crop_is_found_wherever_it_was_taken(left, top, width, height, seed):
-    pictures = [landscape(1000 + seed), *(landscape(2000 + other, 64) for other in range(8))]
+    images = [landscape(1000 + seed), *(landscape(2000 + other, 64) for other in range(8))]
     w, h = round(128 * width), round(128 * height)
     x, y = round(left * (128 - w)), round(top * (128 - h))
-    pictures.append(pictures[0].crop((x, y, x + w, y + h)))
-    assert [(pair.first, pair.second) for pair in find_near(thumbnails(pictures))] == [(0, 9)]
+    images.append(images[0].crop((x, y, x + w, y + h)))
+    assert [(pair.first, pair.second) for pair in find_near(thumbnails(images))] == [(0, 9)]
 
 
-def test_the_order_of_the_pictures_does_not_matter(landscapes):
-    pictures = thumbnails([*landscapes, landscapes[3].crop((10, 10, 110, 100)), ImageOps.mirror(landscapes[7])])
-    order = np.random.default_rng(0).permutation(len(pictures))
-    plain = {(frozenset((pair.first, pair.second)), pair.kind) for pair in find_near(pictures)}
-    mixed = find_near(pictures[order])
+def test_the_order_of_the_images_does_not_matter(landscapes):
+    images = thumbnails([*landscapes, landscapes[3].crop((10, 10, 110, 100)), ImageOps.mirror(landscapes[7])])
+    order = np.random.default_rng(0).permutation(len(images))
+    plain = {(frozenset((pair.first, pair.second)), pair.kind) for pair in find_near(images)}
+    mixed = find_near(images[order])
     assert len(plain) == 2
     assert {(frozenset((int(order[pair.first]), int(order[pair.second]))), pair.kind) for pair in mixed} == plain
 
@@ -93,23 +93,23 @@ def test_the_same_shape_elsewhere_is_no_copy():
     rows, columns = np.mgrid[:128, :128]
     disk = np.hypot(rows - 64, columns - 64) < 45
     walls = [np.asarray(landscape(seed).convert("L")).astype(float) * 0.12 + 180 for seed in range(12)]
-    pictures = [Image.fromarray(np.where(disk, 10, wall).astype(np.uint8)) for wall in walls]
-    views = thumbnails(pictures).reshape(12, -1)
+    images = [Image.fromarray(np.where(disk, 10, wall).astype(np.uint8)) for wall in walls]
+    views = thumbnails(images).reshape(12, -1)
     assert np.corrcoef(views[0], views[1])[0, 1] > 0.98
-    assert find_near(thumbnails(pictures)) == []
-    assert [
-        (p.first, p.second) for p in find_near(thumbnails([*pictures, encode(pictures[5].convert("RGB"), "JPEG", 60)]))
-    ] == [(5, 12)]
+    assert find_near(thumbnails(images)) == []
+    assert [(p.first, p.second) for p in find_near(thumbnails([*images, encode(images[5].convert("RGB"), "JPEG", 60)]))] == [
+        (5, 12)
+    ]
 
 
-def test_flat_pictures_resemble_nothing():
+def test_flat_images_resemble_nothing():
     flat = np.full((6, 64, 64), 90, np.uint8)
     flat[1::2] += np.random.default_rng(0).integers(0, 3, (3, 64, 64), dtype=np.uint8)
     assert find_near(flat) == []
     assert find_near(flat[:0]) == []
 
 
-def test_another_hue_is_another_picture():
+def test_another_hue_is_another_image():
     gray = np.asarray(landscape(0, 64).convert("L"))
     red = np.stack([gray, gray // 4, gray // 4], -1)
     blue = np.stack([gray // 4, gray // 4, gray], -1)
@@ -119,7 +119,7 @@ def test_another_hue_is_another_picture():
 
 
 def test_exact_copies_pair_with_the_first_and_are_compared_no_further(landscapes):
-    pixels = np.stack([np.asarray(picture) for picture in landscapes])
+    pixels = np.stack([np.asarray(image) for image in landscapes])
     pixels = np.concatenate([pixels, pixels[[2, 2, 5]], np.asarray(ImageOps.mirror(landscapes[2]))[None]])
     found = find_duplicates(scan(ArraySplit(pixels, np.zeros(len(pixels))), workers=0, thumbnails=64))
     assert [pair[:3] for pair in found] == [(2, 24, "exact"), (2, 25, "exact"), (2, 27, "mirror"), (5, 26, "exact")]

@@ -1,4 +1,4 @@
-"""A few pictures of a split."""
+"""A few images of a split."""
 
 import numpy as np
 from PIL import Image
@@ -20,12 +20,12 @@ def test_what_cannot_be_read_is_left_out(tmp_path):
     for number, path in enumerate(paths):
         Image.new("L", (5, 4), 10 * number).save(path)
     split = FileSplit(paths, np.zeros(3, dtype=np.int64))
-    paths[1].write_bytes(b"no picture")
+    paths[1].write_bytes(b"no image")
     some = read_some(split, neutral((4, 5), 1), 3)
     assert some is not None
     assert some.indices == [0, 2]
-    assert some.pictures.shape == (2, 4, 5, 1)
-    assert (some.pictures[1] == 20).all()
+    assert some.images.shape == (2, 4, 5, 1)
+    assert (some.images[1] == 20).all()
     for path in paths:
-        path.write_bytes(b"no picture")
+        path.write_bytes(b"no image")
     assert read_some(split, neutral((4, 5), 1), 3) is None

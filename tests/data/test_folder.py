@@ -1,4 +1,4 @@
-"""Folders of pictures: what counts as a split, as a class, as a picture; and what is taken from train where a split is missing."""
+"""Folders of images: what counts as a split, as a class, as an image; and what is taken from train where a split is missing."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from vitrail.data.dataset import FileSplit, Joined
-from vitrail.data.folder import find_pictures, open_folder
+from vitrail.data.folder import find_images, open_folder
 from vitrail.data.opening import divide_data, open_data
 from vitrail.data.splitting import stratified_split
 from vitrail.errors import VitrailError
@@ -16,7 +16,7 @@ from vitrail.errors import VitrailError
 
 @pytest.fixture
 def plant(tmp_path):
-    """Small pictures at the paths given; every one of another gray. A name without a suffix becomes an empty folder."""
+    """Small images at the paths given; every one of another gray. A name without a suffix becomes an empty folder."""
 
     def plant(*names):
         for number, name in enumerate(names):
@@ -88,7 +88,7 @@ def test_classes_are_sorted_by_name_not_by_what_the_disk_says(plant):
 
 def test_hidden_files_and_other_files_are_left_out(plant):
     root = plant("a/0.png", "a/._0.png", "a/.cache/1.png", ".git/x/2.png", "b/3.png", ".DS_Store.png")
-    (root / "a" / "notes.txt").write_text("not a picture")
+    (root / "a" / "notes.txt").write_text("not an image")
     (root / "a" / "folder.png").mkdir()
     (root / "a" / "Thumbs.db").write_bytes(b"\0")
     data = open_folder(root)
@@ -96,12 +96,12 @@ def test_hidden_files_and_other_files_are_left_out(plant):
     assert names(data["train"], root) == ["a/0.png", "b/3.png"]
 
 
-def test_pictures_may_lie_deeper_and_belong_to_the_upper_class(plant):
+def test_images_may_lie_deeper_and_belong_to_the_upper_class(plant):
     root = plant("a/x/1.png", "a/x/y/0.png", "a/2.png", "b/3.png")
     data = open_folder(root)
     assert names(data["train"], root) == ["a/2.png", "a/x/1.png", "a/x/y/0.png", "b/3.png"]
     assert data["train"].labels.tolist() == [0, 0, 0, 1]
-    assert find_pictures(root / "a") == [root / "a/2.png", root / "a/x/1.png", root / "a/x/y/0.png"]
+    assert find_images(root / "a") == [root / "a/2.png", root / "a/x/1.png", root / "a/x/y/0.png"]
 
 
 def test_a_class_may_be_a_link_to_a_folder_elsewhere(plant, tmp_path_factory):
@@ -135,7 +135,7 @@ def test_a_flat_split_says_what_was_expected(plant):
 
 @pytest.mark.parametrize("names", [(), ("0.png", "1.png"), ("a", "b"), ("train/0.png",)])
 def test_no_class_at_all(plant, names):
-    assert "no classes found; expected one subfolder a class with pictures in it (.avif, .bmp, " in refusal(
+    assert "no classes found; expected one subfolder a class with images in it (.avif, .bmp, " in refusal(
         open_folder, plant(*names)
     )
 
@@ -144,7 +144,7 @@ def test_no_class_at_all(plant, names):
 
 
 def forty(plant, *more):
-    """Two classes of 40 and 21 pictures in train, and what is asked for."""
+    """Two classes of 40 and 21 images in train, and what is asked for."""
     return plant(*(f"train/a/{i:02}.png" for i in range(40)), *(f"train/b/{i:02}.png" for i in range(21)), *more)
 
 
@@ -162,8 +162,8 @@ def test_missing_splits_are_taken_from_train(plant):
         assert [name.split("/")[1] for name in parts[split]] == ["ab"[label] for label in data[split].labels]
         assert data[split][0][1] == data[split].labels[0]
     assert data.notes == (
-        "no test split: 6 pictures (10 % of each class, seed 5) taken from train",
-        "no val split: 6 pictures (10 % of each class, seed 5) taken from train",
+        "no test split: 6 images (10 % of each class, seed 5) taken from train",
+        "no val split: 6 images (10 % of each class, seed 5) taken from train",
     )
 
 
@@ -194,14 +194,14 @@ def test_a_share_of_train_and_val_validates_whatever_their_division(plant):
         assert [name.split("/")[1] for name in parts[split]] == ["ab"[label] for label in data[split].labels]
         assert data[split][0][1] == data[split].labels[0]
     assert any(name.startswith("val") for name in parts["train"])
-    assert data.notes == ("train and val divided anew: 14 pictures (20 % of each class, seed 5) are val",)
+    assert data.notes == ("train and val divided anew: 14 images (20 % of each class, seed 5) are val",)
     with pytest.raises(IndexError):
         Joined([found["val"]]).at(10)
 
 
-def test_too_few_pictures_to_divide(plant):
+def test_too_few_images_to_divide(plant):
     root = plant("a/0.png", "b/1.png")
-    assert "too few pictures to take a test split from train" in refusal(open_data, str(root))
+    assert "too few images to take a test split from train" in refusal(open_data, str(root))
 
 
 @pytest.mark.parametrize("sizes", [(1, 2), (3, 1, 10), (100, 11, 7), (15, 25, 35)])
@@ -217,7 +217,7 @@ def test_stratified_split(sizes):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_stratified_split_of_several_labels(seed):
-    """Every label's share comes near the one asked for, the rare ones first; a label with one picture stays in train."""
+    """Every label's share comes near the one asked for, the rare ones first; a label with one image stays in train."""
     rng = np.random.default_rng(seed)
     labels = rng.random((600, 7)) < np.array([0.5, 0.3, 0.2, 0.1, 0.05, 0.0, 0.02])
     labels[17, 5] = True
@@ -254,7 +254,7 @@ def test_a_class_name_that_is_not_utf8_is_refused_at_once(tmp_path):
 def test_a_word_that_is_no_data(tmp_path):
     assert refusal(open_data, "digit").endswith('built-in set (digits, shapes, shapes:glass); did you mean "digits"?')
     (tmp_path / "a.doc").write_bytes(b"")
-    assert "a.doc: data is a folder of pictures, a file (.npz, " in refusal(open_data, str(tmp_path / "a.doc"))
+    assert "a.doc: data is a folder of images, a file (.npz, " in refusal(open_data, str(tmp_path / "a.doc"))
 
 
 def test_a_split_that_is_not_there(plant):

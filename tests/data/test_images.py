@@ -1,4 +1,4 @@
-"""What the picture reader refuses, in one line that names the file; how it shrinks; what it leaves alone. Pixels have a file of their own."""
+"""What the image reader refuses, in one line that names the file; how it shrinks; what it leaves alone. Pixels have a file of their own."""
 
 import io
 import logging
@@ -23,14 +23,14 @@ from vitrail.data.images import (
     DRAFT_SIDE,
     FORMATS,
     GAP,
-    PictureError,
-    examine_picture,
-    open_picture,
-    read_picture,
+    ImageError,
+    examine_image,
+    open_image,
+    read_image,
     to_gray_or_color,
 )
 from vitrail.data.pillow_settings import SETTINGS
-from vitrail.data.transforms import fit_picture
+from vitrail.data.transforms import fit_image
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import Preprocessing
 
@@ -39,15 +39,15 @@ GRAY = np.array([[0, 64, 255], [1, 128, 200]], dtype=np.uint8)
 NOISE = np.random.default_rng(0).integers(0, 256, (64, 48, 3), dtype=np.uint8)
 
 
-def encode(picture, kind, **options):
+def encode(image, kind, **options):
     buffer = io.BytesIO()
-    picture.save(buffer, kind, **options)
+    image.save(buffer, kind, **options)
     return buffer.getvalue()
 
 
 @pytest.fixture
 def write(tmp_path):
-    """A picture, or bytes, as a file."""
+    """An image, or bytes, as a file."""
 
     def write(content, kind="PNG", *, name=None, **options):
         path = tmp_path / (name or f"a.{kind.lower()}")
@@ -59,13 +59,13 @@ def write(tmp_path):
 
 def refusal(source):
     """The one line that a file is refused with."""
-    with pytest.raises(PictureError) as caught:
-        read_picture(source)
+    with pytest.raises(ImageError) as caught:
+        read_image(source)
     message, error = str(caught.value), caught.value
     assert message == f"{error.name}: {error.reason}" or not error.name.isprintable()
     assert message.isprintable()
     assert error.__suppress_context__, "Pillow's own error stays out of the traceback"
-    assert error.name == (str(source) if isinstance(source, Path) else "picture")
+    assert error.name == (str(source) if isinstance(source, Path) else "image")
     return error.reason
 
 
@@ -73,14 +73,14 @@ def refusal(source):
 
 
 def test_an_error_survives_a_worker_and_is_one_line():
-    error = PictureError("a\nb\udcff.png", "two\n  lines\x00")
+    error = ImageError("a\nb\udcff.png", "two\n  lines\x00")
     again = pickle.loads(pickle.dumps(error))
     assert (again.name, again.reason, str(again)) == (error.name, error.reason, str(error))
     assert str(error) == r"a\nb\udcff.png: two lines\x00"
-    assert str(PictureError("straße.png", "größer")) == "straße.png: größer"
+    assert str(ImageError("straße.png", "größer")) == "straße.png: größer"
 
 
-# What is no picture
+# What is no image
 
 
 @pytest.mark.parametrize(
@@ -89,19 +89,19 @@ def test_an_error_survives_a_worker_and_is_one_line():
         (b"", "an empty file"),
         (b"GIF89a", "cannot be read as GIF (SyntaxError"),
         (b"\xff\xd8\xff", "cannot be read as JPEG (SyntaxError"),
-        (b"hello, I am no picture\n" * 50, f"not a picture of a known format ({', '.join(FORMATS)})"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not a picture"),  # would start Ghostscript
-        (b"\0\0\0\x18ftypheic" + bytes(40), "not a picture of a known format"),
+        (b"hello, I am no image\n" * 50, f"not an image of a known format ({', '.join(FORMATS)})"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not an image"),  # would start Ghostscript
+        (b"\0\0\0\x18ftypheic" + bytes(40), "not an image of a known format"),
     ],
     ids=["empty", "gif_header", "jpeg_header", "text", "postscript", "heic"],
 )
-def test_what_is_no_picture_is_refused(write, content, reason):
+def test_what_is_no_image_is_refused(write, content, reason):
     assert refusal(write(content, name="a.png")).startswith(reason)
     assert refusal(content).startswith(reason)
 
 
 def test_the_content_decides_not_the_name(write):
-    assert read_picture(write(Image.fromarray(COLORS), "PNG", name="a.jpg")) == Image.fromarray(COLORS)
+    assert read_image(write(Image.fromarray(COLORS), "PNG", name="a.jpg")) == Image.fromarray(COLORS)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -115,17 +115,17 @@ def test_half_a_file_is_refused_whatever_pillow_is_told(write, kind, monkeypatch
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_junk_behind_a_picture_does_no_harm(kind):
+def test_junk_behind_an_image_does_no_harm(kind):
     content = encode(Image.fromarray(NOISE), kind)
     junk = b"\0\0\0\x0bfreejun" if kind in ("AVIF", "JPEG2000") else b"junk" * 10
-    assert read_picture(content + junk) == read_picture(content)
+    assert read_image(content + junk) == read_image(content)
 
 
 def test_a_file_that_is_no_file_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.png")
     (tmp_path / "loop.png").symlink_to(tmp_path / "loop.png")
     (tmp_path / "dangling.png").symlink_to(tmp_path / "nowhere")
-    assert refusal(tmp_path) == "a folder, not a picture"
+    assert refusal(tmp_path) == "a folder, not an image"
     assert refusal(tmp_path / "none.png") == refusal(tmp_path / "dangling.png") == "no such file"
     assert refusal(tmp_path / "pipe.png") == refusal(Path("/dev/zero")) == "a pipe or a device, not a file"
     assert refusal(tmp_path / "loop.png") == "too many levels of symbolic links"
@@ -147,7 +147,7 @@ def test_a_file_one_may_not_read(write, monkeypatch):
 def test_a_split_of_files_names_the_broken_one(write):
     split = FileSplit([write(Image.fromarray(GRAY), name="good.png"), write(b"", name="bad.png")], np.array([0, 1]))
     assert split[0][0].size == (3, 2)
-    with pytest.raises(PictureError, match=r"bad\.png: an empty file"):
+    with pytest.raises(ImageError, match=r"bad\.png: an empty file"):
         split[1]
 
 
@@ -166,15 +166,15 @@ def test_a_user_can_still_stop_it(monkeypatch):
 
     monkeypatch.setattr(PngImagePlugin.PngImageFile, "load", stop)
     with pytest.raises(KeyboardInterrupt):
-        read_picture(encode(Image.fromarray(GRAY), "PNG"))
+        read_image(encode(Image.fromarray(GRAY), "PNG"))
     assert SETTINGS.readers == 0
 
 
-def test_an_opened_picture_turns_what_its_user_raises_into_one_line():
-    with pytest.raises(PictureError, match="mask: seven"), open_picture(encode(Image.fromarray(GRAY), "PNG"), name="mask"):
+def test_an_opened_image_turns_what_its_user_raises_into_one_line():
+    with pytest.raises(ImageError, match="mask: seven"), open_image(encode(Image.fromarray(GRAY), "PNG"), name="mask"):
         raise VitrailError("seven")
-    with open_picture(encode(Image.fromarray(GRAY), "TIFF")) as picture:
-        assert (picture.format, picture.mode, picture.size) == ("TIFF", "L", (3, 2))
+    with open_image(encode(Image.fromarray(GRAY), "TIFF")) as image:
+        assert (image.format, image.mode, image.size) == ("TIFF", "L", (3, 2))
 
 
 # Limits
@@ -212,7 +212,7 @@ def test_a_bomb_is_refused_before_it_is_decoded(monkeypatch, kind):
 
     for limit in (None, 7, 10**12):  # whatever the user allows elsewhere
         monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
-        assert read_picture(claim(kind, 16, 16)).size == (16, 16)
+        assert read_image(claim(kind, 16, 16)).size == (16, 16)
         with monkeypatch.context() as patch, warnings.catch_warnings():
             patch.setattr(ImageFile.ImageFile, "load", decode)
             warnings.simplefilter("error")
@@ -221,21 +221,21 @@ def test_a_bomb_is_refused_before_it_is_decoded(monkeypatch, kind):
         assert limit == Image.MAX_IMAGE_PIXELS
 
 
-def test_a_picture_at_the_limit_is_read(monkeypatch):
+def test_an_image_at_the_limit_is_read(monkeypatch):
     content = encode(Image.new("L", (7, 11)), "PNG")
     monkeypatch.setattr(images, "PIXEL_LIMIT", 77)
-    assert read_picture(content).size == (7, 11)
+    assert read_image(content).size == (7, 11)
     monkeypatch.setattr(images, "PIXEL_LIMIT", 76)
     assert refusal(content) == "7x11 is over the limit of 76 pixels"
 
 
 def test_a_side_has_a_limit_too():
-    assert read_picture(encode(Image.new("1", (65_535, 1)), "PNG")).size == (65_535, 1)
+    assert read_image(encode(Image.new("1", (65_535, 1)), "PNG")).size == (65_535, 1)
     assert refusal(encode(Image.new("1", (1, 65_536)), "PNG")) == "1x65536 is over the limit of 65,535 pixels a side"
 
 
 @pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind not in ("WEBP", "GIF")])  # a size less one; a screen's size
-def test_a_picture_of_no_size_is_refused(kind):
+def test_an_image_of_no_size_is_refused(kind):
     refusal(claim(kind, 0, 16))
     refusal(claim(kind, 16, 0))
 
@@ -248,10 +248,10 @@ def test_a_bomb_beside_the_pixels_is_refused(name):
     assert "too large" in refusal(content[:33] + chunk + content[33:])
 
 
-# Pictures in memory
+# Images in memory
 
 
-def test_a_picture_in_memory_needs_no_file():
+def test_an_image_in_memory_needs_no_file():
     assert to_gray_or_color(Image.fromarray(COLORS)) == Image.fromarray(COLORS)
     assert to_gray_or_color(Image.new("YCbCr", (2, 2), (255, 128, 128))).getpixel((0, 0)) == (255, 255, 255)
     assert to_gray_or_color(Image.new("HSV", (1, 1), (0, 255, 255))).getpixel((0, 0)) == (255, 0, 0)
@@ -273,7 +273,7 @@ def test_what_was_read_is_not_turned_again_by_the_next_who_looks():
     exif = Image.Exif()
     exif[0x0112] = 6
     for kind in ("JPEG", "PNG", "TIFF", "WEBP"):
-        assert 0x0112 not in read_picture(encode(Image.fromarray(COLORS), kind, exif=exif)).getexif()
+        assert 0x0112 not in read_image(encode(Image.fromarray(COLORS), kind, exif=exif)).getexif()
 
 
 # Shrinking while decoding
@@ -302,8 +302,8 @@ def test_a_jpeg_decoded_small_is_nearly_one_decoded_whole(width, height, target,
     exif = Image.Exif()
     exif[0x0112] = orientation
     content = encode(make_photo(width, height, mode), "JPEG", quality=90, exif=exif)
-    whole, facts = examine_picture(content)
-    small, small_facts = examine_picture(content, target=target)
+    whole, facts = examine_image(content)
+    small, small_facts = examine_image(content, target=target)
     assert small_facts == facts
     assert facts.size == (whole.height, whole.width) == ((width, height) if orientation >= 5 else (height, width))
     assert small.mode == whole.mode
@@ -313,13 +313,13 @@ def test_a_jpeg_decoded_small_is_nearly_one_decoded_whole(width, height, target,
         assert min(small.size) >= DRAFT_SIDE
     assert small.height >= min(whole.height, GAP * target[0])
     preprocessing = Preprocessing(size=target, fit=fit)
-    difference = fit_picture(small, preprocessing).astype(int) - fit_picture(whole, preprocessing)
+    difference = fit_image(small, preprocessing).astype(int) - fit_image(whole, preprocessing)
     assert np.abs(difference).mean() < 2.5
 
 
 def test_a_large_jpeg_is_decoded_at_the_smallest_size_that_will_do():
     content = encode(Image.new("RGB", (2000, 1500)), "JPEG")
-    sizes = {side: read_picture(content, target=(side, side)).size for side in (1500, 800, 400, 224, 160, 100)}
+    sizes = {side: read_image(content, target=(side, side)).size for side in (1500, 800, 400, 224, 160, 100)}
     assert sizes == {
         1500: (2000, 1500),
         800: (2000, 1500),
@@ -328,13 +328,13 @@ def test_a_large_jpeg_is_decoded_at_the_smallest_size_that_will_do():
         160: (500, 375),
         100: (250, 188),
     }, "the smallest: 1500 / 8 is 187.5"
-    assert read_picture(encode(Image.new("L", (400, 800)), "JPEG"), target=(8, 8)).size == (200, 400), "no less than 128"
-    assert read_picture(content, target=(100, 1000)).size == (2000, 1500), "the side that is shrunk least decides"
+    assert read_image(encode(Image.new("L", (400, 800)), "JPEG"), target=(8, 8)).size == (200, 400), "no less than 128"
+    assert read_image(content, target=(100, 1000)).size == (2000, 1500), "the side that is shrunk least decides"
 
 
 @pytest.mark.parametrize("kind", ["PNG", "TIFF", "WEBP"])
 def test_other_formats_come_whole(kind):
-    assert read_picture(encode(Image.new("RGB", (200, 150)), kind), target=(8, 8)).size == (200, 150)
+    assert read_image(encode(Image.new("RGB", (200, 150)), kind), target=(8, 8)).size == (200, 150)
 
 
 # What it leaves alone
@@ -348,7 +348,7 @@ def test_nothing_reaches_the_terminal_of_what_pillow_and_its_libraries_say(write
     place = packed.index(struct.pack("<HHIHH", 277, 3, 1, 3, 0))  # samples a pixel: Pillow logs an error
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert read_picture(good).size == (24, 16)
+        assert read_image(good).size == (24, 16)
         for source in (packed[:8] + bytes(500) + packed[508:], write(packed[:-900] + bytes(900), "TIFF")):
             refusal(source)  # libtiff writes to the terminal by itself
         refusal(packed[: place + 8] + struct.pack("<H", 9) + packed[place + 10 :])
@@ -360,9 +360,9 @@ def test_settings_of_the_user_come_back(monkeypatch):
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 12345)
     monkeypatch.setattr(AvifImagePlugin, "DEFAULT_MAX_THREADS", 3)
     filters = list(warnings.filters)
-    for content in (encode(Image.fromarray(NOISE), "PNG"), b"no picture"):
-        with pytest.raises(PictureError) if content == b"no picture" else warnings.catch_warnings():
-            read_picture(content)
+    for content in (encode(Image.fromarray(NOISE), "PNG"), b"no image"):
+        with pytest.raises(ImageError) if content == b"no image" else warnings.catch_warnings():
+            read_image(content)
         assert (Image.MAX_IMAGE_PIXELS, AvifImagePlugin.DEFAULT_MAX_THREADS) == (12345, 3)
         assert warnings.filters == filters
 
@@ -375,11 +375,11 @@ def test_threads_that_read_at_once_leave_the_settings_as_they_were(monkeypatch):
 
     def read():
         for _ in range(150):
-            if read_picture(whole).size != (48, 64):
+            if read_image(whole).size != (48, 64):
                 wrong.append("size")
             try:
-                wrong.append(read_picture(half))
-            except PictureError:
+                wrong.append(read_image(half))
+            except ImageError:
                 continue
 
     threads = [threading.Thread(target=read) for _ in range(6)]
@@ -397,7 +397,7 @@ def test_threads_that_read_at_once_leave_the_settings_as_they_were(monkeypatch):
 def test_a_process_forked_off_while_another_thread_reads_can_read():
     content = encode(Image.fromarray(NOISE), "PNG")
     with SETTINGS.lock:  # as a thread has it for a moment in every read
-        child = multiprocessing.get_context("fork").Process(target=read_picture, args=(content,))
+        child = multiprocessing.get_context("fork").Process(target=read_image, args=(content,))
         child.start()
     child.join(60)
     alive = child.is_alive()

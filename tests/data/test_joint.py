@@ -1,4 +1,4 @@
-"""Picture, boxes and mask move together: on scenes whose boxes and masks are known, under every transform and any chance."""
+"""Image, boxes and mask move together: on scenes whose boxes and masks are known, under every transform and any chance."""
 
 import numpy as np
 import pytest
@@ -20,11 +20,11 @@ ANGLES, ZOOMS, SHIFTS = st.floats(-180, 180), st.floats(0.5, 2), st.floats(-0.4,
 
 def scene_sample(index=0, size=(40, 56)):
     scene = draw_scene(index, size=size)
-    return Sample(Image.fromarray(scene.picture), annotate(scene.boxes, scene.kinds, mask=scene.mask))
+    return Sample(Image.fromarray(scene.image), annotate(scene.boxes, scene.kinds, mask=scene.mask))
 
 
 def mask_sample(mask, boxes=(), classes=()):
-    """A picture that is its own mask, so that the two must stay equal."""
+    """An image that is its own mask, so that the two must stay equal."""
     return Sample(Image.fromarray(mask), annotate(boxes, classes, mask=mask))
 
 
@@ -47,13 +47,13 @@ TRANSFORMS = {
 
 @pytest.mark.parametrize("name", TRANSFORMS)
 @pytest.mark.parametrize("kind", [np.uint8, np.int32])
-def test_a_picture_that_is_its_mask_stays_equal_to_it(name, kind):
+def test_an_image_that_is_its_mask_stays_equal_to_it(name, kind):
     mask = draw_scene(3, size=(40, 56), shapes=4).mask
     sample = Sample(Image.fromarray(mask), annotate(mask=mask.astype(kind)))
     moved = TRANSFORMS[name](sample)
     expected = np.where(moved.annotations.mask == (255 if kind == np.uint8 else -1), 255, moved.annotations.mask)
     assert moved.annotations.mask.dtype == kind
-    assert (np.asarray(moved.picture) == expected).all()
+    assert (np.asarray(moved.image) == expected).all()
     assert len(np.unique(expected)) > 2
 
 
@@ -62,7 +62,7 @@ def test_a_picture_that_is_its_mask_stays_equal_to_it(name, kind):
 def test_so_it_does_under_any_affine_map(angle, zoom, right, down, size, index):
     sample = mask_sample(draw_scene(index, size=size).mask)
     moved = joint.affine(sample, angle=angle, zoom=zoom, shift=(right, down), fill=255, interpolation="nearest")
-    assert (np.asarray(moved.picture) == moved.annotations.mask).all()
+    assert (np.asarray(moved.image) == moved.annotations.mask).all()
 
 
 @st.composite
@@ -95,11 +95,11 @@ def test_a_box_is_the_hull_of_its_rectangle_in_the_mask(rectangle, data):
         moved = joint.crop(sample, top, left, 8, 8, visible=0.0)
     elif name == "affine":
         angle, zoom = data.draw(ANGLES), data.draw(st.floats(0.5, 1.2))
-        # a hull that is clipped is not the hull of what is left, so the picture gets room first
+        # a hull that is clipped is not the hull of what is left, so the image gets room first
         sample = joint.pad(sample, *[max(size)] * 4)
         moved, near = joint.affine(sample, angle=angle, zoom=zoom, visible=0.0), 1.01
         if len(moved.annotations.boxes) and (
-            moved.annotations.boxes.min() <= 0 or (moved.annotations.boxes[0, 2:] >= moved.picture.size).any()
+            moved.annotations.boxes.min() <= 0 or (moved.annotations.boxes[0, 2:] >= moved.image.size).any()
         ):
             return
     else:
@@ -116,7 +116,7 @@ def test_a_box_is_the_hull_of_its_rectangle_in_the_mask(rectangle, data):
 
 
 def same(first, second):
-    assert (np.asarray(first.picture) == np.asarray(second.picture)).all()
+    assert (np.asarray(first.image) == np.asarray(second.image)).all()
     assert (first.annotations.mask == second.annotations.mask).all()
     np.testing.assert_allclose(first.annotations.boxes, second.annotations.boxes, atol=1e-4)
     assert first.annotations.classes.tolist() == second.annotations.classes.tolist()
@@ -138,7 +138,7 @@ def test_what_is_done_twice_or_four_times_is_undone():
 
 def test_a_quarter_turn_is_counterclockwise_as_numpys():
     sample = scene_sample()
-    assert (np.asarray(joint.quarter_turn(sample, 1).picture) == np.rot90(np.asarray(sample.picture))).all()
+    assert (np.asarray(joint.quarter_turn(sample, 1).image) == np.rot90(np.asarray(sample.image))).all()
     assert (joint.affine(mask_sample(np.eye(8, dtype=np.uint8)), angle=90.0, interpolation="nearest").annotations.mask
             == np.rot90(np.eye(8))).all()  # fmt: skip
 
@@ -154,7 +154,7 @@ def test_by_hand():
     assert joint.affine(sample, shift=(0.1, 0.0)).annotations.boxes.tolist() == [[0, 3, 6, 9]]  # the window moves right by 2
     padded = joint.pad(sample, 1, 0, 0, 2, fill=7)
     assert (padded.annotations.mask[0] == 255).all()
-    assert (np.asarray(padded.picture)[:, -2:] == 7).all()
+    assert (np.asarray(padded.image)[:, -2:] == 7).all()
 
 
 @pytest.mark.parametrize("visible, left", [(0.1, 1), (0.26, 0), (0.0, 1)])
@@ -165,18 +165,18 @@ def test_an_object_goes_when_too_little_of_it_is_left(visible, left):
 
 
 def test_the_affine_map_is_that_of_the_augmentation():
-    """The same turn, zoom and shift, drawn for the same sample, move a picture to the same place."""
+    """The same turn, zoom and shift, drawn for the same sample, move an image to the same place."""
     scene = draw_scene(1, size=(48, 64))
     how = Augmentation(shift=0.1, rotate=30.0, zoom=0.2)
     indices = np.array([5])
-    reference = augment(to_unit(scene.picture[None]), how, seed=1, epoch=2, indices=indices)[0].permute(1, 2, 0).numpy()
+    reference = augment(to_unit(scene.image[None]), how, seed=1, epoch=2, indices=indices)[0].permute(1, 2, 0).numpy()
     signed = 2 * joint.uniforms(1, 2, indices, count=7)[0] - 1
-    sample = Sample(Image.fromarray(scene.picture), annotate())
+    sample = Sample(Image.fromarray(scene.image), annotate())
     moved = joint.affine(
         sample, angle=30 * signed[1], zoom=1.2 ** signed[2], shift=(0.1 * signed[3], 0.1 * signed[4]), interpolation="bicubic"
     )
     inner = (slice(14, -14), slice(14, -14))  # what lies outside is of another color
-    assert np.abs(reference[inner] - np.asarray(moved.picture)[inner] / 255).mean() < 0.01
+    assert np.abs(reference[inner] - np.asarray(moved.image)[inner] / 255).mean() < 0.01
 
 
 EVERYTHING = Movement(flip=True, flip_vertical=True, quarter_turns=True, shift=0.1, rotate=20.0, zoom=0.2, color=0.4)
@@ -188,7 +188,7 @@ def test_chance_is_a_function_of_seed_epoch_and_index_alone():
     move(sample, EVERYTHING, seed=9, epoch=9, index=9)
     same(move(sample, EVERYTHING, seed=1, epoch=2, index=3), first)
     others = [move(sample, EVERYTHING, seed=s, epoch=e, index=i) for s, e, i in ((0, 2, 3), (1, 0, 3), (1, 2, 0))]
-    assert all(other.picture.tobytes() != first.picture.tobytes() for other in others)
+    assert all(other.image.tobytes() != first.image.tobytes() for other in others)
     same(move(sample, Movement(), seed=1, epoch=2, index=3), sample)
 
 
@@ -221,22 +221,22 @@ def test_color_leaves_everything_in_its_place():
     sample = scene_sample()
     changed = joint.jitter_color(sample, 0.5, 1.5, 0.0)
     assert changed.annotations is sample.annotations
-    pixels = np.asarray(changed.picture)
+    pixels = np.asarray(changed.image)
     assert (pixels[..., 0] == pixels[..., 2]).all()  # no saturation: gray
-    dark = np.asarray(joint.jitter_color(sample, brightness=0.5).picture).astype(int)
-    assert np.abs(dark - np.asarray(sample.picture) / 2).max() <= 1
+    dark = np.asarray(joint.jitter_color(sample, brightness=0.5).image).astype(int)
+    assert np.abs(dark - np.asarray(sample.image) / 2).max() <= 1
 
 
 @pytest.mark.parametrize(
     "call, reason",
     [
         (lambda s: joint.resize(s, (0, 5)), "at least 1 pixel"),
-        (lambda s: joint.crop(s, 0, 0, 41, 5), "does not lie in a picture of 56x40"),
+        (lambda s: joint.crop(s, 0, 0, 41, 5), "does not lie in an image of 56x40"),
         (lambda s: joint.crop(s, -1, 0, 5, 5), "does not lie"),
         (lambda s: joint.pad(s, 0, 0, -1, 0), "0 or more pixels"),
         (lambda s: joint.affine(s, zoom=0.0), "a factor above 0"),
         (lambda s: joint.jitter_color(s, brightness=-1.0), "0 or more"),
-        (lambda s: Sample(s.picture, annotate(mask=np.zeros((2, 2), dtype=np.uint8))), "a mask of shape"),
+        (lambda s: Sample(s.image, annotate(mask=np.zeros((2, 2), dtype=np.uint8))), "a mask of shape"),
     ],
 )
 def test_what_is_refused(call, reason):

@@ -1,4 +1,4 @@
-"""A share of the training pictures: of every class alike, at least one, and a smaller share inside a larger one."""
+"""A share of the training images: of every class alike, at least one, and a smaller share inside a larger one."""
 
 import numpy as np
 import pytest
@@ -32,17 +32,17 @@ def test_the_seed_decides_and_nothing_else():
     assert (choose_labelled(labels, 1.0, seed=1) == np.arange(200)).all()
 
 
-def test_several_labels_a_picture_have_at_least_their_share_each():
+def test_several_labels_per_image_have_at_least_their_share_each():
     generator = np.random.default_rng(0)
     labels = generator.random((400, 6)) < np.array([0.5, 0.3, 0.1, 0.05, 0.01, 0.0])
-    labels[0, 4] = True  # at least one picture has it
+    labels[0, 4] = True  # at least one image has it
     small, large = (choose_labelled(labels, share, seed=3) for share in (0.05, 0.2))
     assert set(small) <= set(large)
     for part, share in ((small, 0.05), (large, 0.2)):
         wanted = np.maximum(labels.any(axis=0), np.round(share * labels.sum(axis=0)))
         assert (labels[part].sum(axis=0) >= wanted).all()
         assert len(part) < 1.8 * share * len(labels) + 2  # the choices of the labels mostly coincide
-    assert (~labels[large].any(axis=1)).any()  # pictures of nothing are learned from too
+    assert (~labels[large].any(axis=1)).any()  # images of nothing are learned from too
 
 
 def test_validation_and_test_are_untouched_and_a_note_says_how_many_are_left():
@@ -52,7 +52,7 @@ def test_validation_and_test_are_untouched_and_a_note_says_how_many_are_left():
     assert len(few["train"]) == 10
     assert few["val"] is data["val"]
     assert few["test"] is data["test"]
-    assert few.notes == ("learning from 10 of 50 training pictures: 20 % of every class (seed 0)",)
+    assert few.notes == ("learning from 10 of 50 training images: 20 % of every class (seed 0)",)
     assert keep_share(data, 1.0, seed=0) is data
 
 
@@ -74,7 +74,7 @@ def test_a_run_learns_from_the_share_and_says_so(command, arrays, tmp_path, quic
     words = ("--data", arrays, "--labels", "0.25", "--epochs", "2", "--model", "vit_nano_conv", "--out", tmp_path / "run")
     code, out, err = command("train", *words)
     assert code == 0, err
-    assert "learning from 24 of 96 training pictures: 25 % of every class (seed 0)" in out + err
+    assert "learning from 24 of 96 training images: 25 % of every class (seed 0)" in out + err
     assert "batch 3," in out + err  # eight steps an epoch of what is left
     rows = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert len(rows) == 2 * 8

@@ -1,4 +1,4 @@
-"""The order is a function of (seed, epoch), a picture of (seed, epoch, index), and of nothing else."""
+"""The order is a function of (seed, epoch), an image of (seed, epoch, index), and of nothing else."""
 
 import multiprocessing
 from itertools import chain
@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 
 from vitrail.data.augmentation import Augmentation, augment
-from vitrail.data.dataset import ArraySplit, FileSplit, Part, stored_pictures
+from vitrail.data.dataset import ArraySplit, FileSplit, Part, stored_images
 from vitrail.data.image_source import Batch, image_loader
 from vitrail.data.loader import choose_workers
 from vitrail.data.mixing import Mixing, mix
@@ -56,7 +56,7 @@ def test_training_order_is_a_function_of_seed_and_epoch(split):
     assert indices(loader(split, batch=3).batches(0))[0] == first[0][0][:3], "the batch size only cuts"
 
 
-def test_an_epoch_holds_each_picture_once(split):
+def test_an_epoch_holds_each_image_once(split):
     seen = [index for batch in indices(loader(split, batch=1).batches(2)) for index in batch]
     assert seen != sorted(seen)
     assert sorted(seen) == list(range(COUNT))
@@ -79,7 +79,7 @@ def test_the_last_partial_batch_is_dropped_in_training_only(split, count, batch,
         batches = list(passes.batches())
         assert len(passes) == len(batches) == expected
         assert all(len(each.labels) == batch for each in batches[:-1])
-    assert sum(len(each.labels) for each in batches) == count, "evaluation sees every picture"
+    assert sum(len(each.labels) for each in batches) == count, "evaluation sees every image"
     assert [i for each in batches for i in each.indices.tolist()] == list(range(count)), "in the split's order"
 
 
@@ -96,11 +96,11 @@ def test_two_passes_at_a_time_do_not_disturb_each_other(split):
 # Content
 
 
-def test_labels_and_pictures_belong_together(split):
+def test_labels_and_images_belong_together(split):
     plain = image_loader(split, neutral((11, 13), 1), batch=4, shuffle=True, seed=1)
     for batch in plain.batches():
         assert isinstance(batch, Batch)
-        expected = torch.from_numpy(split.pictures[batch.indices])[:, None] / 255
+        expected = torch.from_numpy(split.images[batch.indices])[:, None] / 255
         assert torch.allclose(batch.images, (expected - 0.5) / 0.5, atol=1e-6)
         assert batch.labels.tolist() == split.labels[batch.indices].tolist()
         assert batch.labels.dtype == torch.int64
@@ -118,14 +118,14 @@ def test_workers_change_nothing(split, options):
 
 
 @pytest.mark.parametrize("workers", [0, 1])
-def test_a_broken_picture_is_one_line_that_names_it(tmp_path, monkeypatch, workers):
+def test_a_broken_image_is_one_line_that_names_it(tmp_path, monkeypatch, workers):
     """And the pass ends there, its workers with it: told to, not when they look, every five seconds, whether anybody is left."""
     monkeypatch.setattr(torch.utils.data._utils.worker, "MP_STATUS_CHECK_INTERVAL", 600.0)  # seconds until a worker looks
     monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 60.0)  # until one that goes on is killed
     before = set(multiprocessing.active_children())
     for number in range(4):
         Image.new("L", (9, 9)).save(tmp_path / f"{number}.png")
-    (tmp_path / "2.png").write_bytes(b"no picture")
+    (tmp_path / "2.png").write_bytes(b"no image")
     broken = FileSplit(sorted(tmp_path.glob("*.png")), np.zeros(4))
     passes = loader(broken, batch=2, shuffle=False, workers=workers).batches()
     assert next(passes).indices.tolist() == [0, 1]
@@ -133,23 +133,23 @@ def test_a_broken_picture_is_one_line_that_names_it(tmp_path, monkeypatch, worke
     assert len(processes) == workers
     message = complaint(passes)
     del passes
-    assert message.startswith(f"{tmp_path}/2.png: not a picture of a known format")
+    assert message.startswith(f"{tmp_path}/2.png: not an image of a known format")
     assert "\n" not in message
     assert [process.exitcode for process in processes] == [0] * workers, "None: it goes on; -15: it was killed"
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_broken_picture_is_left_out_of_its_batch_and_told(tmp_path, workers):
+def test_a_broken_image_is_left_out_of_its_batch_and_told(tmp_path, workers):
     for number in range(5):
         Image.new("L", (9, 9), 50 * number).save(tmp_path / f"{number}.png")
     for number in (0, 2, 3):
-        (tmp_path / f"{number}.png").write_bytes(b"no picture")
+        (tmp_path / f"{number}.png").write_bytes(b"no image")
     broken, told = FileSplit(sorted(tmp_path.glob("*.png")), np.arange(5)), []
     passes = loader(broken, batch=2, shuffle=False, workers=workers, on_bad=told.append, how=None)
     batches = list(passes.batches())
     assert [batch.labels.tolist() for batch in batches] == indices(batches) == [[1], [4]], "2 and 3 were a whole batch"
     assert [error.name for error in told] == [f"{tmp_path}/{number}.png" for number in (0, 2, 3)]
-    assert all(error.reason.startswith("not a picture") for error in told)
+    assert all(error.reason.startswith("not an image") for error in told)
     training = loader(FileSplit(broken.paths[2:4], np.arange(2)), batch=2, on_bad=told.append)
     assert "none of the 2 images of a batch can be read" in complaint(training.batches())
 
@@ -183,7 +183,7 @@ def test_shares_that_do_not_exist(split, options, reason):
         loader(split, **options)
 
 
-# Mixed pictures
+# Mixed images
 
 
 def test_mixed_batches_are_the_plain_ones_mixed(split):
@@ -209,7 +209,7 @@ def test_mixing_that_mixes_nothing_leaves_the_labels_as_they_are(split):
 def test_several_labels_are_mixed_as_numbers(split):
     several = Part(split, np.arange(6), labels=np.eye(6, 3, dtype=bool) | (np.arange(3) == 2))
     batch = next(loader(several, mixing=Mixing(mixup=1.0), shuffle=False).batches())
-    kept = batch.labels[0, 0].item()  # the first picture has the first label, its partner has not
+    kept = batch.labels[0, 0].item()  # the first image has the first label, its partner has not
     assert 0 < kept < 1
     expected = kept * torch.tensor([[1, 0, 1], [0, 1, 1], [0, 0, 1], [0, 0, 1]])
     assert torch.allclose(batch.labels, expected + (1 - kept) * torch.tensor([[0, 0, 1], [0, 0, 1], [0, 1, 1], [1, 0, 1]]))
@@ -224,7 +224,7 @@ def test_mixing_needs_the_number_of_classes(split):
 
 
 @pytest.mark.parametrize(("batch", "repeats"), [(4, 2), (4, 4), (6, 3), (23, 23)])
-def test_a_batch_holds_each_of_its_pictures_this_often(split, batch, repeats):
+def test_a_batch_holds_each_of_its_images_this_often(split, batch, repeats):
     passes, once = loader(split, batch=batch, repeats=repeats), loader(split, batch=batch)
     batches = indices(passes.batches(1))
     assert len(batches) == len(passes) == len(once), "as many steps as without"
@@ -245,14 +245,14 @@ def test_copies_are_augmented_differently_and_the_first_as_usual(split):
         for number in (0, 2):
             assert torch.equal(batch.images[number], usual[batch.indices[number].item()])
     assert len({tuple(sorted(set(chain(*indices(loader(split, repeats=2).batches(e)))))) for e in range(5)}) == 5, (
-        "other pictures"
+        "other images"
     )
 
 
-def test_a_repeated_picture_is_read_once_and_complained_of_once(tmp_path, monkeypatch):
+def test_a_repeated_image_is_read_once_and_complained_of_once(tmp_path, monkeypatch):
     for number in range(4):
         Image.new("L", (9, 9)).save(tmp_path / f"{number}.png")
-    (tmp_path / "2.png").write_bytes(b"no picture")
+    (tmp_path / "2.png").write_bytes(b"no image")
     files, told, read = FileSplit(sorted(tmp_path.glob("*.png")), np.arange(4)), [], []
     passes = loader(files, batch=6, repeats=3, on_bad=told.append)
     plain = passes.source.sample
@@ -268,7 +268,7 @@ def test_a_repeated_picture_is_read_once_and_complained_of_once(tmp_path, monkey
 
 
 def test_processes_share_the_copies(split):
-    """Each process has its own copy of every picture, and all together have what one would have."""
+    """Each process has its own copy of every image, and all together have what one would have."""
     options = {"batch": 6, "repeats": 3, "how": WILDER}
     alone = list(loader(split, **options).batches(1))
     shares = [list(loader(split, **options, rank=rank, world=3).batches(1)) for rank in range(3)]
@@ -330,7 +330,7 @@ def test_augmentation_knows_nothing_of_the_batch(split, how):
 
 @pytest.mark.parametrize("shape", [(3, 1, 200, 200), (3, 3, 64, 48), (5, 1, 8, 8)])
 def test_augmentation_knows_nothing_of_threads(shape):
-    """A sum over a whole gray picture of over 32,768 pixels would be divided among the threads."""
+    """A sum over a whole gray image of over 32,768 pixels would be divided among the threads."""
     generator, numbers, threads = torch.Generator().manual_seed(0), np.arange(shape[0]), torch.get_num_threads()
     try:
         for epoch in range(8):
@@ -344,11 +344,11 @@ def test_augmentation_knows_nothing_of_threads(shape):
         torch.set_num_threads(threads)
 
 
-def test_seeds_epochs_and_pictures_are_augmented_differently(split):
-    same_picture = Part(split, np.zeros(COUNT, dtype=np.int64))
+def test_seeds_epochs_and_images_are_augmented_differently(split):
+    same_image = Part(split, np.zeros(COUNT, dtype=np.int64))
 
     def images(seed, epoch):
-        return torch.cat([batch.images for batch in loader(same_picture, seed=seed, shuffle=False).batches(epoch)])
+        return torch.cat([batch.images for batch in loader(same_image, seed=seed, shuffle=False).batches(epoch)])
 
     found = torch.cat([images(seed, epoch) for seed in (0, 1) for epoch in (0, 1)])
     assert len(found.flatten(1).unique(dim=0)) == len(found)
@@ -366,14 +366,14 @@ def test_nothing_is_drawn_from_the_global_generators(split, workers):
     assert same(loader(split, workers=workers).batches(), first)
 
 
-def test_workers_are_chosen_for_pictures_that_are_not_in_memory(split):
+def test_workers_are_chosen_for_images_that_are_not_in_memory(split):
     files = FileSplit([], np.zeros(0))
     assert choose_workers(split) == choose_workers(Part(Part(split, np.arange(3)), np.arange(2))) == 0
     assert choose_workers(files) == choose_workers(Part(files, np.arange(0))) == choose_workers(ShapesSplit("val", 5)) >= 1
 
 
 def test_normalization_comes_after_augmentation(split):
-    """The square of a cutout is the picture's own mean, whatever the preprocessing."""
+    """The square of a cutout is the image's own mean, whatever the preprocessing."""
     settings = {"size": (11, 13), "channels": 1}
     how = Augmentation(cutout=0.5)
     plain, scaled = (
@@ -384,7 +384,7 @@ def test_normalization_comes_after_augmentation(split):
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_pictures_in_memory_at_the_models_size_skip_the_reader_and_change_nothing(channels, monkeypatch):
+def test_images_in_memory_at_the_models_size_skip_the_reader_and_change_nothing(channels, monkeypatch):
     rng = np.random.default_rng(1)
     shape = (COUNT, 7, 5) if channels == 1 else (COUNT, 7, 5, 3)
     whole = ArraySplit(rng.integers(0, 256, shape, dtype=np.uint8), np.arange(COUNT) % 5)
@@ -394,9 +394,9 @@ def test_pictures_in_memory_at_the_models_size_skip_the_reader_and_change_nothin
     def batches(split):
         return list(image_loader(split, preprocessing, batch=4, shuffle=True, how=WILD, seed=3, repeats=2).batches(1))
 
-    assert stored_pictures(part, np.array([2]), (7, 5, channels)).shape == (1, 7, 5, channels)
-    assert stored_pictures(part, np.array([2]), (5, 7, channels)) is None
-    assert stored_pictures(part, np.array([2]), (7, 5, 4 - channels)) is None, "gray is not color"
+    assert stored_images(part, np.array([2]), (7, 5, channels)).shape == (1, 7, 5, channels)
+    assert stored_images(part, np.array([2]), (5, 7, channels)) is None
+    assert stored_images(part, np.array([2]), (7, 5, 4 - channels)) is None, "gray is not color"
     fast = [batches(whole), batches(part)]
-    monkeypatch.setattr("vitrail.data.image_source.stored_pictures", lambda *_: None)
+    monkeypatch.setattr("vitrail.data.image_source.stored_images", lambda *_: None)
     assert all(same(one, batches(split)) for one, split in zip(fast, (whole, part), strict=True))

@@ -1,4 +1,4 @@
-"""Pictures with masks: every format, bad pairs told and left out, colors."""
+"""Images with masks: every format, bad pairs told and left out, colors."""
 
 import json
 
@@ -9,7 +9,7 @@ from PIL import Image
 from examples.images import write_colored_masks
 from vitrail.data.annotations import IGNORE, annotate
 from vitrail.data.class_colors import choose_colors, find_colors
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.data.mask_painting import NOTHING, paint_mask, paint_over, to_mask_file
 from vitrail.data.masked import annotations_of, check_mask, find_bad_masks, find_masked, ignored_in, read_sample, to_numbers
 from vitrail.data.shapes import ShapesSplit, draw_scene
@@ -28,7 +28,7 @@ def test_a_mask_folder_and_the_colors_of_its_palette(folder):
     data = find_masked(str(folder))
     assert data.classes == ("0", "1", "2")
     sample = read_sample(data["train"], 0, classes=3)
-    assert (np.asarray(sample.picture)[..., 0] == 100 * sample.annotations.mask).all()
+    assert (np.asarray(sample.image)[..., 0] == 100 * sample.annotations.mask).all()
     assert find_colors(data["train"], 3) == ((10, 20, 30), (200, 0, 0), (0, 200, 0))
 
 
@@ -45,22 +45,22 @@ def test_bad_pairs_are_told_by_name_and_reason(folder):
     bad = {bad.name.removeprefix(f"{folder}/"): bad.reason for bad in find_bad_masks(data)}
     for name, reason in {
         "masks/1.png": "class number 7, but there are 3", "images/2.png": "made for 6x5 pixels", "images/3.png": "its mask is empty",
-        "masks/4.png": "it has colors", "images/5.png": "has no mask", "masks/6.png": "has no picture", "masks/7.png": "cannot be read",
+        "masks/4.png": "it has colors", "images/5.png": "has no mask", "masks/6.png": "has no image", "masks/7.png": "cannot be read",
     }.items():  # fmt: skip
         assert reason in bad.pop(name)
     assert not bad
 
 
 def test_classes_out_of_range_of_a_model():
-    with pytest.raises(PictureError, match="class number 5, and there are 3 classes"):
+    with pytest.raises(ImageError, match="class number 5, and there are 3 classes"):
         check_mask(annotate(mask=np.array([[0, 5]], dtype=np.uint8)), "x", (1, 2), classes=3)
-    with pytest.raises(PictureError, match="no outlines"):
+    with pytest.raises(ImageError, match="no outlines"):
         check_mask(annotate([(0, 0, 1, 1)], [0]), "x", (1, 2), classes=3)
     assert (check_mask(annotate(), "x", (3, 5), classes=3) == 0).all()
 
 
-def test_pictures_without_masks_are_refused(tmp_path):
-    with pytest.raises(VitrailError, match="pictures without masks"):
+def test_images_without_masks_are_refused(tmp_path):
+    with pytest.raises(VitrailError, match="images without masks"):
         find_masked("digits")
     Image.new("RGB", (16, 12)).save(tmp_path / "a.jpg")
     record = {
@@ -81,7 +81,7 @@ def test_pictures_without_masks_are_refused(tmp_path):
 
 @pytest.mark.parametrize(("ignore", "expected"), [((0,), ("2", "3")), ((1,), ("background", "3"))])
 def test_any_format_may_have_numbers_of_no_class(tmp_path, ignore, expected):
-    """Outlines: the ground is 0. A picture of ground alone is empty where the ground is no class."""
+    """Outlines: the ground is 0. An image of ground alone is empty where the ground is no class."""
     for name in "ab":
         Image.new("RGB", (16, 12)).save(tmp_path / f"{name}.jpg")
     corners = [[[1, 1, 5, 1, 5, 5, 1, 5]], [[8, 2, 10, 2, 10, 4, 8, 4]]]
@@ -110,11 +110,11 @@ def test_shapes_and_glass_differ_in_their_pixels_only():
     one, other = (read_sample(found["val"], 7, classes=11) for found in (data, glass))
     assert (one.annotations.mask == other.annotations.mask).all()
     inside = one.annotations.mask > 0
-    plain, clear = (np.asarray(sample.picture).astype(int) for sample in (one, other))
+    plain, clear = (np.asarray(sample.image).astype(int) for sample in (one, other))
     assert (plain[~inside] == clear[~inside]).mean() > 0.9  # but for half-covered pixels of the edge
     assert np.abs(plain[inside] - clear[inside]).mean() > 20
     assert np.abs(clear[inside].mean(0) - clear[~inside].mean(0)).max() < 30  # no color of its own
-    assert (draw_scene(7, glass=True).picture == draw_scene(7, glass=True).picture).all()
+    assert (draw_scene(7, glass=True).image == draw_scene(7, glass=True).image).all()
     assert find_colors(data["train"], 11) is None
 
 

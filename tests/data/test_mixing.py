@@ -52,7 +52,7 @@ def test_all_kept_is_the_same_and_nothing_kept_is_the_partner():
 
 
 @given(UNIT, UNIT, UNIT, st.integers(1, 40), st.integers(1, 40))
-def test_a_box_lies_within_the_picture_and_is_not_larger_than_asked(kept, row, column, height, width):
+def test_a_box_lies_within_the_image_and_is_not_larger_than_asked(kept, row, column, height, width):
     top, bottom, left, right = box(kept, row, column, height, width)
     assert 0 <= top <= bottom <= height
     assert 0 <= left <= right <= width
@@ -69,7 +69,7 @@ def test_a_box_by_hand():
 
 
 @given(st.integers(0, 10**6), st.integers(0, 100), st.integers(1, 9), st.sampled_from([(0.8, 0.0), (0.0, 1.0), (0.3, 2.0)]))
-def test_what_a_picture_shows_is_what_its_targets_say(seed, epoch, count, alphas):
+def test_what_an_image_shows_is_what_its_targets_say(seed, epoch, count, alphas):
     """Each class a color of its own: the mean over the pixels must be the targets."""
     targets = torch.eye(9)[:count]
     images = targets[:, :, None, None].expand(-1, -1, 6, 8)

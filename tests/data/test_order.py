@@ -32,7 +32,7 @@ def test_the_order_is_a_golden_value():
     assert list(order.batches(2)) == [[4, 2, 5, 6], [0, 3, 9, 8]]
 
 
-def test_an_epoch_has_its_length_and_part_of_the_pictures():
+def test_an_epoch_has_its_length_and_part_of_the_images():
     """11 images, each 3 times, are 4 images, the last of them twice: a golden value, for resumption."""
     order = PlainOrder(11, batch=33, shuffle=True, seed=5, repeats=3)
     (batch,) = order.batches(2)
@@ -126,14 +126,14 @@ def test_every_epoch_has_as_many_batches_and_its_own_order(lengths, seed):
     assert list(made.batches(5, start)) == [one.tolist() for one in made.deal(5)[start:]]
 
 
-def test_batches_of_alike_pictures_are_those_of_the_plain_loader():
+def test_batches_of_alike_images_are_those_of_the_plain_loader():
     plain = PlainOrder(37, batch=4, shuffle=True, seed=3)
     alike = PackedOrder(np.full(37, 10), budget=40, batch=4, shuffle=True, seed=3)
     assert list(alike.batches(0)) == list(plain.batches(0))
 
 
 @pytest.mark.parametrize("drawn", [{"balance": np.array([0] * 30 + [1] * 2)}, {"repeats": 2}])
-def test_balanced_and_repeated_pictures(drawn):
+def test_balanced_and_repeated_images(drawn):
     made = PackedOrder(np.array([25] * 30 + [3] * 2), budget=50, batch=2, shuffle=True, seed=1, **drawn)
     for epoch in range(3):
         assert len(made.deal(epoch)) == len(made)

@@ -15,7 +15,7 @@ from vitrail.errors import VitrailError
 COLOR = names_for(3)
 
 
-def pictures(count=5, height=23, width=29, channels=3):
+def make_images(count=5, height=23, width=29, channels=3):
     """Smooth colors in whole levels, of differing range, so that there is something to stretch and to sharpen."""
     generator = torch.Generator().manual_seed(0)
     rough = torch.rand(count, channels, 5, 5, generator=generator)
@@ -24,7 +24,7 @@ def pictures(count=5, height=23, width=29, channels=3):
 
 
 def one(images, name, strength):
-    """One operation on every picture, with a strength from -1 to 1."""
+    """One operation on every image, with a strength from -1 to 1."""
     which = torch.full((len(images),), names_for(images.shape[1]).index(name))
     return apply(images, which, torch.full((len(images),), float(strength), dtype=torch.float64))
 
@@ -34,8 +34,8 @@ def to_pillow(image):
     return Image.fromarray(levels[:, :, 0] if levels.shape[2] == 1 else levels)
 
 
-def from_pillow(picture):
-    array = np.array(picture)
+def from_pillow(image):
+    array = np.array(image)
     return torch.from_numpy(array if array.ndim == 3 else array[:, :, None]).permute(2, 0, 1) / 255
 
 
@@ -62,7 +62,7 @@ def test_the_list_is_the_papers():
             "translate_y",
         ]
     )
-    assert set(names_for(1)) == set(COLOR) - {"color"}, "a gray picture has no color to change"
+    assert set(names_for(1)) == set(COLOR) - {"color"}, "a gray image has no color to change"
 
 
 # Appearance
@@ -90,20 +90,20 @@ def test_the_list_is_the_papers():
 def test_an_operation_is_what_pillow_calls_it(name, strength, change, levels):
     """To within the levels that Pillow's own rounding costs."""
     for channels in (3,) if name == "color" else (1, 3):
-        images = pictures(channels=channels)
+        images = make_images(channels=channels)
         expected = by_pillow(images, change)
         assert (expected - images).abs().max() > 2 / 255, "it does something"
         assert_close(one(images, name, strength), expected, atol=levels / 255 + 1e-6, rtol=0)
 
 
-def test_equalizing_even_or_tiny_pictures_leaves_them():
-    for images in (torch.full((2, 3, 20, 20), 51 / 255), pictures(2, 3, 5)):
+def test_equalizing_even_or_tiny_images_leaves_them():
+    for images in (torch.full((2, 3, 20, 20), 51 / 255), make_images(2, 3, 5)):
         assert_close(one(images, "equalize", 1), by_pillow(images, ImageOps.equalize))
         assert_close(one(images, "equalize", 1), images)
 
 
 def test_an_even_channel_is_not_stretched():
-    images = pictures(2)
+    images = make_images(2)
     images[:, 1] = 0.3
     out = one(images, "auto_contrast", 1)
     assert torch.equal(out[:, 1], images[:, 1])
@@ -141,7 +141,7 @@ def test_a_shear_moves_each_row_by_its_distance_from_the_middle():
 
 
 def test_a_translation_is_of_0_45_of_the_side():
-    images = pictures(2, 20, 40)
+    images = make_images(2, 20, 40)
     right, down = one(images, "translate_x", 1.0), one(images, "translate_y", -1.0)  # by 18 of 40, and by 9 of 20
     assert_close(right[..., :22], images[..., 18:], atol=1e-5, rtol=0)
     assert_close(down[:, :, 9:], images[:, :, :11], atol=1e-5, rtol=0)
@@ -153,7 +153,7 @@ def test_a_translation_is_of_0_45_of_the_side():
 
 @pytest.mark.parametrize("name", COLOR)
 def test_only_two_operations_have_no_strength(name):
-    images = pictures()
+    images = make_images()
     images[0, :, :2] = 1.0  # white is not turned by a solarization of strength 0
     still = one(images, name, 0.0)
     assert torch.allclose(still, images, atol=1e-5) == (name not in ("auto_contrast", "equalize"))
@@ -162,12 +162,12 @@ def test_only_two_operations_have_no_strength(name):
 
 @pytest.mark.parametrize("name", [*GEOMETRIC, "color", "contrast", "brightness", "sharpness"])
 def test_these_go_both_ways(name):
-    images = pictures()
+    images = make_images()
     assert not torch.allclose(one(images, name, 0.7), one(images, name, -0.7), atol=1e-2)
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3])
-def test_the_range_the_type_and_the_callers_pictures_are_kept(channels):
+def test_the_range_the_type_and_the_callers_images_are_kept(channels):
     images = torch.rand(300, channels, 9, 7).round()  # only 0 and 1: any overshoot would show
     before = images.clone()
     out = rand_augment(images, operations=3, magnitude=10.0, seed=0, epoch=0, indices=np.arange(300))
@@ -178,7 +178,7 @@ def test_the_range_the_type_and_the_callers_pictures_are_kept(channels):
     assert (out != images).flatten(1).any(1).sum() > 250
 
 
-def test_tiny_pictures_do():
+def test_tiny_images_do():
     for size in ((1, 1), (2, 5), (3, 3)):
         out = rand_augment(torch.rand(100, 3, *size), operations=2, magnitude=9.0, seed=0, epoch=0, indices=np.arange(100))
         assert out.isfinite().all()
@@ -189,7 +189,7 @@ def test_tiny_pictures_do():
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """The numbers of operations and the strengths that RandAugment draws for pictures."""
+    """The numbers of operations and the strengths that RandAugment draws for images."""
 
     def drawn(indices, *, channels=3, operations=2, magnitude=9.0, seed=0, epoch=0):
         seen = []
@@ -232,7 +232,7 @@ def test_seeds_epochs_and_copies_draw_differently(drawn):
 
 
 def test_one_operation_after_the_other(drawn):
-    images, stream = pictures(40), {"seed": 3, "epoch": 1, "indices": np.arange(40)}
+    images, stream = make_images(40), {"seed": 3, "epoch": 1, "indices": np.arange(40)}
     expected = images
     out = rand_augment(images, operations=2, magnitude=6.0, **stream)
     which, strength = drawn(np.arange(40), seed=3, epoch=1, magnitude=6.0)
@@ -243,7 +243,7 @@ def test_one_operation_after_the_other(drawn):
 
 @pytest.mark.parametrize("shape", [(12, 3, 32, 32), (9, 1, 8, 8), (5, 3, 64, 48), (6, 1, 200, 200)])
 def test_neither_the_batch_nor_the_threads_have_a_say(shape):
-    """A sum over a whole gray picture of over 32,768 pixels would be divided among the threads."""
+    """A sum over a whole gray image of over 32,768 pixels would be divided among the threads."""
     images, numbers, threads = (
         torch.rand(shape, generator=torch.Generator().manual_seed(0)),
         np.arange(shape[0]),
@@ -264,7 +264,7 @@ def test_neither_the_batch_nor_the_threads_have_a_say(shape):
 
 
 def test_each_appearance_alone_knows_nothing_of_the_batch():
-    images, strength = pictures(11, 30, 34), torch.linspace(-1, 1, 11, dtype=torch.float64)
+    images, strength = make_images(11, 30, 34), torch.linspace(-1, 1, 11, dtype=torch.float64)
     for name, change in APPEARANCE.items():
         alone = torch.cat([change(images[[i]], strength[[i]]) for i in range(11)])
         assert torch.equal(change(images, strength), alone), name

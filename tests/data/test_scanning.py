@@ -1,4 +1,4 @@
-"""One pass over a split: what it says of good and bad pictures, and that processes change nothing and never stay behind."""
+"""One pass over a split: what it says of good and bad images, and that processes change nothing and never stay behind."""
 
 import hashlib
 import io
@@ -17,7 +17,7 @@ from vitrail.data.dataset import ArraySplit, FileSplit, Part
 from vitrail.data.scanning import concatenate, scan
 
 
-def picture(seed: int, height: int = 20, width: int = 30) -> Image.Image:
+def image(seed: int, height: int = 20, width: int = 30) -> Image.Image:
     small = np.random.default_rng(seed).integers(0, 256, (5, 6, 3), dtype=np.uint8)
     return Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
 
@@ -25,13 +25,13 @@ def picture(seed: int, height: int = 20, width: int = 30) -> Image.Image:
 @pytest.fixture
 def files(tmp_path: Path) -> FileSplit:
     """A PNG, a gray JPEG, a truncated JPEG, a text, a JPEG called .png, a missing file."""
-    picture(0).save(tmp_path / "a.png")
-    picture(1, 40, 24).convert("L").save(tmp_path / "b.jpg")
+    image(0).save(tmp_path / "a.png")
+    image(1, 40, 24).convert("L").save(tmp_path / "b.jpg")
     buffer = io.BytesIO()
-    picture(2, 90, 90).save(buffer, "JPEG")
+    image(2, 90, 90).save(buffer, "JPEG")
     (tmp_path / "c.jpg").write_bytes(buffer.getvalue()[:700])
-    (tmp_path / "d.jpg").write_text("no picture")
-    picture(3).save(tmp_path / "e.png", format="JPEG")
+    (tmp_path / "d.jpg").write_text("no image")
+    image(3).save(tmp_path / "e.png", format="JPEG")
     return FileSplit([tmp_path / name for name in ("a.png", "b.jpg", "c.jpg", "d.jpg", "e.png", "f.png")], np.zeros(6))
 
 
@@ -40,7 +40,7 @@ def test_a_scan_tells_what_each_file_is(files):
     assert found.good.tolist() == [0, 1, 4]
     assert [index for index, _ in found.bad] == [2, 3, 5]
     assert "truncated" in found.reasons[2]
-    assert "not a picture" in found.reasons[3]
+    assert "not an image" in found.reasons[3]
     assert "no such file" in found.reasons[5]
     assert found.sizes[[0, 1, 4]].tolist() == [[20, 30], [40, 24], [20, 30]]
     assert [found.modes[i] for i in found.good] == ["RGB", "L", "RGB"]
@@ -51,7 +51,7 @@ def test_a_scan_tells_what_each_file_is(files):
     assert found.thumbnails is None
 
 
-def test_thumbnails_are_the_picture_squashed_and_colors_its_mean(tmp_path):
+def test_thumbnails_are_the_image_squashed_and_colors_its_mean(tmp_path):
     half = np.zeros((40, 80, 3), np.uint8)
     half[:, 40:] = (255, 0, 128)
     Image.fromarray(half).save(tmp_path / "x.png")
@@ -67,7 +67,7 @@ def test_the_number_of_processes_changes_nothing(tmp_path):
     paths = []
     for number in range(70):
         paths.append(tmp_path / f"{number}.png")
-        picture(number).save(paths[-1])
+        image(number).save(paths[-1])
     paths[37].write_bytes(b"")
     split, told = FileSplit(paths, np.zeros(70)), []
     alone = scan(split, workers=0, thumbnails=16)
@@ -80,7 +80,7 @@ def test_the_number_of_processes_changes_nothing(tmp_path):
 
 
 def test_pixels_in_memory_are_not_taken_for_a_file():
-    """Pixels that happen to spell a small gray picture of another size."""
+    """Pixels that happen to spell a small gray image of another size."""
     spelled = np.frombuffer(b"P5 2 2 255\nabcd" + bytes(49), np.uint8).reshape(1, 8, 8)
     found = scan(Part(ArraySplit(spelled, np.zeros(1)), np.array([0])), workers=0)
     assert found.sizes.tolist() == [[8, 8]]

@@ -34,7 +34,7 @@ def scenes() -> list[Scene]:
 
 
 def same(first: Scene, second: Scene) -> bool:
-    arrays = ("picture", "mask", "instances", "boxes", "kinds")
+    arrays = ("image", "mask", "instances", "boxes", "kinds")
     return first.shapes == second.shapes and all(np.array_equal(getattr(first, a), getattr(second, a)) for a in arrays)
 
 
@@ -42,8 +42,8 @@ def test_a_scene_depends_on_its_own_numbers_only():
     assert same(draw_scene(23, seed=5, size=41), draw_scene(23, seed=5, size=41))
     assert same(ShapesSplit("val", 29, size=41).scene(23), ShapesSplit("val", 1009, size=41).scene(23))
     other_keys = [{"seed": 1}, {"seed": 0, "split": "val"}, {"seed": 0, "split": "test"}]
-    pictures = [draw_scene(i, **key).picture.tobytes() for i in range(20) for key in ({"seed": 0}, *other_keys)]
-    assert len(set(pictures)) == len(pictures)
+    images = [draw_scene(i, **key).image.tobytes() for i in range(20) for key in ({"seed": 0}, *other_keys)]
+    assert len(set(images)) == len(images)
 
 
 def test_a_seed_means_the_same_scenes_in_every_version():
@@ -57,7 +57,7 @@ def test_labels_boxes_and_masks_agree_with_the_pixels(size, shapes):
     for index in range(15):
         scene = draw_scene(index, seed=3, size=size, shapes=shapes)
         height, width = (size, size) if isinstance(size, int) else size
-        assert scene.picture.shape == (height, width, 3)
+        assert scene.image.shape == (height, width, 3)
         count = len(scene.shapes)
         assert count == shapes if isinstance(shapes, int) else shapes[0] <= count <= shapes[1]
         assert np.array_equal(np.unique(scene.instances), np.arange(count + 1))
@@ -113,7 +113,7 @@ def test_the_named_color_is_what_one_sees(scenes):
     """Away from edges, each pixel of a shape is nearest to its own name, and the ground is far from all names of its scene."""
     names = oklab(np.array(list(PAINT.values())))
     for scene in scenes[:100]:
-        lab, alone = oklab(scene.picture), inner(scene.instances, 1)
+        lab, alone = oklab(scene.image), inner(scene.instances, 1)
         paints = [COLORS.index(shape.color) for shape in scene.shapes]
         for number, paint in enumerate(paints, start=1):
             distances = np.linalg.norm(lab[alone == number][:, None] - names, axis=-1)
@@ -139,14 +139,14 @@ def test_nothing_is_hidden_by_more_than_a_third(in_front):
 
 def test_a_split_is_a_balanced_sequence_whose_labels_cost_no_drawing(monkeypatch):
     split = ShapesSplit("test", 47, size=(24, 31), seed=2)
-    pictures, labels = zip(*split, strict=True)
-    assert len(split) == 47 == len(pictures)
-    assert pictures[0].size == (31, 24)
-    assert pictures[0].mode == "RGB"
+    images, labels = zip(*split, strict=True)
+    assert len(split) == 47 == len(images)
+    assert images[0].size == (31, 24)
+    assert images[0].mode == "RGB"
     assert split.labels.dtype == np.int64
     assert split.labels.tolist() == list(labels)
     assert split.classes == KINDS
-    assert np.array_equal(split.scene(-1).picture, np.asarray(pictures[-1]))
+    assert np.array_equal(split.scene(-1).image, np.asarray(images[-1]))
     assert np.ptp(np.bincount(split.labels, minlength=len(KINDS))) <= 1
     assert split.labels.tolist() == ShapesSplit("test", 1000, seed=2).labels[:47].tolist()
     with pytest.raises(IndexError):
@@ -180,7 +180,7 @@ def test_bad_values_are_named_in_one_line(options, message):
 def test_bad_splits_and_counts_are_named():
     with pytest.raises(VitrailError, match="index must be from 0"):
         draw_scene(-1)
-    with pytest.raises(VitrailError, match="count must be at least 1 picture: got 0"):
+    with pytest.raises(VitrailError, match="count must be at least 1 image: got 0"):
         ShapesSplit("train", 0)
 
 

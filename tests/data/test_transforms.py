@@ -1,4 +1,4 @@
-"""From a picture to a model's input: crop, squash, channels, numbers; sizes are (row, column)."""
+"""From an image to a model's input: crop, squash, channels, numbers; sizes are (row, column)."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from PIL import Image
 from torch.testing import assert_close
 
-from vitrail.data.transforms import center_box, fit_picture, measure, normalize, prepare, to_unit
+from vitrail.data.transforms import center_box, fit_image, measure, normalize, prepare, to_unit
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import Preprocessing, neutral
 
@@ -20,7 +20,7 @@ def color(height, width):
 
 
 def coordinates(height, width):
-    """Red grows with the column, green with the row, each from 0 to 255 over the picture's sides."""
+    """Red grows with the column, green with the row, each from 0 to 255 over the image's sides."""
     x, y = (np.arange(side) / (side - 1) * 255 for side in (width, height))
     return Image.fromarray(np.stack(np.broadcast_arrays(x, y[:, None], 0.0), axis=-1).round().astype(np.uint8))
 
@@ -33,26 +33,26 @@ def test_sizes_are_rows_then_columns():
 
 @pytest.mark.parametrize("fit", ["crop", "squash"])
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear", "bicubic"])
-def test_a_picture_of_the_right_size_is_not_resampled(fit, interpolation):
-    picture = color(7, 13)
-    out = fit_picture(picture, Preprocessing(size=(7, 13), fit=fit, interpolation=interpolation))
-    assert np.array_equal(out, np.asarray(picture))
+def test_an_image_of_the_right_size_is_not_resampled(fit, interpolation):
+    image = color(7, 13)
+    out = fit_image(image, Preprocessing(size=(7, 13), fit=fit, interpolation=interpolation))
+    assert np.array_equal(out, np.asarray(image))
 
 
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear", "bicubic"])
 def test_a_crop_takes_the_middle(interpolation):
     """No scaling needed here: the middle itself."""
-    picture = color(8, 14)
-    out = fit_picture(picture, Preprocessing(size=(8, 10), interpolation=interpolation))
-    assert np.array_equal(out, np.asarray(picture)[:, 2:12])
-    out = fit_picture(picture, Preprocessing(size=(4, 14), interpolation=interpolation))
-    assert np.array_equal(out, np.asarray(picture)[2:6])
+    image = color(8, 14)
+    out = fit_image(image, Preprocessing(size=(8, 10), interpolation=interpolation))
+    assert np.array_equal(out, np.asarray(image)[:, 2:12])
+    out = fit_image(image, Preprocessing(size=(4, 14), interpolation=interpolation))
+    assert np.array_equal(out, np.asarray(image)[2:6])
 
 
 @pytest.mark.parametrize(("height", "width"), [(200, 400), (400, 200), (224, 331), (300, 300)])
 def test_a_crop_keeps_the_aspect_ratio(height, width):
-    """In a picture of coordinates, a step down and a step to the right are equally many pixels of the source."""
-    out = fit_picture(coordinates(height, width), Preprocessing(size=(32, 32), interpolation="bilinear")).astype(float)
+    """In an image of coordinates, a step down and a step to the right are equally many pixels of the source."""
+    out = fit_image(coordinates(height, width), Preprocessing(size=(32, 32), interpolation="bilinear")).astype(float)
     steps_x = np.diff(out[16, 4:28, 0]).mean() * (width - 1) / 255
     steps_y = np.diff(out[4:28, 16, 1]).mean() * (height - 1) / 255
     expected = min(height, width) / 32
@@ -62,12 +62,12 @@ def test_a_crop_keeps_the_aspect_ratio(height, width):
 
 
 def test_a_squash_shows_everything():
-    out = fit_picture(coordinates(200, 400), Preprocessing(size=(32, 32), fit="squash", interpolation="bilinear"))
+    out = fit_image(coordinates(200, 400), Preprocessing(size=(32, 32), fit="squash", interpolation="bilinear"))
     assert out[16, 0, 0] < 8
     assert out[16, -1, 0] > 247
     assert out[0, 16, 1] < 8
     assert out[-1, 16, 1] > 247
-    crop = fit_picture(coordinates(200, 400), Preprocessing(size=(32, 32), interpolation="bilinear"))
+    crop = fit_image(coordinates(200, 400), Preprocessing(size=(32, 32), interpolation="bilinear"))
     assert int(crop[16, 0, 0]) == pytest.approx(64, abs=4), "a crop loses a quarter on either side"
 
 
@@ -91,7 +91,7 @@ def test_the_box_lies_inside_and_has_the_ratio(size, target):
 @pytest.mark.parametrize("side", [29, 35, 47, 58, 107, 333])
 def test_sides_at_which_rounding_once_led_outside(side):
     """29 * (224 / 29) is more than 224; Pillow refuses such a box."""
-    assert fit_picture(Image.new("L", (side, side)), neutral((224, 224), 1)).shape == (224, 224, 1)
+    assert fit_image(Image.new("L", (side, side)), neutral((224, 224), 1)).shape == (224, 224, 1)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 3000), (3000, 1), (2, 7)])
@@ -103,10 +103,10 @@ def test_slivers(size, fit):
 
 def test_gray_and_color():
     gray, bright = Image.new("L", (5, 4), 100), Image.new("RGB", (5, 4), (255, 0, 0))
-    assert fit_picture(gray, neutral((4, 5), 1)).shape == (4, 5, 1)
-    assert (fit_picture(gray, neutral((4, 5), 3)) == 100).all(), "gray in every channel"
-    assert (fit_picture(bright, neutral((4, 5), 1)) == 76).all(), "0.299 of red, as television has it"
-    assert fit_picture(bright, neutral((4, 5), 3))[0, 0].tolist() == [255, 0, 0]
+    assert fit_image(gray, neutral((4, 5), 1)).shape == (4, 5, 1)
+    assert (fit_image(gray, neutral((4, 5), 3)) == 100).all(), "gray in every channel"
+    assert (fit_image(bright, neutral((4, 5), 1)) == 76).all(), "0.299 of red, as television has it"
+    assert fit_image(bright, neutral((4, 5), 3))[0, 0].tolist() == [255, 0, 0]
 
 
 def test_bytes_become_shares_with_channels_first():
@@ -128,22 +128,22 @@ def test_neutral_spans_minus_one_to_one():
     assert out[0, :, 0, 0].tolist() == [-1.0, 1.0, -1.0]
 
 
-def test_pictures_of_different_sizes_and_modes_make_one_batch():
-    pictures = [color(9, 30), Image.new("L", (17, 17), 9), Image.new("1", (4, 40))]
-    out = prepare(pictures, Preprocessing(size=(8, 12)))
+def test_images_of_different_sizes_and_modes_make_one_batch():
+    images = [color(9, 30), Image.new("L", (17, 17), 9), Image.new("1", (4, 40))]
+    out = prepare(images, Preprocessing(size=(8, 12)))
     assert out.shape == (3, 3, 8, 12)
-    for number, picture in enumerate(pictures):
-        assert torch.equal(prepare([picture], Preprocessing(size=(8, 12)))[0], out[number])
+    for number, image in enumerate(images):
+        assert torch.equal(prepare([image], Preprocessing(size=(8, 12)))[0], out[number])
 
 
 def test_mean_and_deviation_are_measured_by_channel():
-    pictures = np.zeros((4, 2, 2, 3), dtype=np.uint8)
-    pictures[:2, ..., 0] = 255
-    pictures[..., 1] = 51
-    mean, std = measure(pictures)
+    images = np.zeros((4, 2, 2, 3), dtype=np.uint8)
+    images[:2, ..., 0] = 255
+    images[..., 1] = 51
+    mean, std = measure(images)
     assert mean == (0.5, 0.2, 0.0)
     assert std == (0.5, 0.01, 0.01), "never 0, by which nobody can divide"
-    out = normalize(to_unit(pictures), Preprocessing(size=(2, 2), mean=mean, std=std))
+    out = normalize(to_unit(images), Preprocessing(size=(2, 2), mean=mean, std=std))
     assert out.abs().max() <= 1 + 1e-6
 
 
@@ -164,7 +164,7 @@ def test_a_description_that_cannot_be_applied_is_refused(fields, rule):
         Preprocessing(**{"size": (8, 8)} | fields)
 
 
-def test_a_model_of_other_channels_runs_but_reads_no_pictures():
+def test_a_model_of_other_channels_runs_but_reads_no_images():
     described = Preprocessing(size=(8, 8), channels=4, mean=(0.5,) * 4, std=(0.5,) * 4)
     with pytest.raises(VitrailError, match="the model wants 4"):
-        fit_picture(Image.new("RGB", (8, 8)), described)
+        fit_image(Image.new("RGB", (8, 8)), described)

@@ -19,19 +19,19 @@ from vitrail.preprocessing import neutral
 RANDOM = np.random.default_rng(0)
 
 
-def some_pictures(count: int = 5, size: tuple[int, int] = (19, 23)) -> np.ndarray:
+def some_images(count: int = 5, size: tuple[int, int] = (19, 23)) -> np.ndarray:
     return RANDOM.integers(0, 256, (count, *size, 3), dtype=np.uint8)
 
 
 @pytest.mark.parametrize(("target", "box"), [((11, 7), (2.25, 3.5, 20.0, 18.75)), ((29, 31), (1.0, 2.0, 9.5, 12.25))])
 def test_a_crop_is_read_as_pillow_resizes_a_box(target, box):
     left, top, right, bottom = box
-    [picture] = some_pictures(1)
+    [image] = some_images(1)
     none = np.zeros(1)
     rows = reading(19, target[0], np.array([top]), np.array([bottom - top]), none, none.astype(bool))[0]
     columns = reading(23, target[1], np.array([left]), np.array([right - left]), none, none.astype(bool))[0]
     for channel in range(3):
-        gray = picture[..., channel].astype(np.float32)
+        gray = image[..., channel].astype(np.float32)
         mine = rows @ gray @ columns.T
         # Pillow leaves out pixels beyond the box; ours, like torchvision's crop before that, would too: only inner ones are compared.
         theirs = np.asarray(Image.fromarray(gray).resize(target[::-1], Image.Resampling.BICUBIC, box=box))
@@ -62,14 +62,14 @@ def test_boxes_have_the_area_and_lie_inside(size, area, draws):
 
 
 def test_colors_by_hand():
-    picture = torch.tensor([0.2, 0.4, 0.6])[None, :, None, None].expand(1, 3, 2, 2)
+    image = torch.tensor([0.2, 0.4, 0.6])[None, :, None, None].expand(1, 3, 2, 2)
     never = np.array([[0.9, 0.0, 0.0, 0.0, 0.0, 0.9]])
-    assert_close(change_colors(picture, never, jitter=0.8, gray=0.2), picture, rtol=0, atol=1e-6)
-    gray = change_colors(picture, np.array([[0.9, 0, 0, 0, 0, 0.1]]), jitter=0.8, gray=0.2)
+    assert_close(change_colors(image, never, jitter=0.8, gray=0.2), image, rtol=0, atol=1e-6)
+    gray = change_colors(image, np.array([[0.9, 0, 0, 0, 0, 0.1]]), jitter=0.8, gray=0.2)
     assert_close(gray, torch.full((1, 3, 2, 2), float(LIGHT @ [0.2, 0.4, 0.6])), rtol=0, atol=1e-6)
     # Brightness 1.4 alone, the others at their middle, which changes nothing.
-    bright = change_colors(picture, np.array([[0.0, 1.0, 0.5, 0.5, 0.5, 0.9]]), jitter=0.8, gray=0.2)
-    assert_close(bright, 1.4 * picture, rtol=0, atol=1e-6)
+    bright = change_colors(image, np.array([[0.0, 1.0, 0.5, 0.5, 0.5, 0.9]]), jitter=0.8, gray=0.2)
+    assert_close(bright, 1.4 * image, rtol=0, atol=1e-6)
     # One channel: contrast 0.6 about the mean 0.5 of 0 and 1.
     two = torch.tensor([0.0, 1.0])[None, None, None]
     assert_close(
@@ -96,9 +96,9 @@ def test_a_hue_is_an_angle_and_a_whole_one_is_a_full_turn():
 
 def test_hues_change_by_a_tenth_of_a_turn_at_most():
     """[Grill+ 2020, table 6]. All else stands at its middle, which changes nothing."""
-    picture = torch.tensor([0.2, 0.4, 0.9])[None, :, None, None].expand(1, 3, 2, 2)
+    image = torch.tensor([0.2, 0.4, 0.9])[None, :, None, None].expand(1, 3, 2, 2)
     for draw, turn in ((1.0, 0.1), (0.0, -0.1), (0.75, 0.05)):
-        found = change_colors(picture, np.array([[0.0, 0.5, 0.5, 0.5, draw, 0.9]]), jitter=0.8, gray=0.2)
+        found = change_colors(image, np.array([[0.0, 0.5, 0.5, 0.5, draw, 0.9]]), jitter=0.8, gray=0.2)
         expected = torch.from_numpy(turn_hue(np.array([turn]))[0] @ np.array([0.2, 0.4, 0.9])).float()
         assert_close(found, expected[None, :, None, None].expand(1, 3, 2, 2), rtol=0, atol=1e-6)
 
@@ -111,7 +111,7 @@ def test_solarized_values_are_complements():
 
 
 def test_a_view_depends_on_seed_epoch_index_and_number_alone():
-    images, indices = to_unit(some_pictures(6)), np.array([3, 9, 4, 100, 7, 2])
+    images, indices = to_unit(some_images(6)), np.array([3, 9, 4, 100, 7, 2])
     wanted = looks((16, 16), (8, 8), 3, mirror=True, area=0.3)
     every = make_views(images, wanted, seed=5, epoch=2, indices=indices)
     assert [tuple(view.shape) for view in every] == [(6, 3, 16, 16)] * 2 + [(6, 3, 8, 8)] * 3
@@ -140,9 +140,9 @@ def test_only_what_may_be_mirrored_is():
 @pytest.mark.parametrize("workers", [0, 2])
 def test_workers_change_nothing(workers, tmp_path):
     paths = []
-    for number, picture in enumerate(some_pictures(12, (16, 16))):
+    for number, image in enumerate(some_images(12, (16, 16))):
         paths.append(tmp_path / f"{number}.png")
-        Image.fromarray(picture).save(paths[-1])
+        Image.fromarray(image).save(paths[-1])
     split, wanted = FileSplit(paths, np.arange(12)), looks((8, 8), (4, 4), 2, mirror=True, area=0.4)
     loader = view_loader(split, neutral((8, 8), 3), wanted=wanted, batch=4, seed=3, workers=workers)
     found = list(loader.batches(epoch=1, start=1))
@@ -154,7 +154,7 @@ def test_workers_change_nothing(workers, tmp_path):
     assert (found[0].labels == found[0].indices).all()
 
 
-def test_processes_share_a_batch_and_gray_pictures_have_views():
+def test_processes_share_a_batch_and_gray_images_have_views():
     split = open_digits()["train"]
     options = {"wanted": looks((8, 8), (4, 4), 0, mirror=False, area=0.5), "batch": 10, "seed": 1}
     [whole, *_] = view_loader(split, neutral((8, 8), 1), **options).batches()
@@ -166,10 +166,10 @@ def test_processes_share_a_batch_and_gray_pictures_have_views():
         assert_close(share.large, whole.large[rank::2], rtol=0, atol=1e-5)
 
 
-def test_a_broken_picture_is_left_out_and_told(tmp_path):
+def test_a_broken_image_is_left_out_and_told(tmp_path):
     good, bad = tmp_path / "good.png", tmp_path / "bad.png"
-    Image.fromarray(some_pictures(1, (8, 8))[0]).save(good)
-    bad.write_bytes(b"no picture")
+    Image.fromarray(some_images(1, (8, 8))[0]).save(good)
+    bad.write_bytes(b"no image")
     told = []
     loader = view_loader(
         FileSplit([good, bad], np.zeros(2, int)), neutral((8, 8), 3), wanted=looks((8, 8), (4, 4), 1, mirror=False, area=0.5),
@@ -195,7 +195,7 @@ def test_wrong_views_are_refused():
 
 
 def test_arrays_are_not_read_one_by_one():
-    split = ArraySplit(some_pictures(8, (8, 8)), np.arange(8))
+    split = ArraySplit(some_images(8, (8, 8)), np.arange(8))
     [batch, *_] = view_loader(
         split, neutral((8, 8), 3), wanted=looks((8, 8), (4, 4), 1, mirror=True, area=0.5), batch=4
     ).batches()

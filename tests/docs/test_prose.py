@@ -13,7 +13,7 @@ LONGEST = 25
 RECORDS = ("log.md", "changelog.md", "command_line.md", "credits.md")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 PRIVATE = re.compile(
-    r"\b(pictures?|trades?|settled?|settling|told|begun|dearer|spell(?:ed|s)? out|least_window|guesses|data sets?|a row a)\b",
+    r"\b(images?|trades?|settled?|settling|told|begun|dearer|spell(?:ed|s)? out|least_window|guesses|data sets?|a row a)\b",
     re.IGNORECASE,
 )
 

@@ -69,7 +69,7 @@ def write_colors(folder: Path, *, count: int = 60, extra: Mapping[str, object] |
         name, color = list(colors.items())[number % 3]
         noisy = np.clip(np.array(color) + generator.integers(-15, 15, (16, 16, 3)), 0, 255)
         Image.fromarray(noisy.astype(np.uint8)).save(folder / f"{number:02}.png")
-        captions[f"{number:02}.png"] = [f"a {name} picture", f"all {name}"] if number % 2 else f"a {name} picture"
+        captions[f"{number:02}.png"] = [f"a {name} image", f"all {name}"] if number % 2 else f"a {name} image"
     (folder / "captions.json").write_text(json.dumps(captions))
 
 

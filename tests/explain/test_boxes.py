@@ -34,7 +34,7 @@ def test_maps_are_of_the_query_that_gave_the_box(model):
         assert look.decoder[-1].flatten(1) == pytest.approx(last[0, :, look.query], abs=1e-6)
         assert look.box == pytest.approx(detected.boxes[-1, 0, look.query].tolist(), abs=1e-5)
     assert look_at_boxes(model, image, threshold=1.0, most=4) == []
-    with pytest.raises(VitrailError, match="one picture at a time, got 2"):
+    with pytest.raises(VitrailError, match="one image at a time, got 2"):
         look_at_boxes(model, torch.randn(2, 3, 40, 56), threshold=0.0, most=1)
 
 
@@ -60,8 +60,8 @@ def test_the_page_of_boxes(model, tmp_path, command):
     answer = command(
         "explain", tmp_path / "model", tmp_path / "x.png", tmp_path / "bad.png", "--out", tmp_path / "look", "--box", 1
     )
-    assert (answer.code, "1 of 2 pictures, explained by attention" in answer.out) == (2, True), answer.err
-    files = sorted(path.name for path in (tmp_path / "look" / "picture_0").iterdir())
+    assert (answer.code, "1 of 2 images, explained by attention" in answer.out) == (2, True), answer.err
+    files = sorted(path.name for path in (tmp_path / "look" / "image_0").iterdir())
     assert len(files) == 1 + 1 + 3 + 4  # the box, the encoder, three blocks, four heads of the last
     page = (tmp_path / "look" / "index.html").read_text()
     assert "What the query reads, block 2 of the decoder" in page

@@ -36,7 +36,7 @@ def test_one_wild_token_does_not_take_the_whole_scale():
     assert colors.max() <= 1
 
 
-def test_pictures_together_share_their_colors_and_prefix_tokens_have_none():
+def test_images_together_share_their_colors_and_prefix_tokens_have_none():
     one = torch.randn(2, 13, 6, generator=torch.Generator().manual_seed(0))
     one[:, 0] = 1e6  # a class token far away
     both = token_colors([Tokens(one[:1], grid=(3, 4), prefix=1), Tokens(one[1:], grid=(3, 4), prefix=1)])

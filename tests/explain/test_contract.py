@@ -1,6 +1,6 @@
-"""What holds for every model of the catalogue that takes pictures: a new family joins these tests by being in it.
+"""What holds for every model of the catalogue that takes images: a new family joins these tests by being in it.
 
-Each preset is made small (a few tokens, two blocks, two classes, pictures that are not square unless the model insists), and those
+Each preset is made small (a few tokens, two blocks, two classes, images that are not square unless the model insists), and those
 that differ in size alone are one. The first Vision Transformer also comes with every position scheme.
 """
 
@@ -13,7 +13,7 @@ from torch.testing import assert_close
 import vitrail as vt
 from vitrail.explain import attention_map, explain_map, look, methods_for, received_map, record
 from vitrail.explain.methods import METHODS
-from vitrail.models.catalogue import ARCHITECTURES, PRESETS, build_model, model_config, picture_models
+from vitrail.models.catalogue import ARCHITECTURES, PRESETS, build_model, image_models, model_config
 from vitrail.models.parts import POSITIONS
 from vitrail.nn.attention.recording import recording
 
@@ -29,21 +29,21 @@ def shrink(name, size=LONG, **changes):
         options["depths"] = [min(2, depth) for depth in config.depths]
     if getattr(config, "tokenizer", None) == "patch":
         options["patch"] = 8
-    if "window" in known:  # every stage's grid has the picture's aspect ratio
+    if "window" in known:  # every stage's grid has the image's aspect ratio
         options["patch"] = 2
     return model_config(name, **options)
 
 
 def every_model():
     found = {}
-    for name in picture_models():
+    for name in image_models():
         for size in (LONG, SQUARE):
             architecture, config = shrink(name, size)
             try:
                 with torch.device("meta"):
                     build_model(architecture, config)
             except vt.VitrailError:
-                assert size == LONG  # a square picture suits all
+                assert size == LONG  # a square image suits all
                 continue
             found.setdefault((architecture, config), name)
             break
@@ -58,7 +58,7 @@ MODELS = every_model()
 
 @pytest.fixture(params=MODELS)
 def case(request):
-    """A model whose attention is not even, and two pictures for it."""
+    """A model whose attention is not even, and two images for it."""
     torch.manual_seed(0)
     architecture, config = MODELS[request.param]
     model = build_model(architecture, config).eval()
@@ -84,8 +84,8 @@ def is_attention_model(model):
 
 
 def test_every_architecture_is_here():
-    pictures = {name for name, architecture in ARCHITECTURES.items() if architecture.takes == "pictures"}
-    assert {architecture for architecture, _ in MODELS.values()} == pictures
+    images = {name for name, architecture in ARCHITECTURES.items() if architecture.takes == "images"}
+    assert {architecture for architecture, _ in MODELS.values()} == images
     assert all(config.image_size == LONG for architecture, config in MODELS.values() if architecture in ("vit", "resnet"))
 
 
@@ -117,7 +117,7 @@ def test_recording_changes_nothing_and_explains_the_output(case):
     assert_close(some.values[0], seen.values[-1][:, [1]])
 
 
-def test_maps_have_the_aspect_ratio_of_the_picture(case):
+def test_maps_have_the_aspect_ratio_of_the_image(case):
     model, images = case
     if not is_attention_model(model):
         return

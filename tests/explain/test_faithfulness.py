@@ -32,31 +32,31 @@ def logistic(x):
 
 
 # Two cells of 2x2 pixels each side by side; the mean color is 0, so a removed cell adds nothing. Cells add 4 and 2 to the score.
-PICTURE = torch.tensor([[[[1.0, 1.0, -1.0, -1.0], [1.0, 1.0, -1.0, -1.0]]]])
+IMAGE = torch.tensor([[[[1.0, 1.0, -1.0, -1.0], [1.0, 1.0, -1.0, -1.0]]]])
 MODEL = Linear([[1.0, 1.0, -0.5, -0.5], [1.0, 1.0, -0.5, -0.5]])
 RIGHT_FIRST, LEFT_FIRST = torch.tensor([[[0.1, 0.9]]]), torch.tensor([[[0.9, 0.1]]])
 
 
 def test_by_hand():
-    found = deletion_curve(MODEL, PICTURE, LEFT_FIRST)
+    found = deletion_curve(MODEL, IMAGE, LEFT_FIRST)
     expected = [logistic(6), logistic(2), 0.5]
     assert_close(found.shares, torch.tensor([0.0, 0.5, 1.0]))
     assert_close(found.scores, torch.tensor([expected]))
     assert_close(found.area, torch.tensor([expected[0] / 4 + expected[1] / 2 + expected[2] / 4]))
-    assert_close(deletion_curve(MODEL, PICTURE, RIGHT_FIRST).scores, torch.tensor([[logistic(6), logistic(4), 0.5]]))
-    assert_close(insertion_curve(MODEL, PICTURE, LEFT_FIRST).scores, torch.tensor([[0.5, logistic(4), logistic(6)]]))
-    assert_close(insertion_curve(MODEL, PICTURE, RIGHT_FIRST).scores, torch.tensor([[0.5, logistic(2), logistic(6)]]))
+    assert_close(deletion_curve(MODEL, IMAGE, RIGHT_FIRST).scores, torch.tensor([[logistic(6), logistic(4), 0.5]]))
+    assert_close(insertion_curve(MODEL, IMAGE, LEFT_FIRST).scores, torch.tensor([[0.5, logistic(4), logistic(6)]]))
+    assert_close(insertion_curve(MODEL, IMAGE, RIGHT_FIRST).scores, torch.tensor([[0.5, logistic(2), logistic(6)]]))
 
 
-def test_the_class_stays_that_of_the_whole_picture_unless_one_is_given():
-    found = deletion_curve(MODEL, PICTURE, LEFT_FIRST, torch.tensor([1]))
-    assert_close(found.scores, 1 - deletion_curve(MODEL, PICTURE, LEFT_FIRST).scores)
+def test_the_class_stays_that_of_the_whole_image_unless_one_is_given():
+    found = deletion_curve(MODEL, IMAGE, LEFT_FIRST, torch.tensor([1]))
+    assert_close(found.scores, 1 - deletion_curve(MODEL, IMAGE, LEFT_FIRST).scores)
     against = Linear([[1.0, 1.0, 3.0, 3.0], [1.0, 1.0, 3.0, 3.0]])  # cells add 4 and -12: class 1, until the right cell is gone
-    found = deletion_curve(against, PICTURE, RIGHT_FIRST)
+    found = deletion_curve(against, IMAGE, RIGHT_FIRST)
     assert_close(found.scores, torch.tensor([[1 - logistic(-8), 1 - logistic(4), 0.5]]))
 
 
-def test_every_picture_has_its_own_mean_color_order_and_class():
+def test_every_image_has_its_own_mean_color_order_and_class():
     torch.manual_seed(0)
     model = Linear(torch.randn(6, 9).tolist())
     images, maps = torch.randn(5, 2, 6, 9), torch.rand(5, 3, 3)
@@ -108,9 +108,9 @@ def test_what_stands_in_a_removed_cell():
     assert_close(blurred, blurred.T)
     ratio = math.exp(-1 / (2 * (17 / 8) ** 2))  # of a Gaussian, one pixel beside its middle
     assert float(blurred[8, 9] / blurred[8, 8]) == pytest.approx(ratio, rel=1e-2)  # up to the renormalized border
-    shown = insertion_curve(MODEL, PICTURE, LEFT_FIRST, blank="blur").scores
+    shown = insertion_curve(MODEL, IMAGE, LEFT_FIRST, blank="blur").scores
     assert_close(shown[:, -1], torch.tensor([logistic(6)]))
-    assert 0.5 < float(shown[0, 0]) < float(shown[0, -1])  # a blurred picture still says something
+    assert 0.5 < float(shown[0, 0]) < float(shown[0, -1])  # a blurred image still says something
 
 
 def test_on_a_model_of_the_catalogue_nothing_is_left_changed():
@@ -128,10 +128,10 @@ def test_on_a_model_of_the_catalogue_nothing_is_left_changed():
 
 def test_what_does_not_fit():
     with pytest.raises((vt.VitrailError, TypeError), match="maps"):  # the shape hook, where it is on, is first
-        deletion_curve(MODEL, PICTURE, torch.rand(2, 1, 2))
+        deletion_curve(MODEL, IMAGE, torch.rand(2, 1, 2))
     with pytest.raises(vt.VitrailError, match="not finite"):
-        deletion_curve(MODEL, PICTURE, torch.tensor([[[0.1, math.nan]]]))
+        deletion_curve(MODEL, IMAGE, torch.tensor([[[0.1, math.nan]]]))
     with pytest.raises(vt.VitrailError, match="steps must be from 1 to the number of cells, 2: got 3"):
-        insertion_curve(MODEL, PICTURE, LEFT_FIRST, steps=3)
+        insertion_curve(MODEL, IMAGE, LEFT_FIRST, steps=3)
     with pytest.raises((vt.VitrailError, TypeError), match="blank"):
-        insertion_curve(MODEL, PICTURE, LEFT_FIRST, blank="black")
+        insertion_curve(MODEL, IMAGE, LEFT_FIRST, blank="black")

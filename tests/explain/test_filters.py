@@ -8,8 +8,8 @@ import vitrail as vt
 from vitrail.explain.filters import principal_filters
 
 
-def unit(picture):
-    return picture / picture.norm()
+def unit(image):
+    return image / image.norm()
 
 
 def test_planted_directions_come_back_in_order_with_their_shares():
@@ -27,18 +27,18 @@ def test_planted_directions_come_back_in_order_with_their_shares():
         weight = 3 * unit(first)[:, None] * unit(stripes).flatten() + unit(second)[:, None] * unit(spot).flatten()
         model.tokenizer.project.weight.copy_(weight + 0.5)  # what all filters share is no direction among them
     found = principal_filters(model, count=3)
-    assert found.pictures.shape == (3, 3, 8, 8)
-    assert_close(found.pictures[0], unit(stripes), atol=1e-5, rtol=0)
-    assert_close(found.pictures[1], -unit(spot), atol=1e-5, rtol=0)  # the largest weight is positive
+    assert found.images.shape == (3, 3, 8, 8)
+    assert_close(found.images[0], unit(stripes), atol=1e-5, rtol=0)
+    assert_close(found.images[1], -unit(spot), atol=1e-5, rtol=0)  # the largest weight is positive
     assert_close(found.shares, torch.tensor([0.9, 0.1, 0.0]), atol=1e-5, rtol=0)
 
 
 def test_shares_of_all_filters_sum_to_one_and_no_more_are_given_than_there_are():
     model = vt.create_model("vit_nano_patch2_32", num_classes=2, in_channels=1, image_size=8)
     found = principal_filters(model, count=100)
-    assert found.pictures.shape == (4, 1, 2, 2)  # a patch of 4 pixels has 4 directions
+    assert found.images.shape == (4, 1, 2, 2)  # a patch of 4 pixels has 4 directions
     assert_close(found.shares.sum(), torch.tensor(1.0))
-    assert_close(found.pictures.flatten(1) @ found.pictures.flatten(1).T, torch.eye(4), atol=1e-5, rtol=0)
+    assert_close(found.images.flatten(1) @ found.images.flatten(1).T, torch.eye(4), atol=1e-5, rtol=0)
 
 
 def test_kernels_of_a_convolution_strongest_first():
@@ -48,8 +48,8 @@ def test_kernels_of_a_convolution_strongest_first():
         kernels.mul_(0.01)
         kernels[5].fill_(2.0)
     found = principal_filters(model, count=4)
-    assert found.pictures.shape == (4, 1, 3, 3)
-    assert_close(found.pictures[0], torch.full((1, 3, 3), 2.0))
+    assert found.images.shape == (4, 1, 3, 3)
+    assert_close(found.images[0], torch.full((1, 3, 3), 2.0))
     assert found.shares[0] > 0.99
     assert found.shares.tolist() == sorted(found.shares.tolist(), reverse=True)
 
@@ -60,8 +60,8 @@ def test_kernels_of_a_convolution_strongest_first():
 def test_every_family_has_some(name, side):
     names = vt.list_models(name) or vt.list_models(name.split("_")[0] + "*")
     found = principal_filters(vt.create_model(names[0]), count=5)
-    assert found.pictures.shape[0] == 5
-    assert found.pictures.shape[2:] == (side, side)
+    assert found.images.shape[0] == 5
+    assert found.images.shape[2:] == (side, side)
 
 
 def test_a_model_that_projects_each_pixel_alone_says_so():

@@ -29,8 +29,8 @@ def test_an_even_look_has_log2_of_the_keys_and_a_single_one_none(keys):
     assert_close(head_entropy(found, unit="share"), torch.tensor([[float(keys > 1), 0.0]]))
 
 
-def test_entropy_by_hand_is_the_mean_over_pictures_and_queries():
-    weights = torch.tensor([[[[0.5, 0.5], [1.0, 0.0]]], [[[0.25, 0.75], [0.5, 0.5]]]])  # two pictures, one head
+def test_entropy_by_hand_is_the_mean_over_images_and_queries():
+    weights = torch.tensor([[[[0.5, 0.5], [1.0, 0.0]]], [[[0.25, 0.75], [0.5, 0.5]]]])  # two images, one head
     quarter = 0.25 * 2 + 0.75 * math.log2(4 / 3)
     assert_close(head_entropy(look_at(weights)), torch.tensor([[(1 + 0 + quarter + 1) / 4]]))
 

@@ -19,7 +19,7 @@ def test_an_even_map_has_what_chance_gives():
     assert_close(found.ratio, torch.ones(2))
 
 
-def test_a_map_at_the_pictures_own_resolution_by_hand():
+def test_a_map_at_the_images_own_resolution_by_hand():
     maps = torch.tensor([[[3.0, 0.0], [1.0, 0.0]]])
     mask = torch.tensor([[[True, True], [False, False]]])
     found = share_inside(maps, mask)

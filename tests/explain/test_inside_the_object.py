@@ -1,4 +1,4 @@
-"""A model that has learned the shapes looks at the shape that gives a picture its class."""
+"""A model that has learned the shapes looks at the shape that gives an image its class."""
 
 import pytest
 import torch

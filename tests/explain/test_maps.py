@@ -100,12 +100,12 @@ def test_what_the_head_reads():
 
 def test_convolutional_nets_have_the_maps_of_their_own():
     soft, plain = (vt.create_model(name, num_classes=3).eval() for name in ("resnet20_soft_32", "resnet8_32"))
-    pictures = torch.randn(2, 3, 16, 24)
-    assert_close(pooling_map(soft, pictures), soft.attention_maps(pictures).mean(1).detach())
+    images = torch.randn(2, 3, 16, 24)
+    assert_close(pooling_map(soft, images), soft.attention_maps(images).mean(1).detach())
     with pytest.raises(vt.VitrailError, match="no attention over places"):
-        pooling_map(plain, pictures)
+        pooling_map(plain, images)
     with pytest.raises(vt.VitrailError, match="ResNet has no attention layers"):
-        look(soft, pictures)
+        look(soft, images)
 
 
 def test_on_a_group_cells_have_what_all_elements_read_and_queries_are_averaged():

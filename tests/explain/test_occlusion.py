@@ -16,7 +16,7 @@ from vitrail.preprocessing import neutral
 
 
 class Linear(Classifier):
-    """Logits (<w, x>, 0); its features are one map, half the picture's size."""
+    """Logits (<w, x>, 0); its features are one map, half the image's size."""
 
     def __init__(self, weight):
         super().__init__(SimpleNamespace(in_channels=1, image_size=(4, 6), num_classes=2), neutral((4, 6), 1))
@@ -90,9 +90,9 @@ def test_log_odds():
     assert_close(log_odds(logits[:, :1], torch.tensor([0])), torch.tensor([1.0]))
 
 
-def test_passes_of_some_pictures_give_what_one_does(monkeypatch):
+def test_passes_of_some_images_give_what_one_does(monkeypatch):
     model, images = vt.create_model("vit_nano_conv", image_size=(16, 24), num_classes=3), torch.randn(2, 3, 16, 24)
     whole = occlusion(model, images)
     assert whole.shape == (2, 8, 12)
-    monkeypatch.setattr(sys.modules["vitrail.explain.hiding"], "PICTURES", 14)
+    monkeypatch.setattr(sys.modules["vitrail.explain.hiding"], "IMAGES", 14)
     assert_close(occlusion(model, images), whole, atol=1e-5, rtol=1e-4)

@@ -9,7 +9,7 @@ from vitrail.explain.pixels import (
     class_reads,
     head_grid,
     look_at_pixels,
-    on_picture,
+    on_image,
     pixel_chances,
     pixel_relevance,
     place_reads,
@@ -24,14 +24,14 @@ def make(name, **options):
     return vt.create_model(name, **(MICRO | options)).eval()
 
 
-def picture(model, size=None):
+def make_image(model, size=None):
     return torch.randn(1, model.config.in_channels, *(size or model.image_size), generator=torch.Generator().manual_seed(1))
 
 
 @pytest.mark.parametrize("head", ["segmenter_mask", "trans2seg", "setr_pup"])
 def test_maps_are_shares_and_looking_changes_nothing(head):
     model = make(f"{head}_vit_micro_hybrid")
-    image = picture(model)
+    image = make_image(model)
     with torch.no_grad():
         before = model(image)
     chances = pixel_chances(model, image)
@@ -52,7 +52,7 @@ def test_maps_are_shares_and_looking_changes_nothing(head):
 
 def test_the_last_maps_of_trans2seg_are_what_its_head_draws_from():
     model = make("trans2seg_vit_micro_hybrid")
-    image = picture(model)
+    image = make_image(model)
     seen = []
     look = model.head.look
     model.head.look = lambda memory: seen.append(look(memory)) or seen[-1]
@@ -64,12 +64,12 @@ def test_the_last_maps_of_trans2seg_are_what_its_head_draws_from():
 
 def test_windows_and_stages_read_in_their_window_and_nets_without_attention_nothing():
     swin = make("upernet_swin_micro_96", image_size=32)
-    image = picture(swin)
+    image = make_image(swin)
     maps = place_reads(swin, image, (0, 0), head_grid(swin, image))
     assert len(maps) == sum(swin.backbone.config.depths)
     assert all((one.sum((1, 2)) <= 1 + 1e-5).all() for one in maps)
     resnet = make("upernet_resnet20_96", image_size=32)
-    image = picture(resnet)
+    image = make_image(resnet)
     look = look_at_pixels(resnet, image, 0, chances=pixel_chances(resnet, image), method="gradient")
     assert (look.encoder, look.head) == ([], [])
     assert_close(look.relevance.sum(), torch.tensor(1.0))
@@ -97,7 +97,7 @@ def test_pixels_that_stand_for_themselves_rest_on_themselves(method):
 
 def test_a_class_that_no_pixel_has_is_shown_where_it_is_likeliest():
     model = make("segmenter_linear_vit_micro_hybrid")
-    image = picture(model)
+    image = make_image(model)
     chances = torch.full((5, 24, 32), 0.2)
     chances[0] += 0.1
     chances[4, 20:, 28:] += 0.05
@@ -109,14 +109,14 @@ def test_a_class_that_no_pixel_has_is_shown_where_it_is_likeliest():
 
 def test_padding_is_cut_off():
     shares = torch.tensor([[0.25, 0.25], [0.25, 0.25]])
-    assert_close(on_picture(shares, (8, 8), (6, 5)), torch.ones(6, 5))
-    assert on_picture(shares, (8, 8), (8, 8)).shape == (2, 2)
+    assert_close(on_image(shares, (8, 8), (6, 5)), torch.ones(6, 5))
+    assert on_image(shares, (8, 8), (8, 8)).shape == (2, 2)
 
 
-def test_wrong_places_and_several_pictures_are_refused():
+def test_wrong_places_and_several_images_are_refused():
     model = make("segmenter_linear_vit_micro_hybrid")
-    image = picture(model)
+    image = make_image(model)
     with pytest.raises(vt.VitrailError, match=r"the query \(9, 0\) is not on the grid of \d+ rows and \d+ columns"):
         place_reads(model, image, (9, 0), head_grid(model, image))
-    with pytest.raises(vt.VitrailError, match="one picture at a time, got 2"):
+    with pytest.raises(vt.VitrailError, match="one image at a time, got 2"):
         pixel_chances(model, image.repeat(2, 1, 1, 1))

@@ -1,4 +1,4 @@
-"""What a place of a picture reads in a segmenter's encoder: the encoder's own rows, for plain and windowed attention, padded or not."""
+"""What a place of an image reads in a segmenter's encoder: the encoder's own rows, for plain and windowed attention, padded or not."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ import vitrail as vt
 from vitrail.errors import VitrailError
 from vitrail.explain.places import find_cell, read_from_place
 from vitrail.explain.record import record
-from vitrail.explain.windows import picture_weights
+from vitrail.explain.windows import image_weights
 
 
 def test_a_plain_encoder_gives_the_rows_of_the_cell_with_padding():
@@ -37,10 +37,10 @@ def test_windows_are_read_within_and_each_stage_has_its_own_grid():
     for maps, weights, kept in zip(found.layers, seen.layers, seen.kept, strict=True):
         rows, columns = maps.shape[1:]
         cell = int(0.3 * rows) * columns + int(0.8 * columns)
-        assert maps.flatten(1) == pytest.approx(picture_weights(weights, kept.windows)[0, :, cell], abs=1e-6)
+        assert maps.flatten(1) == pytest.approx(image_weights(weights, kept.windows)[0, :, cell], abs=1e-6)
 
 
-def test_a_place_is_within_the_picture():
+def test_a_place_is_within_the_image():
     assert find_cell((0.0, 0.999), (1.0, 1.0), (3, 5)) == (0, 4)
     assert find_cell((0.999, 0.999), (1.5, 1.25), (3, 5)) == (1, 3)
     model = vt.create_model("segmenter_linear_vit_micro_hybrid", num_classes=3, image_size=48).eval()

@@ -43,12 +43,12 @@ def test_what_was_interrupted_is_measured_again_and_kept_once(planted_cue, tmp_p
     assert [row["model"] for row in planted_cue.read_rows(folder / "results.csv")] == ["cue right", "cue bare", "cue other"]
 
 
-def to_images(pictures):
-    return torch.from_numpy(pictures).permute(0, 3, 1, 2).float() / 127.5 - 1
+def to_images(images):
+    return torch.from_numpy(images).permute(0, 3, 1, 2).float() / 127.5 - 1
 
 
-def learn(plant, pictures, labels, *, cue):
-    """A small model of pictures whose corner tells the class, or has another color in every epoch."""
+def learn(plant, images, labels, *, cue):
+    """A small model of images whose corner tells the class, or has another color in every epoch."""
     torch.manual_seed(0)
     generator = np.random.default_rng(0)
     model = vt.create_model("vit_nano_patch8_32", num_classes=10, depth=2)
@@ -56,24 +56,24 @@ def learn(plant, pictures, labels, *, cue):
     target = torch.from_numpy(labels)
     for _ in range(24):
         colors = labels if cue else generator.integers(10, size=len(labels))
-        images = to_images(plant(pictures, colors, side=SIDE))
-        for some in torch.randperm(len(images)).split(50):
+        inputs = to_images(plant(images, colors, side=SIDE))
+        for some in torch.randperm(len(inputs)).split(50):
             optimizer.zero_grad()
-            F.cross_entropy(model(images[some]), target[some]).backward()
+            F.cross_entropy(model(inputs[some]), target[some]).backward()
             optimizer.step()
     return model.eval()
 
 
 @pytest.fixture(scope="module")
 def models(planted_cue):
-    pictures, labels = planted_cue.draw_pictures("train", 500, size=SIZE)
-    return {name: learn(planted_cue.plant, pictures, labels, cue=name == "cue") for name in ("cue", "control")}
+    images, labels = planted_cue.draw_images("train", 500, size=SIZE)
+    return {name: learn(planted_cue.plant, images, labels, cue=name == "cue") for name in ("cue", "control")}
 
 
 @pytest.fixture(scope="module")
 def shown(planted_cue):
-    pictures, labels = planted_cue.draw_pictures("test", 100, size=SIZE)
-    return {way: to_images(found) for way, found in planted_cue.corners(pictures, labels, side=SIDE).items()}, torch.from_numpy(
+    images, labels = planted_cue.draw_images("test", 100, size=SIZE)
+    return {way: to_images(found) for way, found in planted_cue.corners(images, labels, side=SIDE).items()}, torch.from_numpy(
         labels
     )
 
@@ -105,7 +105,7 @@ def test_the_map_finds_the_cue(models, shown, planted_cue):
 def test_a_model_that_learned_without_the_cue_is_not_accused(models, shown, planted_cue):
     share, _ = inside(models["control"], shown[0]["right"], planted_cue)
     by_cue, _ = inside(models["cue"], shown[0]["right"], planted_cue)
-    assert share < by_cue / 3  # a corner of a picture is never quite without interest
+    assert share < by_cue / 3  # a corner of an image is never quite without interest
     with torch.no_grad():
         answers = {way: models["control"](some).argmax(1) for way, some in shown[0].items()}
         answers_by_cue = {way: models["cue"](some).argmax(1) for way, some in shown[0].items()}

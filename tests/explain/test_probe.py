@@ -68,14 +68,14 @@ def test_the_scale_of_a_feature_does_not_matter():
     assert probe_layers(splits, 3) == probe_layers(scaled, 3)
 
 
-def test_features_of_a_model_of_pixels_and_of_one_of_pictures():
+def test_features_of_a_model_of_pixels_and_of_one_of_images():
     pixels = build_igpt(IGPTConfig(width=12, depth=3, heads=2, colors=4, image_size=(3, 3))).eval()
     ids = torch.randint(0, 4, (5, 9))
     features = layer_features(pixels, [ids[:2], ids[2:]])
     assert features.shape == (3, 5, 12)
     assert_close(features[-1].float(), pixels.forward_intermediates(ids, [-1])[0].x.mean(1))
-    pictures = vt.create_model("vit_nano_patch4_32", depth=2, image_size=16).eval()
-    assert layer_features(pictures, [torch.randn(3, 3, 16, 16)]).shape == (2, 3, pictures.config.width)
+    images = vt.create_model("vit_nano_patch4_32", depth=2, image_size=16).eval()
+    assert layer_features(images, [torch.randn(3, 3, 16, 16)]).shape == (2, 3, images.config.width)
 
 
 def test_ties_and_refusals():

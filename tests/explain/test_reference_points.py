@@ -25,23 +25,23 @@ def model():
     return made.eval()
 
 
-def pictures():
+def images():
     return torch.randn(2, 3, *SIZE, generator=torch.Generator().manual_seed(1))
 
 
 def test_rows_of_the_attention_by_hand(model):
-    found = reference_points(model, pictures(), [(0, 0), (2, 3)], layer=0)
+    found = reference_points(model, images(), [(0, 0), (2, 3)], layer=0)
     assert found.maps.shape == (2, 2, 3, 5)
     with torch.no_grad(), vt.explain.record(model) as seen:
-        model.forward_features(pictures())
+        model.forward_features(images())
     weights = seen.layers[0].mean(1)[:, :, 2:]  # b n cells
     assert_close(found.maps[:, 0].flatten(1), weights[:, 2])
     assert_close(found.maps[:, 1].flatten(1), weights[:, 2 + 13])
 
 
 def test_one_head_and_the_last_layer(model):
-    found = reference_points(model, pictures(), [(1, 4)], head=2)
-    assert_close(found.maps[:, 0], attention_map(look(model, pictures()), head=2, query=(1, 4)))
+    found = reference_points(model, images(), [(1, 4)], head=2)
+    assert_close(found.maps[:, 0], attention_map(look(model, images()), head=2, query=(1, 4)))
 
 
 def test_windows_too():
@@ -62,16 +62,16 @@ def test_points_are_spread_over_the_grid():
 
 def test_what_cannot_be(model):
     with pytest.raises(VitrailError, match=r"the query \(3, 0\) is not on the grid of 3 rows and 5 columns"):
-        reference_points(model, pictures(), [(3, 0)])
+        reference_points(model, images(), [(3, 0)])
     with pytest.raises(VitrailError, match="one cell at least"):
-        reference_points(model, pictures(), [])
+        reference_points(model, images(), [])
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_the_figure_has_a_picture_and_a_map_for_each_point(model, channels):
-    found = reference_points(model, pictures())
-    picture = (torch.rand(24, 40, channels) * 255).byte().numpy()
-    figure = draw_references(picture, found.points, found.maps[0])
+def test_the_figure_has_an_image_and_a_map_for_each_point(model, channels):
+    found = reference_points(model, images())
+    image = (torch.rand(24, 40, channels) * 255).byte().numpy()
+    figure = draw_references(image, found.points, found.maps[0])
     drawn = figure.axes[0]
-    assert len(drawn.images) == 1 + 6 + 1  # the picture, the maps, the legend
+    assert len(drawn.images) == 1 + 6 + 1  # the image, the maps, the legend
     assert len(drawn.lines) == 2 * 6  # dots

@@ -107,14 +107,14 @@ def test_nothing_is_left_on_the_model_whatever_the_callers_mode(model):
     with torch.no_grad():
         assert_close(relevance(model, images), expected)
     with torch.inference_mode():
-        assert_close(relevance(model, images.clone()), expected)  # pictures made within it
+        assert_close(relevance(model, images.clone()), expected)  # images made within it
     for parameter in model.parameters():
         parameter.requires_grad_(False)
     assert_close(relevance(model, images), expected)
     assert not images.requires_grad
 
 
-def test_pictures_one_by_one_or_together(model):
+def test_images_one_by_one_or_together(model):
     images = torch.randn(3, 3, 16, 24)
     assert_close(relevance(model, images), torch.cat([relevance(model, image[None]) for image in images]), atol=1e-6, rtol=1e-4)
 
@@ -123,7 +123,7 @@ def test_what_cannot_be_explained_says_so(model):
     images = torch.randn(2, 3, 16, 24)
     with pytest.raises(vt.VitrailError, match="classes from 0 to 2, got"):
         relevance(model, images, torch.tensor([0, 3]))
-    with pytest.raises(vt.VitrailError, match="one class for each of 2 pictures"):
+    with pytest.raises(vt.VitrailError, match="one class for each of 2 images"):
         choose_target(model, torch.zeros(2, 3), torch.tensor([0]))
     with pytest.raises(vt.VitrailError, match="num_classes is 0"):
         relevance(vt.create_model("vit_nano_conv", image_size=(16, 24), num_classes=0), images)

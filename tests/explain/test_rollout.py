@@ -11,7 +11,7 @@ from vitrail.explain import look, rollout, rollout_matrix
 
 
 def weights(*rows):
-    """One picture, one head."""
+    """One image, one head."""
     return torch.tensor([[rows]])
 
 

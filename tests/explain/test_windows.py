@@ -1,4 +1,4 @@
-"""What windows read, back in the picture's own cells."""
+"""What windows read, back in the image's own cells."""
 
 import pytest
 import torch
@@ -10,9 +10,9 @@ from vitrail.explain import (
     attention_map,
     explain_map,
     head_entropy,
+    image_weights,
     look,
     methods_for,
-    picture_weights,
     position_similarity,
     received_map,
     record,
@@ -54,7 +54,7 @@ def test_one_query_is_a_row_of_all_pairs(model, images):
     seen = look(model, images)
     for layer, cell in ((1, (10, 18)), (1, (4, 7)), (3, (5, 0))):
         windows = seen.seen.kept[layer].windows
-        whole = picture_weights(seen.seen.layers[layer], windows)
+        whole = image_weights(seen.seen.layers[layer], windows)
         number = cell[0] * windows.grid[1] + cell[1]
         read = attention_map(seen, layer=layer, head=1, query=cell)
         assert_close(read.flatten(1), whole[:, 1, number])
@@ -67,7 +67,7 @@ def test_nothing_is_read_from_afar(model, images):
     seen = look(model, images)
     for entry, weights in enumerate(seen.seen.layers):
         windows = seen.seen.kept[entry].windows
-        whole = picture_weights(weights, windows)
+        whole = image_weights(weights, windows)
         rows = torch.arange(whole.shape[-1]) // windows.grid[1]
         columns = torch.arange(whole.shape[-1]) % windows.grid[1]
         far = ((rows[:, None] - rows).abs() > 3) | ((columns[:, None] - columns).abs() > 3)
@@ -80,8 +80,8 @@ def test_nothing_is_read_from_afar(model, images):
 def test_a_coarser_grid_takes_the_mean_of_queries_and_the_sum_of_keys(model, images):
     seen = look(model, images, layers=[3])
     windows = seen.seen.kept[0].windows
-    whole = picture_weights(seen.seen.layers[0], windows).view(2, 3, 3, 2, 5, 2, 3, 2, 5, 2)
-    coarse = picture_weights(seen.seen.layers[0], windows, grid=(3, 5))
+    whole = image_weights(seen.seen.layers[0], windows).view(2, 3, 3, 2, 5, 2, 3, 2, 5, 2)
+    coarse = image_weights(seen.seen.layers[0], windows, grid=(3, 5))
     assert_close(coarse, whole.mean((3, 5)).sum((5, 7)).reshape(2, 3, 15, 15))
 
 
@@ -93,7 +93,7 @@ def test_by_hand():
     assert_close(window_read(weights, windows, (0, 1)), torch.tensor([[[0.0, 0.25, 0.75]]]))
     assert_close(window_read(weights, windows, (0, 0)), torch.tensor([[[0.6, 0.0, 0.0]]]))
     assert_close(window_received(weights, windows), torch.tensor([[[0.6, 0.75, 1.25]]]) / 3)
-    whole = picture_weights(weights[:, None], windows)[0, 0]
+    whole = image_weights(weights[:, None], windows)[0, 0]
     assert_close(whole, torch.tensor([[0.6, 0.0, 0.0], [0.0, 0.25, 0.75], [0.0, 0.5, 0.5]]))
     with pytest.raises(vt.VitrailError, match=r"the query \(1, 0\) is not on the grid of 1 rows and 3 columns"):
         window_read(weights, windows, (1, 0))
@@ -106,7 +106,7 @@ def test_distance_is_that_of_all_pairs(model, images):
     assert found[:2, 2].isnan().all()  # the first stage has two heads
     for entry, heads in enumerate((2, 2, 3, 3)):
         windows = seen.seen.kept[entry].windows
-        whole = picture_weights(seen.seen.layers[entry], windows)
+        whole = image_weights(seen.seen.layers[entry], windows)
         whole = whole / whole.sum(-1, keepdim=True)
         apart = distances(windows.grid, SIZE)
         assert_close(found[entry, :heads], (whole * apart).sum(-1).mean((0, 2)))

@@ -21,7 +21,7 @@ def test_a_tie_and_nan_count_against_us():
     assert topk_accuracy(np.array([[1.0, np.nan, 0.5]]), np.array([0])) == 0
 
 
-def test_the_error_of_an_accuracy_is_binomial_and_at_least_one_picture():
+def test_the_error_of_an_accuracy_is_binomial_and_at_least_one_image():
     truth = np.array([1, 0, 2, 0])
     right = Predictions(logits=np.eye(3, dtype=np.float32)[truth], truth=truth)
     assert right.error == 0.25

@@ -13,31 +13,31 @@ from vitrail.learn.metrics.average_precision import RECALLS, Found, Truth, avera
 
 
 def objects(*rows, crowd=(), difficult=()):
-    """(picture, class, x0, y0, x1, y1) each."""
+    """(image, class, x0, y0, x1, y1) each."""
     table = np.array(rows, dtype=np.float64).reshape(-1, 6)
     flags = [np.isin(np.arange(len(table)), chosen) for chosen in (crowd, difficult)]
     return Truth(
-        picture=table[:, 0].astype(int), classes=table[:, 1].astype(int), boxes=table[:, 2:], crowd=flags[0], difficult=flags[1]
+        image=table[:, 0].astype(int), classes=table[:, 1].astype(int), boxes=table[:, 2:], crowd=flags[0], difficult=flags[1]
     )
 
 
 def boxes(*rows):
-    """(picture, class, score, x0, y0, x1, y1) each."""
+    """(image, class, score, x0, y0, x1, y1) each."""
     table = np.array(rows, dtype=np.float64).reshape(-1, 7)
-    return Found(picture=table[:, 0].astype(int), classes=table[:, 1].astype(int), scores=table[:, 2], boxes=table[:, 3:])
+    return Found(image=table[:, 0].astype(int), classes=table[:, 1].astype(int), scores=table[:, 2], boxes=table[:, 3:])
 
 
-def random_case(seed, *, pictures=7, classes=3):
+def random_case(seed, *, images=7, classes=3):
     rng = np.random.default_rng(seed)
     truth, found = [], []
-    for picture in range(pictures):
+    for image in range(images):
         for _ in range(rng.integers(0, 5)):
             x, y, w, h = rng.uniform(0, 200), rng.uniform(0, 200), *rng.uniform(5, 130, 2)
             kind = int(rng.integers(classes))
-            truth.append((picture, kind, x, y, x + w, y + h))
+            truth.append((image, kind, x, y, x + w, y + h))
             for _ in range(rng.integers(0, 3)):
                 moved = np.array([x, y, x + w, y + h]) + rng.normal(0, 0.1, 4) * [w, h, w, h]
-                found.append((picture, kind if rng.random() < 0.8 else 0, rng.random(), *moved))
+                found.append((image, kind if rng.random() < 0.8 else 0, rng.random(), *moved))
     return found, truth
 
 
@@ -46,7 +46,7 @@ def test_a_case_by_hand():
     truth = objects((0, 0, 0, 0, 40, 40), (1, 0, 10, 10, 50, 50))
     found = boxes((0, 0, 0.9, 0, 0, 40, 40), (0, 0, 0.8, 100, 100, 140, 140), (1, 0, 0.7, 10, 10, 50, 50))
     expected = (51 * 1 + 50 * 2 / 3) / 101
-    result = average_precision(found, truth, pictures=[0, 1], classes=1)
+    result = average_precision(found, truth, images=[0, 1], classes=1)
     assert result.numbers["ap50"] == pytest.approx(expected)
     assert result.numbers["ap"] == pytest.approx(expected)
     curve = result.curve(0)
@@ -60,50 +60,48 @@ def test_a_case_by_hand():
 
 def test_a_box_that_is_off_counts_up_to_its_overlap():
     truth, found = objects((0, 0, 0, 0, 100, 100)), boxes((0, 0, 0.9, 0, 0, 100, 62))  # IoU 0.62: right at 0.50, 0.55, 0.60
-    numbers = average_precision(found, truth, pictures=[0], classes=1).numbers
+    numbers = average_precision(found, truth, images=[0], classes=1).numbers
     assert (numbers["ap50"], numbers["ap75"]) == pytest.approx((1, 0))
     assert numbers["ap"] == pytest.approx(0.3)
 
 
 def test_perfect_answers_none_and_no_objects():
     _, truth = random_case(3)
-    right = average_precision(
-        boxes(*((p, k, 0.5, *box) for p, k, *box in truth)), objects(*truth), pictures=range(7), classes=3
-    )
+    right = average_precision(boxes(*((p, k, 0.5, *box) for p, k, *box in truth)), objects(*truth), images=range(7), classes=3)
     assert all(value == pytest.approx(1) for value in right.numbers.values())
-    none = average_precision(boxes(), objects(*truth), pictures=range(7), classes=3)
+    none = average_precision(boxes(), objects(*truth), images=range(7), classes=3)
     assert set(none.numbers.values()) == {0}
     assert none.best_threshold(0) is None
-    empty = average_precision(boxes((0, 0, 0.9, 0, 0, 5, 5)), objects(), pictures=[0, 1], classes=2)
+    empty = average_precision(boxes((0, 0, 0.9, 0, 0, 5, 5)), objects(), images=[0, 1], classes=2)
     assert empty.numbers == {"ap50": 0.0}  # a number to choose an epoch by; the others are not there
     assert empty.curve(1) is None
     assert math.isnan(empty.of_class(1)["ap"])
 
 
-def test_order_of_pictures_objects_and_boxes_does_not_matter():
+def test_order_of_images_objects_and_boxes_does_not_matter():
     found, truth = random_case(5)
-    plain = average_precision(boxes(*found), objects(*truth), pictures=range(7), classes=3)
+    plain = average_precision(boxes(*found), objects(*truth), images=range(7), classes=3)
     rng = np.random.default_rng(1)
     shuffled = average_precision(
         boxes(*(found[i] for i in rng.permutation(len(found)))),
         objects(*(truth[i] for i in rng.permutation(len(truth)))),
-        pictures=rng.permutation(7).tolist(),
+        images=rng.permutation(7).tolist(),
         classes=3,
     )
     assert shuffled.numbers == pytest.approx(plain.numbers)
     renamed = average_precision(
         boxes(*((90 - p, *rest) for p, *rest in found)), objects(*((90 - p, *rest) for p, *rest in truth)),
-        pictures=range(84, 91), classes=3,
+        images=range(84, 91), classes=3,
     )  # fmt: skip
     assert renamed.numbers == pytest.approx(plain.numbers)
-    quick = average_precision(boxes(*found), objects(*truth), pictures=range(7), classes=3, by_size=False)
+    quick = average_precision(boxes(*found), objects(*truth), images=range(7), classes=3, by_size=False)
     assert {name: plain.numbers[name] for name in quick.numbers} == pytest.approx(quick.numbers)
 
 
 @pytest.mark.parametrize("seed", [2, 11])
 def test_the_same_as_pycocotools_by_itself(seed, capsys):
     found, truth = random_case(seed)
-    ours = average_precision(boxes(*found), objects(*truth), pictures=range(7), classes=3).numbers
+    ours = average_precision(boxes(*found), objects(*truth), images=range(7), classes=3).numbers
     assert capsys.readouterr().out == ""
     with contextlib.redirect_stdout(io.StringIO()):
         known = COCO()
@@ -132,10 +130,10 @@ def test_crowds_and_difficult_objects_are_neither_missed_nor_held_against():
     only = boxes((0, 0, 0.9, 0, 0, 40, 40))
     also = boxes((0, 0, 0.95, 100, 100, 180, 180), (0, 0, 0.9, 0, 0, 40, 40))
     for flags in ({"crowd": [1]}, {"difficult": [1]}):
-        assert average_precision(only, objects(*rows, **flags), pictures=[0], classes=1).numbers["ap"] == pytest.approx(1)
-        assert average_precision(also, objects(*rows, **flags), pictures=[0], classes=1).numbers["ap"] == pytest.approx(1)
-    assert average_precision(only, objects(*rows), pictures=[0], classes=1).numbers["ap"] == pytest.approx(51 / 101)
+        assert average_precision(only, objects(*rows, **flags), images=[0], classes=1).numbers["ap"] == pytest.approx(1)
+        assert average_precision(also, objects(*rows, **flags), images=[0], classes=1).numbers["ap"] == pytest.approx(1)
+    assert average_precision(only, objects(*rows), images=[0], classes=1).numbers["ap"] == pytest.approx(51 / 101)
     # Any box inside a crowd is passed over; a small part of a difficult object is no hit, as of any other.
     part = boxes((0, 0, 0.95, 110, 110, 130, 130), (0, 0, 0.9, 0, 0, 40, 40))
-    assert average_precision(part, objects(*rows, crowd=[1]), pictures=[0], classes=1).numbers["ap"] == pytest.approx(1)
-    assert average_precision(part, objects(*rows, difficult=[1]), pictures=[0], classes=1).numbers["ap"] == pytest.approx(0.5)
+    assert average_precision(part, objects(*rows, crowd=[1]), images=[0], classes=1).numbers["ap"] == pytest.approx(1)
+    assert average_precision(part, objects(*rows, difficult=[1]), images=[0], classes=1).numbers["ap"] == pytest.approx(0.5)

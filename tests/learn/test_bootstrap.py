@@ -10,7 +10,7 @@ from vitrail.learn.metrics.bootstrap import AT_ONCE, FEW, bootstrap_interval, bo
 
 @pytest.mark.parametrize("level", [0.8, 0.95])
 def test_coverage_of_a_share(level):
-    """Of 600 samples of 997 pictures at a true accuracy of 0.8, about `level` of the intervals must hold 0.8."""
+    """Of 600 samples of 997 images at a true accuracy of 0.8, about `level` of the intervals must hold 0.8."""
     generator = np.random.default_rng(1)
     samples = generator.random((600, 997)) < 0.8
     holds = [low <= 0.8 <= high for low, high in (bootstrap_interval(row, level=level, resamples=500) for row in samples)]
@@ -72,7 +72,7 @@ def test_another_seed_draws_others():
     assert bootstrap_interval(values > 0.5, seed=0, resamples=99) != bootstrap_interval(values > 0.5, seed=1, resamples=99)
 
 
-def test_no_pictures_no_interval_and_no_mistake_no_width():
+def test_no_images_no_interval_and_no_mistake_no_width():
     assert np.isnan(bootstrap_interval(np.zeros(0))).all()
     assert np.isnan(bootstrap_statistic(lambda indices: 1.0, 0)).all()
     assert bootstrap_interval(np.ones(20, dtype=bool)) == (1, 1)
@@ -84,7 +84,7 @@ def test_the_level_is_a_share(level):
         bootstrap_interval(np.ones(3), level=level)
 
 
-def test_ten_thousand_pictures_are_quick(effort):
+def test_ten_thousand_images_are_quick(effort):
     values = np.random.default_rng(6).random(10_000)
     bootstrap_interval(values[:100])  # imports
     with effort(memory=True) as spent:
@@ -94,4 +94,4 @@ def test_ten_thousand_pictures_are_quick(effort):
     with effort(memory=True) as spent:
         bootstrap_interval(values > 0.1)
     assert spent.calls < 1_000
-    assert spent.memory < 100 * len(values)  # two thousand counts, and not a draw for each picture of each
+    assert spent.memory < 100 * len(values)  # two thousand counts, and not a draw for each image of each

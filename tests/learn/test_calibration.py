@@ -11,7 +11,7 @@ from vitrail.learn.metrics.calibration import binary_calibration, calibration
 
 
 def test_known_answer():
-    # Two bins. Low: one picture said with 0.45, wrongly. High: 0.6 right, 0.8 right, 1.0 wrong.
+    # Two bins. Low: one image said with 0.45, wrongly. High: 0.6 right, 0.8 right, 1.0 wrong.
     probabilities = np.array([[0.45, 0.3, 0.25], [0.2, 0.6, 0.2], [0.1, 0.1, 0.8], [1.0, 0.0, 0.0]])
     found = calibration(probabilities, np.array([2, 1, 2, 1]), bins=2)
     np.testing.assert_array_equal(found.edges, [0, 0.5, 1])
@@ -63,7 +63,7 @@ def test_a_model_that_means_what_it_says_has_a_small_error_and_an_overconfident_
     assert binary_calibration(1 - probabilities, labels).error > 0.3
 
 
-def test_empty_bins_and_no_pictures_have_no_answer_and_no_warning():
+def test_empty_bins_and_no_images_have_no_answer_and_no_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = calibration(np.array([[0.9, 0.1]]), np.array([0]), bins=4)

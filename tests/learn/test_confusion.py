@@ -21,7 +21,7 @@ from vitrail.learn.metrics.confusion import (
 
 TRUTH = np.array([0, 0, 0, 1, 1, 2])
 SAID = np.array([0, 0, 1, 1, 0, 0])
-MATRIX = np.array([[2, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])  # the fourth class has no pictures
+MATRIX = np.array([[2, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])  # the fourth class has no images
 
 
 def test_rows_are_the_truth_and_columns_the_answer():
@@ -53,7 +53,7 @@ def test_the_hardest_classes_have_the_most_mistakes_on_either_side():
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), max_size=40))
-def test_every_picture_is_counted_once(pairs):
+def test_every_image_is_counted_once(pairs):
     truth, said = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     matrix = confusion_matrix(truth, said, 7)
     assert matrix.sum() == len(pairs)
@@ -77,13 +77,13 @@ def test_f1_is_the_harmonic_mean_of_precision_and_recall():
     np.testing.assert_allclose(f1_scores(MATRIX), [4 / 7, 1 / 2, 0, np.nan])  # the third: never said, so missed
     assert macro_f1(MATRIX) == pytest.approx((4 / 7 + 1 / 2 + 0) / 3)
     assert balanced_accuracy(MATRIX) == pytest.approx((2 / 3 + 1 / 2 + 0) / 3)
-    said_without_pictures = np.array([[3, 1], [0, 0]])
-    assert f1_scores(said_without_pictures)[1] == 0
-    assert macro_f1(said_without_pictures) == pytest.approx(6 / 7)
-    assert balanced_accuracy(said_without_pictures) == pytest.approx(3 / 4)
+    said_without_images = np.array([[3, 1], [0, 0]])
+    assert f1_scores(said_without_images)[1] == 0
+    assert macro_f1(said_without_images) == pytest.approx(6 / 7)
+    assert balanced_accuracy(said_without_images) == pytest.approx(3 / 4)
 
 
-def test_no_pictures_no_score():
+def test_no_images_no_score():
     nothing = np.zeros((3, 3), dtype=np.int64)
     assert np.isnan([macro_f1(nothing), balanced_accuracy(nothing)]).all()
 
@@ -102,7 +102,7 @@ def test_scores_counted_without_the_matrix_are_the_matrixs(pairs):
     np.testing.assert_allclose(scores.f1[~np.isnan(harmonic)], harmonic[~np.isnan(harmonic)])
 
 
-def test_equally_many_pictures_a_class_make_balanced_accuracy_accuracy():
+def test_equally_many_images_per_class_make_balanced_accuracy_accuracy():
     generator = np.random.default_rng(0)
     truth, said = np.repeat(np.arange(5), 20), generator.integers(5, size=100)
     assert class_scores(truth, said, 5).balanced_accuracy == pytest.approx((truth == said).mean())

@@ -35,7 +35,7 @@ def test_the_gradient_of_soft_answers_is_their_difference():
 
 
 @pytest.mark.parametrize("kind", ["hard", "soft"])
-def test_a_loss_for_each_picture_and_none_for_the_teacher(kind):
+def test_a_loss_for_each_image_and_none_for_the_teacher(kind):
     teacher = TEACHER.clone().requires_grad_()
     student = STUDENT.clone().requires_grad_()
     each = PUBLISHED[kind].loss(student, teacher, reduction="none")

@@ -184,7 +184,7 @@ def test_two_processes_are_one_run_and_survive_the_death_of_one(arrays, environm
     out = together.finish(together.start("whole"))
     assert out.splitlines()[-1].startswith("test accuracy ")
     assert out.count("epoch   1/6") == 1, "one of them speaks"
-    assert len((tmp_path / "whole" / "predictions.csv").read_text().splitlines()) == 19, "every test picture once"
+    assert len((tmp_path / "whole" / "predictions.csv").read_text().splitlines()) == 19, "every test image once"
     process = together.start("killed", "--resume", restarts=1)
     wait_for(tmp_path / "killed" / "results.csv", process)
     os.kill(workers_of(process)[1], signal.SIGKILL)

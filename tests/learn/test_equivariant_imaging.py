@@ -29,7 +29,7 @@ def measure(x):
 
 
 def unseen(x):
-    """The part of a picture in the null space of `measure`."""
+    """The part of an image in the null space of `measure`."""
     return inverse(fourier(x) * ~MASK)
 
 
@@ -56,7 +56,7 @@ def test_both_terms_are_the_formula():
 
 
 def gradient(alpha):
-    """Of the loss by a picture that `reconstruct` always answers with, whatever it is given."""
+    """Of the loss by an image that `reconstruct` always answers with, whatever it is given."""
     answer = draw(1, SIDE, SIDE, seed=1).requires_grad_()
     y = measure(draw(1, SIDE, SIDE))
     loss = equivariant_imaging(y, reconstruct=lambda _: answer, measure=measure, transform=quarter, alpha=alpha)
@@ -74,7 +74,7 @@ def test_equivariance_does():
     assert unseen(gradient(1.0)).abs().max() > 1e-3
 
 
-def test_what_the_zero_filled_picture_misses_costs_something_only_with_equivariance():
+def test_what_the_zero_filled_image_misses_costs_something_only_with_equivariance():
     y = measure(draw(1, SIDE, SIDE))
     loss = {
         alpha: equivariant_imaging(y, reconstruct=inverse, measure=measure, transform=quarter, alpha=alpha).item()
@@ -104,7 +104,7 @@ def test_right_angles_lose_nothing(degrees, turns):
 
 
 def test_a_turn_keeps_distances_where_the_sides_differ():
-    """A disk about the middle of a wide picture stays a disk."""
+    """A disk about the middle of a wide image stays a disk."""
     rows, columns = torch.meshgrid(torch.arange(21) - 10.0, torch.arange(35) - 17.0, indexing="ij")
     disk = torch.exp(-(rows**2 + columns**2) / 18)[None].to(torch.complex64)
     assert_close(rotate(disk, 37.0), disk, atol=0.03, rtol=0)
@@ -113,7 +113,7 @@ def test_a_turn_keeps_distances_where_the_sides_differ():
     assert divmod(int(moved.argmax()), 35) == (3, 17)  # 7 up
 
 
-def test_square_pictures_are_turned_by_right_angles_drawn_anew():
+def test_square_images_are_turned_by_right_angles_drawn_anew():
     torch.manual_seed(0)
     x = draw(1, 5, 5)
     found = [draw_rotation(x) for _ in range(20)]

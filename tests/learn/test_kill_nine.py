@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="forks a process that has torch loaded")
-# 96 pictures in batches of 8: 12 steps an epoch, 96 in all, a checkpoint every five or so. The parent keeps torch loaded and
+# 96 images in batches of 8: 12 steps an epoch, 96 in all, a checkpoint every five or so. The parent keeps torch loaded and
 # idle; each child goes on with the run until it is killed.
 DRIVER = textwrap.dedent("""
     import json, mmap, os, random, signal, struct, sys, time

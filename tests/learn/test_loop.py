@@ -434,7 +434,7 @@ def test_where_lower_is_better_the_latest_epoch_within_an_error_of_the_lowest_is
     assert len(notes.saved["best"]) == 3
 
 
-def test_test_pictures_choose_nothing_and_are_read_once(command, arrays, quick_report, tmp_path, monkeypatch):
+def test_test_images_choose_nothing_and_are_read_once(command, arrays, quick_report, tmp_path, monkeypatch):
     passes: list[int] = []
 
     class Counting(Loader):
@@ -459,8 +459,8 @@ def test_test_pictures_choose_nothing_and_are_read_once(command, arrays, quick_r
 
 def test_without_a_validation_split_a_tenth_of_each_class_becomes_it(tmp_path):
     labels = np.repeat([0, 1, 2], [20, 40, 60])
-    pictures = np.arange(120, dtype=np.uint8)[:, None, None] * np.ones((1, 4, 4), np.uint8)  # a picture tells its number
-    np.savez(tmp_path / "data.npz", x_train=pictures, y_train=labels, x_test=pictures[:9], y_test=labels[:9])
+    images = np.arange(120, dtype=np.uint8)[:, None, None] * np.ones((1, 4, 4), np.uint8)  # an image tells its number
+    np.savez(tmp_path / "data.npz", x_train=images, y_train=labels, x_test=images[:9], y_test=labels[:9])
 
     def numbers(seed: int, split: str) -> set[int]:
         part = open_data(str(tmp_path / "data.npz"), seed=seed)[split]

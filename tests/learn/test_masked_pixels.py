@@ -42,7 +42,7 @@ def test_what_was_seen_does_not_count(normalize):
         assert gradient[hidden].abs().sum(-1).gt(0).all()
 
 
-def test_each_picture_counts_the_same_whatever_it_is_with():
+def test_each_image_counts_the_same_whatever_it_is_with():
     predicted, target, hidden = torch.randn(5, 7, 11), torch.randn(5, 7, 11), torch.rand(5, 7) < 0.6
     hidden[:, 2] = True
     together = masked_pixel_losses(predicted, target, hidden)

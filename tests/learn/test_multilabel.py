@@ -1,4 +1,4 @@
-"""Metrics of many labels a picture, each against a slow form written down from its definition."""
+"""Metrics of many labels per image, each against a slow form written down from its definition."""
 
 import warnings
 

@@ -53,7 +53,7 @@ def test_arithmetic_of_bfloat16_around_it_changes_nothing():
         assert nearest_neighbors(known, asked, k=5)[0].dtype == torch.float32
 
 
-def test_every_picture_is_its_own_nearest_neighbor():
+def test_every_image_is_its_own_nearest_neighbor():
     features, labels = torch.randn(17, 5), torch.randint(3, (17,))
     assert knn_accuracy(features, labels, features, labels, classes=3, k=1) == 1.0
 

@@ -110,7 +110,7 @@ def test_a_mixed_batch_costs_what_its_parts_cost(logits, weights, smoothing, wei
 
 @pytest.mark.parametrize("weights", [None, torch.tensor([0.2, 3.0, 1.0, 0.5, 2.0])])
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
-def test_the_losses_of_pictures_have_the_batchs_loss_as_their_mean(logits, smoothing, weights):
+def test_the_losses_of_images_have_the_batchs_loss_as_their_mean(logits, smoothing, weights):
     labels = torch.tensor([0, 1, 2, 3, 4, 0, 0])
     shares = torch.rand(7, 5, generator=torch.Generator().manual_seed(1)).softmax(-1)
     options = {"smoothing": smoothing, "weights": weights}
@@ -138,14 +138,14 @@ def test_losses_are_in_full_precision(logits):
 
 def test_known_weights():
     np.testing.assert_allclose(class_weights(np.array([0, 0, 0, 1]), 2), [4 / (2 * 3), 4 / (2 * 1)])
-    np.testing.assert_allclose(class_weights(np.array([0, 0, 2, 2]), 3), [1, 1, 1])  # the second has no pictures
+    np.testing.assert_allclose(class_weights(np.array([0, 0, 2, 2]), 3), [1, 1, 1])  # the second has no images
     many = np.zeros((1000, 4), dtype=bool)
     many[:250, 0] = many[:1, 1] = many[:, 2] = True
     np.testing.assert_allclose(class_weights(many, 4), [3, 100, 0.01, 1])
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=60))
-def test_a_picture_weighs_one_on_average_and_every_class_the_same(labels):
+def test_an_image_weighs_one_on_average_and_every_class_the_same(labels):
     labels = np.array(labels)
     weights = class_weights(labels, 7)
     assert weights.dtype == np.float32

@@ -66,7 +66,7 @@ def test_ssim_against_a_loop():
     assert ssim(a, b, border=1) == pytest.approx(slow_ssim(a[1:-1, 1:-1], b[1:-1, 1:-1]))
 
 
-def test_ssim_of_constants_and_of_pictures_smaller_than_its_window():
+def test_ssim_of_constants_and_of_images_smaller_than_its_window():
     """Without variance only the means count: (2 m n + C1) / (m^2 + n^2 + C1)."""
     a, b = np.full((12, 12), 100.0), np.full((12, 12), 50.0)
     assert ssim(a, b) == pytest.approx((2 * 100 * 50 + 2.55**2) / (100**2 + 50**2 + 2.55**2))

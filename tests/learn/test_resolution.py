@@ -1,4 +1,4 @@
-"""Pictures grow from a share of their side to all of it, in whole patches."""
+"""Images grow from a share of their side to all of it, in whole patches."""
 
 import pytest
 import torch
@@ -44,7 +44,7 @@ def test_every_kind_of_model_takes_smaller_multiples(name):
     assert model.eval()(torch.zeros(1, model.config.in_channels, *size)).shape == (1, model.num_classes)
 
 
-def test_training_reads_small_pictures_first(tmp_path, monkeypatch):
+def test_training_reads_small_images_first(tmp_path, monkeypatch):
     seen = []
 
     def spy(batch, size):

@@ -21,7 +21,7 @@ from vitrail.errors import VitrailError
 from vitrail.learn.training.state import NUMBERS, TENSORS, Progress, latest_state, load_state, read_progress, save_state
 
 pytestmark = pytest.mark.usefixtures("quick_report")
-# 96 pictures: 6 steps an epoch. The recipe moves pictures about; stochastic depth draws from torch's own generator.
+# 96 images: 6 steps an epoch. The recipe moves images about; stochastic depth draws from torch's own generator.
 OPTIONS = ("--model", "vit_nano_conv", "--batch-size", "16", "--recipe", "tiny", "--drop-path", "0.4", "--seed", "7")
 SAME = ("best/model.safetensors", "last/model.safetensors", "metrics.jsonl", "predictions.csv", "metrics.json")
 

@@ -37,7 +37,7 @@ def test_a_perfect_answer_and_none_at_all():
     assert np.isnan(pixel_accuracy(empty))
 
 
-def test_adding_up_pictures_is_one_large_picture():
+def test_adding_up_images_is_one_large_image():
     generator = np.random.default_rng(1)
     truth, said = generator.integers(-1, 5, (2, 3, 7)), generator.integers(0, 5, (2, 3, 7))
     parts = sum(pixel_confusion(t, s, 5) for t, s in zip(truth, said, strict=True))
@@ -69,7 +69,7 @@ def test_widening_is_by_a_disk():
         assert (widen(point, radius) == ((rows - 5) ** 2 + (columns - 6) ** 2 <= radius**2)).all()
 
 
-def test_boundaries_are_a_mean_over_the_pictures_that_a_class_is_in():
+def test_boundaries_are_a_mean_over_the_images_that_a_class_is_in():
     score = BoundaryScore(4)
     one, other = square(5, 5).astype(int), square(5, 5) * 2
     assert score.add(one, one) == 1

@@ -21,7 +21,7 @@ from vitrail.learn.optim.following import follow
 
 
 def test_the_loss_of_a_tiny_case_by_hand():
-    # Two prototypes, one picture, three views of the student, two of the teacher.
+    # Two prototypes, one image, three views of the student, two of the teacher.
     taught = torch.tensor([[[0.75, 0.25]], [[0.5, 0.5]]])
     student = torch.tensor([[[0.0, 0.0]], [[math.log(3), 0.0]], [[0.0, math.log(7)]]])
     logs = [[math.log(0.5)] * 2, [math.log(0.75), math.log(0.25)], [math.log(0.125), math.log(0.875)]]
@@ -105,7 +105,7 @@ def test_entropies_know_both_kinds_of_collapse():
     assert measure(even)["single_entropy"] == pytest.approx(1.0)
     assert tell_collapse(measure(healthy)) is None
     assert tell_health(measure(healthy)).startswith("healthy: ")
-    assert "a few prototypes have all pictures (entropy of the mean output 0.0 %" in tell_collapse(measure(one))
+    assert "a few prototypes have all images (entropy of the mean output 0.0 %" in tell_collapse(measure(one))
     assert "try a higher --teacher-temperature" in tell_collapse(measure(one))
     assert "spread evenly over the prototypes (entropy 100.0 %" in tell_collapse(measure(even))
     assert "try a lower --teacher-temperature" in tell_health(measure(even))

@@ -35,7 +35,7 @@ from vitrail.tasks.classify.objective import Classify
 from vitrail.tasks.classify.options import Options
 from vitrail.tasks.options import check
 
-# Batches of 14 for two, 15 pictures to validate: of the second batch one process has none.
+# Batches of 14 for two, 15 images to validate: of the second batch one process has none.
 PLAIN = {"model": "vit_nano_conv", "batch": 14, "epochs": 1, "seed": 5, "workers": 0}
 FULL = {**PLAIN, "epochs": 2, "ema": 0.9, "accumulate": 3, "drop_path": 0.3, "mixup": 0.4}
 SGD = {**FULL, "optimizer": "sgd"}  # AdamW makes steps of the rounding errors where a gradient is zero
@@ -176,8 +176,8 @@ def try_evaluating(world: World) -> dict[str, Any]:
     copies, divided = new_learner(World())[0], new_learner(world)[0]
     found = {}
     for size in (1, 2, 5, 8, 9, 15):
-        pictures = torch.arange(size * 64).reshape(size, 8, 8).mul(37).remainder(251).to(torch.uint8).numpy()
-        split = ArraySplit(pictures, torch.arange(size).remainder(3).numpy())
+        images = torch.arange(size * 64).reshape(size, 8, 8).mul(37).remainder(251).to(torch.uint8).numpy()
+        split = ArraySplit(images, torch.arange(size).remainder(3).numpy())
         answers = []
         for model in (copies, divided):
             loader = image_source.image_loader(split, model.preprocessing, batch=4, rank=world.rank, world=world.size)

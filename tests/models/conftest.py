@@ -12,13 +12,13 @@ from vitrail.data.digits import open_digits
 
 def first_digits(count: int = 24) -> tuple[Tensor, Tensor]:
     split = open_digits()["train"]
-    pictures = [torch.from_numpy(split.pictures[i]) for i in range(count)]
-    return torch.stack(pictures).float()[:, None] / 255, torch.from_numpy(split.labels[:count]).long()
+    images = [torch.from_numpy(split.images[i]) for i in range(count)]
+    return torch.stack(images).float()[:, None] / 255, torch.from_numpy(split.labels[:count]).long()
 
 
 @pytest.fixture
 def digits() -> Callable[..., tuple[Tensor, Tensor]]:
-    """digits(count): the first pictures of the built-in training split, b 1 8 8 in [0, 1], and their labels."""
+    """digits(count): the first images of the built-in training split, b 1 8 8 in [0, 1], and their labels."""
     return first_digits
 
 

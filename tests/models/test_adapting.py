@@ -1,4 +1,4 @@
-"""Weights for other pictures, patches, channels and classes: what is known of the result, and the line that tells it."""
+"""Weights for other images, patches, channels and classes: what is known of the result, and the line that tells it."""
 
 from dataclasses import replace
 
@@ -62,7 +62,7 @@ def test_notes_name_the_grids():
     assert adapt(make("tables"), image_size=(24, 24))[1] == (
         "relative positions: tables of 5x9 offsets resized to 11x11 (bicubic)",
     )
-    assert adapt(make("swin"), image_size=(24, 24))[1] == ("pictures of 24x24 instead of 12x12: no weight depends on it",)
+    assert adapt(make("swin"), image_size=(24, 24))[1] == ("images of 24x24 instead of 12x12: no weight depends on it",)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -97,9 +97,9 @@ def test_filters_of_larger_patches_answer_as_the_old_ones(new):
 
 
 def test_the_matrix_resizes_a_side():
-    picture = torch.randn(7, 9, dtype=torch.float64)
-    expected = torch.nn.functional.interpolate(picture[None, None], size=(4, 13), mode="bicubic", antialias=True)[0, 0]
-    assert_close(resizing(7, 4) @ picture @ resizing(9, 13).T, expected)
+    image = torch.randn(7, 9, dtype=torch.float64)
+    expected = torch.nn.functional.interpolate(image[None, None], size=(4, 13), mode="bicubic", antialias=True)[0, 0]
+    assert_close(resizing(7, 4) @ image @ resizing(9, 13).T, expected)
 
 
 def test_filters_of_smaller_patches_are_the_best_there_are():

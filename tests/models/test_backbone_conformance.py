@@ -95,7 +95,7 @@ def test_every_row_is_tested() -> None:
 def test_a_row_is_all_that_the_catalogue_knows() -> None:
     for name, row in NETWORKS.items():
         assert ARCHITECTURES[name].config is row.config
-        assert ARCHITECTURES[name].takes == "pictures"
+        assert ARCHITECTURES[name].takes == "images"
         assert PRESETS.get(name, row.presets) is row.presets  # the toy came after the import
     assert "toy_small" in vt.list_models("toy*")
 
@@ -178,10 +178,10 @@ def test_maps_of_a_group_turn_as_the_image_does(kind: str) -> None:
     for index, row in enumerate(model.feature_info):
         for element in group.exact:
             [plain], [acted] = (
-                model.forward_intermediates(found, [index]) for found in (images, group.act_on_pictures(images, element))
+                model.forward_intermediates(found, [index]) for found in (images, group.act_on_images(images, element))
             )
             maps = [tokens.x.transpose(1, 2).reshape(2, row.channels, *tokens.grid) for tokens in (plain, acted)]
-            assert_close(maps[1], group.act_on_pictures(maps[0], element), atol=1e-5, rtol=1e-4)
+            assert_close(maps[1], group.act_on_images(maps[0], element), atol=1e-5, rtol=1e-4)
 
 
 @every_kind

@@ -43,9 +43,7 @@ def test_the_backbone_of_a_model_is_itself_or_what_is_inside():
     assert backbone_of(model, what="it") is model.backbone
     assert backbone_of(model.backbone, what="it") is model.backbone
     words = vt.create_model("transformer_tiny", vocabulary=40)
-    with pytest.raises(
-        VitrailError, match=f"--weights x: a model of the kind {words.architecture} has no features of pictures"
-    ):
+    with pytest.raises(VitrailError, match=f"--weights x: a model of the kind {words.architecture} has no features of images"):
         backbone_of(words, what="--weights x")
 
 

@@ -1,6 +1,6 @@
 """The captioner: what it computes, that it does not look ahead, and where it looks.
 
-Sizes: 3 pictures of 2 channels, 17 words, 7 tokens.
+Sizes: 3 images of 2 channels, 17 words, 7 tokens.
 """
 
 from dataclasses import replace
@@ -50,12 +50,12 @@ def test_no_word_knows_what_comes_after_it(model: Captioner, images: torch.Tenso
     assert not torch.allclose(model(images, words)[:, 4:], model(images, other)[:, 4:])
 
 
-def test_every_word_depends_on_the_whole_picture(model: Captioner, images: torch.Tensor, words: torch.Tensor) -> None:
+def test_every_word_depends_on_the_whole_image(model: Captioner, images: torch.Tensor, words: torch.Tensor) -> None:
     given = images.clone().requires_grad_()
     model(given, words)[0, 0].logsumexp(0).backward()
     assert given.grad is not None
     assert (given.grad[0].abs().sum(0) > 0).all()  # each pixel
-    assert (given.grad[1:] == 0).all()  # no other picture
+    assert (given.grad[1:] == 0).all()  # no other image
 
 
 def test_padding_and_the_order_of_a_batch_change_nothing(model: Captioner, images: torch.Tensor, words: torch.Tensor) -> None:
@@ -79,7 +79,7 @@ def test_step_by_step_gives_the_same_scores_with_and_without_a_cache(
     assert torch.equal(beam_search(model, images, beams=1, longest=9).ids, greedy(model, images, longest=9))
 
 
-def test_attention_over_the_picture_sums_to_one_and_is_what_the_layer_used(
+def test_attention_over_the_image_sums_to_one_and_is_what_the_layer_used(
     model: Captioner, images: torch.Tensor, words: torch.Tensor
 ) -> None:
     maps = model.attention_maps(images, words)

@@ -17,7 +17,7 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 @torch.no_grad()
-def test_pictures_whose_channels_are_alike_come_out_as_before(name):
+def test_images_whose_channels_are_alike_come_out_as_before(name):
     """What one gray channel gave, two equal ones give in both; of several, they give the mean."""
     torch.manual_seed(0)
     preset, options = MODELS[name]

@@ -109,7 +109,7 @@ def test_windows_compile_and_cross_export(name):
 
 
 @pytest.mark.parametrize("name", ["segmenter_mask_vit_micro_hybrid", "upernet_vit_micro_hybrid", "trans2seg_vit_micro_hybrid"])
-def test_export_of_segmenters_of_pictures_that_are_not_whole_cells(name):
+def test_export_of_segmenters_of_images_that_are_not_whole_cells(name):
     model = vt.create_model(name, num_classes=3, image_size=(30, 44)).eval()
     program = torch.export.export(model, (torch.randn(2, 3, 30, 44),), dynamic_shapes=({0: torch.export.Dim("batch", min=1)},))
     images = torch.randn(3, 3, 30, 44)

@@ -23,29 +23,29 @@ def generator(seed: int = 0) -> torch.Generator:
 
 def test_the_cache_changes_nothing_and_the_beginning_is_kept():
     model, given = drawn_model(), torch.randint(0, 7, (2, 5))
-    pictures = complete(model, given, count=3, generator=generator())
-    assert pictures.shape == (2, 3, 12)
-    assert (pictures[..., :5] == given[:, None]).all()
-    assert pictures.min() >= 0
-    assert pictures.max() < 7
-    assert torch.equal(complete(model, given, count=3, generator=generator(), cached=False), pictures)
-    assert not torch.equal(complete(model, given, count=3, generator=generator(1)), pictures)
+    images = complete(model, given, count=3, generator=generator())
+    assert images.shape == (2, 3, 12)
+    assert (images[..., :5] == given[:, None]).all()
+    assert images.min() >= 0
+    assert images.max() < 7
+    assert torch.equal(complete(model, given, count=3, generator=generator(), cached=False), images)
+    assert not torch.equal(complete(model, given, count=3, generator=generator(1)), images)
 
 
 def test_without_warmth_the_likeliest_color_follows():
     model, given = drawn_model(), torch.randint(0, 7, (2, 5))
-    picture = complete(model, given, generator=generator(), temperature=0.0)[:, 0]
-    assert torch.equal(model(picture)[:, 5:].argmax(-1), picture[:, 5:])
-    assert torch.equal(complete(model, given, generator=generator(), top_k=1)[:, 0], picture)
+    image = complete(model, given, generator=generator(), temperature=0.0)[:, 0]
+    assert torch.equal(model(image)[:, 5:].argmax(-1), image[:, 5:])
+    assert torch.equal(complete(model, given, generator=generator(), top_k=1)[:, 0], image)
 
 
 def test_fair_samples():
-    """All pictures of two colors and three pixels: frequencies are the model's own probabilities."""
+    """All images of two colors and three pixels: frequencies are the model's own probabilities."""
     model = drawn_model(colors=2, image_size=(1, 3))
     drawn = complete(model, torch.empty(1, 0, dtype=torch.int64), count=4000, generator=generator())[0]
     frequencies = torch.bincount(drawn @ torch.tensor([4, 2, 1]), minlength=8) / 4000
-    pictures = torch.tensor([[number >> 2 & 1, number >> 1 & 1, number & 1] for number in range(8)])
-    odds = model.log_likelihood(pictures).exp().detach()
+    images = torch.tensor([[number >> 2 & 1, number >> 1 & 1, number & 1] for number in range(8)])
+    odds = model.log_likelihood(images).exp().detach()
     assert odds.std() > 0.02
     torch.testing.assert_close(frequencies, odds, atol=0.03, rtol=0.0)  # four standard errors of a half
 
@@ -53,5 +53,5 @@ def test_fair_samples():
 def test_refusals():
     with pytest.raises(VitrailError, match="12 pixels are given of 12"):
         complete(drawn_model(), torch.zeros(1, 12, dtype=torch.int64), generator=generator())
-    with pytest.raises(VitrailError, match="only a causal model completes pictures"):
+    with pytest.raises(VitrailError, match="only a causal model completes images"):
         complete(drawn_model(causal=False), torch.zeros(1, 3, dtype=torch.int64), generator=generator())

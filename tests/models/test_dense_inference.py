@@ -21,14 +21,14 @@ def images():
     return torch.randn(2, 3, 17, 23, generator=torch.Generator().manual_seed(1))
 
 
-def test_one_window_that_is_the_picture_is_the_whole_picture(model, images):
+def test_one_window_that_is_the_image_is_the_whole_image(model, images):
     whole = infer(model, images, Inference())
     assert_close(whole, model(images).softmax(1))
     for window in ((17, 23), (31, 37)):
         assert_close(infer(model, images, Inference(window=window)), whole, rtol=0, atol=0)
 
 
-def test_windows_of_a_model_that_sees_one_pixel_are_the_whole_picture(images):
+def test_windows_of_a_model_that_sees_one_pixel_are_the_whole_image(images):
     model = nn.Conv2d(3, 5, 1)
     assert_close(infer(model, images, Inference(window=(7, 11))), infer(model, images, Inference()))
 

@@ -28,7 +28,7 @@ def make(**settings) -> torch.nn.Module:
     return model
 
 
-def pictures(count: int = 2) -> torch.Tensor:
+def images(count: int = 2) -> torch.Tensor:
     return torch.randn(count, 3, 40, 56, generator=torch.Generator().manual_seed(5))
 
 
@@ -40,8 +40,8 @@ def some_targets() -> list[Targets]:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("focal", [False, True])
 def test_answers_have_the_shapes_of_the_contract_and_boxes_lie_inside(kind, focal):
-    found = make(query_kind=kind, focal=focal)(pictures())
-    answers = 3 if kind == "selected" else 2  # one more: what the picture's own places said
+    found = make(query_kind=kind, focal=focal)(images())
+    answers = 3 if kind == "selected" else 2  # one more: what the image's own places said
     assert found.logits.shape == (answers, 2, 7, 5 if focal else 6)
     assert found.boxes.shape == (answers, 2, 7, 4)
     assert (found.boxes > 0).all()
@@ -52,21 +52,21 @@ def test_answers_have_the_shapes_of_the_contract_and_boxes_lie_inside(kind, foca
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_parameter_learns(kind):
     model = make(query_kind=kind, denoising=0 if kind == "learned" else 9, levels=(0, -1)).train()
-    set_loss(model(pictures(), some_targets()), some_targets(), focal=False).backward()
+    set_loss(model(images(), some_targets()), some_targets(), focal=False).backward()
     idle = [name for name, parameter in model.named_parameters() if parameter.grad is None or not parameter.grad.any()]
-    # DETR's queries have no content before they look at the picture: their first look at each other reads zeros.
+    # DETR's queries have no content before they look at the image: their first look at each other reads zeros.
     assert idle == (["decoder.blocks.0.attention.value.weight"] if kind == "learned" else [])
 
 
 @pytest.mark.parametrize("kind", KINDS[:2])
 def test_permuting_queries_permutes_answers(kind):
     model, order = make(query_kind=kind), torch.randperm(7, generator=torch.Generator().manual_seed(1))
-    before = model(pictures())
+    before = model(images())
     with torch.no_grad():
         model.decoder.table.copy_(model.decoder.table[order])
         if kind == "anchor":
             model.decoder.anchors.copy_(model.decoder.anchors[order])
-    after = model(pictures())
+    after = model(images())
     assert_close(after.logits, before.logits[:, :, order])
     assert_close(after.boxes, before.boxes[:, :, order])
 
@@ -75,7 +75,7 @@ def test_permuting_queries_permutes_answers(kind):
 @pytest.mark.parametrize("negatives", [False, True])
 def test_noised_objects_do_not_change_the_answers_of_the_others(kind, negatives):
     model = make(query_kind=kind, denoising=20, negatives=negatives)
-    alone, beside = model(pictures()), model(pictures(), some_targets(), generator=torch.Generator().manual_seed(2))
+    alone, beside = model(images()), model(images(), some_targets(), generator=torch.Generator().manual_seed(2))
     assert beside.noised is not None
     assert beside.noised.logits.shape == (2, 2, 18, 6)  # groups of 3, or of 3 and 3
     assert_close(beside.logits, alone.logits, atol=1e-5, rtol=1e-5)
@@ -84,15 +84,15 @@ def test_noised_objects_do_not_change_the_answers_of_the_others(kind, negatives)
 
 def test_targets_are_asked_for_only_where_they_are_learned_from():
     model = make(query_kind="anchor")
-    assert model(pictures(), some_targets()).noised is None
+    assert model(images(), some_targets()).noised is None
     nothing = [Targets(torch.zeros(0, dtype=torch.int64), torch.zeros(0, 4))] * 2
-    assert make(query_kind="anchor", denoising=9)(pictures(), nothing).noised is None
+    assert make(query_kind="anchor", denoising=9)(images(), nothing).noised is None
 
 
 def test_noise_is_the_generators():
     model = make(query_kind="anchor", denoising=9)
     one, same, other = (
-        model(pictures(), some_targets(), generator=torch.Generator().manual_seed(seed)).noised.logits for seed in (1, 1, 2)
+        model(images(), some_targets(), generator=torch.Generator().manual_seed(seed)).noised.logits for seed in (1, 1, 2)
     )
     assert_close(one, same, rtol=0, atol=0)
     assert not torch.allclose(one, other)
@@ -129,7 +129,7 @@ def test_saved_and_loaded(kind, tmp_path):
     assert again.config == model.config
     assert again.labels == model.labels
     assert again.num_classes == 5
-    assert_close(again(pictures()).boxes, model(pictures()).boxes, rtol=0, atol=0)
+    assert_close(again(images()).boxes, model(images()).boxes, rtol=0, atol=0)
     for text in ((tmp_path / "README.md").read_text(), card(model, task="detect")):
         assert "pipeline_tag: object-detection" in text
     assert "# Object detector (detr)" in card(model, task="detect")
@@ -139,7 +139,7 @@ def test_other_classes():
     model = make(query_kind="selected", denoising=6, focal=True)
     model.reset_classifier(3, labels=("x", "y", "z"))
     targets = [Targets(torch.tensor([2]), torch.full((1, 4), 0.5))] * 2
-    found = model(pictures(), targets)
+    found = model(images(), targets)
     assert found.logits.shape[-1] == 3
     assert found.noised.logits.shape[-1] == 3
     assert model.labels == ("x", "y", "z")
@@ -216,8 +216,8 @@ def test_refusals(settings, words):
 def test_a_misspelled_option_and_too_few_places():
     with pytest.raises(VitrailError, match='did you mean "query_kind"'):
         vt.create_model("detr_micro", query_kinds="anchor")
-    with pytest.raises(VitrailError, match="36 queries are chosen among the 35 places of the picture"):
-        make(query_kind="selected", queries=36)(pictures())
+    with pytest.raises(VitrailError, match="36 queries are chosen among the 35 places of the image"):
+        make(query_kind="selected", queries=36)(images())
     with pytest.raises(VitrailError, match="expected 'learned', 'anchor', 'selected'"):
         vt.create_model("detr_micro", query_kind="anchors")
 

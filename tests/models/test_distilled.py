@@ -74,10 +74,10 @@ def test_saved_and_loaded(model, images, tmp_path):
 
 def test_packed_and_with_tokens_dropped(model, images):
     other = torch.randn(3, 4, 16)
-    pictures = Ragged.join([images[0], other, images[1]])
-    first, second = model.forward_both(pictures)
+    ragged = Ragged.join([images[0], other, images[1]])
+    first, second = model.forward_both(ragged)
     assert_close(torch.stack([first[0], first[2]]), model.forward_both(images)[0], atol=1e-5, rtol=1e-5)
-    assert_close((first + second) / 2, model(pictures))
+    assert_close((first + second) / 2, model(ragged))
     assert_close(second[1], model.forward_both(other[None])[1][0], atol=1e-5, rtol=1e-5)
     dropping = rebuild(model, token_keep=0.5).train()
     assert dropping.forward_features(images).x.shape[1] == 2 + 3

@@ -22,12 +22,12 @@ def small(**options):
 
 
 @pytest.mark.parametrize(("side", "stride"), [(8, 2), (16, 2), (32, 4), (64, 8), (224, 16)])
-def test_the_stride_follows_the_pictures(side, stride):
+def test_the_stride_follows_the_images(side, stride):
     assert build_dvae(DVAEConfig(width=4, image_size=(side, side))).config.stride == stride
 
 
 @pytest.mark.parametrize("stride", [1, 2, 4, 8, 16])
-def test_pictures_go_to_codes_and_back_at_any_size(stride):
+def test_images_go_to_codes_and_back_at_any_size(stride):
     model = small(stride=stride, image_size=(16, 16), width=5, in_channels=1)
     images = torch.randn(2, 1, 32, 48)
     codes = model.codes(images)
@@ -36,7 +36,7 @@ def test_pictures_go_to_codes_and_back_at_any_size(stride):
     assert model.decode(codes, grid=model.grid((32, 48))).shape == images.shape
 
 
-def test_at_a_low_temperature_the_picture_is_that_of_the_codes():
+def test_at_a_low_temperature_the_image_is_that_of_the_codes():
     model, images = small(), torch.randn(2, 3, 12, 20)
     with torch.no_grad():
         drawn, logits = model(images, torch.zeros(2, 11, 3, 5), 1e-7)
@@ -55,7 +55,7 @@ def test_everything_learns():
     assert all(".first." in name for name in still), still  # behind a layer that begins at 0
 
 
-def test_a_cell_does_not_depend_on_other_pictures_of_the_batch():
+def test_a_cell_does_not_depend_on_other_images_of_the_batch():
     model, images = small(), torch.randn(3, 3, 12, 20)
     assert torch.equal(model.codes(images)[1:2], model.codes(images[1:2]))
 
@@ -91,9 +91,9 @@ def test_what_cannot_be(options, message):
         small(**options)
 
 
-def test_wrong_pictures_and_codes():
+def test_wrong_images_and_codes():
     model = small()
-    with pytest.raises(VitrailError, match=r"expected pictures of shape \(b, 3, h, w\)"):
+    with pytest.raises(VitrailError, match=r"expected images of shape \(b, 3, h, w\)"):
         model.codes(torch.randn(2, 1, 12, 20))
     with pytest.raises(VitrailError, match="multiples of the stride 4, got 12x22"):
         model.codes(torch.randn(2, 3, 12, 22))

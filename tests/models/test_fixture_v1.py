@@ -33,10 +33,10 @@ def test_its_logits_are_those_of_the_day_it_was_made(maker):
     model = vt.load(FOLDER)
     expected = torch.tensor(json.loads((FOLDER / "expected_logits.json").read_text()))
     with torch.inference_mode():
-        logits = model(maker.pictures())
+        logits = model(maker.images())
     assert logits.shape == (2, 10)
     torch.testing.assert_close(logits, expected, atol=1e-5, rtol=0)
-    assert (expected[0] - expected[1]).abs().max() > 1e-2, "two pictures, two answers"
+    assert (expected[0] - expected[1]).abs().max() > 1e-2, "two images, two answers"
 
 
 def test_what_it_says_of_itself(maker):

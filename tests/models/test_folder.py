@@ -189,7 +189,7 @@ def test_config_json_says_what_it_must(saved):
 def test_the_card_is_for_people(saved):
     page = (saved / README).read_text(encoding="utf-8")
     assert page.startswith("---\nlibrary_name: vitrail\n")
-    assert "pictures of 10x14 with 1 channel(s), 7 classes" in page
+    assert "images of 10x14 with 1 channel(s), 7 classes" in page
     assert "  0  a\n  1  b\n" in page
 
 
@@ -201,7 +201,7 @@ def test_facts_go_into_the_card_and_nowhere_else(saved, tmp_path):
     assert all((tmp_path / name).read_bytes() == (saved / name).read_bytes() for name in (CONFIG, WEIGHTS))
 
 
-def test_many_labels_a_picture_are_remembered(folder):
+def test_many_labels_per_image_are_remembered(folder):
     before = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     model = load(folder)
     assert model.multi_label is False

@@ -26,7 +26,7 @@ def test_equivariant_before_and_after_training(name, dtype, limit, digits, train
             shuffled = images.flatten(2)[..., torch.randperm(64)].unflatten(2, (8, 8))
             assert (model(shuffled) - logits).abs().max() > 1e-3
             for g in group.exact:
-                turned = group.act_on_pictures(images, g)
+                turned = group.act_on_images(images, g)
                 assert (tokens_to_maps(model.forward_features(turned)) - group.act_on_maps(maps, g)).abs().max() < limit
                 assert (model(turned) - logits).abs().max() < limit
 
@@ -81,7 +81,7 @@ def test_refusals(options, words):
         vt.create_model("gcnn_p4_small", **options)
 
 
-def test_pictures_that_cannot_be_exact_are_refused_when_they_come():
+def test_images_that_cannot_be_exact_are_refused_when_they_come():
     with pytest.raises(VitrailError, match="even sides"):
         vt.create_model("gcnn_p4_small")(torch.zeros(1, 1, 30, 30))
     assert vt.create_model("gcnn_z2_small")(torch.zeros(1, 1, 28, 32)).shape == (1, 10)

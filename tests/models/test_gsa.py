@@ -22,7 +22,7 @@ def errors(model, images):
         maps, logits = tokens_to_maps(model.forward_features(images)), model(images)
         tokens_off, logits_off = [], []
         for g in group.exact:
-            turned = group.act_on_pictures(images, g)
+            turned = group.act_on_images(images, g)
             tokens_off.append((tokens_to_maps(model.forward_features(turned)) - group.act_on_maps(maps, g)).abs().max().item())
             logits_off.append((model(turned) - logits).abs().max().item())
     return max(tokens_off), max(logits_off)
@@ -43,7 +43,7 @@ def test_equivariant_before_and_after_training(name, options, digits, train_brie
         with torch.inference_mode():
             logits = model(images)
             shuffled = images.flatten(2)[..., torch.randperm(64)].unflatten(2, (8, 8))
-            assert (logits[0] - logits[1]).abs().max() > 1e-3  # not the same for all pictures
+            assert (logits[0] - logits[1]).abs().max() > 1e-3  # not the same for all images
             assert (model(shuffled) - logits).abs().max() > 1e-3  # nor blind to where pixels are
 
 
@@ -159,7 +159,7 @@ def test_refusals(options, words):
     assert "\n" not in str(error.value)
 
 
-def test_pictures_that_cannot_be_exact_are_refused_when_they_come():
+def test_images_that_cannot_be_exact_are_refused_when_they_come():
     model = vt.create_model("gsa_p4_small", **TINY)
     with pytest.raises(VitrailError, match="square; got 8x12"):
         model(torch.zeros(1, 1, 8, 12))

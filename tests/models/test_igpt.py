@@ -1,4 +1,4 @@
-"""Image GPT: a probability over pictures that sums to 1, no look at what is to come, the published sizes."""
+"""Image GPT: a probability over images that sums to 1, no look at what is to come, the published sizes."""
 
 import itertools
 import math
@@ -32,11 +32,11 @@ def test_a_new_model_is_uniform():
     assert_close(bits, torch.full((2,), math.log2(5)))
 
 
-def test_probabilities_of_all_pictures_sum_to_one():
+def test_probabilities_of_all_images_sum_to_one():
     model = tiny(colors=2, image_size=(2, 2))
-    pictures = torch.tensor(list(itertools.product(range(2), repeat=4)))
+    images = torch.tensor(list(itertools.product(range(2), repeat=4)))
     with torch.inference_mode():
-        odds = model.log_likelihood(pictures).double().exp()
+        odds = model.log_likelihood(images).double().exp()
     assert odds.std() > 0.01  # far from uniform
     assert_close(odds.sum(), torch.tensor(1.0, dtype=torch.float64), atol=1e-6, rtol=0.0)
 
@@ -54,7 +54,7 @@ def test_no_pixel_sees_itself_or_what_comes_later(position):
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-def test_step_by_step_with_and_without_a_cache_is_the_whole_picture(position):
+def test_step_by_step_with_and_without_a_cache_is_the_whole_image(position):
     model, ids = tiny(position=position), torch.randint(0, 5, (2, 12))
     read = torch.cat([torch.full((2, 1), model.blank), ids], dim=1)
     with torch.inference_mode():
@@ -117,5 +117,5 @@ def test_refusals_while_running():
         model(torch.zeros(1, 13, dtype=torch.int64))
     with pytest.raises(VitrailError, match="causal=False"):
         model(ids, torch.zeros(2, 12, dtype=torch.bool))
-    with pytest.raises(VitrailError, match="only a causal model gives pictures a likelihood"):
+    with pytest.raises(VitrailError, match="only a causal model gives images a likelihood"):
         tiny(causal=False).log_likelihood(ids)

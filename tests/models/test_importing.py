@@ -54,7 +54,7 @@ def theirs():
 
 @pytest.fixture(scope="module")
 def folder(theirs, tmp_path_factory):
-    """What transformers saves, with what it knows of pictures; not to be changed."""
+    """What transformers saves, with what it knows of images; not to be changed."""
     path = tmp_path_factory.mktemp("hub") / "tiny"
     theirs.save_pretrained(path)
     record = {"size": {"height": 12, "width": 12}, "image_mean": [0.1, 0.2, 0.3], "image_std": [0.4, 0.5, 0.6], "resample": 2}
@@ -181,7 +181,7 @@ def test_our_own_folders_are_sources_too(tmp_path):
     model = vt.create_model("swin_nano_patch2_window4_32")
     vt.save(model, tmp_path)
     again, notes = import_model(tmp_path, image_size=(48, 32))
-    assert notes == ("pictures of 48x32 instead of 32x32: no weight depends on it",)
+    assert notes == ("images of 48x32 instead of 32x32: no weight depends on it",)
     assert again.image_size == (48, 32)
     assert again.provenance is None
     assert vt.create_model("swin_nano_patch2_window4_32", pretrained=tmp_path, image_size=(48, 32)).config == again.config
@@ -218,8 +218,8 @@ def test_import_then_predict(folder, tmp_path, capsys):
     assert run(["import", str(folder), "--out", str(out), "--image-size", "16", "24"]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "  positions: 3x3 rows resized to 4x6 (bicubic)"
-    assert said[1].endswith("pictures 16x24x3, 5 classes")
-    assert said[-1] == f"next: vitrail predict {out} picture.png"
+    assert said[1].endswith("images 16x24x3, 5 classes")
+    assert said[-1] == f"next: vitrail predict {out} image.png"
     assert run(["predict", str(out), str(tmp_path / "a.png"), "--json", "--top-k", "5"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert {row["label"] for row in answer} == {"ant", "bee", "cat", "dog", "eel"}

@@ -131,4 +131,4 @@ def test_text_models_in_the_table(command):
         "cmlm_tiny",
     }
     assert {kind for name, kind in takes.items() if name not in ("unet_tiny", "vit_restorer_tiny")} == {"text"}
-    assert not set(rows) & set(vt.models.catalogue.picture_models())
+    assert not set(rows) & set(vt.models.catalogue.image_models())

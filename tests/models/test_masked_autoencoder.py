@@ -122,7 +122,7 @@ def test_the_order_of_what_is_kept_does_not_matter(images, kept):
     assert_close(model(images, kept[:, order]), model(images, kept), atol=1e-5, rtol=1e-5)
 
 
-def test_pictures_do_not_see_each_other(images, kept):
+def test_images_do_not_see_each_other(images, kept):
     model = tiny()
     assert_close(model(images[1:], kept[1:]), model(images, kept)[1:], atol=1e-6, rtol=1e-5)
 

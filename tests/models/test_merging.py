@@ -43,7 +43,7 @@ def test_merge_0_is_the_plain_model_and_changes_no_weight():
 
 
 @pytest.mark.parametrize("pool, prefix", [("class", 1), ("mean", 0), ("attention", 2)])
-def test_a_picture_of_few_colors_loses_nothing(pool, prefix):
+def test_an_image_of_few_colors_loses_nothing(pool, prefix):
     """Without positions, patches that look alike are the same tokens: here 32 of each of two kinds, side by side."""
     model = tiny(position="none", pool=pool, prefix=prefix)
     images = torch.zeros(1, 1, 16, 16)
@@ -66,7 +66,7 @@ def test_what_cannot_merge_is_refused_in_one_line():
             tiny(merge=4, position=name)
     with pytest.raises(VitrailError, match="learned_1d asks in every layer"):
         tiny(merge=4, position_where="layers")
-    with pytest.raises(VitrailError, match="pictures of one size"):
+    with pytest.raises(VitrailError, match="images of one size"):
         tiny(merge=4)(Ragged.join([torch.randn(1, 16, 16), torch.randn(1, 8, 16)]))
     with pytest.raises(VitrailError, match="MAE draws or names every patch"):
         settle_patches(to_record(tiny(merge=4).config), 0.75, who="MAE")
@@ -89,7 +89,7 @@ def test_operations_are_counted():
     assert forward_macs(replace(config, merge=16)) == expected
 
 
-def test_recorded_rows_sum_to_one_and_maps_cover_the_picture():
+def test_recorded_rows_sum_to_one_and_maps_cover_the_image():
     model, images = tiny(merge=13, pool="class", prefix=1), torch.randn(2, 1, 16, 16)
     seen = look(model, images)
     assert [weights.shape[-1] for weights in seen.seen.layers] == [65, 52, 39]

@@ -43,7 +43,7 @@ def test_every_corner_moves_by_at_most_a_share_of_half_its_side_and_of_negatives
     assert many.positive[0].tolist() == [True, True, False, False] * 10
 
 
-def test_boxes_stay_in_the_picture():
+def test_boxes_stay_in_the_image():
     edge = [Targets(torch.tensor([0]), torch.tensor([[0.05, 0.95, 0.1, 0.1]]))]
     corners = to_corners(noised(edge, most=MOST_GROUPS).boxes)
     assert corners.min() >= -1e-6

@@ -1,4 +1,4 @@
-"""Pictures of different sizes, packed into one sequence or padded to the longest: each as if it were alone."""
+"""Images of different sizes, packed into one sequence or padded to the longest: each as if it were alone."""
 
 import contextlib
 
@@ -37,7 +37,7 @@ def model(position="learned_1d", **options):
     return net.eval()
 
 
-def pictures(sizes=SIZES, channels=3):
+def images(sizes=SIZES, channels=3):
     return [torch.randn(channels, PATCH * rows, PATCH * columns) for rows, columns in sizes]
 
 
@@ -50,17 +50,17 @@ def count_calls(module):
 
 
 def alone(net, given):
-    return torch.cat([net(picture[None]) for picture in given])
+    return torch.cat([net(image[None]) for image in given])
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("where", ["auto", "layers", "layers_apart"])
 @pytest.mark.parametrize("name", list(POSITIONS))
-def test_every_position_gives_a_picture_what_it_gives_it_alone(name, where, way):
-    """Also for grids that no table was built for: each picture's own is resized to its own grid."""
-    net, given_pictures = model(name, position_where=where, prefix=2), pictures()
+def test_every_position_gives_an_image_what_it_gives_it_alone(name, where, way):
+    """Also for grids that no table was built for: each image's own is resized to its own grid."""
+    net, given_images = model(name, position_where=where, prefix=2), images()
     with torch.no_grad():
-        assert_close(getattr(net, way)(given_pictures), alone(net, given_pictures), atol=1e-5, rtol=0)
+        assert_close(getattr(net, way)(given_images), alone(net, given_images), atol=1e-5, rtol=0)
 
 
 @settings(max_examples=20)
@@ -75,17 +75,17 @@ def test_every_position_gives_a_picture_what_it_gives_it_alone(name, where, way)
 )
 def test_any_sizes_any_head(sizes, name, prefix, rows, pool, norm, way):
     pool = "mean" if pool == "class" and not prefix else pool
-    net, given_pictures = model(name, prefix=prefix, prefix_rows=rows, pool=pool, norm=norm), pictures(sizes)
+    net, given_images = model(name, prefix=prefix, prefix_rows=rows, pool=pool, norm=norm), images(sizes)
     with torch.no_grad():
-        assert_close(getattr(net, way)(given_pictures), alone(net, given_pictures), atol=1e-5, rtol=0)
+        assert_close(getattr(net, way)(given_images), alone(net, given_images), atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", list(POSITIONS))
 def test_gradients_are_those_of_one_at_a_time(name, way):
-    net, given_pictures, target = model(name), pictures(), torch.randn(len(SIZES), 5)
+    net, given_images, target = model(name), images(), torch.randn(len(SIZES), 5)
     found = []
-    for logits in (getattr(net, way)(given_pictures), alone(net, given_pictures)):
+    for logits in (getattr(net, way)(given_images), alone(net, given_images)):
         net.zero_grad()
         (logits * target).mean().backward()
         found.append({key: parameter.grad.clone() for key, parameter in net.named_parameters() if parameter.grad is not None})
@@ -96,52 +96,52 @@ def test_gradients_are_those_of_one_at_a_time(name, way):
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", list(POSITIONS))
-def test_nothing_leaks_from_one_picture_to_another(name, way):
-    """Exactly nothing: the gradient of a picture's logits in every other one's pixels is 0."""
-    net, given_pictures = model(name), [picture.requires_grad_() for picture in pictures()]
-    logits = getattr(net, way)(given_pictures)
-    gradients = torch.autograd.grad(logits[2].square().sum(), given_pictures)
+def test_nothing_leaks_from_one_image_to_another(name, way):
+    """Exactly nothing: the gradient of an image's logits in every other one's pixels is 0."""
+    net, given_images = model(name), [image.requires_grad_() for image in images()]
+    logits = getattr(net, way)(given_images)
+    gradients = torch.autograd.grad(logits[2].square().sum(), given_images)
     assert [bool(gradient.any()) for gradient in gradients] == [number == 2 for number in range(len(SIZES))]
 
 
-def test_the_tokens_are_those_of_each_picture():
-    net, given_pictures = model(prefix=3), pictures()
+def test_the_tokens_are_those_of_each_image():
+    net, given_images = model(prefix=3), images()
     with torch.no_grad():
-        groups, places = packed_features(net, given_pictures)
+        groups, places = packed_features(net, given_images)
         whole = [tokens._replace(x=row[None]) for tokens in groups for row in tokens.x]
-        for picture, place in zip(given_pictures, places, strict=True):
-            expected = net.forward_features(picture[None])
+        for image, place in zip(given_images, places, strict=True):
+            expected = net.forward_features(image[None])
             assert (whole[place].grid, whole[place].prefix) == (expected.grid, 3)
             assert_close(whole[place].x, expected.x, atol=1e-5, rtol=0)
 
 
 def test_a_batch_of_a_training_loop_is_packed():
-    net, given_pictures = model(), pictures()
-    assert torch.equal(net(Ragged.join(given_pictures)), net.forward_packed(given_pictures))
+    net, given_images = model(), images()
+    assert torch.equal(net(Ragged.join(given_images)), net.forward_packed(given_images))
 
 
 @pytest.mark.parametrize("options", [{"tokenizer": "conv"}, {"pool": "attention", "prefix": 0}, {"head_hidden": 7}])
 def test_other_parts_of_a_model_in_evaluation(options):
     """Batch norm has fixed statistics then; sides of the conv tokenizer need not be multiples of its stride."""
     net = model(**options)
-    given_pictures = [torch.randn(3, 9, 6), torch.randn(3, 4, 17)] if "tokenizer" in options else pictures()
+    given_images = [torch.randn(3, 9, 6), torch.randn(3, 4, 17)] if "tokenizer" in options else images()
     with torch.no_grad():
-        assert_close(net.forward_packed(given_pictures), alone(net, given_pictures), atol=1e-5, rtol=0)
+        assert_close(net.forward_packed(given_images), alone(net, given_images), atol=1e-5, rtol=0)
 
 
 def test_a_hybrid_is_packed_too():
     net = vt.create_model("vit_base_r50_s16_224", width=24, heads=2, depth=1, num_classes=3, image_size=(32, 32)).eval()
-    given_pictures = [torch.randn(3, 16, 32), torch.randn(3, 16, 16)]
+    given_images = [torch.randn(3, 16, 32), torch.randn(3, 16, 16)]
     with torch.no_grad():
-        assert_close(net.forward_packed(given_pictures), alone(net, given_pictures), atol=1e-5, rtol=0)
+        assert_close(net.forward_packed(given_images), alone(net, given_images), atol=1e-5, rtol=0)
 
 
 def test_recomputed_blocks_give_the_same_gradient():
-    net, given_pictures, found, passes = model("relative_table").train(), pictures(), [], [0, 0]
+    net, given_images, found, passes = model("relative_table").train(), images(), [], [0, 0]
     for again in (False, True):
         net.encoder.checkpointing = again
         net.zero_grad()
-        out = net.forward_packed(given_pictures)
+        out = net.forward_packed(given_images)
         with count_calls(net.encoder.blocks[0].mlp) as calls:
             out.square().sum().backward()
         passes[again] = len(calls)
@@ -153,18 +153,18 @@ def test_recomputed_blocks_give_the_same_gradient():
 
 
 @pytest.mark.parametrize("name", ["learned_1d", "rotary", "relative_shaw", "conditional"])
-def test_a_share_of_each_pictures_tokens_is_left_out_in_training(name):
+def test_a_share_of_each_images_tokens_is_left_out_in_training(name):
     net = model(name, token_keep=0.4).train()
-    groups, _ = packed_features(net, pictures([(3, 5), (2, 5), (3, 5)]))
+    groups, _ = packed_features(net, images([(3, 5), (2, 5), (3, 5)]))
     assert [tokens.x.shape[:2] for tokens in groups] == [(1, 1 + 4), (2, 1 + 6)]
     assert all(tokens.index.diff(dim=1).gt(0).all() for tokens in groups)
-    assert net.forward_packed(pictures()).isfinite().all()
+    assert net.forward_packed(images()).isfinite().all()
 
 
-def test_stochastic_depth_leaves_out_pictures_one_by_one():
+def test_stochastic_depth_leaves_out_images_one_by_one():
     x, segments = torch.ones(1, 600, 3), torch.arange(300).repeat_interleave(2)[None]
     kept = DropPath(0.25).train()(x, segments)[0].view(300, 2, 3)
-    assert torch.equal(kept, kept[:, :1, :1].expand(-1, 2, 3))  # all of a picture, or nothing
+    assert torch.equal(kept, kept[:, :1, :1].expand(-1, 2, 3))  # all of an image, or nothing
     values, counts = kept[:, 0, 0].unique(return_counts=True)
     assert_close(values, torch.tensor([0.0, 4 / 3]))
     assert 45 < counts[0] < 105  # 75 expected; 4 standard deviations
@@ -175,42 +175,42 @@ def test_stochastic_depth_leaves_out_pictures_one_by_one():
 
 
 @pytest.mark.parametrize(
-    "given_pictures, line",
+    "given_images, line",
     [
-        ([], "expected at least one picture, got an empty list"),
-        ([torch.zeros(3, 8, 8), torch.zeros(3, 3, 8)], "picture 1: the picture 3x8 is smaller than a patch 4x4"),
-        ([torch.zeros(3, 9, 8)], "picture 0: the picture's sides 9x8 must be multiples of the patch 4x4"),
-        ([torch.zeros(1, 8, 8)], r"expected pictures of shape \(3, h, w\), got \(1, 8, 8\) for picture 0"),
+        ([], "expected at least one image, got an empty list"),
+        ([torch.zeros(3, 8, 8), torch.zeros(3, 3, 8)], "image 1: the image 3x8 is smaller than a patch 4x4"),
+        ([torch.zeros(3, 9, 8)], "image 0: the image's sides 9x8 must be multiples of the patch 4x4"),
+        ([torch.zeros(1, 8, 8)], r"expected images of shape \(3, h, w\), got \(1, 8, 8\) for image 0"),
         (
             [torch.zeros(3, 8, 8), torch.zeros(1, 8, 8)],
-            r"expected pictures of shape \(3, h, w\), got \(1, 8, 8\) for picture 1",
+            r"expected images of shape \(3, h, w\), got \(1, 8, 8\) for image 1",
         ),
     ],
 )
-def test_wrong_input_is_one_line(given_pictures, line):
+def test_wrong_input_is_one_line(given_images, line):
     for way in WAYS:
         with pytest.raises(VitrailError, match=f"^{line}$"):
-            getattr(model(), way)(given_pictures)
+            getattr(model(), way)(given_images)
 
 
-def test_batch_norm_does_not_learn_from_packed_pictures():
+def test_batch_norm_does_not_learn_from_packed_images():
     net = model(tokenizer="conv").train()
     with pytest.raises(VitrailError, match='batch norm, as its conv tokenizer has: take one with tokenizer="patch"'):
-        net.forward_packed(pictures())
+        net.forward_packed(images())
 
 
 def test_packed_attention_is_not_recorded():
     net = model()
-    with vt.explain.record(net), pytest.raises(VitrailError, match="cannot be recorded: give the model one picture at a time"):
-        net.forward_packed(pictures())
+    with vt.explain.record(net), pytest.raises(VitrailError, match="cannot be recorded: give the model one image at a time"):
+        net.forward_packed(images())
 
 
 def test_padded_attention_is_recorded_without_its_padding():
-    net, given_pictures = model("rotary"), pictures([(1, 2), (3, 3)])
+    net, given_images = model("rotary"), images([(1, 2), (3, 3)])
     with torch.no_grad(), vt.explain.record(net) as padded:
-        net.forward_padded(given_pictures)
+        net.forward_padded(given_images)
     with torch.no_grad(), vt.explain.record(net) as single:
-        net(given_pictures[0][None])
+        net(given_images[0][None])
     assert not padded.layers[0][0, :, :, 3:].any()
     assert_close(padded.layers[1][:1, :, :3, :3], single.layers[1], atol=1e-5, rtol=0)
 
@@ -221,5 +221,5 @@ def test_a_plain_batch_of_another_size(name):
     net = model(name)
     for size in ((4, 4), (8, 28), (28, 8)):
         assert net(torch.randn(2, 3, *size)).isfinite().all()
-    with pytest.raises(VitrailError, match="the picture's sides 10x8 must be multiples of the patch 4x4"):
+    with pytest.raises(VitrailError, match="the image's sides 10x8 must be multiples of the patch 4x4"):
         net(torch.randn(2, 3, 10, 8))

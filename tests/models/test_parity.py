@@ -79,7 +79,7 @@ def small_twins(*, depth: int, size: int) -> tuple[nn.Module, nn.Module]:
     return theirs, ours
 
 
-def test_another_picture_size_equals_transformers_interpolation():
+def test_another_image_size_equals_transformers_interpolation():
     theirs, ours = small_twins(depth=2, size=64)
     images = torch.randn(2, 3, 96, 128)
     with torch.no_grad():

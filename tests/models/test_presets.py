@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 import vitrail as vt
 from vitrail.errors import VitrailError
-from vitrail.models.catalogue import MODELS, count_parameters, picture_models
+from vitrail.models.catalogue import MODELS, count_parameters, image_models
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "parameter_counts.txt"
 COUNTS = dict(line.split() for line in GOLDEN.read_text().splitlines() if line and not line.startswith("#"))
@@ -32,7 +32,7 @@ def test_count(name):
     assert model.architecture == MODELS[name][0]
 
 
-@pytest.mark.parametrize("name", picture_models())
+@pytest.mark.parametrize("name", image_models())
 def test_meta_device(name):
     model = build(name)
     with torch.device("meta"):
@@ -54,7 +54,7 @@ def test_the_papers_figures():
     "name, low, high", [("vit_nano_conv", 0.15, 0.25), ("vit_micro_conv", 0.7, 0.9), ("vit_mini_conv", 2.7, 3.3)]
 )
 @pytest.mark.parametrize("size", [8, 16, 28, 32, 64])
-def test_small_picture_presets_keep_their_size_from_8_to_64_pixels(name, low, high, size):
+def test_small_image_presets_keep_their_size_from_8_to_64_pixels(name, low, high, size):
     model = vt.create_model(name, image_size=size)
     assert low <= count_parameters(model) / 1e6 <= high
     tokens = model.eval().forward_features(torch.randn(1, 3, size, size))
@@ -150,6 +150,6 @@ def test_wrong_channels_are_said():
         vt.create_model("vit_nano_conv")(torch.zeros(2, 1, 32, 32))
 
 
-def test_a_picture_of_another_size_runs():
+def test_an_image_of_another_size_runs():
     model = vt.create_model("vit_tiny_patch16_224", depth=2, image_size=64).eval()
     assert model(torch.randn(1, 3, 96, 48)).shape == (1, 1000)

@@ -38,7 +38,7 @@ def scan(coils=3, size=(13, 19), seed=1):
 
 
 @pytest.mark.parametrize("network", list(NETWORKS))
-def test_a_new_model_gives_the_zero_filled_picture_of_any_size(network):
+def test_a_new_model_gives_the_zero_filled_image_of_any_size(network):
     settings = {"in_channels": 2, "out_channels": 2, **SMALL[network]}
     model = build_reconstructor(ReconstructorConfig(network=network, settings=settings)).eval()
     kspace, mask, maps = scan()
@@ -52,7 +52,7 @@ def test_the_units_of_the_scanner_do_not_matter(network):
         assert_close(model(1e-4 * kspace, mask, maps), 1e-4 * model(kspace, mask, maps), rtol=1e-3, atol=1e-7)
 
 
-def test_each_picture_has_a_scale_of_its_own_and_a_black_one_stays_finite():
+def test_each_image_has_a_scale_of_its_own_and_a_black_one_stays_finite():
     model, (kspace, mask, maps) = build("unet"), scan()
     factors = torch.tensor([3.0, 0.0])[:, None, None, None]
     with torch.no_grad():
@@ -73,7 +73,7 @@ def test_measured_lines_are_kept_bit_for_bit_in_every_coil(network):
     assert_close(sense_adjoint(filled, maps), image)
 
 
-def test_of_one_coil_the_picture_itself_has_the_measured_lines():
+def test_of_one_coil_the_image_itself_has_the_measured_lines():
     kspace, mask, _ = scan(coils=1)
     maps = torch.ones_like(kspace)
     free, held = (build("unet", consistency) for consistency in ("none", "hard"))

@@ -1,4 +1,4 @@
-"""Rows C1 and C4: the residual net of small pictures, its published size, and what attention adds to it."""
+"""Rows C1 and C4: the residual net of small images, its published size, and what attention adds to it."""
 
 import copy
 import signal
@@ -165,7 +165,7 @@ def test_stages_below_another_head_learn_by_stage_too():
 
 @pytest.mark.parametrize("weights", [None, torch.linspace(0.5, 2.0, 11)])
 def test_the_task_adds_the_gradient_of_the_draw(weights):
-    """(L_i - b) grad log p_i, with each picture's loss so weighted as it is in the batch's."""
+    """(L_i - b) grad log p_i, with each image's loss so weighted as it is in the batch's."""
     model, labels = tiny("hard"), torch.tensor([1, 4, 10])
     reader = model.head.reader
     reader.entropy_bonus = 0.0

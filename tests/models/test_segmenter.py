@@ -1,4 +1,4 @@
-"""Segmenters: any size of pictures, every head, weights that come along, files, and what is refused."""
+"""Segmenters: any size of images, every head, weights that come along, files, and what is refused."""
 
 import json
 
@@ -31,7 +31,7 @@ def make(encoder: str = "vit", head: str = "linear", seed: int = 0, **settings: 
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_every_head_scores_every_pixel_of_any_picture(encoder, head):
+def test_every_head_scores_every_pixel_of_any_image(encoder, head):
     model = make(encoder, head).eval()
     for size in ((12, 20), (13, 31), (5, 9)):
         found = model(torch.randn(2, 3, *size))
@@ -59,12 +59,12 @@ def test_the_answer_does_not_depend_on_whether_other_heads_answer_too(head):
 
 @pytest.mark.parametrize("norm", ["batch", "group"])
 @pytest.mark.parametrize("head", HEADS)
-def test_a_single_picture_can_be_learned_from(head, norm):
+def test_a_single_image_can_be_learned_from(head, norm):
     scores = make(head=head, norm=norm).train()(torch.randn(1, 3, 12, 20))
     assert scores.isfinite().all()
 
 
-def test_a_linear_head_commutes_with_turning_the_picture_around_by_whole_patches():
+def test_a_linear_head_commutes_with_turning_the_image_around_by_whole_patches():
     # Without positions tokens are a set, and the head reads each by itself; the stretching does not look beyond one cell.
     model, images = make(position="none").eval(), torch.randn(1, 3, 12, 20)
     turned = torch.roll(images, (4, 8), dims=(2, 3))
@@ -74,14 +74,14 @@ def test_a_linear_head_commutes_with_turning_the_picture_around_by_whole_patches
     assert (make(seed=0)(turned) - make(seed=0)(images)).abs().max() > 1e-3
 
 
-def test_what_stands_beyond_the_picture_is_the_mean_color():
+def test_what_stands_beyond_the_image_is_the_mean_color():
     model, images = make().eval(), torch.randn(2, 3, 10, 17)
     padded = torch.zeros(2, 3, 12, 20)
     padded[:, :, :10, :17] = images
     assert_close(model(images), model(padded)[:, :, :10, :17])
 
 
-def test_the_encoder_is_made_for_whole_cells_of_the_pictures():
+def test_the_encoder_is_made_for_whole_cells_of_the_images():
     model = make(image_size=(10, 17))
     assert model.image_size == model.preprocessing.size == (10, 17)
     assert model.backbone.image_size == (12, 20)
@@ -175,6 +175,6 @@ def test_what_no_segmenter_can_be_is_refused(settings, rule):
         make(**settings)
 
 
-def test_pictures_of_other_channels_are_refused():
-    with pytest.raises(VitrailError, match=r"expected pictures of shape \(b, 3, h, w\)"):
+def test_images_of_other_channels_are_refused():
+    with pytest.raises(VitrailError, match=r"expected images of shape \(b, 3, h, w\)"):
         make()(torch.randn(1, 1, 12, 20))

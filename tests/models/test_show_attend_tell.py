@@ -37,12 +37,12 @@ def captions(count=3, length=5):
     return ids
 
 
-def pictures(count=3):
+def make_images(count=3):
     return torch.randn(count, 2, 12, 20)
 
 
 class Features(nn.Module):
-    """An encoder that gives a prefix token and its own features, whatever the picture."""
+    """An encoder that gives a prefix token and its own features, whatever the image."""
 
     def __init__(self, features):
         super().__init__()
@@ -68,7 +68,7 @@ def with_features(features, width=4, **options):
 
 @kinds
 def test_maps_of_attention_sum_to_one_for_every_word(kind):
-    model, images, words = tiny(kind), pictures(), captions()
+    model, images, words = tiny(kind), make_images(), captions()
     maps = model.attention_maps(images, words)
     assert maps.shape == (3, 5, 3, 5)
     assert_close(maps.sum((2, 3)), torch.ones(3, 5))
@@ -77,7 +77,7 @@ def test_maps_of_attention_sum_to_one_for_every_word(kind):
 
 @kinds
 def test_a_word_sees_no_later_one_and_padding_changes_nothing(kind):
-    model, images, words = tiny(kind), pictures(), captions()
+    model, images, words = tiny(kind), make_images(), captions()
     whole = model(images, words)
     assert whole.shape == (3, 5, WORDS)
     changed = words.clone()
@@ -90,7 +90,7 @@ def test_a_word_sees_no_later_one_and_padding_changes_nothing(kind):
 @kinds
 @pytest.mark.parametrize("cached", [True, False])
 def test_steps_give_what_forward_gives(kind, cached):
-    model, images, words = tiny(kind), pictures(), captions()
+    model, images, words = tiny(kind), make_images(), captions()
     expected, state = model(images, words), model.begin(images, cached=cached)
     assert isinstance(model, Stepping)
     assert isinstance(state, State)
@@ -213,7 +213,7 @@ def test_doubly_stochastic_attention():
 def test_surrogate_loss_where_it_is_needed_and_once():
     assert tiny("soft").surrogate_loss is None
     model = tiny("hard").train()
-    model(pictures(), captions())
+    model(make_images(), captions())
     assert copy.deepcopy(model.eval()).looked is None
     model.surrogate_loss(torch.ones(3))
     with pytest.raises(VitrailError, match="follows a forward pass in training, once"):
@@ -240,7 +240,7 @@ def test_soft_attention_learns_where_to_look():
 
 
 @kinds
-def test_presets_caption_pictures_of_64_pixels(kind):
+def test_presets_caption_images_of_64_pixels(kind):
     model = vt.create_model(f"show_attend_tell_{kind}", vocabulary=WORDS).eval()
     assert model.attention_maps(torch.randn(1, 3, 64, 64), captions(1)).shape == (1, 5, 8, 8)
     assert model.preprocessing.size == (64, 64)
@@ -263,6 +263,6 @@ def test_refusals(options, words):
         tiny("soft", **options)
 
 
-def test_pictures_of_other_channels():
-    with pytest.raises(VitrailError, match=r"expected pictures of shape \(b, 2, h, w\)"):
+def test_images_of_other_channels():
+    with pytest.raises(VitrailError, match=r"expected images of shape \(b, 2, h, w\)"):
         tiny("soft")(torch.randn(1, 3, 12, 20), captions(1))

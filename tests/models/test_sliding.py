@@ -1,4 +1,4 @@
-"""Windows over pictures and volumes."""
+"""Windows over images and volumes."""
 
 import itertools
 
@@ -21,7 +21,7 @@ def test_what_each_cell_says_of_itself_comes_back(size, blend):
     assert_close(slide(twice, images, window=(5, 4, 3)[: len(size)], blend=blend, batch=3), twice(images))
 
 
-def test_a_picture_of_one_window_is_given_whole():
+def test_an_image_of_one_window_is_given_whole():
     images, seen = torch.randn(1, 3, 5, 7), []
     found = slide(lambda part: seen.append(part) or part.flip(-1), images, window=(5, 9))
     assert torch.equal(found, images.flip(-1))

@@ -1,4 +1,4 @@
-"""Swin: sizes of pictures, features, config, training."""
+"""Swin: sizes of images, features, config, training."""
 
 import json
 from dataclasses import replace
@@ -44,7 +44,7 @@ def test_any_size(config, size):
         assert tokens.x.shape == (2, tokens.grid[0] * tokens.grid[1], 8 << stage)
     assert_close(model.forward_features(images).x, maps[3].x)
     assert model(images).isfinite().all()
-    assert_close(model(images)[1:], model(images[1:]), atol=1e-5, rtol=1e-5)  # pictures do not see each other
+    assert_close(model(images)[1:], model(images[1:]), atol=1e-5, rtol=1e-5)  # images do not see each other
 
 
 def test_features_at_four_scales():
@@ -56,7 +56,7 @@ def test_features_at_four_scales():
         small().forward_intermediates(torch.randn(1, 3, 8, 8), [4])
 
 
-def test_moving_a_picture_by_whole_windows_of_the_last_stage_moves_its_features():
+def test_moving_an_image_by_whole_windows_of_the_last_stage_moves_its_features():
     """No shift, so that windows lie on a lattice: 2 pixels a token, 3 tokens a window, 8 tokens of the first stage one of the last."""
     model = small()
     for module in model.modules():

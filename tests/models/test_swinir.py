@@ -194,7 +194,7 @@ def test_nothing_beyond_its_reach_changes_a_pixel(kind, depths):
     assert model.tile_step == 4 * model.config.unshuffle
 
 
-def test_attention_is_recorded_in_the_pictures_own_places():
+def test_attention_is_recorded_in_the_images_own_places():
     """Behind the shift of 2, the pixel (3, 3) stands in the window of the rows and columns 2 to 5, and reads all of it."""
     model, images = tiny("bicubic"), torch.rand(1, 3, 8, 12)
     with vt.explain.record(model) as seen:
@@ -265,7 +265,7 @@ def test_refusals(options, words):
         vt.create_model("swinir_nano_x2", **options)
 
 
-def test_other_pictures_are_refused():
+def test_other_images_are_refused():
     with pytest.raises(VitrailError, match=r"shape \(b, 3, h, w\), got \(1, 1, 4, 4\)"):
         tiny("none")(torch.rand(1, 1, 4, 4))
     with pytest.raises(VitrailError, match=r"got \(1, 3, 0, 4\)"):

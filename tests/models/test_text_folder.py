@@ -82,7 +82,7 @@ def rewrite(folder, **changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"preprocessing": {"size": [8, 8]}}, "a model of the kind transformer reads no pictures: preprocessing must be null"),
+        ({"preprocessing": {"size": [8, 8]}}, "a model of the kind transformer reads no images: preprocessing must be null"),
         ({"labels": ["a", "b"]}, "a model of the kind transformer has no classes to label"),
         ({"tokenizer": "../../secret"}, 'the key "tokenizer" must be "tokenizer.json", got \'../../secret\''),
         ({"tokenizer": 3}, 'the key "tokenizer" must be "tokenizer.json", got 3'),
@@ -95,7 +95,7 @@ def test_what_is_not_about_text_is_refused(folder, changes, message):
     assert str(caught.value) == f"{folder / CONFIG}: {message}"
 
 
-def test_a_model_of_pictures_has_no_words(tmp_path):
+def test_a_model_of_images_has_no_words(tmp_path):
     save(vt.create_model("vit_nano_conv", width=12, depth=1, heads=3, image_size=8, num_classes=2), tmp_path)
     rewrite(tmp_path, tokenizer=TOKENIZER)
     with pytest.raises(VitrailError, match="reads no text"):

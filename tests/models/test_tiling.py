@@ -104,7 +104,7 @@ def test_no_part_is_larger_than_a_tile(size):
     assert all(sizes[:2] == (1, 2) for sizes in model.sizes)
 
 
-def test_a_picture_smaller_than_a_tile_is_one():
+def test_an_image_smaller_than_a_tile_is_one():
     model, image = Blur(2), torch.rand(1, 3, 5, 9)
     assert_close(restore_tiled(model, image, tile=64), model(image))
     assert model.sizes[0] == (1, 3, 5, 9)
@@ -117,7 +117,7 @@ def test_progress_is_told():
     assert told == [(done, 6) for done in range(1, 7)]  # 0-12 8-20, and 0-12 10-22 18-30
 
 
-def test_the_picture_is_left_as_it_is():
+def test_the_image_is_left_as_it_is():
     class Same(Blur):
         def forward(self, x):
             return x

@@ -71,7 +71,7 @@ def test_a_new_one_gives_what_it_was_given():
 
 
 def test_every_pixel_depends_on_all():
-    """Norms over the picture: its reach has no bound, and says so."""
+    """Norms over the image: its reach has no bound, and says so."""
     model, images = tiny(levels=1), torch.rand(1, 2, 40, 4).requires_grad_()
     assert model.reach is None
     model(images)[0, 0, 0, 0].backward()

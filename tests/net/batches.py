@@ -131,7 +131,7 @@ def passes(options: Any) -> Iterator[tuple[str, Any]]:
         }
         assert kept
         for path in kept:
-            path.write_bytes(b"no picture")
+            path.write_bytes(b"no image")
         try:
             yield from walk("broken", ("alone", "second"), (0,), (0,))
             yield f"bad, workers {workers}", sorted(map(str, setup.bad.files.values()))

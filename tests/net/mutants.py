@@ -257,12 +257,12 @@ MUTANTS: tuple[Mutant, ...] = (
     mutant("validation_is_augmented", IMAGES, "how=Augmentation(**numbers) if training else None,", "how=Augmentation(**numbers),",
            f"{COMMANDS}::test_validation_is_what_eval_says_of_val"),
     mutant("validation_is_shuffled", IMAGES, "shuffle=training,", "shuffle=True,", f"{COMMANDS}::test_validation_is_what_eval_says_of_val"),
-    mutant("cache_without_its_flags", CACHE, "budget // (picture + 1)", "budget // picture", "tests/data/test_cache.py", chosen="budget"),
+    mutant("cache_without_its_flags", CACHE, "budget // (image + 1)", "budget // image", "tests/data/test_cache.py", chosen="budget"),
     mutant("black_is_not_cached", CACHE, "if index < self.places and self.flags[index] else None",
-           "if index < self.places and self.pictures[index].any() else None", "tests/data/test_cache.py", chosen="black"),
-    mutant("bad_file_limit_ignored", BAD, "if count > self.limit * self.pictures:", "if False:", "tests/data/test_bad_files.py",
+           "if index < self.places and self.images[index].any() else None", "tests/data/test_cache.py", chosen="black"),
+    mutant("bad_file_limit_ignored", BAD, "if count > self.limit * self.images:", "if False:", "tests/data/test_bad_files.py",
            f"{BAD_RUNS}::test_too_many_stop_the_run_before_it_begins"),
-    mutant("bad_file_limit_off_by_one", BAD, "if count > self.limit * self.pictures:", "if count >= self.limit * self.pictures:",
+    mutant("bad_file_limit_off_by_one", BAD, "if count > self.limit * self.images:", "if count >= self.limit * self.images:",
            "tests/data/test_bad_files.py"),
 )  # fmt: skip
 

@@ -36,11 +36,11 @@ def texts(axes):
 def test_columns_appear_where_they_say_something():
     plain = benchmark([subject()], [row(memory=123_400_000)])
     assert subject_table(plain) == (
-        ["model", "parameters", "GFLOPs", "tokens", "pictures"],
+        ["model", "parameters", "GFLOPs", "tokens", "images"],
         [["small", "22.05M", "9.2", "197→197", "224x224"]],
     )
     header, [cells] = row_table(plain)
-    assert header == ["engine", "batch", "pictures/s", "p50 ms", "p99 ms", "spread", "of peak", "memory MB"]
+    assert header == ["engine", "batch", "images/s", "p50 ms", "p99 ms", "spread", "of peak", "memory MB"]
     assert cells == ["torch", "8", "10", "800.00", "1200.00", "4%", "82%", "123"]
     more = benchmark(
         [subject(merge=13, score=0.875), subject("large")],

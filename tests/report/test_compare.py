@@ -1,4 +1,4 @@
-"""Before and after: the square is where pictures differ most, files are bounded, and names stay text."""
+"""Before and after: the square is where images differ most, files are bounded, and names stay text."""
 
 import base64
 import io
@@ -62,7 +62,7 @@ def noise(height, width, channels=3, seed=0):
     return np.random.default_rng(seed).integers(0, 256, (height, width, channels), dtype=np.uint8)
 
 
-def test_the_square_is_where_the_pictures_differ_most():
+def test_the_square_is_where_the_images_differ_most():
     one = np.full((101, 137, 3), 90, dtype=np.uint8)
     other = one.copy()
     other[40:60, 70:90] += 100  # all of it in one square
@@ -82,7 +82,7 @@ def test_the_largest_sum_of_any_square_by_trying_all():
     assert sums[found.top, found.left] == max(sums.values())
 
 
-def test_equal_pictures_are_enlarged_in_the_middle_and_small_ones_whole():
+def test_equal_images_are_enlarged_in_the_middle_and_small_ones_whole():
     same = noise(101, 149)
     square = differing_square(same, same)
     assert (square.top, square.left) == ((101 - SQUARE) // 2, (149 - SQUARE) // 2)
@@ -103,7 +103,7 @@ def test_a_comparison_is_well_formed_and_names_stay_text():
     assert read(show_comparison("a", given=panes["given"], restored=panes["restored"]))["img"] == 2 + 2
 
 
-def test_the_enlarged_square_is_exact_and_small_pictures_are_too():
+def test_the_enlarged_square_is_exact_and_small_images_are_too():
     given, restored = noise(59, 61), noise(59, 61, seed=1)
     html = show_comparison("a", given=Pane(title="given", image=given), restored=Pane(title="restored", image=restored))
     before, after, left, right = (np.asarray(Image.open(io.BytesIO(file)).convert("RGB")) for file in files(html))
@@ -115,7 +115,7 @@ def test_the_enlarged_square_is_exact_and_small_pictures_are_too():
 
 
 @pytest.mark.parametrize("shape", [(640, 640, 3), (640, 640, 1), (1500, 40, 3), (3, 2000, 1)])
-def test_files_are_bounded_whatever_the_picture(shape):
+def test_files_are_bounded_whatever_the_image(shape):
     pane = Pane(title="given", image=noise(*shape))
     html = show_slider(pane, pane)
     for file in files(html):
@@ -123,7 +123,7 @@ def test_files_are_bounded_whatever_the_picture(shape):
         assert max(Image.open(io.BytesIO(file)).size) <= LARGEST
 
 
-def test_a_picture_that_fits_is_not_changed_and_one_that_does_not_is_nearly_itself():
+def test_an_image_that_fits_is_not_changed_and_one_that_does_not_is_nearly_itself():
     rows, columns = np.mgrid[0:200, 0:300]
     smooth = np.stack([rows, columns // 2, rows // 2 + columns // 3], axis=-1).astype(np.uint8)
     kept = np.asarray(Image.open(io.BytesIO(encode_faithful(smooth, budget=50_000))).convert("RGB"))
@@ -134,12 +134,12 @@ def test_a_picture_that_fits_is_not_changed_and_one_that_does_not_is_nearly_itse
     assert np.abs(lossy.astype(int) - noise(200, 300)).mean() < 12
 
 
-def test_a_large_picture_is_said_to_be_shown_smaller():
+def test_a_large_image_is_said_to_be_shown_smaller():
     pane = Pane(title="given", image=np.zeros((500, 1280, 1), dtype=np.uint8))
     assert "1,280 × 500 pixels, shown at 640 × 250" in show_comparison("a", given=pane, restored=pane)
 
 
-def test_pictures_of_two_sizes_and_errors_without_a_truth_are_our_mistake():
+def test_images_of_two_sizes_and_errors_without_a_truth_are_our_mistake():
     one, other = (Pane(title="a", image=noise(5, side)) for side in (7, 11))
     with pytest.raises(ValueError, match="one size"):
         show_comparison("a", given=one, restored=other)
@@ -147,7 +147,7 @@ def test_pictures_of_two_sizes_and_errors_without_a_truth_are_our_mistake():
         show_comparison("a", given=one, restored=one, errors=True)
 
 
-def test_gray_pictures_share_the_scale_of_the_last():
+def test_gray_images_share_the_scale_of_the_last():
     dark, bright = np.full((3, 5), 1.0, dtype=np.float32), np.full((3, 5), 4.0, dtype=np.float32)
     first, last = gray_images(dark, bright)
     assert (first == 64).all()

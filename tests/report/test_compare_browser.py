@@ -1,4 +1,4 @@
-"""The slider in a real browser: pointer, finger and keys move it; on paper and without script both pictures are seen."""
+"""The slider in a real browser: pointer, finger and keys move it; on paper and without script both images are seen."""
 
 import io
 
@@ -23,7 +23,7 @@ def sheet(tmp_path_factory):
         show_comparison("b", **panes),
     ]
     path = tmp_path_factory.mktemp("sheet") / "sheet.html"
-    path.write_text(render_page("", "sheet", [Section("Pictures", [show_comparisons(shown)], needs=(PART,))]))
+    path.write_text(render_page("", "sheet", [Section("Images", [show_comparisons(shown)], needs=(PART,))]))
     return path.as_uri()
 
 
@@ -58,7 +58,7 @@ def colors(tab):
     return [int(pixels[row, round(box["x"] + share * box["width"])]) for share in (0.1, 0.9)]
 
 
-def test_the_pointer_moves_the_line_and_the_pictures_with_it(visit):
+def test_the_pointer_moves_the_line_and_the_images_with_it(visit):
     tab = visit()
     slider = tab.locator("before-after").first
     box = slider.bounding_box()

@@ -66,7 +66,7 @@ def test_fields_of_the_json_and_the_files(command, tmp_path):
 def test_the_table_for_people(command):
     answer = command("bench", *TINY, "--out", "here")
     lines = answer.out.splitlines()
-    assert any(line.split() == ["model", "parameters", "GFLOPs", "tokens", "pictures"] for line in lines)
+    assert any(line.split() == ["model", "parameters", "GFLOPs", "tokens", "images"] for line in lines)
     assert sum(line.startswith("torch ") for line in lines) == 2
     assert lines[-1].endswith("written to here")
 
@@ -168,12 +168,12 @@ def test_nonsense_is_refused_in_one_line(command, words, message):
         ("deit_nano_patch4", 'neither a run nor a model of the catalogue; did you mean "deit_nano_patch4_32"?'),
         (
             next(name for name, (kind, _) in MODELS.items() if kind == "language"),
-            "bench measures models of pictures, got one of the kind language, which takes text",
+            "bench measures models of images, got one of the kind language, which takes text",
         ),
         ("runs/nothing", "no such file or folder"),
     ],
 )
-def test_what_is_no_model_of_pictures_is_refused(command, word, message):
+def test_what_is_no_model_of_images_is_refused(command, word, message):
     answer = command("bench", word)
     assert answer.code == 2
     assert message in answer.err

@@ -28,10 +28,10 @@ HOSTILE = (
 )
 FACTS = {
     "data": "digits",
-    "pictures": {"train": 1297, "val": 140, "test": 360},
+    "images": {"train": 1297, "val": 140, "test": 360},
     "recipe": "30 epochs, batch 64, lr 0.001",
     "split": "test",
-    "limits": ["Only gray pictures."],
+    "limits": ["Only gray images."],
     **describe_measures(
         "classify", {"loss": 0.05, "accuracy": 0.98611, "macro_f1": 0.97, "ece": float("nan")}, (0.9722, 0.9972)
     ),
@@ -86,9 +86,9 @@ def test_what_it_says_without_facts(model):
     page = split(card(model))[1]
     assert page.startswith("# Image classifier (vit)\n")
     for words in (
-        "parameters, pictures of 10x14 with 1 channel(s), 7 classes.", "width 12, depth 2, heads 3, tokenizer conv",
-        "turned upright and to gray, resized until it just covers 10x14", "vitrail predict path/to/this/folder picture.png",
-        'vt.pipeline("image-classification", "path/to/this/folder")', "even for a picture of something else",
+        "parameters, images of 10x14 with 1 channel(s), 7 classes.", "width 12, depth 2, heads 3, tokenizer conv",
+        "turned upright and to gray, resized until it just covers 10x14", "vitrail predict path/to/this/folder image.png",
+        'vt.pipeline("image-classification", "path/to/this/folder")', "even for an image of something else",
     ):  # fmt: skip
         assert words in page
     assert "## Scores" not in page
@@ -100,9 +100,9 @@ def test_facts_are_told_to_people_and_to_the_hub(model, tmp_path):
     text = (tmp_path / README).read_text(encoding="utf-8")
     page = split(text)[1]
     for words in (
-        "- Data: `digits`", "- Pictures: 1,297 train, 140 val, 360 test", "- Recipe: `30 epochs, batch 64, lr 0.001`",
+        "- Data: `digits`", "- Images: 1,297 train, 140 val, 360 test", "- Recipe: `30 epochs, batch 64, lr 0.001`",
         "Accuracy on test: **98.61 %** (95 % interval 97.22 % to 99.72 %, by bootstrap).",
-        "| Macro F1 | 97.00 % |", "- Only gray pictures.",
+        "| Macro F1 | 97.00 % |", "- Only gray images.",
     ):  # fmt: skip
         assert words in page
     assert "nan" not in text

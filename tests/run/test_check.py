@@ -29,7 +29,7 @@ def draw(seed: int) -> Image.Image:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Clean: two classes, 12 + 4 pictures each."""
+    """Clean: two classes, 12 + 4 images each."""
     root, seed = tmp_path / "data", 0
     for split, count in (("train", 12), ("test", 4)):
         for label in ("cat", "dog"):
@@ -124,7 +124,7 @@ def test_a_root_of_parts_is_not_a_root_of_classes(tmp_path):
     for part in ("images", "trimaps", "other"):
         (tmp_path / part).mkdir()
         for number in range(3):
-            draw(100 * len(part) + number).save(tmp_path / part / f"picture {part} {number}.png")
+            draw(100 * len(part) + number).save(tmp_path / part / f"image {part} {number}.png")
     found = check(tmp_path, workers=0)
     assert [(finding.kind, finding.level) for finding in found.findings] == [("layout", "serious")]
     assert "images, trimaps" in found.findings[0].text
@@ -144,16 +144,16 @@ def test_leaks_are_shouted_first(folder, capsys):
     leak(folder)
     assert command(str(folder), workers=0) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1].startswith("!! LEAK: 1 picture of test is in train too (1 exact)")
+    assert lines[1].startswith("!! LEAK: 1 image of test is in train too (1 exact)")
     assert "new.png" in lines[2]
     assert "\x1b" not in "".join(lines), "plain where there is no terminal"
 
 
-def test_a_leak_counts_pictures_not_pairs():
+def test_a_leak_counts_images_not_pairs():
     twice = [
         Twice(first=name, second="x", splits=("train", "test"), kind="near", similarity=1.0, same_label=True) for name in "abc"
     ]
-    assert find_leaks(twice)[0].text.startswith("1 picture of test is in train too (3 near)")
+    assert find_leaks(twice)[0].text.startswith("1 image of test is in train too (3 near)")
 
 
 def test_fix_writes_a_list_that_is_clean(folder, tmp_path):
@@ -174,7 +174,7 @@ def test_fix_writes_a_list_that_is_clean(folder, tmp_path):
     assert f"--data {shlex.quote(str(clean))} " in found.suggestion.command
 
 
-def test_a_leak_costs_train_a_picture_not_test(folder, tmp_path):
+def test_a_leak_costs_train_an_image_not_test(folder, tmp_path):
     leak(folder)
     check(folder, workers=0, fix=tmp_path / "clean.csv")
     rows = list(csv.DictReader((tmp_path / "clean.csv").open()))
@@ -183,7 +183,7 @@ def test_a_leak_costs_train_a_picture_not_test(folder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("source", "name", "rule"), [("digits", "c.csv", "not made of picture files"), (None, "c.txt", "must end in .csv")]
+    ("source", "name", "rule"), [("digits", "c.csv", "not made of image files"), (None, "c.txt", "must end in .csv")]
 )
 def test_fix_refuses_in_one_line(folder, tmp_path, source, name, rule):
     with pytest.raises(VitrailError, match=rule):
@@ -194,7 +194,7 @@ def test_fix_refuses_in_one_line(folder, tmp_path, source, name, rule):
 def test_fix_does_not_write_a_list_that_cannot_be_trained_on(folder, tmp_path):
     for path in (folder / "train/dog").iterdir():
         path.write_bytes(b"")
-    with pytest.raises(VitrailError, match="no training picture of the class 'dog'"):
+    with pytest.raises(VitrailError, match="no training image of the class 'dog'"):
         check(folder, workers=0, fix=tmp_path / "clean.csv")
     assert not (tmp_path / "clean.csv").exists()
 
@@ -221,7 +221,7 @@ def test_the_contact_sheet_shows_a_pair_below_the_classes(folder, tmp_path):
     assert heights[1] > heights[0] + 96
 
 
-def test_several_labels_a_picture(folder, tmp_path):
+def test_several_labels_per_image(folder, tmp_path):
     rows = [
         f"train/cat/{n}.png,{labels}"
         for n, labels in enumerate(["a|b", "a", "b", "", "a|b", "b", "a", "b", "a", "b", "a|b", "b"])

@@ -62,7 +62,7 @@ def test_the_backward_pass_costs_twice_the_forward_pass():
     model = build_vit(PLAIN)
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         model(torch.zeros(3, 3, 64, 32)).sum().backward()
-    cut = 2 * 8 * (16 * 16 * 3) * 96  # of one picture: the pixels need no gradient
+    cut = 2 * 8 * (16 * 16 * 3) * 96  # of one image: the pixels need no gradient
     assert 3 * (training_flops(PLAIN) - cut) == counter.get_total_flops()
 
 
@@ -122,26 +122,26 @@ def test_bytes_a_parameter_by_hand():
 
 def test_a_forecast_by_hand():
     machine = replace(ROUND, overlap=0.9)
-    forecast = predict(PLAIN, machine, pictures=1000, epochs=3, processes=2, batch=64, precision="fp32")
+    forecast = predict(PLAIN, machine, images=1000, epochs=3, processes=2, batch=64, precision="fp32")
     count = parameter_count(PLAIN)
     assert forecast.steps == 3 * 15
     assert forecast.compute_seconds == pytest.approx(32 * training_flops(PLAIN) / 5e11)
     exchange = 4 * count / 1e9  # 2 (2 - 1) / 2 = 1
     assert forecast.exchange_seconds == pytest.approx(exchange - 2 / 3 * forecast.compute_seconds)  # all that can hide
-    some = predict(PLAIN, replace(machine, overlap=0.01), pictures=1000, epochs=3, processes=2, batch=64)
+    some = predict(PLAIN, replace(machine, overlap=0.01), images=1000, epochs=3, processes=2, batch=64)
     assert some.exchange_seconds == pytest.approx(0.99 * exchange)
     assert forecast.optimizer_seconds == pytest.approx(28 * count / 1e9)
     assert forecast.reading_seconds == 0
     assert forecast.memory == 16 * count + 32 * activation_bytes(PLAIN, "fp32")
     assert forecast.hours == pytest.approx(45 * forecast.step_seconds / 3600)
-    slow = predict(PLAIN, replace(ROUND, read=1.0), pictures=1000, epochs=3, processes=2, batch=64)
-    assert slow.step_seconds == pytest.approx(32)  # a picture a second, nothing hidden
+    slow = predict(PLAIN, replace(ROUND, read=1.0), images=1000, epochs=3, processes=2, batch=64)
+    assert slow.step_seconds == pytest.approx(32)  # an image a second, nothing hidden
     assert slow.limit == "reading"
 
 
 def test_launching_bounds_small_batches():
     machine = replace(ROUND, block_seconds=7.0)
-    forecast = predict(PLAIN, machine, pictures=64, epochs=1, batch=64)
+    forecast = predict(PLAIN, machine, images=64, epochs=1, batch=64)
     assert forecast.compute_seconds + forecast.launch_seconds == 14.0
     assert forecast.limit == "launching"
 
@@ -151,8 +151,7 @@ def test_launching_bounds_small_batches():
 def test_twice_the_processes_are_less_than_twice_as_fast(doublings):
     machine = replace(ROUND, between=ROUND.inside)
     one, two = (
-        predict(PLAIN, machine, pictures=10_240, epochs=1, processes=2**power, batch=1024)
-        for power in (doublings, doublings + 1)
+        predict(PLAIN, machine, images=10_240, epochs=1, processes=2**power, batch=1024) for power in (doublings, doublings + 1)
     )
     assert two.compute_seconds == one.compute_seconds / 2
     assert two.exchange_seconds > one.exchange_seconds
@@ -167,8 +166,8 @@ def test_the_exchange_between_hosts_goes_over_their_link():
 
 
 def test_a_batch_that_does_not_divide_is_refused():
-    with pytest.raises(VitrailError, match="got 100 pictures, 3 processes"):
-        predict(PLAIN, ROUND, pictures=1000, epochs=1, processes=3, batch=100)
+    with pytest.raises(VitrailError, match="got 100 images, 3 processes"):
+        predict(PLAIN, ROUND, images=1000, epochs=1, processes=3, batch=100)
 
 
 def test_every_preset_has_a_cost():

@@ -44,10 +44,8 @@ def test_a_run_becomes_a_file_beside_it(run, command):
     file, parity, takes, *lines = answer.out.splitlines()
     assert file.startswith(f"{run / 'export' / 'digits.pt2'}: ")
     assert parity.startswith("differs by at most ")
-    assert parity.endswith(" on 5 pictures of 8x8 and 12x6, in batches of 1, 3, 1, 3 (digits)")
-    assert (
-        takes == "takes any number of pictures of any size (sides: multiples of 2, from 4); 8x8 is what pictures are brought to"
-    )
+    assert parity.endswith(" on 5 images of 8x8 and 12x6, in batches of 1, 3, 1, 3 (digits)")
+    assert takes == "takes any number of images of any size (sides: multiples of 2, from 4); 8x8 is what images are brought to"
     assert "without vitrail" in lines[0]
     images, names = torch.randn(2, 1, 8, 8), {}
     exec("\n".join(lines[1:]), {"images": images}, names)  # our own lines
@@ -63,7 +61,7 @@ def test_weights_alone_say_what_they_are_for(run, command, tmp_path):
         assert file.metadata()["architecture"] == '"vit"'
 
 
-def test_pictures_to_check_on(run, tmp_path, monkeypatch):
+def test_images_to_check_on(run, tmp_path, monkeypatch):
     """Named ones; the run's own validation split, divided as it was; else built-in ones."""
     trained = training_options(str(run))
     gray = Preprocessing(size=(8, 8), channels=1, mean=(0.5,), std=(0.5,))
@@ -113,7 +111,7 @@ def test_wrong_words_are_one_line(run, command, words, message):
 def test_other_kinds_are_refused_by_name(run, sentences, command, tmp_path):
     answer = command("export", sentences, "--format", "onnx")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "a model of the kind transformer takes text; only models of pictures and volumes are exported" in answer.err
+    assert "a model of the kind transformer takes text; only models of images and volumes are exported" in answer.err
     vt.save(vt.create_model("swin_nano_patch2_window4_32", depths=(1,)), tmp_path / "swin")
     answer = command("export", tmp_path / "swin", "--format", "pt2", "--dynamic-size", "on")
     assert (answer.code, answer.err.count("\n")) == (2, 1)

@@ -1,4 +1,4 @@
-"""`vitrail eval --protocol`: what the cells measure, that they choose the pictures training chooses, and that they go on."""
+"""`vitrail eval --protocol`: what the cells measure, that they choose the images training chooses, and that they go on."""
 
 import csv
 import json
@@ -26,8 +26,8 @@ CLASSES, SIDE = 5, 4
 pytestmark = pytest.mark.usefixtures("quick_report")
 
 
-def labelled_pictures(count, *, seed=0):
-    """Pictures of one gray, which is the label's: 10, 60, 110, ..., and labels in turn."""
+def labelled_images(count, *, seed=0):
+    """Images of one gray, which is the label's: 10, 60, 110, ..., and labels in turn."""
     labels = np.arange(count) % CLASSES
     gray = (10 + 50 * labels).astype(np.uint8)
     return ArraySplit(np.repeat(gray, SIDE * SIDE).reshape(count, SIDE, SIDE), labels)
@@ -35,7 +35,7 @@ def labelled_pictures(count, *, seed=0):
 
 @pytest.fixture
 def data():
-    splits = {"train": labelled_pictures(55), "val": labelled_pictures(11), "test": labelled_pictures(23)}
+    splits = {"train": labelled_images(55), "val": labelled_images(11), "test": labelled_images(23)}
     return DataSet(name="grays", classes=tuple("abcde"), splits=splits)
 
 
@@ -44,7 +44,7 @@ def make_table(describe, **changes):
         "what": "features",
         "batch": 7,
         "workers": 0,
-        "bad": BadFiles(pictures=1, limit=1.0),
+        "bad": BadFiles(images=1, limit=1.0),
         "bar": ProgressBar(quiet=True),
     }
     plain = Preprocessing(size=(SIDE, SIDE), channels=1, mean=(0.0,), std=(1.0,))
@@ -86,7 +86,7 @@ def test_linear_is_not_misled_by_test(data):
     assert test.labels.tolist() == [0] * 23
 
 
-def test_a_table_reads_every_picture_once(data):
+def test_a_table_reads_every_image_once(data):
     asked = []
 
     def describe(images):
@@ -109,23 +109,23 @@ def test_the_root_of_a_part_of_a_part(data):
     assert numbers.tolist() == [30, 9]
 
 
-def test_a_picture_that_has_gone_is_left_out(tmp_path):
-    folder = tmp_path / "pictures"
+def test_an_image_that_has_gone_is_left_out(tmp_path):
+    folder = tmp_path / "images"
     for number in range(12):
         path = folder / f"class{number % 2}" / f"{number}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        labelled_pictures(12).read(number).save(path)
+        labelled_images(12).read(number).save(path)
     found = find_data(str(folder))["train"]
     gone = found.paths[3]
     gone.unlink()
-    bad = BadFiles(pictures=12, limit=1.0)
+    bad = BadFiles(images=12, limit=1.0)
     described = make_table(lambda images: images.flatten(1), bad=bad).of(found)
     assert len(described.features) == len(described.labels) == len(described.names) == 11
     assert str(gone) not in described.names
     assert list(bad.files) == [str(gone)]
 
 
-def test_training_and_features_choose_the_same_pictures(arrays):
+def test_training_and_features_choose_the_same_images(arrays):
     options = Options(data=str(arrays), model="vit_nano_patch2_32", labels=0.25, seed=5, device="cpu")
     setup = prepare(options, ProgressBar(quiet=True), resumed=None)
     ours = keep_share(open_data(str(arrays), seed=5), 0.25, seed=5)["train"]
@@ -249,7 +249,7 @@ def test_a_stop_keeps_what_is_done(network, arrays, tmp_path, command, monkeypat
     assert [cell["protocol"] for cell in found["cells"]] == ["linear", "knn", "pixels"]
 
 
-def test_seeds_choose_other_pictures(network, arrays, tmp_path, command):
+def test_seeds_choose_other_images(network, arrays, tmp_path, command):
     answer = command(
         "eval", network, "--data", arrays, "--protocol", "knn", "--labels", "0.05,0.5", "--seeds", 3, "--out", tmp_path / "out"
     )
@@ -297,7 +297,7 @@ def test_wrong_data_and_models(network, arrays, tmp_path, command):
     plain = tmp_path / "plain"
     plain.mkdir()
     for number in range(4):
-        labelled_pictures(4).read(number).save(plain / f"{number}.png")
+        labelled_images(4).read(number).save(plain / f"{number}.png")
     assert "no labels" in refused(network, "--protocol", "knn", "--data", plain, "--out", tmp_path / "out")
     with np.load(arrays) as parts:
         np.savez(tmp_path / "undivided.npz", x_train=parts["x_train"], y_train=parts["y_train"])

@@ -44,5 +44,5 @@ def test_two_processes_learn_one_model(make, tmp_path):
     told = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert done.stdout.count("epoch   1/1") == 1  # only the first process speaks
     assert (tmp_path / "run" / "lr_range.png").is_file()
-    again = vt.evaluate(tmp_path / "run", split=told["split"])  # every slice and picture was scored, by one of them
+    again = vt.evaluate(tmp_path / "run", split=told["split"])  # every slice and image was scored, by one of them
     assert again["psnr"] == pytest.approx(told["psnr"], abs=1e-3)

@@ -95,5 +95,5 @@ def test_the_page_shows_the_image_and_the_result(visit, tmp_path, photo):
     assert tab.locator("#answer td").nth(1).inner_text() == "40, 30"
     assert tab.locator("#answer td img").evaluate("image => [image.naturalWidth, image.naturalHeight]") == [40, 30]
     assert [label.strip() for label in tab.locator("#model optgroup").evaluate_all("all => all.map(one => one.label)")] == [
-        "Pictures"
+        "Images"
     ]

@@ -15,7 +15,7 @@ PAGES = (
     "/api/models",
     "/api/runs",
     "/none",
-    "/api/pictures/x",
+    "/api/images/x",
     "/api/classify/attention?look=x",
     "/api/translate/read",
     "/api/translate/attention?look=x",
@@ -63,11 +63,11 @@ def test_another_host_is_misdirected(page, host):
     ],
 )  # fmt: skip
 def test_pages_of_other_sites_are_refused(page, upload, digit, encode, headers):
-    picture = upload(encode(digit)).json()["id"]
+    image = upload(encode(digit)).json()["id"]
     for answer in (
-        page.post("/api/pictures", files={"file": ("a.png", encode(digit))}, headers=headers),
+        page.post("/api/images", files={"file": ("a.png", encode(digit))}, headers=headers),
         page.post("/api/classify/look", json={}, headers=headers),
-        page.get(f"/api/pictures/{picture}", headers=headers),
+        page.get(f"/api/images/{image}", headers=headers),
         page.get("/api/models", headers=headers),
     ):
         assert answer.status_code == 403
@@ -95,11 +95,11 @@ def test_the_session_is_a_strict_cookie_of_128_bits_that_stays(app):
     assert "set-cookie" in forged.headers
 
 
-def test_two_people_do_not_see_each_others_pictures(browse, look, upload, digit, encode):
+def test_two_people_do_not_see_each_others_images(browse, look, upload, digit, encode):
     one, other = browse(), browse()
-    picture = upload(encode(digit), client=one).json()["id"]
+    image = upload(encode(digit), client=one).json()["id"]
     seen = look("cls", client=one)["id"]
-    for path in (f"pictures/{picture}", *(f"classify/{view}?look={seen}" for view in ("attention", "seen", "layers"))):
+    for path in (f"images/{image}", *(f"classify/{view}?look={seen}" for view in ("attention", "seen", "layers"))):
         assert one.get(f"/api/{path}").status_code == 200
         assert other.get(f"/api/{path}").status_code == 404
     assert other.get(f"/api/classify/attention?look={seen}").json() == {"error": "There is no such look in this session."}
@@ -107,22 +107,22 @@ def test_two_people_do_not_see_each_others_pictures(browse, look, upload, digit,
 
 @pytest.mark.parametrize("name", ["x", "0" * 32, "é" * 32, "%00", "..%2f..%2fetc"])
 def test_wrong_names_are_not_found(page, ids, name, upload, digit, encode):
-    picture = upload(encode(digit)).json()["id"]
+    image = upload(encode(digit)).json()["id"]
     for path in (
-        f"pictures/{name}",
+        f"images/{name}",
         f"classify/attention?look={name}",
         f"classify/seen?look={name}",
         f"models/{name}/samples",
         f"runs/{name}/curve",
     ):
         assert page.get(f"/api/{path}").status_code == 404
-    assert page.get(f"/api/classify/attention?look={picture}").status_code == 404  # a picture is no look
+    assert page.get(f"/api/classify/attention?look={image}").status_code == 404  # an image is no look
     model = ids["cls"]["id"]
-    assert page.post("/api/classify/look", json={"model": "x", "picture": picture}).status_code == 404
-    assert page.post("/api/classify/look", json={"model": model, "picture": "x"}).status_code == 404
+    assert page.post("/api/classify/look", json={"model": "x", "image": image}).status_code == 404
+    assert page.post("/api/classify/look", json={"model": model, "image": "x"}).status_code == 404
     for number in (-1, 24, 10**20):
         assert page.get(f"/api/models/{model}/samples/{number}").status_code == 404
-        assert page.post("/api/pictures", json={"model": model, "sample": number}).status_code == 404
+        assert page.post("/api/images", json={"model": model, "sample": number}).status_code == 404
 
 
 def test_what_an_address_is_not_for_names_what_it_is_for(page):

@@ -1,4 +1,4 @@
-"""The page, models, samples, pictures and looks over HTTP."""
+"""The page, models, samples, images and looks over HTTP."""
 
 import io
 import threading
@@ -47,29 +47,29 @@ def test_samples_are_of_the_test_split_one_of_each_class_first(page, ids):
     thumbnail = page.get(found[3]["url"])
     assert Image.open(io.BytesIO(thumbnail.content)).size == (8, 8)
     assert page.get(f"/api/models/{ids['wide']['id']}/samples").json() == []  # its data is gone
-    added = page.post("/api/pictures", json={"model": ids["cls"]["id"], "sample": found[3]["id"]}).json()
+    added = page.post("/api/images", json={"model": ids["cls"]["id"], "sample": found[3]["id"]}).json()
     assert (added["width"], added["height"]) == (8, 8)
-    kept = Image.open(io.BytesIO(page.get(f"/api/pictures/{added['id']}").content))
+    kept = Image.open(io.BytesIO(page.get(f"/api/images/{added['id']}").content))
     assert np.array_equal(np.asarray(kept), np.asarray(Image.open(io.BytesIO(thumbnail.content))))
 
 
-def test_a_picture_comes_back_upright_and_no_larger_than_a_page_needs(upload, page, encode):
+def test_an_image_comes_back_upright_and_no_larger_than_a_page_needs(upload, page, encode):
     turned = Image.new("RGB", (3000, 1000), "red")
     exif = Image.Exif()
     exif[0x0112] = 6
     found = upload(encode(turned, "JPEG", exif=exif), "../a/photo.jpg").json()
     assert (found["width"], found["height"], found["name"]) == (1000, 3000, "photo.jpg")
     assert found["note"] is None
-    answer = page.get(f"/api/pictures/{found['id']}")
+    answer = page.get(f"/api/images/{found['id']}")
     assert answer.headers["content-type"] == "image/jpeg"
     assert Image.open(io.BytesIO(answer.content)).size == (341, 1024)
 
 
 def test_predictions_are_those_of_the_pipeline(look, runs, digit, photo, ids, encode):
-    for name, picture in (("cls", digit), ("wide", photo), ("resnet", digit), ("group", digit)):
+    for name, image in (("cls", digit), ("wide", photo), ("resnet", digit), ("group", digit)):
         found = look(name)
         classify = vt.pipeline("image-classification", runs / name)
-        expected = classify(Image.open(io.BytesIO(encode(picture))), top_k=20)
+        expected = classify(Image.open(io.BytesIO(encode(image))), top_k=20)
         assert [row["label"] for row in found["predictions"]] == [row["label"] for row in expected]
         assert [row["score"] for row in found["predictions"]] == pytest.approx([row["score"] for row in expected], rel=1e-4)
         assert found["ms"] > 0
@@ -131,7 +131,7 @@ def test_wrong_cells_are_refused_in_one_sentence(look, options):
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"model": 1}', b"\xff", b"[" * 5000, b'{"a":' * 3000])
 def test_wrong_bodies_are_refused(page, body):
-    for address in ("/api/classify/look", "/api/pictures"):
+    for address in ("/api/classify/look", "/api/images"):
         answer = page.post(address, content=body, headers={"Content-Type": "application/json"})
         assert answer.status_code == 422
         assert list(answer.json()) == ["error"]
@@ -145,7 +145,7 @@ def test_a_body_that_is_too_long_is_refused(page):
 
 def test_the_same_look_is_computed_once_however_many_ask(browse, upload, ids, digit, encode, monkeypatch):
     client = browse()
-    picture = upload(encode(digit), client=client).json()["id"]
+    image = upload(encode(digit), client=client).json()["id"]
     passes, began, gate, run_pass = [], threading.Event(), threading.Event(), attention_page.run_pass
     waiting = threading.Semaphore(0)
 
@@ -162,7 +162,7 @@ def test_the_same_look_is_computed_once_however_many_ask(browse, upload, ids, di
 
     monkeypatch.setattr(attention_page, "run_pass", slow)
     monkeypatch.setattr(flights, "Future", Awaited)
-    answers, body = [], {"model": ids["cls"]["id"], "picture": picture, "erased": [3, 3, 1]}
+    answers, body = [], {"model": ids["cls"]["id"], "image": image, "erased": [3, 3, 1]}
     threads = [
         threading.Thread(target=lambda: answers.append(client.post("/api/classify/look", json=body).json())) for _ in range(4)
     ]
@@ -186,10 +186,10 @@ def test_a_model_that_computes_no_numbers_is_told_not_served(tmp_path, make_run,
     weights = make_run(tmp_path / "cut") / "best" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
     client = browse_studio(tmp_path)
-    picture = upload(encode(digit), client=client).json()["id"]
+    image = upload(encode(digit), client=client).json()["id"]
     words = {}
     for entry in client.get("/api/models").json():
-        answer = client.post("/api/classify/look", json={"model": entry["id"], "picture": picture})
+        answer = client.post("/api/classify/look", json={"model": entry["id"], "image": image})
         assert answer.status_code == 422
         words[entry["name"]] = answer.json()["error"]
     assert "not finite" in words["broken"]
@@ -199,8 +199,8 @@ def test_a_model_that_computes_no_numbers_is_told_not_served(tmp_path, make_run,
 def test_weights_that_training_replaced_are_read_again(tmp_path, make_run, browse_studio, upload, digit, encode):
     run = make_run(tmp_path / "run", finished=False)
     client = browse_studio(run)
-    picture = upload(encode(digit), client=client).json()["id"]
-    body = {"model": client.get("/api/models").json()[0]["id"], "picture": picture}
+    image = upload(encode(digit), client=client).json()["id"]
+    body = {"model": client.get("/api/models").json()[0]["id"], "image": image}
     first = client.post("/api/classify/look", json=body).json()
     make_run(run, lambda model: torch.nn.init.normal_(model.head.output.weight), finished=False)
     second = client.post("/api/classify/look", json=body).json()

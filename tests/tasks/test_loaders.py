@@ -14,12 +14,12 @@ from vitrail.data.augmentation import Augmentation
 from vitrail.data.dataset import ArraySplit
 from vitrail.data.degradation import parse_degradation
 from vitrail.data.image_source import ImageSource, image_loader
+from vitrail.data.image_store import ImageStore
 from vitrail.data.joint import Movement
 from vitrail.data.loader import Fetcher, Loader, Source
 from vitrail.data.mri.masks import Sampling
 from vitrail.data.mri.slices import Slice
 from vitrail.data.order import COPY, PlainOrder
-from vitrail.data.picture_store import PictureStore
 from vitrail.data.shapes import ShapesSplit
 from vitrail.data.text.parallel import Pairs
 from vitrail.data.text.toys import WORDS, make_toy
@@ -63,7 +63,7 @@ def captions(*, seed, workers, rank, world):
 
 
 def boxes(*, seed, **shared):
-    store = PictureStore(shapes(), channels=3, budget=0)
+    store = ImageStore(shapes(), channels=3, budget=0)
     return box_loader(BoxSource(store, neutral((24, 20), 3), how=MOVED, window=0.5, seed=seed), batch=4, shuffle=True, **shared)
 
 
@@ -105,7 +105,7 @@ LOADERS = {
     "boxes": boxes,
     "crops": lambda **how: crop_loader(shapes(), neutral((24, 20), 3), classes=11, batch=4, how=MOVED, zoom=0.5, **how),
     "patches": lambda **how: patch_loader(
-        PictureStore(shapes(), channels=3, budget=0), parse_degradation("noise25"), batch=4, patch=8, patches=2, **how
+        ImageStore(shapes(), channels=3, budget=0), parse_degradation("noise25"), batch=4, patch=8, patches=2, **how
     ),
     "volumes": volumes,
     "scans": scans,

@@ -23,8 +23,8 @@ def data(tmp_path_factory):
     for number in range(12):
         mask = np.zeros((SIDE, SIDE), np.uint8)
         mask[12:36, 8:32] = 1
-        picture = Image.fromarray((100 * mask[..., None] + generator.integers(0, 50, (SIDE, SIDE, 3))).astype(np.uint8))
-        for folder, file in (("segment/masks", Image.fromarray(mask)), ("segment/images", picture), ("detect/images", picture)):
+        image = Image.fromarray((100 * mask[..., None] + generator.integers(0, 50, (SIDE, SIDE, 3))).astype(np.uint8))
+        for folder, file in (("segment/masks", Image.fromarray(mask)), ("segment/images", image), ("detect/images", image)):
             (root / folder).mkdir(parents=True, exist_ok=True)
             file.save(root / folder / f"{number:02}.png")
         (root / "detect" / "labels").mkdir(exist_ok=True)
@@ -56,7 +56,7 @@ def check(options, folder):
         ("detect", {"model": "vit_micro_hybrid"}),
     ],
 )
-def test_of_pictures(task, given, data, tmp_path):
+def test_of_images(task, given, data, tmp_path):
     check(options_of(task)(data=str(data / task), **given), tmp_path)
 
 

@@ -10,9 +10,9 @@ from PIL import Image
 
 import vitrail as vt
 from vitrail.data.box_data import find_boxes
+from vitrail.data.image_store import ImageStore
 from vitrail.data.joint import Movement
 from vitrail.data.masked import find_masked
-from vitrail.data.picture_store import PictureStore
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import Preprocessing
 from vitrail.run.check import check
@@ -28,7 +28,7 @@ OBJECT = "<object><name>{}</name><bndbox><xmin>{}</xmin><ymin>{}</ymin><xmax>{}<
 
 
 def objects_of(fault, generator):
-    """Class and corners of what is marked in a picture."""
+    """Class and corners of what is marked in an image."""
     if fault == "empty":
         return []
     x, y = generator.integers(1, 10, 2).tolist()
@@ -37,7 +37,7 @@ def objects_of(fault, generator):
     return [good, *wrong.get(fault, [])]
 
 
-def write_pictures(folder, faults, generator):
+def write_images(folder, faults, generator):
     folder.mkdir(parents=True)
     for number in range(COUNT):
         fault, path = faults.get(number), folder / f"p{number:02}.png"
@@ -49,7 +49,7 @@ def write_pictures(folder, faults, generator):
 
 
 def write_masks(folder, faults, generator):
-    write_pictures(folder / "images", faults, generator)
+    write_images(folder / "images", faults, generator)
     (folder / "masks").mkdir()
     for number in range(COUNT):
         mask = generator.integers(0, 3, (SIDE, SIDE)).astype(np.uint8)
@@ -61,7 +61,7 @@ def write_masks(folder, faults, generator):
 
 
 def write_coco(folder, faults, generator):
-    write_pictures(folder / "images", faults, generator)
+    write_images(folder / "images", faults, generator)
     record = {"images": [], "annotations": [], "categories": [{"id": 10, "name": "a"}, {"id": 11, "name": "b"}]}
     for number in range(COUNT):
         name = f"p{number:02}"
@@ -76,7 +76,7 @@ def write_coco(folder, faults, generator):
 
 
 def write_voc(folder, faults, generator):
-    write_pictures(folder / "JPEGImages", faults, generator)
+    write_images(folder / "JPEGImages", faults, generator)
     for part in ("Annotations", "SegmentationClass", "ImageSets/Main"):
         (folder / part).mkdir(parents=True)
     for number in range(COUNT):
@@ -98,7 +98,7 @@ def write_voc(folder, faults, generator):
 
 
 def write_yolo(folder, faults, generator):
-    write_pictures(folder / "images", faults, generator)
+    write_images(folder / "images", faults, generator)
     (folder / "labels").mkdir()
     for number in range(COUNT):
         lines = []
@@ -112,7 +112,7 @@ def write_yolo(folder, faults, generator):
 
 FORMATS = {
     ("segment", "masks"): (write_masks, {"outside"}),  # a mask has no box
-    ("segment", "coco"): (write_coco, {"empty"}),  # a picture without objects is ground
+    ("segment", "coco"): (write_coco, {"empty"}),  # an image without objects is ground
     ("segment", "voc"): (write_voc, set()),
     ("detect", "coco"): (write_coco, set()),
     ("detect", "voc"): (write_voc, set()),
@@ -125,14 +125,14 @@ def batches_of(task, data, met):
     if task == "segment":
         settings = {"classes": len(data.classes), "batch": 8, "how": Movement(flip=True, rotate=5.0), "zoom": 0.4}
         return crop_loader(split, PREPROCESSING, **settings, on_bad=met.append)
-    pictures = BoxSource(PictureStore(split, channels=3, budget=0), PREPROCESSING, how=Movement(flip=True), window=0.5)
-    return box_loader(pictures, batch=8, shuffle=True, on_bad=met.append)
+    images = BoxSource(ImageStore(split, channels=3, budget=0), PREPROCESSING, how=Movement(flip=True), window=0.5)
+    return box_loader(images, batch=8, shuffle=True, on_bad=met.append)
 
 
 @pytest.mark.parametrize(("task", "kind"), FORMATS)
 @pytest.mark.parametrize("seed", range(2))
 def test_every_fault_is_named_and_batches_come_all_the_same(tmp_path, monkeypatch, task, kind, seed):
-    """Faults in other pictures each time; the good ones, one of each class at least, stay."""
+    """Faults in other images each time; the good ones, one of each class at least, stay."""
 
     def no_forecast(*words, **options):
         raise VitrailError("not here")
@@ -187,7 +187,7 @@ def read_during(run):
 SHORT = {"epochs": 1, "workers": 0, "device": "cpu", "bad_files": 0.6, "quiet": True}
 
 
-def test_masks_and_pictures_that_rot_while_a_run_learns_from_them(tmp_path, rotting):
+def test_masks_and_images_that_rot_while_a_run_learns_from_them(tmp_path, rotting):
     folder = write_masks(tmp_path / "data", {}, np.random.default_rng(0))
     parts = (folder / "images" / "p01.png", folder / "masks" / "p04.png", folder / "masks" / "p07.png")
     rotting(Segmentation, *parts)
@@ -197,7 +197,7 @@ def test_masks_and_pictures_that_rot_while_a_run_learns_from_them(tmp_path, rott
     assert run.metrics
 
 
-def test_pictures_with_boxes_that_rot_while_a_run_learns_from_them(tmp_path, rotting):
+def test_images_with_boxes_that_rot_while_a_run_learns_from_them(tmp_path, rotting):
     folder = write_yolo(tmp_path / "data", {}, np.random.default_rng(0))
     rotting(Detection, folder / "images" / "p01.png", folder / "images" / "p04.png")
     model = {"model": "detr_micro", "image_size": 16, "num_queries": 4, "batch_size": 5, "cache": "off"}

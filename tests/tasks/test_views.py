@@ -254,8 +254,8 @@ def test_other_backbones_read_small_views_too(name, more):
 def stripes(count: int = 96) -> ArraySplit:
     """Drawn so that views tell them apart: eight kinds."""
     generator, rows = np.random.default_rng(0), np.arange(8)
-    pictures = [np.where((rows // (1 + i % 4)) % 2, 220, 30)[:, None].repeat(8, 1) for i in range(count)]
-    turned = [p.T if i % 8 >= 4 else p for i, p in enumerate(pictures)]
+    images = [np.where((rows // (1 + i % 4)) % 2, 220, 30)[:, None].repeat(8, 1) for i in range(count)]
+    turned = [p.T if i % 8 >= 4 else p for i, p in enumerate(images)]
     noisy = np.stack(turned) + generator.integers(0, 20, (count, 8, 8))
     return ArraySplit(noisy.astype(np.uint8), np.arange(count) % 8)
 
@@ -274,7 +274,7 @@ def test_a_forced_collapse_is_told_and_a_healthy_run_is_not(collapsing):
             stepper.take(batch, 3e-3, 0.0 if collapsing else step / 100)
             step += 1
     found = task.evaluate(image_loader(split, inside.preprocessing, batch=32).batches())
-    assert found.warning.startswith("collapsed: all pictures give nearly the same output") is collapsing, found.metrics
+    assert found.warning.startswith("collapsed: all images give nearly the same output") is collapsing, found.metrics
 
 
 def two_halves() -> dict[str, object]:

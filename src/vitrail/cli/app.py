@@ -31,9 +31,9 @@ from vitrail.version import __version__
 
 EPILOGUE = """Examples:
 
-  vitrail check pictures/                         what is wrong with my data? and how to train on it
+  vitrail check images/                         what is wrong with my data? and how to train on it
   vitrail train --data digits                     train on the built-in digits
-  vitrail train --data pictures/ --minutes 10     train on a folder, one subfolder a class
+  vitrail train --data images/ --minutes 10     train on a folder, one subfolder a class
   vitrail predict runs/classify/digits a.png      what is it?
   vitrail explain runs/classify/digits a.png --out look/     and why? a page of maps and figures
   vitrail train --task translate --data pairs/    train.de and train.en: learn to translate
@@ -41,8 +41,8 @@ EPILOGUE = """Examples:
   vitrail train --task language --data book.txt   learn to write
   vitrail complete runs/language/book "It was"    and go on with a text
   vitrail pretrain --method igpt --data digits    learn from pixels alone
-  vitrail complete runs/igpt/digits a.png --out finished/    and finish the lower half of pictures
-  vitrail train --task restore --data photos/ --degrade sr2    learn to enlarge pictures
+  vitrail complete runs/igpt/digits a.png --out finished/    and finish the lower half of images
+  vitrail train --task restore --data photos/ --degrade sr2    learn to enlarge images
   vitrail restore runs/restore/photos a.png       and do it
   vitrail import google/vit-base-patch16-224 --out models/vit    weights from elsewhere
   vitrail bench runs/classify/digits              how fast is it? by every engine
@@ -52,7 +52,7 @@ EPILOGUE = """Examples:
 
 app = App(
     name="vitrail",
-    help="Vision transformers: train one on your pictures, see what it does, use it.",
+    help="Vision transformers: train one on your images, see what it does, use it.",
     version=__version__,
     version_flags=["--version"],
     help_epilogue=EPILOGUE,

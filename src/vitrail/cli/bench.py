@@ -14,9 +14,9 @@ EXAMPLES = """Examples:
   vitrail bench vit_small_patch16_224 --engines all --batches 1,8 --threads 1
   vitrail bench vit_small_patch16_224 --against timm,transformers
   vitrail bench runs/classify/pets --data pets/ --merge 0,8,13
-  vitrail bench runs/classify/small runs/classify/large --data pictures/ --json
+  vitrail bench runs/classify/small runs/classify/large --data images/ --json
 
-Content of the pictures takes no time: without --data they are the built-in shapes. A model by name has random weights.
+Content of the images takes no time: without --data they are the built-in shapes. A model by name has random weights.
 """
 
 
@@ -25,9 +25,9 @@ def bench(
     /,
     options: BenchOptions | None = None,
 ) -> int:
-    """Measure how fast models of pictures are, by every engine, and what that costs in accuracy.
+    """Measure how fast models of images are, by every engine, and what that costs in accuracy.
 
-    Pictures a second, latency, floating-point operations, tokens, share of the machine's matrix-multiply peak and memory; all
+    Images per second, latency, floating-point operations, tokens, share of the machine's matrix-multiply peak and memory; all
     engines run in turns in one loop. bench.json, bench.csv and bench.png are written to --out.
     """
     from vitrail.learn.training.progress_bar import ProgressBar

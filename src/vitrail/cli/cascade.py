@@ -10,7 +10,7 @@ from vitrail.cli.words import CASCADE_OPTIONS
 EXAMPLES = """Examples:
 
   vitrail cascade runs/classify/small runs/classify/large --agreement 0.99 --out fast/
-  vitrail cascade runs/classify/small runs/classify/large --data pictures/ --agreement 0.98 --sure 0.95 --out fast/
+  vitrail cascade runs/classify/small runs/classify/large --data images/ --agreement 0.98 --sure 0.95 --out fast/
   vitrail cascade runs/classify/flexible --sizes 16 32 --out fast/
 """
 
@@ -20,9 +20,9 @@ def cascade(
     /,
     options: Any,
 ) -> int:
-    """Let easy pictures leave early: a cheap model answers where it is confident, a dearer one the rest.
+    """Let easy images leave early: a cheap model answers where it is confident, a dearer one the rest.
 
-    How confident it must be is chosen on validation pictures, so that the cascade answers at least a share --agreement of them as the last model
+    How confident it must be is chosen on validation images, so that the cascade answers at least a share --agreement of them as the last model
     does; test is read once, at the end. `vitrail predict` takes the folder of --out as it takes a run.
     """
     from vitrail.run.cascade import run_cascade

@@ -11,9 +11,9 @@ from vitrail.tasks.options import several, whole
 
 EXAMPLES = """Examples:
 
-  vitrail check pictures/
-  vitrail check pictures/ --out check/
-  vitrail check pictures/ --fix clean.csv
+  vitrail check images/
+  vitrail check images/ --out check/
+  vitrail check images/ --fix clean.csv
   vitrail check hf:owner/name --json
   vitrail check streets/ --task segment
   vitrail check blood/ --task detect
@@ -26,7 +26,7 @@ labels, corrupt labels, an empty class, a folder that is no data set), 2 if the 
 
 
 def check(
-    data: Annotated[str, Parameter(help="A folder of pictures, a list or other file, or a built-in set: digits, shapes.")],
+    data: Annotated[str, Parameter(help="A folder of images, a list or other file, or a built-in set: digits, shapes.")],
     /,
     *,
     task: Annotated[
@@ -45,14 +45,12 @@ def check(
         str | None, Parameter(help="Write contact_sheet.png, check.json and bad_files.csv into this folder.")
     ] = None,
     json: Annotated[bool, Parameter(help="Print one JSON object and nothing else.", negative="")] = False,
-    workers: Annotated[int | Literal["auto"], Parameter(converter=whole, help="Processes that read pictures.")] = "auto",
-    seed: Annotated[
-        int, Parameter(converter=whole, help="Which pictures are shown, and how what lacks a split is divided.")
-    ] = 0,
+    workers: Annotated[int | Literal["auto"], Parameter(converter=whole, help="Processes that read images.")] = "auto",
+    seed: Annotated[int, Parameter(converter=whole, help="Which images are shown, and how what lacks a split is divided.")] = 0,
 ) -> int:
     """Look at data before training on it.
 
-    Every picture is read once: broken files, duplicates and leaks between splits (also cropped, rescaled or mirrored), classes,
+    Every image is read once: broken files, duplicates and leaks between splits (also cropped, rescaled or mirrored), classes,
     sizes and labels are reported, then how to train on it and how long that takes here. Of a folder of NIfTI files: pairs, sizes,
     spacings, labels, and what cannot be used.
     """

@@ -16,9 +16,9 @@ EXAMPLES = """Examples:
   vitrail eval runs/classify/digits --split val --json
   vitrail eval runs/translate/multi30k --num-beams 1
   vitrail eval runs/restore/photos --data Set5/HR
-  vitrail eval some/model/folder --data pictures/ --out scores/
+  vitrail eval some/model/folder --data images/ --out scores/
   vitrail eval runs/mae/digits --protocol knn,linear --labels 0.1,1
-  vitrail eval runs/dino/pictures --data labelled/ --protocol knn,linear,finetune,scratch --labels 0.01,0.1,1 --seeds 3 --out few/
+  vitrail eval runs/dino/images --data labelled/ --protocol knn,linear,finetune,scratch --labels 0.01,0.1,1 --seeds 3 --out few/
 """
 
 

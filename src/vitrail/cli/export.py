@@ -38,13 +38,13 @@ def export(
     ] = None,
     dynamic_size: Annotated[
         Literal["auto", "on", "off"],
-        Parameter(help="Whether it takes pictures of any size; auto: where the model can. The batch is always free."),
+        Parameter(help="Whether it takes images of any size; auto: where the model can. The batch is always free."),
     ] = "auto",
     check: Annotated[
-        int, Parameter(converter=whole, help="Compare it with the model on so many pictures before it is written; 0: do not.")
+        int, Parameter(converter=whole, help="Compare it with the model on so many images before it is written; 0: do not.")
     ] = 16,
     data: Annotated[
-        str | None, Parameter(help="Pictures for that: a file, a folder, a data set; by default those the run learned from.")
+        str | None, Parameter(help="Images for that: a file, a folder, a data set; by default those the run learned from.")
     ] = None,
 ) -> int:
     """Write a trained model as a file that other runtimes read, without this library.

@@ -14,7 +14,7 @@ EXAMPLES = """Examples:
   vitrail import facebook/dinov2-small --out models/dino --in-channels 1
   vitrail import runs/classify/pets --out models/wide --image-size 160 240
 
-then vitrail predict models/vit picture.png, or vitrail train --weights models/deit --data pictures/ for classes of your own.
+then vitrail predict models/vit image.png, or vitrail train --weights models/deit --data images/ for classes of your own.
 Of a pickle (.pth, .pt, .bin, .ckpt) tensors are read and nothing is run.
 """
 
@@ -29,7 +29,7 @@ def import_weights(
         Parameter(converter=whole, consume_multiple=True, negative="", help="N, or H W, in pixels: positions are resized."),
     ] = None,
     patch: Annotated[int | None, Parameter(converter=whole, help="Side of the patches: their filters are resampled.")] = None,
-    in_channels: Annotated[int | None, Parameter(converter=whole, help="Channels of the pictures, such as 1 for gray.")] = None,
+    in_channels: Annotated[int | None, Parameter(converter=whole, help="Channels of the images, such as 1 for gray.")] = None,
     num_classes: Annotated[
         int | None, Parameter(converter=whole, help="Classes of a new, untrained head; 0 for features.")
     ] = None,
@@ -58,9 +58,9 @@ def import_weights(
     classes = found.num_classes if isinstance(found, HasClasses) else 0
     head = f"{classes} classes" if classes else "features"
     shape = f"{height}x{width}x{found.config.in_channels}"
-    print(f"{found.architecture}: {count_parameters(found):,} parameters, pictures {shape}, {head}")
+    print(f"{found.architecture}: {count_parameters(found):,} parameters, images {shape}, {head}")
     print(f"written to {done.folder}")
     if classes:
-        print(f"next: vitrail predict {done.folder} picture.png")
+        print(f"next: vitrail predict {done.folder} image.png")
     else:
         print(f"next: vitrail train --weights {done.folder} --data FOLDER")

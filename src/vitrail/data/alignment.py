@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-STEP = 0.08  # the longest move a step, in sides of the picture: beyond it the linear model means nothing
+STEP = 0.08  # the longest move a step, in sides of the image: beyond it the linear model means nothing
 MARGIN = 0.03  # a window may reach so far outside, where rounding and resampling put the true one there
 SMALLEST = 0.5  # extent of a window
 
@@ -78,7 +78,7 @@ def _move(window: Windows, view: Tensor, small: Tensor, place: Tensor) -> Window
     design = torch.stack(columns, -1).flatten(1, 2)  # p c*c 6
     norms = design.norm(dim=1, keepdim=True).clamp(min=1e-3)
     design = design / norms
-    gram = design.transpose(1, 2) @ design + 1e-4 * torch.eye(6)  # a picture that varies along one axis only stays solvable
+    gram = design.transpose(1, 2) @ design + 1e-4 * torch.eye(6)  # an image that varies along one axis only stays solvable
     solution = torch.linalg.solve(gram, design.transpose(1, 2) @ small.flatten(1)[..., None])[..., 0] / norms[:, 0]
     moves = (solution[:, 2:] / solution[:, :1].abs().clamp(min=0.1)).clamp(-STEP, STEP)
     height = (window.height + moves[:, 1]).clamp(SMALLEST, 1 + MARGIN)

@@ -1,11 +1,11 @@
-"""What is marked in a picture: boxes with classes, and a mask of class numbers. Every number speaks of the upright picture.
+"""What is marked in an image: boxes with classes, and a mask of class numbers. Every number speaks of the upright image.
 
-Tools disagree on what their pixels mean where a photo carries an EXIF orientation: some draw on the upright picture, some on
+Tools disagree on what their pixels mean where a photo carries an EXIF orientation: some draw on the upright image, some on
 the pixels as stored. The size an annotation file states tells which: if it is the upright size, nothing is to be done; if it
-is the stored size and not the upright one, boxes and masks are turned with the picture; if it is neither, the annotations
-are of another picture, and it is refused. Sizes cannot tell turns by 180 degrees and mirrored photos: those count as upright.
+is the stored size and not the upright one, boxes and masks are turned with the image; if it is neither, the annotations
+are of another image, and it is refused. Sizes cannot tell turns by 180 degrees and mirrored photos: those count as upright.
 
-n objects, h w picture
+n objects, h w image
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float32, Int32, Int64, UInt8
 from PIL import Image
 
 from vitrail.data.dataset import FileSplit
-from vitrail.data.images import TURNS, find_orientation, open_picture
+from vitrail.data.images import TURNS, find_orientation, open_image
 from vitrail.errors import VitrailError
 
 Mask = UInt8[np.ndarray, "h w"] | Int32[np.ndarray, "h w"]
@@ -28,7 +28,7 @@ SWAPPED = 5  # EXIF's orientations from here on swap height and width
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Annotations:
-    """The objects of one picture. A mask gives every pixel a class number, or `ignore_index` where nobody has decided."""
+    """The objects of one image. A mask gives every pixel a class number, or `ignore_index` where nobody has decided."""
 
     boxes: Float32[np.ndarray, "n 4"]  # x0 y0 x1 y1, pixels
     classes: Int64[np.ndarray, "n"]
@@ -78,14 +78,14 @@ def mask_type(classes: int) -> type[np.uint8] | type[np.int32]:
 
 
 class Frame(NamedTuple):
-    """How a picture file's pixels lie: read from its header, without decoding it."""
+    """How an image file's pixels lie: read from its header, without decoding it."""
 
     stored: tuple[int, int]  # height, width
     orientation: int = 1  # EXIF's
 
     @property
     def size(self) -> tuple[int, int]:
-        """Height and width of the upright picture."""
+        """Height and width of the upright image."""
         return (self.stored[1], self.stored[0]) if self.orientation >= SWAPPED else self.stored
 
     def turned(self, declared: tuple[int, int] | None) -> bool:
@@ -98,28 +98,28 @@ class Frame(NamedTuple):
         raise VitrailError(f"its annotations were made for {made} pixels, it has {found}")
 
     def turn_boxes(self, boxes: Float32[np.ndarray, "n 4"]) -> Float32[np.ndarray, "n 4"]:
-        """Boxes on the stored pixels as boxes on the upright picture."""
+        """Boxes on the stored pixels as boxes on the upright image."""
         height, width = self.stored
         x, y = boxes[:, 0::2], boxes[:, 1::2]
         x, y = {5: (y, x), 6: (height - y, x), 7: (height - y, width - x), 8: (y, width - x)}[self.orientation]
         return np.stack([x.min(1), y.min(1), x.max(1), y.max(1)], axis=1)
 
     def turn_mask(self, mask: np.ndarray) -> np.ndarray:
-        """A mask on the stored pixels as one on the upright picture."""
+        """A mask on the stored pixels as one on the upright image."""
         return np.array(Image.fromarray(mask).transpose(TURNS[self.orientation]))
 
 
 def read_frame(source: Path | bytes, *, name: str | None = None) -> Frame:
-    """The frame of a picture file; one PictureError if it is none."""
-    with open_picture(source, name=name) as picture:
-        orientation, size = find_orientation(picture), (picture.height, picture.width)
-        if picture.format == "TIFF" and orientation >= SWAPPED:
+    """The frame of an image file; one ImageError if it is none."""
+    with open_image(source, name=name) as image:
+        orientation, size = find_orientation(image), (image.height, image.width)
+        if image.format == "TIFF" and orientation >= SWAPPED:
             size = size[::-1]  # Pillow states a TIFF's upright size
         return Frame(size, orientation)
 
 
 class AnnotatedSplit(FileSplit):
-    """Pictures with annotations. As labels they have the classes that occur in them: n k booleans.
+    """Images with annotations. As labels they have the classes that occur in them: n k booleans.
 
     `mask_classes` names the numbers of masks. `problems` are the annotations that were mended or left out, a line each.
     """
@@ -136,5 +136,5 @@ class AnnotatedSplit(FileSplit):
         self.mask_classes, self.problems = tuple(mask_classes), tuple(problems)
 
     def annotations(self, index: int, *, mask: bool = True) -> Annotations:
-        """What is marked in a picture; its mask only where there is one, and it is asked for."""
+        """What is marked in an image; its mask only where there is one, and it is asked for."""
         raise NotImplementedError

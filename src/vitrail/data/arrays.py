@@ -1,4 +1,4 @@
-"""Pictures as arrays in an `.npz` file: x_train, y_train, and likewise val and test; or images and labels."""
+"""Images as arrays in an `.npz` file: x_train, y_train, and likewise val and test; or images and labels."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ MOST_CLASSES = 1_000_000
 
 
 def open_arrays(path: Path) -> DataSet:
-    """Pictures n h w or n h w c (uint8, or floats in [0, 1]); labels are whole numbers, named by `classes` if it is there."""
+    """Images n h w or n h w c (uint8, or floats in [0, 1]); labels are whole numbers, named by `classes` if it is there."""
     arrays, found = _read(path)
     splits: dict[SplitName, Split] = {}
     for synonym, split in SYNONYMS.items():
@@ -56,22 +56,22 @@ def _names(path: Path, classes: np.ndarray) -> tuple[str, ...]:
 def _split(path: Path, arrays: dict[str, np.ndarray], x: str, y: str) -> ArraySplit:
     if y not in arrays:
         raise VitrailError(f"{path}: {x} is there, but {y} is not")
-    pictures, labels = arrays[x], arrays[y]
-    if pictures.ndim == 4 and pictures.shape[-1] == 1:
-        pictures = pictures[..., 0]
-    if pictures.ndim not in (3, 4) or (pictures.ndim == 4 and pictures.shape[-1] != 3) or 0 in pictures.shape[1:]:
-        raise VitrailError(f"{path}: {x} must be n h w, n h w 1 or n h w 3, got shape {pictures.shape}")
+    images, labels = arrays[x], arrays[y]
+    if images.ndim == 4 and images.shape[-1] == 1:
+        images = images[..., 0]
+    if images.ndim not in (3, 4) or (images.ndim == 4 and images.shape[-1] != 3) or 0 in images.shape[1:]:
+        raise VitrailError(f"{path}: {x} must be n h w, n h w 1 or n h w 3, got shape {images.shape}")
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
-    if labels.ndim != 1 or len(labels) != len(pictures) or not len(labels):
-        raise VitrailError(f"{path}: {y} must have one label a picture, got shape {labels.shape} for {len(pictures)} pictures")
+    if labels.ndim != 1 or len(labels) != len(images) or not len(labels):
+        raise VitrailError(f"{path}: {y} must have one label per image, got shape {labels.shape} for {len(images)} images")
     if labels.dtype.kind not in "iu":
         raise VitrailError(f"{path}: {y} must be whole numbers from 0 up, got {labels.dtype}")
     if labels.min() < 0 or labels.max() >= MOST_CLASSES:
         raise VitrailError(f"{path}: {y} must number the classes from 0 up, got {labels.min()} to {labels.max()}")
-    if np.issubdtype(pictures.dtype, np.floating):
-        if not (np.isfinite(pictures).all() and pictures.min() >= 0 and pictures.max() <= 1):
+    if np.issubdtype(images.dtype, np.floating):
+        if not (np.isfinite(images).all() and images.min() >= 0 and images.max() <= 1):
             raise VitrailError(f"{path}: {x} holds floats, which must lie in [0, 1]")
-        pictures = (pictures * 255).round().astype(np.uint8)
-    if pictures.dtype != np.uint8:
-        raise VitrailError(f"{path}: {x} must be uint8, or floats in [0, 1]; got {pictures.dtype}")
-    return ArraySplit(pictures, labels)
+        images = (images * 255).round().astype(np.uint8)
+    if images.dtype != np.uint8:
+        raise VitrailError(f"{path}: {x} must be uint8, or floats in [0, 1]; got {images.dtype}")
+    return ArraySplit(images, labels)

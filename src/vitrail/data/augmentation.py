@@ -1,6 +1,6 @@
-"""Small random changes to training pictures, a function of (seed, epoch, sample index) and of nothing else.
+"""Small random changes to training images, a function of (seed, epoch, sample index) and of nothing else.
 
-b batch, ch channels, h w picture
+b batch, ch channels, h w image
 """
 
 import math
@@ -23,13 +23,13 @@ SMALLEST, LARGEST, NARROWEST = 0.02, 0.33, 0.3  # of an erased rectangle: share 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Augmentation:
-    """How far a picture may be moved and changed; all zero leaves it alone."""
+    """How far an image may be moved and changed; all zero leaves it alone."""
 
     flip: bool = False  # left and right, half of the time
     shift: float = 0.0  # share of a side, each way
     rotate: float = 0.0  # degrees, each way
     zoom: float = 0.0  # 0.1: by a factor between 1/1.1 and 1.1
-    cutout: float = 0.0  # side of a square set to the mean, as a share of the picture's
+    cutout: float = 0.0  # side of a square set to the mean, as a share of the image's
     operations: int = 0  # of RandAugment, one after the other
     magnitude: float = 9.0  # of RandAugment, from 0 to 10
     erase: float = 0.0  # probability that a rectangle is replaced by noise
@@ -46,7 +46,7 @@ class Augmentation:
 def augment(
     images: Float[Tensor, "b ch h w"], how: Augmentation, *, seed: int, epoch: int, indices: np.ndarray
 ) -> Float[Tensor, "b ch h w"]:
-    """Flip, shift, turn and zoom by one affine map a picture, or by whole pixels if it neither turns nor zooms; then RandAugment; then what hides a part."""
+    """Flip, shift, turn and zoom by one affine map per image, or by whole pixels if it neither turns nor zooms; then RandAugment; then what hides a part."""
     if not how:
         return images
     draws = torch.from_numpy(uniforms(seed, epoch, indices, count=7))  # b 7
@@ -76,20 +76,20 @@ def augment(
 
 
 def cut_out(images: Tensor, share: float, places: Tensor) -> Tensor:
-    """A square anywhere, partly outside too, set to the picture's own mean  [DeVries+ 2017]."""
+    """A square anywhere, partly outside too, set to the image's own mean  [DeVries+ 2017]."""
     height, width = images.shape[-2:]
     side = max(1, round(share * min(height, width)))
     top, left = ((places * torch.tensor([height, width])).floor().int() - side // 2).unbind(1)
     rows, columns = torch.arange(height) - top[:, None], torch.arange(width) - left[:, None]  # b h, b w
     inside = ((rows >= 0) & (rows < side))[:, None, :, None] & ((columns >= 0) & (columns < side))[:, None, None]
-    # Axis by axis: a sum over all of one picture would be shared among the threads, and rounded as their number has it.
+    # Axis by axis: a sum over all of one image would be shared among the threads, and rounded as their number has it.
     return torch.where(inside, images.mean(3, keepdim=True).mean(2, keepdim=True), images)
 
 
 def erase(
     images: Float[Tensor, "b ch h w"], probability: float, *, seed: int, epoch: int, indices: np.ndarray
 ) -> Float[Tensor, "b ch h w"]:
-    """With a probability a rectangle within the picture becomes noise  [Zhong+ 2020, algorithm 1].
+    """With a probability a rectangle within the image becomes noise  [Zhong+ 2020, algorithm 1].
 
     Noise that is uniform over [0, 1] in each value, the paper's best filling. A rectangle has 2 to 33 % of the area, as timm has it
     (the paper: 2 to 40 %), and an aspect of 0.3 to 1/0.3, tall as often as wide. The paper draws again until the rectangle fits;

@@ -1,4 +1,4 @@
-"""Pictures that cannot be read: found before training begins, left out, and listed in bad_files.csv."""
+"""Images that cannot be read: found before training begins, left out, and listed in bad_files.csv."""
 
 import csv
 from collections.abc import Callable, Collection, Iterator
@@ -20,7 +20,7 @@ When = Literal["before", "during"]  # training: those found before are not in th
 
 @dataclass(frozen=True, slots=True)
 class BadFile:
-    """One picture that cannot be read."""
+    """One image that cannot be read."""
 
     name: str
     split: str
@@ -30,9 +30,9 @@ class BadFile:
 
 @dataclass(slots=True)
 class BadFiles:
-    """Each bad file once, in the order met; at most a share `limit` of `pictures`."""
+    """Each bad file once, in the order met; at most a share `limit` of `images`."""
 
-    pictures: int
+    images: int
     limit: float = 0.05
     path: Path | None = None  # where to list them, as soon as they are met
     files: dict[str, BadFile] = field(default_factory=dict)
@@ -47,11 +47,11 @@ class BadFiles:
 
     def check(self) -> None:
         count = len(self.files)
-        if count > self.limit * self.pictures:
+        if count > self.limit * self.images:
             first = next(iter(self.files.values()))
             more = "" if count == 1 else f", and {count - 1} more"
             raise VitrailError(
-                f"{count} of {self.pictures} pictures ({count / self.pictures:.1%}) cannot be read, more than the {self.limit:.1%} "
+                f"{count} of {self.images} images ({count / self.images:.1%}) cannot be read, more than the {self.limit:.1%} "
                 f"that --bad-files {self.limit:g} allows; {first.name}: {first.reason}{more}"
             )
 
@@ -82,9 +82,9 @@ def read_bad_files(path: Path) -> list[BadFile]:
 
 
 def find_bad(data: DataSet, *, workers: int, progress: Callable[[int, int], None] | None = None) -> Iterator[BadFile]:
-    """Read every picture that stands in a file once, at the lowest resolution, and tell those that cannot be read.
+    """Read every image that stands in a file once, at the lowest resolution, and tell those that cannot be read.
 
-    `progress` is told (pictures done, pictures in all).
+    `progress` is told (images done, images in all).
     """
     splits = {name: split for name, split in data.splits.items() if split.encoded}
     for name, found in scan_splits(splits, workers=lambda split: workers, progress=progress):
@@ -92,7 +92,7 @@ def find_bad(data: DataSet, *, workers: int, progress: Callable[[int, int], None
 
 
 def leave_out(data: DataSet, names: Collection[str]) -> DataSet:
-    """The data without the pictures of these names."""
+    """The data without the images of these names."""
     if not names:
         return data
     splits: dict[SplitName, Split] = {}
@@ -109,4 +109,4 @@ def describe_bad(bad: BadFiles | None, *, unit: str = "images") -> str:
     count = len(bad.files)
     what = f"1 {unit.removesuffix('s')} that cannot be read is" if count == 1 else f"{count:,} {unit} that cannot be read are"
     where = "" if bad.path is None else f": see {bad.path}"
-    return f"{what} left out ({count / bad.pictures:.2%} of {bad.pictures:,}){where}"
+    return f"{what} left out ({count / bad.images:.2%} of {bad.images:,}){where}"

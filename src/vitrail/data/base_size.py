@@ -10,8 +10,8 @@ from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
 
+from vitrail.data.image_store import to_channels
 from vitrail.data.joint import Color, Sample, crop, pad
-from vitrail.data.picture_store import to_channels
 from vitrail.data.transforms import normalize, to_unit
 from vitrail.preprocessing import Preprocessing
 
@@ -36,12 +36,12 @@ def to_base(image: np.ndarray, preprocessing: Preprocessing, *, factor: float = 
 
 def cut_window(sample: Sample, size: tuple[int, int], draws: tuple[float, float], *, fill: Color) -> Sample:
     """A window of `size` at random; where the image is smaller, a random part of the room is put before it."""
-    height, width = sample.picture.height, sample.picture.width
+    height, width = sample.image.height, sample.image.width
     short = [max(0, wanted - side) for wanted, side in zip(size, (height, width), strict=True)]
     if any(short):
         top, left = (int(draw * (room + 1)) for draw, room in zip(draws, short, strict=True))
         sample = pad(sample, top, left, short[0] - top, short[1] - left, fill=fill)
-    room = (sample.picture.height - size[0], sample.picture.width - size[1])
+    room = (sample.image.height - size[0], sample.image.width - size[1])
     top, left = (int(draw * (free + 1)) for draw, free in zip(draws, room, strict=True))
     return crop(sample, top, left, *size) if any(room) else sample
 

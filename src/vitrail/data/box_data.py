@@ -1,6 +1,6 @@
-"""Data with boxes: COCO JSON, Pascal VOC, YOLO text and the built-in `shapes`, and what is marked in a picture of any of them.
+"""Data with boxes: COCO JSON, Pascal VOC, YOLO text and the built-in `shapes`, and what is marked in an image of any of them.
 
-n pictures
+n images
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from vitrail.data.opening import find_data
 from vitrail.data.shapes import ShapesSplit
 from vitrail.errors import VitrailError
 
-COUNTED = 1000  # pictures that are drawn to count what is in them
+COUNTED = 1000  # images that are drawn to count what is in them
 
 
 def find_boxes(source: str, *, image_size: tuple[int, int] | None = None) -> DataSet:
@@ -23,18 +23,18 @@ def find_boxes(source: str, *, image_size: tuple[int, int] | None = None) -> Dat
     data = find_data(source, image_size=image_size)
     if not all(isinstance(whole_of(split), MarkedSplit | ShapesSplit) for split in data.splits.values()):
         raise VitrailError(
-            f"{data.name}: no boxes are marked in its pictures; --task detect learns from COCO JSON, Pascal VOC, YOLO text or shapes"
+            f"{data.name}: no boxes are marked in its images; --task detect learns from COCO JSON, Pascal VOC, YOLO text or shapes"
         )
     return data
 
 
 def read_marks(split: Split, index: int) -> Annotations:
-    """The boxes of a picture, without its mask. Raises PictureError for a file that cannot be read, or is of another size than its marks."""
+    """The boxes of an image, without its mask. Raises ImageError for a file that cannot be read, or is of another size than its marks."""
     return annotations_of(split, index, mask=False)
 
 
 def count_objects(split: Split) -> Int64[np.ndarray, "n"]:
-    """Objects of each picture, by what the files say; of pictures that are drawn, in a thousand of them."""
+    """Objects of each image, by what the files say; of images that are drawn, in a thousand of them."""
     if isinstance(whole_of(split), MarkedSplit):
         found = (origin(split, index) for index in range(len(split)))
         return np.array(

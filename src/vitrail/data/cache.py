@@ -1,6 +1,6 @@
-"""Decoded pictures kept for the next epoch: in memory or in a mapped file, shared by all workers, within a budget.
+"""Decoded images kept for the next epoch: in memory or in a mapped file, shared by all workers, within a budget.
 
-h w picture, ch channels
+h w image, ch channels
 """
 
 import mmap
@@ -15,24 +15,24 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import UInt8
 
-from vitrail.data.dataset import Split, stored_pictures
+from vitrail.data.dataset import Split, stored_images
 from vitrail.errors import VitrailError
 
 Kind = Literal["memory", "disk"]
 
 
 class Cache:
-    """One place a picture, by its number in the split; of a set over the budget the first pictures have one.
+    """One place per image, by its number in the split; of a set over the budget the first images have one.
 
-    Whoever decodes a picture first puts it there. The flag is set after the pixels, and two who put the same picture write the
+    Whoever decodes an image first puts it there. The flag is set after the pixels, and two who put the same image write the
     same bytes, so no lock is needed.
     """
 
     def __init__(self, count: int, shape: tuple[int, int, int], *, kind: Kind, budget: int) -> None:
-        picture = shape[0] * shape[1] * shape[2]
+        image = shape[0] * shape[1] * shape[2]
         self.shape, self.kind = shape, kind
-        self.places = max(0, min(count, budget // (picture + 1)))
-        self.size = self.places * (picture + 1)  # pixels, then a flag each
+        self.places = max(0, min(count, budget // (image + 1)))
+        self.size = self.places * (image + 1)  # pixels, then a flag each
         self.path: Path | None = None
         if kind == "disk" and self.places:
             self.path = _reserve(self.size)
@@ -49,15 +49,15 @@ class Cache:
             with self.path.open("r+b") as file:
                 self.bytes = mmap.mmap(file.fileno(), self.size)
         flat = np.frombuffer(self.bytes, dtype=np.uint8)
-        self.pictures = flat[: -self.places].reshape(self.places, *self.shape)
+        self.images = flat[: -self.places].reshape(self.places, *self.shape)
         self.flags = flat[-self.places :]
 
     def get(self, index: int) -> UInt8[np.ndarray, "h w ch"] | None:
-        return self.pictures[index] if index < self.places and self.flags[index] else None
+        return self.images[index] if index < self.places and self.flags[index] else None
 
-    def put(self, index: int, picture: UInt8[np.ndarray, "h w ch"]) -> None:
+    def put(self, index: int, image: UInt8[np.ndarray, "h w ch"]) -> None:
         if index < self.places:
-            self.pictures[index] = picture
+            self.images[index] = image
             self.flags[index] = 1
 
     def __getstate__(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class Cache:
 def choose_cache(splits: Sequence[Split], shape: tuple[int, int, int], *, budget: int) -> Literal["off", "memory"]:
     """In memory if there is anything to gain, all of it fits, and workers are forked, so that they share it."""
     needed = sum(len(split) for split in splits) * (shape[0] * shape[1] * shape[2] + 1)
-    in_memory = all(stored_pictures(split, np.arange(0), shape) is not None for split in splits)
+    in_memory = all(stored_images(split, np.arange(0), shape) is not None for split in splits)
     shared = multiprocessing.get_start_method() == "fork"
     return "memory" if not in_memory and needed <= budget and shared else "off"
 

@@ -1,12 +1,12 @@
-"""Files that say what is in pictures, in the layouts that such sets come in.
+"""Files that say what is in images, in the layouts that such sets come in.
 
-- COCO: `annotations/captions_train2017.json` and `captions_val2017.json` (with "images" and "annotations"), pictures in folders
+- COCO: `annotations/captions_train2017.json` and `captions_val2017.json` (with "images" and "annotations"), images in folders
   named as the files are, in `images`, or beside  [Chen+ 2015].
-- Flickr8k and Flickr30k: `captions.txt` (CSV with the columns image and caption) or `Flickr8k.token.txt` (`name.jpg#0<TAB>text`), pictures
-  in `Images` or another folder beside; `Flickr_8k.trainImages.txt` and its like may say which picture is in which split  [Hodosh+ 2013].
-- Ours: `captions.json`, {"name.jpg": "text" or ["text", ...]}, in the folder of the pictures, or in train/, val/ and test/.
+- Flickr8k and Flickr30k: `captions.txt` (CSV with the columns image and caption) or `Flickr8k.token.txt` (`name.jpg#0<TAB>text`), images
+  in `Images` or another folder beside; `Flickr_8k.trainImages.txt` and its like may say which image is in which split  [Hodosh+ 2013].
+- Ours: `captions.json`, {"name.jpg": "text" or ["text", ...]}, in the folder of the images, or in train/, val/ and test/.
 
-A picture is named from its folder, and none may lead out of it.
+An image is named from its folder, and none may lead out of it.
 """
 
 import csv
@@ -31,12 +31,12 @@ TOKENS = ("Flickr8k.token.txt", "results_20130124.token", "captions.token.txt")
 TABLES = ("captions.txt", "captions.csv", "results.csv")
 _COCO = re.compile(r"captions_(train|val|test)[^/]*\.json")
 _LIST = re.compile(r".*[._](train|dev|val|test)(Images|_images)?\.txt", re.IGNORECASE)
-TRIED = 20  # of the first pictures: where they lie, all of them do
+TRIED = 20  # of the first images: where they lie, all of them do
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What one file says: a picture and a caption a row, in its order."""
+    """What one file says: an image and a caption a row, in its order."""
 
     file: Path
     rows: list[tuple[Path, str]]
@@ -78,23 +78,23 @@ def read_file(file: Path, skipped: Skipped) -> Described:
         raise VitrailError(f"{file}: has no captions")
     for name, _ in named:
         check_inside(file, name)
-    folder = picture_folder(file, list(dict.fromkeys(name for name, _ in named[: 10 * TRIED])))
+    folder = image_folder(file, list(dict.fromkeys(name for name, _ in named[: 10 * TRIED])))
     return Described(file, [(locate(folder, name), caption) for name, caption in named])
 
 
 def check_inside(file: Path, name: str) -> None:
-    """A name of a picture below its folder, which a file from a stranger may not lead out of."""
+    """A name of an image below its folder, which a file from a stranger may not lead out of."""
     parts = PurePosixPath(name.replace("\\", "/"))
     if parts.is_absolute() or ".." in parts.parts or PureWindowsPath(name).drive:
-        raise VitrailError(f'{file}: the picture "{name[:80]}" leads out of its folder')
+        raise VitrailError(f'{file}: the image "{name[:80]}" leads out of its folder')
     try:
         locate(file.parent, name)
     except VitrailError as error:
         raise VitrailError(f"{file}: {error}") from None
 
 
-def picture_folder(file: Path, names: Sequence[str]) -> Path:
-    """Where the pictures lie: beside the file, or in a folder there or one folder up; the file's own where none of them is found."""
+def image_folder(file: Path, names: Sequence[str]) -> Path:
+    """Where the images lie: beside the file, or in a folder there or one folder up; the file's own where none of them is found."""
     stem = file.stem.removeprefix("captions_")
     preferred = [".", "Images", "images", stem, re.sub(r"\d+$", "", stem)]
     for top in (file.parent, file.parent.parent) if file.parent.name == "annotations" else (file.parent,):
@@ -137,12 +137,12 @@ def coco_rows(file: Path, table: dict[str, Any], skipped: Skipped) -> list[tuple
         if isinstance(key, int | str) and key in names:
             rows.append((names[key], text))
         else:
-            skipped.add("of a picture that the file does not list")
+            skipped.add("of an image that the file does not list")
     return rows
 
 
 def token_rows(file: Path, text: str) -> Iterator[tuple[str, str]]:
-    """`name.jpg#0<TAB>text`, a line each; the number behind # says which caption of its picture it is."""
+    """`name.jpg#0<TAB>text`, a line each; the number behind # says which caption of its image it is."""
     for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             name, tab, caption = line.partition("\t")
@@ -182,7 +182,7 @@ def table_rows(file: Path, text: str) -> Iterator[tuple[str, str]]:
 
 
 def divide_by_lists(all_rows: Described, folder: Path, skipped: Skipped) -> dict[SplitName, Described]:
-    """The rows of each split, where lists such as `Flickr_8k.trainImages.txt` name its pictures; only train where there are none."""
+    """The rows of each split, where lists such as `Flickr_8k.trainImages.txt` name its images; only train where there are none."""
     owners: dict[str, SplitName] = {}
     for file in sorted(folder.glob("*.txt")):
         match = _LIST.fullmatch(file.name)
@@ -194,15 +194,15 @@ def divide_by_lists(all_rows: Described, folder: Path, skipped: Skipped) -> dict
             continue
         for name in names:
             if owners.setdefault(name, split) != split:
-                raise VitrailError(f'{file}: the picture "{name[:80]}" is in {owners[name]} too')
+                raise VitrailError(f'{file}: the image "{name[:80]}" is in {owners[name]} too')
     if not owners:
         return {"train": all_rows}
     found: dict[SplitName, Described] = {}
     for path, text in all_rows.rows:
         if (split_name := owners.get(path.name)) is None:
-            skipped.add("of a picture in no list")
+            skipped.add("of an image in no list")
         else:
             found.setdefault(split_name, Described(all_rows.file, [])).rows.append((path, text))
     if not found:
-        raise VitrailError(f"{folder}: its lists name none of the pictures of {all_rows.file.name}")
+        raise VitrailError(f"{folder}: its lists name none of the images of {all_rows.file.name}")
     return found

@@ -1,6 +1,6 @@
-"""Pictures with captions: from what a user types after `--data` to train, val and test.
+"""Images with captions: from what a user types after `--data` to train, val and test.
 
-A picture has one caption or several. Where val or test is missing it is taken from train, by picture: all captions of a picture are
+An image has one caption or several. Where val or test is missing it is taken from train, by image: all captions of an image are
 in the same split.
 """
 
@@ -14,7 +14,7 @@ from PIL import Image
 from vitrail.data.caption_files import Described, find_described
 from vitrail.data.dataset import SPLITS, Labelled, SplitName
 from vitrail.data.formats.layout import exists
-from vitrail.data.images import PictureError, read_picture
+from vitrail.data.images import ImageError, read_image
 from vitrail.data.shape_captions import SHAPE_COUNTS, ShapeCaptions
 from vitrail.data.text.skipped import Skipped
 from vitrail.errors import VitrailError, suggestion
@@ -25,7 +25,7 @@ Captions = tuple[str, ...]
 
 
 class CaptionedFiles(Labelled):
-    """Pictures in files, each with what people said of it. There are no classes: all labels are 0."""
+    """Images in files, each with what people said of it. There are no classes: all labels are 0."""
 
     encoded = True
 
@@ -34,13 +34,13 @@ class CaptionedFiles(Labelled):
         self.paths, self.captions = list(paths), list(captions)
 
     def read(self, index: int, *, target: tuple[int, int] | None = None) -> Image.Image:
-        return read_picture(self.paths[index], target=target)
+        return read_image(self.paths[index], target=target)
 
     def content(self, index: int) -> bytes:
         try:
             return self.paths[index].read_bytes()
         except OSError as error:
-            raise PictureError(self.name(index), (error.strerror or str(error)).lower()) from None
+            raise ImageError(self.name(index), (error.strerror or str(error)).lower()) from None
 
     def name(self, index: int) -> str:
         return str(self.paths[index])
@@ -55,11 +55,11 @@ CaptionedSplit = CaptionedFiles | ShapeCaptions
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionData:
-    """Pictures and captions, divided. Test is read once, at the end."""
+    """Images and captions, divided. Test is read once, at the end."""
 
     name: str
     splits: Mapping[SplitName, CaptionedSplit]
-    decided: bool = False  # whether a picture decides every word of its caption, so that exactly right can be asked for
+    decided: bool = False  # whether an image decides every word of its caption, so that exactly right can be asked for
     skipped: Skipped = field(default_factory=Skipped)
     notes: tuple[str, ...] = ()  # what was decided while opening it, for people to read
 
@@ -80,7 +80,7 @@ def open_captions(source: str, *, seed: int = 0, image_size: tuple[int, int] | N
     path = Path(source).expanduser()
     if not path.exists():
         raise VitrailError(
-            f'no data at "{source}": give a folder of pictures with captions, or a built-in set ({", ".join(BUILT_IN)})'
+            f'no data at "{source}": give a folder of images with captions, or a built-in set ({", ".join(BUILT_IN)})'
             f"{suggestion(source, BUILT_IN)}"
         )
     skipped = Skipped()
@@ -91,7 +91,7 @@ def open_captions(source: str, *, seed: int = 0, image_size: tuple[int, int] | N
 
 
 def leave_out(data: CaptionData, names: Collection[str]) -> CaptionData:
-    """The data without the pictures of these names."""
+    """The data without the images of these names."""
     splits = dict(data.splits)
     for name, split in data.splits.items():
         if names and isinstance(split, CaptionedFiles):
@@ -100,7 +100,7 @@ def leave_out(data: CaptionData, names: Collection[str]) -> CaptionData:
 
 
 def keep_readable(described: Described, skipped: Skipped) -> CaptionedFiles:
-    """The pictures that are there and that someone said something of; what is left out is counted."""
+    """The images that are there and that someone said something of; what is left out is counted."""
     captions: dict[Path, list[str]] = {}
     for path, text in described.rows:
         words = " ".join(text.split())
@@ -113,19 +113,19 @@ def keep_readable(described: Described, skipped: Skipped) -> CaptionedFiles:
         first = next(iter(captions), None)
         raise VitrailError(
             f"{described.file}: "
-            + ("has no captions" if first is None else f'none of its {len(captions):,} pictures is there: no file "{first}"')
+            + ("has no captions" if first is None else f'none of its {len(captions):,} images is there: no file "{first}"')
         )
     kept = [path for path in there if captions[path]]
     if not kept:
         raise VitrailError(f"{described.file}: every caption is empty")
     skipped.add("without words", empty)
-    skipped.add("whose picture is not there", len(captions) - len(there))
+    skipped.add("whose image is not there", len(captions) - len(there))
     skipped.add("without any caption", len(there) - len(kept))
     return CaptionedFiles(kept, [tuple(captions[path]) for path in kept])
 
 
 def divide_captions(data: CaptionData, *, seed: int) -> CaptionData:
-    """With train, val and test; what is missing is drawn from train, by picture."""
+    """With train, val and test; what is missing is drawn from train, by image."""
     splits, notes = dict(data.splits), list(data.notes)
     if "train" not in splits:
         raise VitrailError(f"{data.name}: has {', '.join(splits)}, but no train split")
@@ -136,11 +136,11 @@ def divide_captions(data: CaptionData, *, seed: int) -> CaptionData:
         whole = splits["train"]
         assert isinstance(whole, CaptionedFiles)  # the built-in set has all three
         if len(whole) < 2:
-            raise VitrailError(f"{data.name}: too few pictures to take a {name} split from train: {len(whole)}")
+            raise VitrailError(f"{data.name}: too few images to take a {name} split from train: {len(whole)}")
         count = min(MOST, max(1, round(SHARE * len(whole))))
         order = np.random.Generator(np.random.PCG64([seed, number])).permutation(len(whole))
         splits["train"], splits[name] = whole.part(np.sort(order[count:])), whole.part(np.sort(order[:count]))
-        notes.append(f"no {name} split: {count:,} pictures (seed {seed}) taken from train")
+        notes.append(f"no {name} split: {count:,} images (seed {seed}) taken from train")
     for name in SPLITS:
         if not len(splits[name]):
             raise VitrailError(f"{data.name}: the {name} split is empty")

@@ -11,7 +11,7 @@ from vitrail.data.dataset import Split, origin
 from vitrail.data.formats.marks import GROUND
 from vitrail.data.formats.masks import MaskSplit
 from vitrail.data.formats.voc import VOCSplit
-from vitrail.data.images import PictureError, open_picture
+from vitrail.data.images import ImageError, open_image
 from vitrail.data.masked import find_numbering
 
 Color = tuple[int, int, int]
@@ -54,9 +54,9 @@ def find_colors(split: Split, classes: int) -> tuple[Color, ...] | None:
 def read_palette(file: Path, values: Sequence[int]) -> tuple[Color, ...] | None:
     """The colors of these places in it."""
     try:
-        with open_picture(file) as picture:
-            found = picture.getpalette("RGB") if picture.mode == "P" else None
-    except PictureError:
+        with open_image(file) as image:
+            found = image.getpalette("RGB") if image.mode == "P" else None
+    except ImageError:
         return None
     if found is None or len(found) < 3 * (max(values) + 1):
         return None

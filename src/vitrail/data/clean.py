@@ -11,7 +11,7 @@ from vitrail.data.box_data import find_boxes, read_marks
 from vitrail.data.captions import CaptionData, divide_captions, open_captions
 from vitrail.data.captions import leave_out as leave_out_captions
 from vitrail.data.dataset import DataSet
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.data.opening import divide_data, find_data
 from vitrail.data.unlabelled import divide_unlabelled, find_unlabelled
 from vitrail.errors import VitrailError
@@ -50,7 +50,7 @@ def open_clean(
 
 
 def open_clean_unlabelled(source: str, *, seed: int, divide: bool = True, **trying: Unpack[Trying]) -> tuple[DataSet, BadFiles]:
-    """The same of pictures without labels."""
+    """The same of images without labels."""
     data, bad = clean(find_unlabelled(source), **trying)
     return divide_unlabelled(data, seed=seed) if divide else data, bad
 
@@ -84,9 +84,9 @@ def open_clean_boxes(
     val_share: float | None = None,
     **trying: Unpack[Trying],
 ) -> tuple[DataSet, BadFiles]:
-    """The same of pictures with boxes; one whose boxes were drawn on a picture of another size is bad too."""
+    """The same of images with boxes; one whose boxes were drawn on an image of another size is bad too."""
     data = find_boxes(source, image_size=image_size)
-    bad = try_pictures(data, **trying)
+    bad = try_images(data, **trying)
     if trying.get("known") is None:
         bad.files |= {file.name: file for file in find_bad_marks(data) if file.name not in bad.files}
         bad.check()
@@ -104,31 +104,31 @@ def open_clean_captions(
 ) -> tuple[CaptionData, BadFiles]:
     """The same of images with captions."""
     data = open_captions(source, image_size=image_size, divide=False)
-    images = DataSet(name=data.name, classes=("picture",), splits=data.splits)
-    bad = try_pictures(images, **trying)
+    images = DataSet(name=data.name, classes=("image",), splits=data.splits)
+    bad = try_images(images, **trying)
     data = leave_out_captions(data, bad.names("before"))
     return divide_captions(data, seed=seed) if divide else data, bad
 
 
 def find_bad_marks(data: DataSet) -> Iterator[BadFile]:
-    """Pictures whose marks are of another picture, by the sizes that both state; those that cannot be opened are left to others."""
+    """Images whose marks are of another image, by the sizes that both state; those that cannot be opened are left to others."""
     for name, split in data.splits.items():
         for index in range(len(split)) if split.encoded else ():
             try:
                 read_marks(split, index)
-            except PictureError as error:
+            except ImageError as error:
                 yield BadFile(error.name, name, error.reason)
 
 
 def clean(data: DataSet, **trying: Unpack[Trying]) -> tuple[DataSet, BadFiles]:
     """The data without its bad files, and those."""
-    bad = try_pictures(data, **trying)
+    bad = try_images(data, **trying)
     return leave_out(data, bad.names("before")), bad
 
 
-def try_pictures(data: DataSet, *, limit: float, progress: Counting, known: Sequence[BadFile] | None = None) -> BadFiles:
+def try_images(data: DataSet, *, limit: float, progress: Counting, known: Sequence[BadFile] | None = None) -> BadFiles:
     """What of it cannot be read, or is `known` to be so; too many of them end the job."""
-    bad = BadFiles(pictures=sum(map(len, data.splits.values())), limit=limit)
+    bad = BadFiles(images=sum(map(len, data.splits.values())), limit=limit)
     if known is None:
         with progress.counting("reading every image once") as counted:
             known = list(find_bad(data, workers=os.cpu_count() or 1, progress=counted))

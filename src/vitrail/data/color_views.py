@@ -1,6 +1,6 @@
-"""Other colors for a batch of pictures, each its own: everything that is linear as one 3x3 matrix and a shift.
+"""Other colors for a batch of images, each its own: everything that is linear as one 3x3 matrix and a shift.
 
-b batch, ch channels, y x picture
+b batch, ch channels, y x image
 """
 
 import math
@@ -22,7 +22,7 @@ def change_colors(
 ) -> Float[Tensor, "b ch y x"]:
     """With probability `jitter` brightness, contrast, saturation and hue change; with probability `gray` the colors go. Not clamped.
 
-    In this order; torchvision draws the order and clamps after each step. Of gray pictures, which have one channel, brightness and
+    In this order; torchvision draws the order and clamps after each step. Of gray images, which have one channel, brightness and
     contrast change alone. `draws`: whether it changes, by how much of each of four, whether it becomes gray.
     """
     channels = images.shape[1]
@@ -59,7 +59,7 @@ def turn_hue(turns: Float[np.ndarray, "b"]) -> Float[np.ndarray, "b 3 3"]:
 
 
 def solarize(images: Float[Tensor, "b ch y x"], chosen: Bool[np.ndarray, "b"]) -> Float[Tensor, "b ch y x"]:
-    """Of the chosen pictures, every value from a half on becomes its complement."""
+    """Of the chosen images, every value from a half on becomes its complement."""
     which = torch.from_numpy(chosen)[:, None, None, None] & (images >= 0.5)
     return torch.where(which, 1 - images, images)
 

@@ -1,4 +1,4 @@
-"""What a data set is to the rest of the library: classes, and splits that give pictures and labels."""
+"""What a data set is to the rest of the library: classes, and splits that give images and labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 from PIL import Image
 
-from vitrail.data.images import PictureError, read_picture
+from vitrail.data.images import ImageError, read_image
 from vitrail.errors import VitrailError
 
 SplitName = Literal["train", "val", "test"]
@@ -22,12 +22,12 @@ SYNONYMS: dict[str, SplitName] = {
 
 @runtime_checkable
 class Split(Protocol):
-    """A sequence of labelled pictures.
+    """A sequence of labelled images.
 
-    `labels` is known without reading any picture: n class numbers, or n k booleans where a picture may have several labels.
+    `labels` is known without reading any image: n class numbers, or n k booleans where an image may have several labels.
     """
 
-    encoded: bool  # whether the pictures stand in files, which may be broken and take time to decode
+    encoded: bool  # whether the images stand in files, which may be broken and take time to decode
 
     @property
     def labels(self) -> np.ndarray: ...
@@ -37,18 +37,18 @@ class Split(Protocol):
     def __getitem__(self, index: int) -> tuple[Image.Image, int | np.ndarray]: ...
 
     def read(self, index: int, *, target: tuple[int, int] | None = None) -> Image.Image:
-        """The picture alone; `target` (height, width) is the size it will be brought to, so it may come smaller than stored."""
+        """The image alone; `target` (height, width) is the size it will be brought to, so it may come smaller than stored."""
 
     def content(self, index: int) -> bytes:
-        """What is stored: a file's bytes, or the pixels'. Two pictures with the same content are the same picture."""
+        """What is stored: a file's bytes, or the pixels'. Two images with the same content are the same image."""
 
     def name(self, index: int) -> str:
-        """What to call one picture in a table: its path, or its number."""
+        """What to call one image in a table: its path, or its number."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
-    """Pictures with classes, divided. Test is read once, at the end; it never chooses anything."""
+    """Images with classes, divided. Test is read once, at the end; it never chooses anything."""
 
     name: str
     classes: tuple[str, ...]
@@ -57,7 +57,7 @@ class DataSet:
 
     @property
     def multi_label(self) -> bool:
-        """Whether a picture may have several labels, or none."""
+        """Whether an image may have several labels, or none."""
         return any(split.labels.ndim == 2 for split in self.splits.values())
 
     def __getitem__(self, split: SplitName) -> Split:
@@ -67,9 +67,9 @@ class DataSet:
 
 
 class Labelled:
-    """What every split shares: labels, and `split[i]` as (picture, label)."""
+    """What every split shares: labels, and `split[i]` as (image, label)."""
 
-    encoded = False  # whether the pictures stand in files, which may be broken and take time to decode
+    encoded = False  # whether the images stand in files, which may be broken and take time to decode
 
     def __init__(self, labels: np.ndarray) -> None:
         self.labels = labels if labels.dtype == bool else labels.astype(np.int64)
@@ -92,18 +92,18 @@ class Labelled:
 
 
 class ArraySplit(Labelled):
-    """Pictures in memory: n h w or n h w c, uint8."""
+    """Images in memory: n h w or n h w c, uint8."""
 
-    def __init__(self, pictures: np.ndarray, labels: np.ndarray) -> None:
+    def __init__(self, images: np.ndarray, labels: np.ndarray) -> None:
         super().__init__(labels)
-        self.pictures = pictures
+        self.images = images
 
     def read(self, index: int, *, target: tuple[int, int] | None = None) -> Image.Image:
-        return Image.fromarray(self.pictures[index])
+        return Image.fromarray(self.images[index])
 
 
 class FileSplit(Labelled):
-    """Pictures in files, read when asked for."""
+    """Images in files, read when asked for."""
 
     encoded = True
 
@@ -112,20 +112,20 @@ class FileSplit(Labelled):
         self.paths = list(paths)
 
     def read(self, index: int, *, target: tuple[int, int] | None = None) -> Image.Image:
-        return read_picture(self.paths[index], target=target)
+        return read_image(self.paths[index], target=target)
 
     def content(self, index: int) -> bytes:
         try:
             return self.paths[index].read_bytes()
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-            raise PictureError(self.name(index), (getattr(error, "strerror", None) or str(error)).lower()) from None
+            raise ImageError(self.name(index), (getattr(error, "strerror", None) or str(error)).lower()) from None
 
     def name(self, index: int) -> str:
         return str(self.paths[index])
 
 
 class Part(Labelled):
-    """Some pictures of another split, by number."""
+    """Some images of another split, by number."""
 
     def __init__(self, whole: Split, indices: np.ndarray, *, labels: np.ndarray | None = None) -> None:
         super().__init__(whole.labels[indices] if labels is None else labels)
@@ -142,14 +142,14 @@ class Part(Labelled):
 
 
 class Joined(Labelled):
-    """The pictures of several splits, one after the other."""
+    """The images of several splits, one after the other."""
 
     def __init__(self, parts: Sequence[Split]) -> None:
         super().__init__(np.concatenate([part.labels for part in parts]))
         self.parts, self.encoded = tuple(parts), any(part.encoded for part in parts)
 
     def at(self, index: int) -> tuple[Split, int]:
-        """Which split a picture is in, and its number there."""
+        """Which split an image is in, and its number there."""
         for part in self.parts:
             if index < len(part):
                 return part, index
@@ -170,14 +170,14 @@ class Joined(Labelled):
 
 
 def origin(split: Split, index: int) -> tuple[Split, int]:
-    """The split that a picture comes from in the end, and its number there."""
+    """The split that an image comes from in the end, and its number there."""
     while isinstance(split, Part | Joined):
         split, index = (split.whole, int(split.indices[index])) if isinstance(split, Part) else split.at(index)
     return split, index
 
 
 def count_labels(labels: np.ndarray, classes: int) -> np.ndarray:
-    """Pictures of each class, whether a picture has one label or several."""
+    """Images of each class, whether an image has one label or several."""
     return labels.sum(axis=0) if labels.ndim == 2 else np.bincount(labels, minlength=classes).astype(np.int64)
 
 
@@ -187,17 +187,17 @@ def whole_of(split: Split) -> Split:
 
 
 def wholes_of(split: Split) -> list[Split]:
-    """The splits that pictures were taken from in the end."""
+    """The splits that images were taken from in the end."""
     if isinstance(split, Joined):
         return [whole for part in split.parts for whole in wholes_of(part)]
     return wholes_of(split.whole) if isinstance(split, Part) else [split]
 
 
-def stored_pictures(split: Split, indices: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray | None:
-    """Pictures that lie in memory at just the `shape` (h, w, ch) that is wanted: n h w ch, uint8. None where they do not."""
+def stored_images(split: Split, indices: np.ndarray, shape: tuple[int, int, int]) -> np.ndarray | None:
+    """Images that lie in memory at just the `shape` (h, w, ch) that is wanted: n h w ch, uint8. None where they do not."""
     while isinstance(split, Part):
         indices = split.indices[indices]
         split = split.whole
-    if not isinstance(split, ArraySplit) or split.pictures.shape[1:] not in (shape, shape[:2] if shape[2] == 1 else shape):
+    if not isinstance(split, ArraySplit) or split.images.shape[1:] not in (shape, shape[:2] if shape[2] == 1 else shape):
         return None
-    return split.pictures[indices].reshape(-1, *shape)
+    return split.images[indices].reshape(-1, *shape)

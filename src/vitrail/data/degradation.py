@@ -1,6 +1,6 @@
-"""What is done to good pictures so that a model can learn to undo it: a function of (seed, epoch, sample index) and of nothing else.
+"""What is done to good images so that a model can learn to undo it: a function of (seed, epoch, sample index) and of nothing else.
 
-b batch, ch channels, h w picture
+b batch, ch channels, h w image
 """
 
 import io
@@ -22,7 +22,7 @@ from vitrail.nn.functional.bicubic import resize_bicubic, resize_levels, round_l
 Kind = Literal["sr", "noise", "jpeg", "real"]
 SCALES = {"sr": (2, 3, 4, 8), "real": (1, 2, 3, 4)}
 RULES = "srN (N of 2, 3, 4, 8), noiseS (S from 1 to 255), jpegQ (Q from 1 to 100) or realN (N of 1, 2, 3, 4)"
-# Strengths of `real`, drawn for each picture  [Zhang+ 2021, section 3; Wang+ 2021, section 3]. Blurs in pixels of the small picture.
+# Strengths of `real`, drawn for each image  [Zhang+ 2021, section 3; Wang+ 2021, section 3]. Blurs in pixels of the small image.
 BLUR, NOISE, QUALITY, RESIZE = (0.1, 1.5), (1.0, 25.0), (30, 95), (0.5, 1.5)
 
 
@@ -39,7 +39,7 @@ class Degradation:
 
     @property
     def scale(self) -> int:
-        """How many times larger the true picture is."""
+        """How many times larger the true image is."""
         return self.strength if self.kind in SCALES else 1
 
 
@@ -56,35 +56,35 @@ def parse_degradation(text: str) -> Degradation:
 
 
 def degrade(
-    pictures: Float[Tensor, "b ch h w"], how: Degradation, *, seed: int, epoch: int, indices: np.ndarray
+    images: Float[Tensor, "b ch h w"], how: Degradation, *, seed: int, epoch: int, indices: np.ndarray
 ) -> Float[Tensor, "b ch h2 w2"]:
-    """Pictures of 8 bits in [0, 1] to what a model is given. Noise is neither rounded nor clipped, as it is measured in the
-    literature; everything else comes as pictures of 8 bits. Sides must be multiples of the scale."""
+    """Images of 8 bits in [0, 1] to what a model is given. Noise is neither rounded nor clipped, as it is measured in the
+    literature; everything else comes as images of 8 bits. Sides must be multiples of the scale."""
     if how.kind == "sr":
-        return resize_levels(pictures, 1 / how.scale)
+        return resize_levels(images, 1 / how.scale)
     made = []
-    for picture, index in zip(pictures, indices.tolist(), strict=True):
+    for image, index in zip(images, indices.tolist(), strict=True):
         draw = np.random.Generator(np.random.PCG64([seed, epoch, index, DRAWS[how.kind]]))
-        made.append(ONE[how.kind](picture[None], how, draw))
+        made.append(ONE[how.kind](image[None], how, draw))
     return torch.cat(made)
 
 
-def add_noise(picture: Tensor, sigma: float, draw: np.random.Generator, *, gray: bool = False) -> Tensor:
+def add_noise(image: Tensor, sigma: float, draw: np.random.Generator, *, gray: bool = False) -> Tensor:
     """x + n, n normal with a standard deviation of sigma / 255 in each value; `gray`: the same in all channels."""
-    shape = (1, 1 if gray else picture.shape[1], *picture.shape[2:])
-    return picture + torch.from_numpy(draw.standard_normal(shape, dtype=np.float32)) * (sigma / 255)
+    shape = (1, 1 if gray else image.shape[1], *image.shape[2:])
+    return image + torch.from_numpy(draw.standard_normal(shape, dtype=np.float32)) * (sigma / 255)
 
 
-def pass_through_jpeg(picture: Float[Tensor, "1 ch h w"], quality: int) -> Float[Tensor, "1 ch h w"]:
+def pass_through_jpeg(image: Float[Tensor, "1 ch h w"], quality: int) -> Float[Tensor, "1 ch h w"]:
     """Encoded by Pillow, 4:2:0 if in color, and decoded again."""
-    levels = round_levels(255 * picture[0]).to(torch.uint8).permute(1, 2, 0).numpy()
+    levels = round_levels(255 * image[0]).to(torch.uint8).permute(1, 2, 0).numpy()
     file = io.BytesIO()
     Image.fromarray(levels[:, :, 0] if levels.shape[2] == 1 else levels).save(file, "JPEG", quality=quality)
     decoded = np.atleast_3d(np.asarray(Image.open(file)))
     return torch.from_numpy(decoded.copy()).permute(2, 0, 1)[None].float() / 255
 
 
-def blur(picture: Float[Tensor, "1 ch h w"], draw: np.random.Generator, *, scale: int) -> Float[Tensor, "1 ch h w"]:
+def blur(image: Float[Tensor, "1 ch h w"], draw: np.random.Generator, *, scale: int) -> Float[Tensor, "1 ch h w"]:
     """With a Gaussian, longer in one direction than in the other."""
     along, across = scale * draw.uniform(*BLUR, size=2)
     turn, reach = draw.uniform(0, np.pi), min(10, 3 * scale + 2)
@@ -92,28 +92,28 @@ def blur(picture: Float[Tensor, "1 ch h w"], draw: np.random.Generator, *, scale
     u, v = x * np.cos(turn) + y * np.sin(turn), y * np.cos(turn) - x * np.sin(turn)
     kernel = np.exp(-0.5 * ((u / along) ** 2 + (v / across) ** 2))
     weights = torch.from_numpy((kernel / kernel.sum()).astype(np.float32))[None, None]
-    channels = picture.shape[1]
-    around = F.pad(picture, (reach,) * 4, mode="replicate")
+    channels = image.shape[1]
+    around = F.pad(image, (reach,) * 4, mode="replicate")
     return F.conv2d(around, weights.expand(channels, 1, -1, -1), groups=channels)
 
 
-def resize_somehow(picture: Tensor, size: tuple[int, int], draw: np.random.Generator) -> Tensor:
+def resize_somehow(image: Tensor, size: tuple[int, int], draw: np.random.Generator) -> Tensor:
     """To a size, by one of three ways."""
     way = draw.integers(3)
     if way == 0:
-        return resize_bicubic(picture, size)
-    return F.interpolate(picture, size=size, mode="bilinear" if way == 1 else "area", antialias=bool(way == 1))
+        return resize_bicubic(image, size)
+    return F.interpolate(image, size=size, mode="bilinear" if way == 1 else "area", antialias=bool(way == 1))
 
 
-def make_real(picture: Float[Tensor, "1 ch h w"], how: Degradation, draw: np.random.Generator) -> Float[Tensor, "1 ch h2 w2"]:
+def make_real(image: Float[Tensor, "1 ch h w"], how: Degradation, draw: np.random.Generator) -> Float[Tensor, "1 ch h2 w2"]:
     """Two blurs, a resize to anywhere and one to the final size, noise and JPEG, shuffled; JPEG once more at the end  [Zhang+ 2021,
     section 3.5: the degradation shuffle of BSRGAN], as photographs from the web have met before they come to us."""
-    height, width = (side // how.scale for side in picture.shape[-2:])
+    height, width = (side // how.scale for side in image.shape[-2:])
     scale = how.scale
 
     def resize(x: Tensor) -> Tensor:
         factor = draw.uniform(*RESIZE) / scale
-        size = (max(4, round(factor * picture.shape[-2])), max(4, round(factor * picture.shape[-1])))
+        size = (max(4, round(factor * image.shape[-2])), max(4, round(factor * image.shape[-1])))
         return resize_somehow(x, size, draw)
 
     def noise(x: Tensor) -> Tensor:
@@ -123,13 +123,13 @@ def make_real(picture: Float[Tensor, "1 ch h w"], how: Degradation, draw: np.ran
         return pass_through_jpeg(x, int(draw.integers(QUALITY[0], QUALITY[1] + 1)))
 
     steps: list[Callable[[Tensor], Tensor]] = [
-        lambda x: blur(x, draw, scale=max(1, scale * x.shape[-1] // picture.shape[-1])),
-        lambda x: blur(x, draw, scale=max(1, scale * x.shape[-1] // picture.shape[-1])),
+        lambda x: blur(x, draw, scale=max(1, scale * x.shape[-1] // image.shape[-1])),
+        lambda x: blur(x, draw, scale=max(1, scale * x.shape[-1] // image.shape[-1])),
         resize,
         noise,
         jpeg,
     ]
-    made = picture
+    made = image
     for number in draw.permutation(len(steps)):
         made = steps[number](made).clamp(0, 1)
     return pass_through_jpeg(resize_somehow(made, (height, width), draw).clamp(0, 1), int(draw.integers(*QUALITY)))

@@ -1,13 +1,13 @@
-"""Pictures that occur twice: byte for byte, or re-encoded, rescaled, toned, mirrored or cropped.
+"""Images that occur twice: byte for byte, or re-encoded, rescaled, toned, mirrored or cropped.
 
-1. Every picture, as 8 x 8 gray cells, is compared with windows of every other, by blocked matrix products. The cells are taken to
-   frequencies f and weighted by |f|, which undoes the 1 / f amplitude of natural pictures [Field 1987]: otherwise all that
+1. Every image, as 8 x 8 gray cells, is compared with windows of every other, by blocked matrix products. The cells are taken to
+   frequencies f and weighted by |f|, which undoes the 1 / f amplitude of natural images [Field 1987]: otherwise all that
    are bright in the middle look alike.
 2. The nearest few are aligned (data/alignment.py) and compared at 32 x 32 cells.
-3. A pair counts when what is left, 1 - correlation, is tiny, or small and far below that of the picture's other neighbors
-   [after Lowe 2004, section 7.1]. So in a set of very like pictures (clothes, digits) only true copies are named.
+3. A pair counts when what is left, 1 - correlation, is tiny, or small and far below that of the image's other neighbors
+   [after Lowe 2004, section 7.1]. So in a set of very like images (clothes, digits) only true copies are named.
 
-n pictures, t side of a thumbnail, w windows, d = CELLS^2, k neighbors
+n images, t side of a thumbnail, w windows, d = CELLS^2, k neighbors
 """
 
 import math
@@ -35,13 +35,13 @@ STRUCTURE, NOISE = 0.92, 2.0  # least structure in common, and the gray levels b
 HUE = 0.12  # largest difference of the shares of red, green and blue; a crop of a photo stays below
 FLAT = 4.0  # gray levels: a thumbnail with less deviation has nothing to be recognized by
 CROPPED = 0.97  # a window of less extent is a crop
-CROPS_UP_TO = 20_000  # pictures: beyond, 200 windows a picture take too long, and only whole pictures are compared
-BLOCK = 128  # pictures whose windows are made at a time
-TILE = 1024  # pictures compared at a time: what is computed is reduced while it is still in the cache
+CROPS_UP_TO = 20_000  # images: beyond, 200 windows per image take too long, and only whole images are compared
+BLOCK = 128  # images whose windows are made at a time
+TILE = 1024  # images compared at a time: what is computed is reduced while it is still in the cache
 
 
 class Pair(NamedTuple):
-    """Two pictures that are one; `similarity` is their correlation once aligned."""
+    """Two images that are one; `similarity` is their correlation once aligned."""
 
     first: int
     second: int
@@ -50,7 +50,7 @@ class Pair(NamedTuple):
 
 
 def find_duplicates(scan: Scan) -> list[Pair]:
-    """All duplicates, by first picture. k exact copies give k - 1 pairs with the first of them, which alone is compared further."""
+    """All duplicates, by first image. k exact copies give k - 1 pairs with the first of them, which alone is compared further."""
     exact = find_exact(scan)
     if scan.thumbnails is None:
         return exact
@@ -72,7 +72,7 @@ def _same_hue(scan: Scan, pair: Pair) -> bool:
 
 
 def find_exact(scan: Scan) -> list[Pair]:
-    """Pictures whose stored bytes are the same, each with the first of its kind."""
+    """Images whose stored bytes are the same, each with the first of its kind."""
     first: dict[bytes, int] = {}
     pairs = []
     for index in scan.good.tolist():
@@ -83,21 +83,21 @@ def find_exact(scan: Scan) -> list[Pair]:
 
 
 def find_near(thumbnails: UInt8[np.ndarray, "n t t"]) -> list[Pair]:
-    """Pairs that are not the same bytes but the same picture. Crops keep 60 % of each side or more."""
+    """Pairs that are not the same bytes but the same image. Crops keep 60 % of each side or more."""
     textured = np.flatnonzero(thumbnails.reshape(len(thumbnails), -1).std(1) > FLAT) if len(thumbnails) else np.zeros(0, int)
     if len(textured) < 2:
         return []
     with torch.inference_mode(), _one_thread():
-        pictures = torch.from_numpy(thumbnails[textured]).float()
-        axis = axis_windows() if len(pictures) <= CROPS_UP_TO else axis_windows()[:1]
-        score, neighbor = nearest(pictures, axis)
-        residual, window, mirrored = compare(pictures, axis, score, neighbor)
+        images = torch.from_numpy(thumbnails[textured]).float()
+        axis = axis_windows() if len(images) <= CROPS_UP_TO else axis_windows()[:1]
+        score, neighbor = nearest(images, axis)
+        residual, window, mirrored = compare(images, axis, score, neighbor)
     same = (residual < TINY) | ((residual < SMALL) & (residual < RATIO * _rival(residual)))
     found: dict[tuple[int, int], Pair] = {}
     for one, place in same.nonzero().tolist():
         other = int(neighbor[one, place])
-        source = pictures[other].flip(-1) if mirrored[one, place] else pictures[other]
-        if structure(source, pictures[one], Windows(*(part[one, place, None] for part in window))) < STRUCTURE:
+        source = images[other].flip(-1) if mirrored[one, place] else images[other]
+        if structure(source, images[one], Windows(*(part[one, place, None] for part in window))) < STRUCTURE:
             continue
         ends = (int(textured[min(one, other)]), int(textured[max(one, other)]))
         extent = min(window.height[one, place].item(), window.width[one, place].item())
@@ -109,7 +109,7 @@ def find_near(thumbnails: UInt8[np.ndarray, "n t t"]) -> list[Pair]:
 
 
 def axis_windows() -> Float[Tensor, "a 2"]:
-    """Windows along one axis, (offset, extent), the whole axis first; a picture's windows are all pairs of them."""
+    """Windows along one axis, (offset, extent), the whole axis first; an image's windows are all pairs of them."""
     spots = [
         (offset, extent)
         for extent, count in zip(EXTENTS, PLACES, strict=True)
@@ -118,26 +118,26 @@ def axis_windows() -> Float[Tensor, "a 2"]:
     return torch.tensor(spots)
 
 
-def describe(pictures: Float[Tensor, "n t t"], axis: Float[Tensor, "a 2"]) -> Float[Tensor, "n w d"]:
-    """A unit vector for each window of each picture, all pairs of `axis`: |f| times the cosine transform of its 8 x 8 cells."""
-    count, side, windows = len(pictures), pictures.shape[-1], len(axis)
+def describe(images: Float[Tensor, "n t t"], axis: Float[Tensor, "a 2"]) -> Float[Tensor, "n w d"]:
+    """A unit vector for each window of each image, all pairs of `axis`: |f| times the cosine transform of its 8 x 8 cells."""
+    count, side, windows = len(images), images.shape[-1], len(axis)
     number, place = torch.arange(CELLS), (torch.arange(CELLS) + 0.5) / CELLS
     cosines = torch.cos(math.pi * number[:, None] * place) * math.sqrt(2 / CELLS)
     cosines[0] /= math.sqrt(2)
     rows = (cosines @ axis_map(axis[:, 0], axis[:, 1], cells=CELLS, side=side)).flatten(0, 1)  # a*CELLS t
-    waves = (rows @ pictures @ rows.T).view(count, windows, CELLS, windows, CELLS).transpose(2, 3)  # n a a CELLS CELLS
+    waves = (rows @ images @ rows.T).view(count, windows, CELLS, windows, CELLS).transpose(2, 3)  # n a a CELLS CELLS
     weighted = (waves * torch.hypot(number[:, None].float(), number.float())).reshape(count, windows * windows, -1)
     return weighted / weighted.norm(dim=-1, keepdim=True).clamp(min=FLAT * CELLS)  # a flat window resembles nothing
 
 
-def nearest(pictures: Float[Tensor, "n t t"], axis: Float[Tensor, "a 2"]) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
-    """For each picture as a whole the k others with the most similar window or mirror image: similarities, numbers."""
-    count = len(pictures)
-    whole = describe(pictures, axis[:1])[:, 0].T.contiguous()  # d n
+def nearest(images: Float[Tensor, "n t t"], axis: Float[Tensor, "a 2"]) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+    """For each image as a whole the k others with the most similar window or mirror image: similarities, numbers."""
+    count = len(images)
+    whole = describe(images, axis[:1])[:, 0].T.contiguous()  # d n
     score = torch.full((count, min(NEIGHBORS, count - 1)), -1.0)
     who = torch.zeros(score.shape, dtype=torch.int64)
     for start in range(0, count, BLOCK):
-        views = _views(pictures[start : start + BLOCK], axis)
+        views = _views(images[start : start + BLOCK], axis)
         sources = torch.arange(start, start + len(views))
         like = torch.empty(len(views), count)
         for view, row in zip(views, like, strict=True):
@@ -152,13 +152,13 @@ def nearest(pictures: Float[Tensor, "n t t"], axis: Float[Tensor, "a 2"]) -> tup
     return score, who
 
 
-def _views(pictures: Float[Tensor, "n t t"], axis: Float[Tensor, "a 2"]) -> Float[Tensor, "n w d"]:
+def _views(images: Float[Tensor, "n t t"], axis: Float[Tensor, "a 2"]) -> Float[Tensor, "n w d"]:
     """All windows, and the mirror image last."""
-    return torch.cat([describe(pictures, axis), describe(pictures.flip(-1), axis[:1])], 1)
+    return torch.cat([describe(images, axis), describe(images.flip(-1), axis[:1])], 1)
 
 
 def compare(
-    pictures: Float[Tensor, "n t t"], axis: Float[Tensor, "a 2"], score: Float[Tensor, "n k"], neighbor: Int[Tensor, "n k"]
+    images: Float[Tensor, "n t t"], axis: Float[Tensor, "a 2"], score: Float[Tensor, "n k"], neighbor: Int[Tensor, "n k"]
 ) -> tuple[Float[Tensor, "n k"], Windows, Tensor]:
     """1 - correlation after alignment, with which window of the neighbor, and whether mirrored."""
     shape = neighbor.shape
@@ -167,9 +167,9 @@ def compare(
     residual = 1.0 - score.flatten().clamp(max=FLOOR)  # of those below the floor; the others' is computed
     number = torch.zeros(len(one), dtype=torch.int64)
     looked_at = (score.flatten() >= FLOOR).nonzero()[:, 0]
-    whole = describe(pictures, axis[:1])[:, 0]
+    whole = describe(images, axis[:1])[:, 0]
     for start in range(0, shape[0], BLOCK):
-        views = _views(pictures[start : start + BLOCK], axis)
+        views = _views(images[start : start + BLOCK], axis)
         for pairs in torch.split(looked_at[(other[looked_at] >= start) & (other[looked_at] < start + BLOCK)], BLOCK):
             alike = torch.einsum("pwd,pd->pw", views[other[pairs] - start], whole[one[pairs]])
             number[pairs] = alike.argmax(1)
@@ -178,8 +178,8 @@ def compare(
     top, height = axis[number // len(axis)].unbind(1)
     left, width = axis[number % len(axis)].unbind(1)
     window = Windows(top.clone(), height.clone(), left.clone(), width.clone())
-    halves = F.avg_pool2d(pictures[:, None], 2)[:, 0]
-    for level, cells, steps in ((halves, FINE // 2, 4), (pictures, FINE, 3)):
+    halves = F.avg_pool2d(images[:, None], 2)[:, 0]
+    for level, cells, steps in ((halves, FINE // 2, 4), (images, FINE, 3)):
         for pairs in torch.split(looked_at, 1024):
             source = level[other[pairs]]
             source = torch.where(mirrored[pairs, None, None], source.flip(-1), source)
@@ -187,7 +187,7 @@ def compare(
             residual[pairs] = 1.0 - like
             for old, new in zip(window, aligned, strict=True):
                 old[pairs] = new
-        # The fine comparison is for pictures that may have a copy, judged as in the end but with room for what it may mend.
+        # The fine comparison is for images that may have a copy, judged as in the end but with room for what it may mend.
         least, rival = residual.view(shape).amin(1), _rival(residual.view(shape))
         promising = (least < 3 * SMALL) & ((least < 4 * RATIO * rival[:, 0]) | (least < 3 * TINY))
         looked_at = looked_at[promising[one[looked_at]] & (residual[looked_at] < COARSE)]
@@ -213,7 +213,7 @@ def structure(source: Float[Tensor, "t t"], target: Float[Tensor, "t t"], window
 
 
 def _rival(residual: Float[Tensor, "n k"]) -> Float[Tensor, "n 1"]:
-    """The residual in the middle of a picture's neighbors: up to four copies of it do not hide each other."""
+    """The residual in the middle of an image's neighbors: up to four copies of it do not hide each other."""
     return residual.sort(1).values[:, residual.shape[1] // 2, None]
 
 
@@ -229,7 +229,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def group(pairs: Iterable[Pair]) -> list[list[int]]:
-    """The pictures of `pairs` in groups that are one picture, by union-find; groups and members in ascending order."""
+    """The images of `pairs` in groups that are one image, by union-find; groups and members in ascending order."""
     parent: dict[int, int] = {}
 
     def root(index: int) -> int:

@@ -1,6 +1,6 @@
-"""A few pictures of a split, evenly chosen, for reports and measurements.
+"""A few images of a split, evenly chosen, for reports and measurements.
 
-b pictures, h w picture, ch channels
+b images, h w image, ch channels
 """
 
 from typing import NamedTuple
@@ -9,15 +9,15 @@ import numpy as np
 from jaxtyping import UInt8
 
 from vitrail.data.dataset import Split
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.data.transforms import read_fitted
 from vitrail.preprocessing import Preprocessing
 
 
 class Some(NamedTuple):
-    """Pictures that could be read, and their numbers in the split."""
+    """Images that could be read, and their numbers in the split."""
 
-    pictures: UInt8[np.ndarray, "b h w ch"]
+    images: UInt8[np.ndarray, "b h w ch"]
     indices: list[int]
 
 
@@ -28,11 +28,11 @@ def spread(count: int, wanted: int) -> list[int]:
 
 def read_some(split: Split, preprocessing: Preprocessing, count: int) -> Some | None:
     """At the model's size; those that cannot be read, or are gone by now, are left out, None if that is all of them."""
-    pictures, indices = list[np.ndarray](), list[int]()
+    images, indices = list[np.ndarray](), list[int]()
     for index in spread(len(split), count):
         try:
-            pictures.append(read_fitted(split, index, preprocessing))
-        except PictureError:
+            images.append(read_fitted(split, index, preprocessing))
+        except ImageError:
             continue
         indices.append(index)
-    return Some(np.stack(pictures), indices) if pictures else None
+    return Some(np.stack(images), indices) if images else None

@@ -12,7 +12,7 @@ from jaxtyping import Int
 from vitrail.data.box_data import list_problems
 from vitrail.data.dataset import SYNONYMS, DataSet, Split, SplitName, count_labels
 from vitrail.data.duplicates import Pair
-from vitrail.data.folder import find_pictures
+from vitrail.data.folder import find_images
 from vitrail.data.scanning import Scan
 
 Level = Literal["serious", "warning"]
@@ -20,13 +20,13 @@ FORMAT_OF = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".bmp": "BMP", ".gi
              ".tiff": "TIFF", ".ppm": "PPM", ".pgm": "PPM", ".avif": "AVIF", ".jp2": "JPEG2000"}  # fmt: skip
 PARTS = frozenset({"images", "image", "imgs", "img", "pictures", "photos", "jpegimages", "masks", "mask", "trimaps", "annotations",
                    "annotation", "labels", "annot", "segmentationclass", "xmls"})  # fmt: skip
-UNEQUAL = 3.0  # times as many pictures in the largest class as in the smallest: worth a word
-MAY_BE_JPEG = ("JPEG", "MPO")  # what some cameras write into .jpg: a JPEG with a second picture behind it
+UNEQUAL = 3.0  # times as many images in the largest class as in the smallest: worth a word
+MAY_BE_JPEG = ("JPEG", "MPO")  # what some cameras write into .jpg: a JPEG with a second image behind it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """One thing that is wrong: a line for people, and the pictures concerned."""
+    """One thing that is wrong: a line for people, and the images concerned."""
 
     level: Level
     kind: str
@@ -36,7 +36,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Twice:
-    """Two pictures that are one, by name and split."""
+    """Two images that are one, by name and split."""
 
     first: str
     second: str
@@ -47,12 +47,12 @@ class Twice:
 
 
 def count_classes(data: DataSet) -> dict[SplitName, Int[np.ndarray, "k"]]:
-    """Pictures of each class in each split."""
+    """Images of each class in each split."""
     return {name: count_labels(split.labels, len(data.classes)) for name, split in data.splits.items()}
 
 
 def locate(data: DataSet) -> list[tuple[SplitName, int]]:
-    """Split and number of each picture, where all splits are counted through."""
+    """Split and number of each image, where all splits are counted through."""
     return [(name, index) for name, split in data.splits.items() for index in range(len(split))]
 
 
@@ -86,7 +86,7 @@ def equations(pairs: Sequence[Twice]) -> tuple[str, ...]:
 
 
 def find_leaks(twice: Sequence[Twice]) -> list[Finding]:
-    """Pictures that stand in two splits: what is scored has been learned by heart."""
+    """Images that stand in two splits: what is scored has been learned by heart."""
     findings = []
     for splits in sorted({pair.splits for pair in twice if pair.splits[0] != pair.splits[1]}):
         pairs = [pair for pair in twice if pair.splits == splits]
@@ -95,7 +95,7 @@ def find_leaks(twice: Sequence[Twice]) -> list[Finding]:
             Finding(
                 level="serious",
                 kind="leak",
-                text=f"{count:,} {plural(count, 'picture')} of {splits[1]} {plural(count, 'is', 'are')} in {splits[0]} too "
+                text=f"{count:,} {plural(count, 'image')} of {splits[1]} {plural(count, 'is', 'are')} in {splits[0]} too "
                 f"({describe_kinds(pairs)}): scores on {splits[1]} will be too good",
                 pictures=equations(pairs),
             )
@@ -104,12 +104,12 @@ def find_leaks(twice: Sequence[Twice]) -> list[Finding]:
 
 
 def find_repeats(twice: Sequence[Twice]) -> list[Finding]:
-    """Duplicates within a split, and pictures with two different labels."""
+    """Duplicates within a split, and images with two different labels."""
     findings = []
     for exact in (True, False):
         disputed = [pair for pair in twice if not pair.same_label and (pair.kind == "exact") == exact]
         if disputed:
-            what = "the same file" if exact else "nearly the same picture"
+            what = "the same file" if exact else "nearly the same image"
             findings.append(
                 Finding(
                     level="serious" if exact else "warning",
@@ -158,7 +158,7 @@ def find_class_faults(data: DataSet, counts: dict[SplitName, Int[np.ndarray, "k"
         findings.append(Finding(level="serious", kind="classes", text=text))
     empty = [data.classes[number] for number in np.flatnonzero(train == 0)]
     if empty:
-        findings.append(_about_classes("serious", "empty class", "without a training picture", empty))
+        findings.append(_about_classes("serious", "empty class", "without a training image", empty))
     for name in ("val", "test"):
         if name in counts:
             missing = [data.classes[number] for number in np.flatnonzero((counts[name] == 0) & (train > 0))]
@@ -174,7 +174,7 @@ def find_class_faults(data: DataSet, counts: dict[SplitName, Int[np.ndarray, "k"
             Finding(
                 level="warning",
                 kind="imbalance",
-                text=f"{largest} has {ratio:.0f} times as many training pictures as {smallest} ({train.max():,} and {present.min():,}): "
+                text=f"{largest} has {ratio:.0f} times as many training images as {smallest} ({train.max():,} and {present.min():,}): "
                 f"{'--balance sampling' if present.min() < 20 else '--balance weights'} evens that out",
             )
         )
@@ -206,16 +206,16 @@ def find_layout_faults(data: DataSet, root: Path | None) -> list[Finding]:
     folders = [f for f in sorted(top.iterdir()) if f.is_dir() and not f.name.startswith(".")]
     empty = [f.name for f in folders if f.name not in data.classes and SYNONYMS.get(f.name.lower()) is None]
     if empty and {f.name for f in folders} & set(data.classes):  # else the classes are no folders at all
-        findings.append(_about_classes("serious", "empty class", "without a picture", empty))
+        findings.append(_about_classes("serious", "empty class", "without an image", empty))
     for folder in folders:
         inside = (
             {f.name for f in folder.iterdir() if f.is_dir() and not f.name.startswith(".")}
             if folder.name in data.classes
             else set()
         )
-        if len(inside) > 1 and all(file.parent != folder for file in find_pictures(folder)):
+        if len(inside) > 1 and all(file.parent != folder for file in find_images(folder)):
             some = ", ".join(sorted(inside)[:4])
-            text = f"all pictures of {folder.name} lie in folders inside it ({some}{' …' if len(inside) > 4 else ''}): are those the classes?"
+            text = f"all images of {folder.name} lie in folders inside it ({some}{' …' if len(inside) > 4 else ''}): are those the classes?"
             findings.append(Finding(level="warning", kind="layout", text=text))
     return findings
 

@@ -1,4 +1,4 @@
-"""A folder of pictures, one subfolder a class: `class/*.jpg`, or `train/class/*.jpg` with val and test beside it."""
+"""A folder of images, one subfolder a class: `class/*.jpg`, or `train/class/*.jpg` with val and test beside it."""
 
 from pathlib import Path
 
@@ -22,16 +22,16 @@ def open_folder(path: Path) -> DataSet:
         raise VitrailError(f"{path}: has {', '.join(f.name for f in roots.values())}, but no train folder")
     if "train" not in roots:
         roots = {"train": path}
-    classes = tuple(folder.name for folder in _subfolders(roots["train"]) if _pictures(folder))
+    classes = tuple(folder.name for folder in _subfolders(roots["train"]) if _images(folder))
     if not classes:
         raise VitrailError(
-            f"{roots['train']}: no classes found; expected one subfolder a class with pictures in it ({', '.join(sorted(EXTENSIONS))})"
+            f"{roots['train']}: no classes found; expected one subfolder a class with images in it ({', '.join(sorted(EXTENSIONS))})"
         )
     return DataSet(name=path.resolve().name, classes=classes, splits={s: _open(root, classes, s) for s, root in roots.items()})
 
 
-def find_pictures(folder: Path) -> list[Path]:
-    """Every picture below a folder, sorted, hidden files left out."""
+def find_images(folder: Path) -> list[Path]:
+    """Every image below a folder, sorted, hidden files left out."""
     return sorted(
         file
         for file in folder.rglob("*")
@@ -41,7 +41,7 @@ def find_pictures(folder: Path) -> list[Path]:
     )
 
 
-_pictures = find_pictures
+_images = find_images
 
 
 def _subfolders(path: Path) -> list[Path]:
@@ -52,11 +52,11 @@ def _open(root: Path, classes: tuple[str, ...], split: SplitName) -> Split:
     paths: list[Path] = []
     labels: list[int] = []
     for folder in _subfolders(root):
-        found = _pictures(folder)
+        found = _images(folder)
         if found and folder.name not in classes:
             raise VitrailError(f'{root}: the class "{folder.name}" is in {split} but not in train')
         paths += found
         labels += [classes.index(folder.name)] * len(found) if found else []
     if not paths:
-        raise VitrailError(f"{root}: the {split} split is empty; expected one subfolder a class with pictures in it")
+        raise VitrailError(f"{root}: the {split} split is empty; expected one subfolder a class with images in it")
     return FileSplit(paths, np.array(labels, dtype=np.int64))

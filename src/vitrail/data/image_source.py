@@ -14,7 +14,7 @@ from torch import Tensor
 
 from vitrail.data.augmentation import Augmentation, augment
 from vitrail.data.cache import Cache
-from vitrail.data.dataset import Split, stored_pictures
+from vitrail.data.dataset import Split, stored_images
 from vitrail.data.loader import B, Loader, OnBad, Read, Samples
 from vitrail.data.mixing import Mixing, mix
 from vitrail.data.order import COPY, PlainOrder
@@ -59,7 +59,7 @@ class ImageReader(Samples[np.ndarray, B]):
 
     def find_stored(self, indices: Sequence[int]) -> UInt8[np.ndarray, "b h w ch"] | None:
         shape = (*self.preprocessing.size, self.preprocessing.channels)
-        return stored_pictures(self.split, np.array(indices, dtype=np.int64) % COPY, shape)
+        return stored_images(self.split, np.array(indices, dtype=np.int64) % COPY, shape)
 
     def labels(self, indices: Int[np.ndarray, "b"]) -> Int[Tensor, "b"] | Bool[Tensor, "b k"]:
         return torch.from_numpy(self.split.labels[indices])

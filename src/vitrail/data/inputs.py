@@ -4,11 +4,11 @@ import glob
 from collections.abc import Callable
 from pathlib import Path
 
-from vitrail.data.folder import find_pictures
+from vitrail.data.folder import find_images
 from vitrail.errors import VitrailError
 
 
-def expand(words: list[str], *, inside_of: Callable[[Path], list[Path]] = find_pictures, what: str = "images") -> list[Path]:
+def expand(words: list[str], *, inside_of: Callable[[Path], list[Path]] = find_images, what: str = "images") -> list[Path]:
     """Files, folders (of each what `inside_of` finds) and globs to paths, in the order given, each once."""
     found: dict[Path, None] = {}
     for word in words:

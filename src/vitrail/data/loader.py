@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from vitrail.data.ahead import ahead
 from vitrail.data.dataset import ArraySplit, Split, whole_of
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.data.order import Order
 from vitrail.errors import VitrailError
 
@@ -26,7 +26,7 @@ S = TypeVar("S")  # a sample
 B = TypeVar("B")  # a batch
 B_co = TypeVar("B_co", covariant=True)
 Key = tuple[int, list[int]]  # epoch, and the indices of a batch
-OnBad = Callable[[PictureError], None]
+OnBad = Callable[[ImageError], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Read(Generic[S]):
 
     indices: Sequence[int]
     samples: Sequence[S] | np.ndarray  # an array: all of them, stacked
-    bad: tuple[PictureError, ...] = ()
+    bad: tuple[ImageError, ...] = ()
 
 
 @runtime_checkable
@@ -47,7 +47,7 @@ class Source(Protocol[S, B_co]):
         """Whether a batch is made faster than a thread is woken: then nothing is read ahead."""
 
     def sample(self, epoch: int, index: int) -> S:
-        """Random numbers are a function of (seed, epoch, index). Raises PictureError for what cannot be read."""
+        """Random numbers are a function of (seed, epoch, index). Raises ImageError for what cannot be read."""
 
     def samples(self, epoch: int, indices: Sequence[int]) -> Read[S]:
         """A whole batch at once; `Samples` has the default, one after the other."""
@@ -73,12 +73,12 @@ class Samples(ABC, Generic[S, B]):
 
 def read_each(sample: Callable[[int], S], indices: Sequence[int]) -> Read[S]:
     """Samples one after the other, without those that cannot be read."""
-    read, samples, bad = list[int](), list[S](), list[PictureError]()
+    read, samples, bad = list[int](), list[S](), list[ImageError]()
     for index in indices:
         try:
             samples.append(sample(index))
             read.append(index)
-        except PictureError as error:
+        except ImageError as error:
             bad.append(error)
     return Read(read, samples, tuple(bad))
 
@@ -90,7 +90,7 @@ class Fetched(NamedTuple):
     """
 
     batch: Any
-    bad: tuple[PictureError, ...] = ()
+    bad: tuple[ImageError, ...] = ()
 
 
 class Fetcher(Dataset[Fetched]):

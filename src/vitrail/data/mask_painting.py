@@ -1,6 +1,6 @@
-"""Masks as people look at them: in the colors of their classes, over the picture they are of, and as a file with a palette.
+"""Masks as people look at them: in the colors of their classes, over the image they are of, and as a file with a palette.
 
-h w picture, ch channels
+h w image, ch channels
 """
 
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ def paint_mask(numbers: Integer[np.ndarray, "h w"], colors: Sequence[Color]) -> 
 
 
 def paint_over(
-    picture: UInt8[np.ndarray, "h w ch"],
+    image: UInt8[np.ndarray, "h w ch"],
     numbers: Integer[np.ndarray, "h w"],
     colors: Sequence[Color],
     *,
     opacity: float = OPACITY,
 ) -> UInt8[np.ndarray, "h w 3"]:
-    """The colors over the picture, stronger where a class meets another."""
-    below = np.broadcast_to(picture, (*picture.shape[:2], 3)).astype(np.float32)
+    """The colors over the image, stronger where a class meets another."""
+    below = np.broadcast_to(image, (*image.shape[:2], 3)).astype(np.float32)
     edge = np.zeros(numbers.shape, dtype=bool)
     edge[:, 1:] |= numbers[:, 1:] != numbers[:, :-1]
     edge[1:] |= numbers[1:] != numbers[:-1]

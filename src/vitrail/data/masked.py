@@ -1,7 +1,7 @@
-"""Pictures with a mask each, whatever their format: what segmentation learns from. A picture whose mask is missing, of another size,
+"""Images with a mask each, whatever their format: what segmentation learns from. An image whose mask is missing, of another size,
 of nothing or of a class that nobody has named is a bad file; it is told, counted and left out like one that cannot be read.
 
-n pictures, k classes, h w picture
+n images, k classes, h w image
 """
 
 from collections.abc import Callable, Iterator
@@ -20,18 +20,18 @@ from vitrail.data.formats.marks import GROUND, MarkedSplit
 from vitrail.data.formats.masks import MaskSplit
 from vitrail.data.formats.numbering import Numbering, Numbers, check_ignored, describe_numbering, is_void
 from vitrail.data.formats.voc import VOCSplit
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.data.joint import Sample
 from vitrail.data.opening import find_data
 from vitrail.data.shapes import ShapesSplit
 from vitrail.errors import VitrailError
 
-LEFT_OUT = ": left out"  # how the formats end a line about a picture or a mask that is not used
+LEFT_OUT = ": left out"  # how the formats end a line about an image or a mask that is not used
 AHEAD = 64  # masks that wait
 
 
 class Renumbered(Part):
-    """The same pictures, some numbers of whose masks are no class."""
+    """The same images, some numbers of whose masks are no class."""
 
     def __init__(self, whole: Split, numbering: Numbering) -> None:
         super().__init__(whole, np.arange(len(whole)), labels=whole.labels[:, list(numbering.values)])
@@ -39,7 +39,7 @@ class Renumbered(Part):
 
 
 def find_masked(source: str, *, image_size: tuple[int, int] | None = None, ignore: Numbers | None = None) -> DataSet:
-    """The data as it lies there. Its classes are those of the masks, the ground among them; as labels its pictures have the classes
+    """The data as it lies there. Its classes are those of the masks, the ground among them; as labels its images have the classes
     that are marked in them.
 
     `ignore`: numbers of masks that are no class (of outlines: the ground is 0, the first class 1); None: by name, and by what the masks
@@ -59,7 +59,7 @@ def find_masked(source: str, *, image_size: tuple[int, int] | None = None, ignor
             classes, splits[name] = split.mask_classes, split
         else:
             raise VitrailError(
-                f"{data.name}: pictures without masks; segmentation needs images/ and masks/ folders, COCO, YOLO or VOC data with outlines"
+                f"{data.name}: images without masks; segmentation needs images/ and masks/ folders, COCO, YOLO or VOC data with outlines"
             )
     found = replace(data, classes=classes, splits=splits)
     return found if is_mask_folder(found) else renumber(found, ignore)
@@ -82,7 +82,7 @@ def renumber(data: DataSet, ignore: Numbers | None) -> DataSet:
 
 
 def is_mask_folder(data: DataSet) -> bool:
-    """Whether each picture has a file with its mask, and all that is wrong with them is told by `find_bad_masks`."""
+    """Whether each image has a file with its mask, and all that is wrong with them is told by `find_bad_masks`."""
     return isinstance(whole_of(data["train"]), MaskSplit)
 
 
@@ -100,13 +100,13 @@ def ignored_in(data: DataSet) -> Numbers:
 
 
 def with_ground(split: Split, labels: np.ndarray) -> Part:
-    """The same pictures, which all may have ground beside the classes that are marked."""
+    """The same images, which all may have ground beside the classes that are marked."""
     present = np.concatenate([np.ones((len(labels), 1), dtype=bool), labels], axis=1)
     return Part(split, np.arange(len(labels)), labels=present)
 
 
 def keep_masked(part: Part, *, where: str) -> Part:
-    """Those of a split of objects that have a mask: a file of it, or outlines; of a picture without objects all is ground."""
+    """Those of a split of objects that have a mask: a file of it, or outlines; of an image without objects all is ground."""
     split = part.whole
     assert isinstance(split, MarkedSplit)
     if isinstance(split, VOCSplit):
@@ -119,7 +119,7 @@ def keep_masked(part: Part, *, where: str) -> Part:
 
 
 def annotations_of(split: Split, index: int, *, mask: bool = True) -> Annotations:
-    """What is marked in a picture of a split or of a part of one; its mask only where there is one, and it is asked for."""
+    """What is marked in an image of a split or of a part of one; its mask only where there is one, and it is asked for."""
     if isinstance(split, Joined):
         return annotations_of(*split.at(index), mask=mask)
     if isinstance(split, Part):
@@ -129,7 +129,7 @@ def annotations_of(split: Split, index: int, *, mask: bool = True) -> Annotation
         scene = split.scene(index)
         return annotate(scene.boxes, scene.kinds, mask=scene.mask if mask else None)
     if not isinstance(split, AnnotatedSplit):
-        raise VitrailError(f"{split.name(index)}: pictures of this kind have no annotations")
+        raise VitrailError(f"{split.name(index)}: images of this kind have no annotations")
     return split.annotations(index, mask=mask)
 
 
@@ -141,27 +141,27 @@ def renumber_mask(found: Annotations, numbering: Numbering) -> Annotations:
 
 
 def read_sample(split: Split, index: int, *, classes: int, target: tuple[int, int] | None = None) -> Sample:
-    """A picture with its mask, decoded no finer than `target` needs; one PictureError for whatever is wrong with the two."""
+    """An image with its mask, decoded no finer than `target` needs; one ImageError for whatever is wrong with the two."""
     name = split.name(index)
-    picture = split.read(index, target=target)
-    mask = check_mask(annotations_of(split, index), name, (picture.height, picture.width), classes=classes)
-    if mask.shape != (picture.height, picture.width):  # a picture that was decoded smaller than it is stored
-        mask = np.array(Image.fromarray(mask).resize(picture.size, Image.Resampling.NEAREST))
-    return Sample(picture, annotate(mask=mask))
+    image = split.read(index, target=target)
+    mask = check_mask(annotations_of(split, index), name, (image.height, image.width), classes=classes)
+    if mask.shape != (image.height, image.width):  # an image that was decoded smaller than it is stored
+        mask = np.array(Image.fromarray(mask).resize(image.size, Image.Resampling.NEAREST))
+    return Sample(image, annotate(mask=mask))
 
 
 def check_mask(found: Annotations, name: str, size: tuple[int, int], *, classes: int) -> np.ndarray:
-    """The mask of a picture of `size` (height, width), if a model of so many classes can learn from it."""
+    """The mask of an image of `size` (height, width), if a model of so many classes can learn from it."""
     if found.mask is None:
         if len(found.classes):
-            raise PictureError(name, "its objects have boxes and no outlines: it has no mask")
+            raise ImageError(name, "its objects have boxes and no outlines: it has no mask")
         return np.zeros(size, dtype=np.uint8)
     numbers = found.mask[found.mask != ignore_index(found.mask)]
     if not numbers.size:
-        raise PictureError(name, "its mask is empty: no pixel belongs to a class")
+        raise ImageError(name, "its mask is empty: no pixel belongs to a class")
     if numbers.max() >= classes or numbers.min() < 0:
         wrong = numbers.max() if numbers.max() >= classes else numbers.min()
-        raise PictureError(name, f"its mask has the class number {wrong}, and there are {classes} classes")
+        raise ImageError(name, f"its mask has the class number {wrong}, and there are {classes} classes")
     return found.mask
 
 
@@ -194,7 +194,7 @@ def find_bad_masks(data: DataSet, *, progress: Callable[[int, int], None] | None
 def try_mask(split: Split, name: SplitName, classes: int, index: int) -> BadFile | None:
     try:
         check_mask(annotations_of(split, index), split.name(index), (1, 1), classes=classes)
-    except PictureError as error:
+    except ImageError as error:
         return BadFile(split.name(index), name, error.reason)
     except VitrailError as error:
         return BadFile(split.name(index), name, str(error))

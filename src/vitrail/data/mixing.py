@@ -1,10 +1,10 @@
-"""Two pictures in one: mixup blends them, cutmix pastes a rectangle of one into the other; the targets share alike.
+"""Two images in one: mixup blends them, cutmix pastes a rectangle of one into the other; the targets share alike.
 
-The partner of a picture is the one as far from the batch's end as it is from the beginning, as in timm. One draw a batch, a
+The partner of an image is the one as far from the batch's end as it is from the beginning, as in timm. One draw a batch, a
 function of (seed, epoch, the batch's first index): whoever makes the batch, it comes out the same. Of several processes each
 mixes its own share of the batch.
 
-b batch, ch channels, h w picture, k classes
+b batch, ch channels, h w image, k classes
 """
 
 import math
@@ -21,7 +21,7 @@ STREAM = 0x4D69787570  # joined to the key: draws of its own
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Mixing:
-    """Lambda, the share of a picture that is its own, is drawn from Beta(alpha, alpha): small alphas mix little."""
+    """Lambda, the share of an image that is its own, is drawn from Beta(alpha, alpha): small alphas mix little."""
 
     mixup: float = 0.0  # alpha of mixup; 0: never
     cutmix: float = 0.0  # alpha of cutmix; 0: never. With both, each takes half of the mixed batches
@@ -80,8 +80,8 @@ def cutmix(
 
 
 def box(kept: float, row: float, column: float, height: int, width: int) -> tuple[int, int, int, int]:
-    """A box of about 1 - kept of the area, of the picture's aspect, about a middle at (row, column) in [0, 1): top, bottom, left,
-    right. Cut off where it would leave the picture  [Yun+ 2019, eq. 2]."""
+    """A box of about 1 - kept of the area, of the image's aspect, about a middle at (row, column) in [0, 1): top, bottom, left,
+    right. Cut off where it would leave the image  [Yun+ 2019, eq. 2]."""
     side = math.sqrt(1 - kept)
     ends = []
     for place, length in ((row, height), (column, width)):

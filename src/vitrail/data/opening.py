@@ -27,7 +27,7 @@ Missing = Literal["val", "test"]
 def open_data(source: str, *, seed: int = 0, image_size: tuple[int, int] | None = None, divide: bool = True) -> DataSet:
     """A built-in set, a folder or a file; what it lacks of val and test is taken from train, 10 % of each class.
 
-    With `divide` off the data is given as it is found: pictures to be scored by a model that has learned elsewhere.
+    With `divide` off the data is given as it is found: images to be scored by a model that has learned elsewhere.
     """
     data = find_data(source, image_size=image_size)
     return divide_data(data, seed=seed) if divide else data
@@ -69,7 +69,7 @@ def find_data(
         return data
     if not path.is_dir():
         raise VitrailError(
-            f"{path}: data is a folder of pictures, a file ({', '.join(FILES)}), or a built-in set ({', '.join(BUILT_IN)})"
+            f"{path}: data is a folder of images, a file ({', '.join(FILES)}), or a built-in set ({', '.join(BUILT_IN)})"
         )
     return open_folder(path)
 
@@ -91,13 +91,12 @@ def check_classes(data: DataSet, *, least: int = 2) -> None:
     empty = empty_classes(data)
     if empty and not data.multi_label:
         raise VitrailError(
-            f"{data.name}: no training pictures of the class {empty[0]!r}"
-            + (f" and {len(empty) - 1} more" if empty[1:] else "")
+            f"{data.name}: no training images of the class {empty[0]!r}" + (f" and {len(empty) - 1} more" if empty[1:] else "")
         )
 
 
 def empty_classes(data: DataSet) -> list[str]:
-    """Classes without a training picture. Where pictures have several labels that is no error: a detection set may list more."""
+    """Classes without a training image. Where images have several labels that is no error: a detection set may list more."""
     counts = count_labels(data["train"].labels, len(data.classes))
     return [data.classes[number] for number in np.flatnonzero(counts == 0)]
 
@@ -106,7 +105,7 @@ def _complete(data: DataSet, *, seed: int, val_share: float | None) -> DataSet:
     splits, notes = dict(data.splits), list(data.notes)
     if empty := empty_classes(data):
         notes.append(
-            f"no training pictures of {len(empty)} of {len(data.classes)} labels: {', '.join(empty[:5])}{' …' if empty[5:] else ''}"
+            f"no training images of {len(empty)} of {len(data.classes)} labels: {', '.join(empty[:5])}{' …' if empty[5:] else ''}"
         )
     missing: tuple[Missing, ...] = ("test", "val")
     for name in missing:
@@ -114,15 +113,13 @@ def _complete(data: DataSet, *, seed: int, val_share: float | None) -> DataSet:
             whole, asked = splits["train"], val_share is not None and name == "val"
             share = val_share if val_share is not None and asked else SHARE
             rest, part = stratified_split(whole.labels, share, seed=seed)
-            if not len(part) and whole.labels.ndim == 2:  # few pictures that share their labels: whichever
+            if not len(part) and whole.labels.ndim == 2:  # few images that share their labels: whichever
                 rest, part = stratified_split(np.zeros(len(whole), dtype=np.int64), share, seed=seed)
             if not len(part):
-                raise VitrailError(
-                    f"{data.name}: too few pictures to take a {name} split from train: every class has one picture"
-                )
+                raise VitrailError(f"{data.name}: too few images to take a {name} split from train: every class has one image")
             splits["train"], splits[name] = Part(whole, rest), Part(whole, part)
             how = "train and val divided anew" if asked else f"no {name} split"
             each = f"{100 * share:g} % of each class, seed {seed}"
-            notes.append(f"{how}: {len(part)} pictures ({each}) " + ("are val" if asked else "taken from train"))
+            notes.append(f"{how}: {len(part)} images ({each}) " + ("are val" if asked else "taken from train"))
     ordered: dict[SplitName, Split] = {"train": splits["train"], "val": splits["val"], "test": splits["test"]}
     return DataSet(name=data.name, classes=data.classes, splits=ordered, notes=tuple(notes))

@@ -1,6 +1,6 @@
-"""A palette: the few colors that stand for all of a data set's, learned by k-means, and pictures as sequences of their numbers.
+"""A palette: the few colors that stand for all of a data set's, learned by k-means, and images as sequences of their numbers.
 
-b batch, h w picture, ch channels, k colors of the palette, p colors that occur, n pixels in raster order
+b batch, h w image, ch channels, k colors of the palette, p colors that occur, n pixels in raster order
 """
 
 from contextlib import suppress
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
-from vitrail.data.dataset import Split, stored_pictures
-from vitrail.data.images import PictureError
+from vitrail.data.dataset import Split, stored_images
+from vitrail.data.images import ImageError
 from vitrail.data.transforms import read_fitted
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import Preprocessing
 
-MOST_PICTURES, MOST_PIXELS = 2048, 2**16  # that a palette is learned from
+MOST_IMAGES, MOST_PIXELS = 2048, 2**16  # that a palette is learned from
 MOST_ROUNDS = 50
 CHUNK = 2**10  # pixels whose distances are in memory, and in the cache, at once
 
@@ -29,26 +29,26 @@ class Palette:
     def __len__(self) -> int:
         return len(self.colors)
 
-    def encode(self, pictures: UInt8[np.ndarray, "b h w ch"]) -> Int[np.ndarray, "b n"]:
+    def encode(self, images: UInt8[np.ndarray, "b h w ch"]) -> Int[np.ndarray, "b n"]:
         """Each pixel's nearest color, row after row; of two that are as near, the first  [Chen+ 2020, section 3.1: 9-bit colors]."""
-        if pictures.shape[-1] != self.colors.shape[1]:
-            raise VitrailError(f"the palette is of {self.colors.shape[1]} channels, the pictures have {pictures.shape[-1]}")
-        pixels = pictures.reshape(-1, pictures.shape[-1]).astype(np.float32)
-        return nearest(pixels, self.colors.astype(np.float32))[0].reshape(len(pictures), -1)
+        if images.shape[-1] != self.colors.shape[1]:
+            raise VitrailError(f"the palette is of {self.colors.shape[1]} channels, the images have {images.shape[-1]}")
+        pixels = images.reshape(-1, images.shape[-1]).astype(np.float32)
+        return nearest(pixels, self.colors.astype(np.float32))[0].reshape(len(images), -1)
 
     def decode(self, ids: Int[np.ndarray, "b n"], size: tuple[int, int]) -> UInt8[np.ndarray, "b h w ch"]:
-        """The pictures that color numbers stand for."""
+        """The images that color numbers stand for."""
         if ids.shape[1] != size[0] * size[1]:
-            raise VitrailError(f"a picture of {size[0]}x{size[1]} has {size[0] * size[1]} pixels, got {ids.shape[1]} colors")
+            raise VitrailError(f"an image of {size[0]}x{size[1]} has {size[0] * size[1]} pixels, got {ids.shape[1]} colors")
         return self.colors[ids].reshape(len(ids), *size, -1)
 
-    def error(self, pictures: UInt8[np.ndarray, "b h w ch"]) -> float:
+    def error(self, images: UInt8[np.ndarray, "b h w ch"]) -> float:
         """Mean over all values of the squared difference from what they are encoded as; 255² would be black for white."""
-        shown = self.decode(self.encode(pictures), (pictures.shape[1], pictures.shape[2]))
-        return float(((shown.astype(np.float64) - pictures) ** 2).mean())
+        shown = self.decode(self.encode(images), (images.shape[1], images.shape[2]))
+        return float(((shown.astype(np.float64) - images) ** 2).mean())
 
 
-def learn_palette(pictures: UInt8[np.ndarray, "b h w ch"], colors: int, *, seed: int = 0) -> Palette:
+def learn_palette(images: UInt8[np.ndarray, "b h w ch"], colors: int, *, seed: int = 0) -> Palette:
     """At most `colors` colors, in the order of their brightness: all that occur if they are no more, else k-means.
 
     k-means  [Lloyd 1982]  begins with k-means++  [Arthur+ 2007, section 2.2]  and runs over the colors that occur, each as heavy
@@ -56,9 +56,9 @@ def learn_palette(pictures: UInt8[np.ndarray, "b h w ch"], colors: int, *, seed:
     """
     if colors < 2:
         raise VitrailError(f"a palette needs at least 2 colors, got {colors}")
-    pixels = pictures.reshape(-1, pictures.shape[-1])
+    pixels = images.reshape(-1, images.shape[-1])
     if not len(pixels):
-        raise VitrailError("a palette is learned from pictures, and there is none")
+        raise VitrailError("a palette is learned from images, and there is none")
     generator = np.random.Generator(np.random.PCG64(seed))
     if len(pixels) > MOST_PIXELS:
         pixels = pixels[np.sort(generator.choice(len(pixels), MOST_PIXELS, replace=False))]
@@ -70,20 +70,20 @@ def learn_palette(pictures: UInt8[np.ndarray, "b h w ch"], colors: int, *, seed:
     return Palette(occurring[np.argsort(occurring.astype(np.int64).sum(axis=1), kind="stable")])
 
 
-def some_pictures(
-    split: Split, preprocessing: Preprocessing, *, most: int = MOST_PICTURES, seed: int = 0
+def some_images(
+    split: Split, preprocessing: Preprocessing, *, most: int = MOST_IMAGES, seed: int = 0
 ) -> UInt8[np.ndarray, "b h w ch"]:
-    """Pictures of a split at the model's size, at most so many, drawn without regard to their order; what cannot be read is left out."""
+    """Images of a split at the model's size, at most so many, drawn without regard to their order; what cannot be read is left out."""
     indices, shape = np.arange(len(split)), (*preprocessing.size, preprocessing.channels)
     if len(indices) > most:
         indices = np.sort(np.random.Generator(np.random.PCG64(seed)).choice(len(indices), most, replace=False))
-    if (stored := stored_pictures(split, indices, shape)) is not None:
+    if (stored := stored_images(split, indices, shape)) is not None:
         return stored
-    pictures = []
+    images = []
     for index in indices.tolist():
-        with suppress(PictureError):  # training tells of them
-            pictures.append(read_fitted(split, index, preprocessing))
-    return np.stack(pictures) if pictures else np.empty((0, *shape), dtype=np.uint8)
+        with suppress(ImageError):  # training tells of them
+            images.append(read_fitted(split, index, preprocessing))
+    return np.stack(images) if images else np.empty((0, *shape), dtype=np.uint8)
 
 
 def nearest(

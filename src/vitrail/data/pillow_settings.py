@@ -1,4 +1,4 @@
-"""Pillow's global switches, as the picture reader needs them: for as long as it reads, and no longer."""
+"""Pillow's global switches, as the image reader needs them: for as long as it reads, and no longer."""
 
 import contextlib
 import ctypes
@@ -10,14 +10,14 @@ from typing import Any
 
 from PIL import AvifImagePlugin, Image, ImageFile, _imaging
 
-PIXEL_LIMIT = 50_000_000  # of the picture reader; Pillow raises an error at twice its own, and warns before
+PIXEL_LIMIT = 50_000_000  # of the image reader; Pillow raises an error at twice its own, and warns before
 
 
 class PillowSettings:
     """Pillow's switches as we need them while any thread is reading, and then again as the user had them.
 
     Truncated files are errors, the pixel limit is ours, Pillow's remarks on odd files are not printed, and AVIF starts no
-    threads: whoever reads many pictures reads several at a time. Threads share one change of the switches, because several
+    threads: whoever reads many images reads several at a time. Threads share one change of the switches, because several
     that each put back what they found would not end with what was there at first.
     """
 

@@ -1,4 +1,4 @@
-"""RandAugment: a few operations a picture, drawn from a list, all of one magnitude  [Cubuk+ 2020].
+"""RandAugment: a few operations per image, drawn from a list, all of one magnitude  [Cubuk+ 2020].
 
 The list is the paper's; the ranges are the ones that grow with the magnitude m, as timm's "increasing" set, so that m = 0 changes
 nothing but by auto-contrast and equalize, which have no strength. Signs are drawn, with even chance, where ± stands.
@@ -7,16 +7,16 @@ nothing but by auto-contrast and equalize, which have no strength. Signs are dra
 |---|---|
 | identity, auto_contrast, equalize | no strength |
 | rotate | ±30° · m/10 |
-| shear_x, shear_y | ±0.3 · m/10, a length of shift for each length across, about the picture's middle |
+| shear_x, shear_y | ±0.3 · m/10, a length of shift for each length across, about the image's middle |
 | translate_x, translate_y | ±0.45 · m/10 of the side |
 | solarize | what is as bright as 1 - m/10 or brighter becomes its negative |
 | posterize | 8 - round(4 · m/10) bits a channel |
-| color, contrast, brightness, sharpness | factor 1 ± 0.9 · m/10: 0 is gray, flat, black or smooth, 1 the picture |
+| color, contrast, brightness, sharpness | factor 1 ± 0.9 · m/10: 0 is gray, flat, black or smooth, 1 the image |
 
-Where we differ from both: a moved picture is read bicubically on a ground of its own border's color, not of one gray, and
-pictures that are not of three channels have no `color`: it is left out of the list, since it would be another identity.
+Where we differ from both: a moved image is read bicubically on a ground of its own border's color, not of one gray, and
+images that are not of three channels have no `color`: it is left out of the list, since it would be another identity.
 
-b batch, ch channels, h w picture, o operations a picture
+b batch, ch channels, h w image, o operations per image
 """
 
 import math
@@ -33,7 +33,7 @@ from vitrail.data.randomness import uniforms
 from vitrail.errors import VitrailError
 
 MOST = 10.0  # the largest magnitude
-STREAM = 0x52616E6441756731  # joined to the seed: draws of its own, whatever else is drawn for a picture
+STREAM = 0x52616E6441756731  # joined to the seed: draws of its own, whatever else is drawn for an image
 GEOMETRIC = ("rotate", "shear_x", "shear_y", "translate_x", "translate_y")
 LUMA = (0.299, 0.587, 0.114)  # of red, green, blue  [ITU-R BT.601]
 
@@ -41,7 +41,7 @@ LUMA = (0.299, 0.587, 0.114)  # of red, green, blue  [ITU-R BT.601]
 def rand_augment(
     images: Float[Tensor, "b ch h w"], *, operations: int, magnitude: float, seed: int, epoch: int, indices: np.ndarray
 ) -> Float[Tensor, "b ch h w"]:
-    """`operations` of the list, one after the other, drawn for each picture by (seed, epoch, index) alone."""
+    """`operations` of the list, one after the other, drawn for each image by (seed, epoch, index) alone."""
     check(operations, magnitude)
     names = names_for(images.shape[1])
     draws = uniforms(seed ^ STREAM, epoch, indices, count=2 * operations)
@@ -68,7 +68,7 @@ def names_for(channels: int) -> tuple[str, ...]:
 def apply(
     images: Float[Tensor, "b ch h w"], which: Int[Tensor, "b"], strength: Float[Tensor, "b"]
 ) -> Float[Tensor, "b ch h w"]:
-    """Operation number `which` of `names_for` on each picture, with a strength from -1 to 1; those of a kind together."""
+    """Operation number `which` of `names_for` on each image, with a strength from -1 to 1; those of a kind together."""
     names = names_for(images.shape[1])
     order = which.argsort(stable=True)
     grouped, kinds, amounts = images[order], which[order], strength[order]  # copies, changed below slice by slice
@@ -127,7 +127,7 @@ def color(images: Float[Tensor, "b ch h w"], strength: Float[Tensor, "b"]) -> Fl
 
 
 def contrast(images: Float[Tensor, "b ch h w"], strength: Float[Tensor, "b"]) -> Float[Tensor, "b ch h w"]:
-    # Axis by axis: a sum over all of one picture would be shared among the threads, and rounded as their number has it.
+    # Axis by axis: a sum over all of one image would be shared among the threads, and rounded as their number has it.
     return blend(gray(images).mean(3, keepdim=True).mean(2, keepdim=True), images, strength)
 
 
@@ -147,7 +147,7 @@ def sharpness(images: Float[Tensor, "b ch h w"], strength: Float[Tensor, "b"]) -
 def blend(
     ground: Float[Tensor, "b #ch #h #w"], images: Float[Tensor, "b ch h w"], strength: Float[Tensor, "b"]
 ) -> Float[Tensor, "b ch h w"]:
-    """ground + f (images - ground) with f = 1 + 0.9 strength: from a tenth of the picture to nearly twice."""
+    """ground + f (images - ground) with f = 1 + 0.9 strength: from a tenth of the image to nearly twice."""
     return (images + 0.9 * _factor(strength, images) * (images - ground)).clamp(0, 1)
 
 

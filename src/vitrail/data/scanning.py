@@ -1,6 +1,6 @@
-"""One pass over every picture of a split, before anything is trained: what can be read, what it is, and what it equals.
+"""One pass over every image of a split, before anything is trained: what can be read, what it is, and what it equals.
 
-n pictures, t side of a thumbnail
+n images, t side of a thumbnail
 """
 
 import hashlib
@@ -19,16 +19,16 @@ from jaxtyping import Int, UInt8
 from PIL import Image
 
 from vitrail.data.dataset import Split, SplitName
-from vitrail.data.images import PictureError, examine_picture
+from vitrail.data.images import ImageError, examine_image
 from vitrail.errors import VitrailError
 
-CHUNK = 32  # pictures a task: small enough that Ctrl-C is answered within a fraction of a second
-AHEAD = 4  # tasks a process that wait, so that a million pictures are not a million waiting tasks
+CHUNK = 32  # images a task: small enough that Ctrl-C is answered within a fraction of a second
+AHEAD = 4  # tasks a process that wait, so that a million images are not a million waiting tasks
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one picture turned out to be. Where it cannot be read, `reason` says why and the rest may be empty."""
+    """What one image turned out to be. Where it cannot be read, `reason` says why and the rest may be empty."""
 
     reason: str | None = None
     digest: bytes = bytes(32)  # SHA-256 of what is stored
@@ -42,7 +42,7 @@ class Look:
 
 @dataclass(frozen=True, kw_only=True)
 class Scan:
-    """Every picture of a split looked at once; the pictures themselves are not kept."""
+    """Every image of a split looked at once; the images themselves are not kept."""
 
     reasons: tuple[str | None, ...]  # why it cannot be read
     digests: UInt8[np.ndarray, "n 32"]  # SHA-256 of what is stored; zeros where even that cannot be read
@@ -58,12 +58,12 @@ class Scan:
 
     @cached_property
     def bad(self) -> list[tuple[int, str]]:
-        """Number and reason of every picture that cannot be read."""
+        """Number and reason of every image that cannot be read."""
         return [(index, reason) for index, reason in enumerate(self.reasons) if reason is not None]
 
     @cached_property
     def good(self) -> Int[np.ndarray, "m"]:
-        """Numbers of the pictures that can be read."""
+        """Numbers of the images that can be read."""
         return np.array([index for index, reason in enumerate(self.reasons) if reason is None], dtype=np.int64)
 
 
@@ -75,9 +75,9 @@ def scan(
     thumbnails: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Scan:
-    """Read every picture once, in `workers` processes (0: in this one), to no finer than `target` or the thumbnails need.
+    """Read every image once, in `workers` processes (0: in this one), to no finer than `target` or the thumbnails need.
 
-    `progress` is told (pictures done, pictures in all). What is found does not depend on the number of processes.
+    `progress` is told (images done, images in all). What is found does not depend on the number of processes.
     """
     if thumbnails is not None:
         target = (max(target[0], thumbnails), max(target[1], thumbnails))
@@ -145,28 +145,28 @@ def concatenate(scans: Sequence[Scan]) -> Scan:
 
 
 def look(split: Split, index: int, *, target: tuple[int, int], side: int | None = None) -> Look:
-    """Look at one picture. It is bad exactly when `split.read` refuses it, as training would find later."""
+    """Look at one image. It is bad exactly when `split.read` refuses it, as training would find later."""
     digest, byte_count, size, kind = bytes(32), 0, (0, 0), ""
-    picture: Image.Image | None = None
+    image: Image.Image | None = None
     try:
         content = split.content(index)
         digest, byte_count = hashlib.sha256(content).digest(), len(content)
         if split.encoded:
             try:
-                picture, facts = examine_picture(content, name=split.name(index), target=target)
+                image, facts = examine_image(content, name=split.name(index), target=target)
                 size, mode, kind = facts.size, facts.mode, facts.format
-            except PictureError:
-                picture = None  # a format of the split's own (or a broken file): the split has the last word
+            except ImageError:
+                image = None  # a format of the split's own (or a broken file): the split has the last word
         del content
-        if picture is None:
-            picture = split.read(index, target=target)
-            size, mode = (picture.height, picture.width), picture.mode
+        if image is None:
+            image = split.read(index, target=target)
+            size, mode = (image.height, image.width), image.mode
     except VitrailError as error:
-        reason = error.reason if isinstance(error, PictureError) else str(error)
+        reason = error.reason if isinstance(error, ImageError) else str(error)
         return Look(reason=reason, digest=digest, byte_count=byte_count)
     if side is None:
         return Look(digest=digest, byte_count=byte_count, size=size, mode=mode, format=kind)
-    small = picture.resize((side, side), Image.Resampling.BILINEAR, reducing_gap=3.0)
+    small = image.resize((side, side), Image.Resampling.BILINEAR, reducing_gap=3.0)
     red, green, blue = np.asarray(small.convert("RGB")).mean((0, 1)).round().astype(int).tolist()
     thumbnail = np.asarray(small.convert("L"))
     return Look(
@@ -175,7 +175,7 @@ def look(split: Split, index: int, *, target: tuple[int, int], side: int | None 
 
 
 def _chunks(split: Split, *, workers: int, target: tuple[int, int], side: int | None) -> Iterator[list[Look]]:
-    """The looks at all pictures in order, a chunk at a time."""
+    """The looks at all images in order, a chunk at a time."""
     starts = range(0, len(split), CHUNK)
     workers = min(workers, len(starts))
     if workers < 2 and not (workers == 1 and len(starts) > 1):  # a process for one chunk is not worth its start
@@ -192,7 +192,7 @@ def _chunks(split: Split, *, workers: int, target: tuple[int, int], side: int | 
         while waiting:
             yield waiting.pop(0).result()
     except BrokenProcessPool:
-        raise VitrailError("a process that reads pictures was ended from outside, perhaps for lack of memory") from None
+        raise VitrailError("a process that reads images was ended from outside, perhaps for lack of memory") from None
     finally:  # on Ctrl-C too: what waits is dropped, what runs is one chunk, so no process stays behind
         pool.shutdown(wait=True, cancel_futures=True)
 

@@ -1,10 +1,10 @@
 """The built-in scenes with their captions: `a small red star left of a blue ring, with one more shape`.
 
 The scene's own caption (`data.shapes`): the main shape's size, color and kind, on which side of the second it stands, that one's color and
-kind, and how many more there are. The picture decides every word, because the layout (`data.shape_layout`) keeps away from what people
+kind, and how many more there are. The image decides every word, because the layout (`data.shape_layout`) keeps away from what people
 could call otherwise: no shape between small and large, none left of and above another at once, and the main one plainly the largest.
 
-n pictures, h w picture
+n images, h w image
 """
 
 import os
@@ -23,7 +23,7 @@ Drawn = tuple[UInt8[np.ndarray, "n h w 3"], list[tuple[str, ...]]]
 
 
 class ShapeCaptions(ArraySplit):
-    """`count` pictures of a split, each with one caption. All are drawn when the first is asked for: pictures and captions come together."""
+    """`count` images of a split, each with one caption. All are drawn when the first is asked for: images and captions come together."""
 
     def __init__(self, split: SplitName, count: int, *, size: tuple[int, int] = (64, 64), seed: int = 0) -> None:
         self.scenes = ShapesSplit(split, count, size=size, seed=seed)
@@ -39,11 +39,11 @@ class ShapeCaptions(ArraySplit):
         else:
             with ProcessPoolExecutor(cores) as pool:
                 found = list(pool.map(draw, tasks))
-        pictures = np.concatenate([pictures for pictures, _ in found])
-        return pictures, [(caption,) for _, captions in found for caption in captions]
+        images = np.concatenate([images for images, _ in found])
+        return images, [(caption,) for _, captions in found for caption in captions]
 
     @property
-    def pictures(self) -> UInt8[np.ndarray, "n h w 3"]:  # type: ignore[override]  # there it is an attribute
+    def images(self) -> UInt8[np.ndarray, "n h w 3"]:  # type: ignore[override]  # there it is an attribute
         return self.drawn[0]
 
     @property
@@ -55,4 +55,4 @@ def draw(task: tuple[ShapesSplit, range]) -> tuple[UInt8[np.ndarray, "n h w 3"],
     """Some scenes of a split; by itself, for other processes."""
     split, numbers = task
     scenes = [split.scene(number) for number in numbers]
-    return np.stack([scene.picture for scene in scenes]), [scene.caption for scene in scenes]
+    return np.stack([scene.image for scene in scenes]), [scene.caption for scene in scenes]

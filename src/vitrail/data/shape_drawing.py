@@ -170,7 +170,7 @@ def _wave(phase: Field, sharpness: float) -> Field:
 
 
 def _directions(rng: np.random.Generator, height: int, width: int) -> tuple[Field, Field]:
-    """Two coordinates at right angles, in units of the shorter side, at a random angle to the picture."""
+    """Two coordinates at right angles, in units of the shorter side, at a random angle to the image."""
     short, angle = min(height, width), rng.uniform(0, np.pi)
     y = ((np.arange(height, dtype=np.float32) + 0.5) / short)[:, None]
     x = ((np.arange(width, dtype=np.float32) + 0.5) / short)[None, :]

@@ -2,9 +2,9 @@
 
 What is promised, and checked on the pixels before a layout is handed out:
 - the main shape, the first, has at least 1.5 times the visible area of any other, and the second 1.15 times that of the rest;
-- no shape leaves the picture, and others hide at most an eighth of it and a tenth of its box's sides;
+- no shape leaves the image, and others hide at most an eighth of it and a tenth of its box's sides;
 - it is plain whether the main shape is left of, right of, above or below the second;
-- a small shape is at most 0.44 and a large one at least 0.54 of the picture's shorter side: nothing is drawn in between.
+- a small shape is at most 0.44 and a large one at least 0.54 of the image's shorter side: nothing is drawn in between.
 
 h, w: height and width in pixels
 """
@@ -22,7 +22,7 @@ Box = tuple[float, float, float, float]
 
 EXTENTS = ("small", "large")
 RELATIONS = ("left of", "right of", "above", "below")
-LENGTHS = {"small": (0.36, 0.44), "large": (0.54, 0.74)}  # of the main shape's box, as a share of the picture's shorter side
+LENGTHS = {"small": (0.36, 0.44), "large": (0.54, 0.74)}  # of the main shape's box, as a share of the image's shorter side
 MAIN_LEAD, SECOND_LEAD = 1.5, 1.15
 MOST_HIDDEN, MOST_CUT = 0.125, 0.1
 _LEAST_AREA = 4  # pixels
@@ -44,7 +44,7 @@ class Piece:
     column: int = 0
 
     def window(self) -> tuple[slice, slice]:
-        """The part of the picture that its patch covers."""
+        """The part of the image that its patch covers."""
         height, width = self.solid.shape
         return slice(self.row, self.row + height), slice(self.column, self.column + width)
 

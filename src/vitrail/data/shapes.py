@@ -1,6 +1,6 @@
 """A built-in data set, drawn from a seed: colored shapes on textured grounds, with class, masks, boxes and a caption.
 
-Picture `index` of a split is a function of (seed, split, index, size, shapes, glass) alone: how many are asked for, and in which
+Image `index` of a split is a function of (seed, split, index, size, shapes, glass) alone: how many are asked for, and in which
 order, changes nothing. With `glass` the same shapes stand at the same places and are transparent.
 
 h, w: height and width in pixels, k: shapes of a scene, the main one first
@@ -23,7 +23,7 @@ __all__ = ["COLORS", "EXTENTS", "KINDS", "MOST_SHAPES", "RELATIONS", "Scene", "S
 
 MOST_SHAPES = 6
 _SIDES = (16, 1024)
-_FINE = 24  # pixels a picture needs for the kind of a small main shape to be seen
+_FINE = 24  # pixels per image needs for the kind of a small main shape to be seen
 _NUMBERS = ("no", "one", "two", "three", "four")
 
 
@@ -33,16 +33,16 @@ class Shape:
 
     kind: str
     color: str
-    extent: str  # small: at most 0.44 of the picture's shorter side; large: at least 0.54
+    extent: str  # small: at most 0.44 of the image's shorter side; large: at least 0.54
     box: Box  # tight around the visible pixels
     area: int  # visible pixels
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Scene:
-    """A picture and all that is known about it."""
+    """An image and all that is known about it."""
 
-    picture: UInt8[np.ndarray, "h w 3"]
+    image: UInt8[np.ndarray, "h w 3"]
     label: int  # the class: index in KINDS of the main shape, the one with clearly the largest visible area
     mask: UInt8[np.ndarray, "h w"]  # 0 ground, 1 + kind of the top-most shape
     instances: Int32[np.ndarray, "h w"]  # 0 ground, 1 + index of the top-most shape
@@ -58,7 +58,7 @@ def _generator(seed: int, split: str, index: int, *, purpose: int) -> np.random.
 
 
 def _labels(seed: int, split: str, start: int, stop: int) -> Int64[np.ndarray, "count"]:
-    """Classes of pictures start to stop - 1. Each run of ten is a permutation of the kinds, so that any count is balanced."""
+    """Classes of images start to stop - 1. Each run of ten is a permutation of the kinds, so that any count is balanced."""
     run = len(KINDS)
     runs = [_generator(seed, split, number, purpose=0).permutation(run) for number in range(start // run, -(-stop // run))]
     return np.concatenate(runs)[start % run :][: stop - start]
@@ -87,20 +87,20 @@ def _paint(
     glass: bool,
 ) -> UInt8[np.ndarray, "h w 3"]:
     """The ground, then the pieces from back to front, each a shade off its color and lit from the upper left; or of glass."""
-    picture = draw_ground(rng, *size, colors=colors)
+    image = draw_ground(rng, *size, colors=colors)
     painted = list(zip(pieces, colors, strict=True))
     if in_front:
         painted.reverse()
     if glass:
-        paint_glass(picture, [piece for piece, _ in painted], rng)
+        paint_glass(image, [piece for piece, _ in painted], rng)
         painted = []
     for piece, color in painted:
         paint = np.asarray(PAINT[COLORS[color]], dtype=np.float32) + rng.uniform(-4, 4, 3).astype(np.float32)
         down, across = (np.linspace(0, 0.06, side, dtype=np.float32) for side in piece.coverage.shape)
         light = 1 - down[:, None] - across
-        window = picture[piece.window()]
+        window = image[piece.window()]
         window += (paint * light[..., None] - window) * (piece.coverage[..., None] / np.float32(255))
-    return np.clip(picture + np.float32(0.5), 0, 255).astype(np.uint8)
+    return np.clip(image + np.float32(0.5), 0, 255).astype(np.uint8)
 
 
 def _check_size(size: int | tuple[int, int]) -> tuple[int, int]:
@@ -146,7 +146,7 @@ def draw_scene(
         for piece, color in zip(pieces, colors, strict=True)
     )
     return Scene(
-        picture=_paint(_generator(seed, split, index, purpose=2), pieces, colors, size=size, in_front=in_front, glass=glass),
+        image=_paint(_generator(seed, split, index, purpose=2), pieces, colors, size=size, in_front=in_front, glass=glass),
         label=label,
         mask=np.array([0, *(kind + 1 for kind in kinds)], dtype=np.uint8)[instances],
         instances=instances,
@@ -158,7 +158,7 @@ def draw_scene(
 
 
 class ShapesSplit(Labelled):
-    """`count` pictures of a split as a sequence of (picture, class), each drawn when it is asked for."""
+    """`count` images of a split as a sequence of (image, class), each drawn when it is asked for."""
 
     classes: tuple[str, ...] = KINDS
 
@@ -167,15 +167,15 @@ class ShapesSplit(Labelled):
     ) -> None:
         _check_key(seed, split, 0)
         if count < 1:
-            raise VitrailError(f"count must be at least 1 picture: got {count}")
+            raise VitrailError(f"count must be at least 1 image: got {count}")
         super().__init__(_labels(seed, split, 0, count))
         self.split, self.count, self.size, self.seed, self.glass = split, count, _check_size(size), seed, glass
 
     def read(self, index: int, *, target: tuple[int, int] | None = None) -> Image.Image:
-        return Image.fromarray(self.scene(index).picture)
+        return Image.fromarray(self.scene(index).image)
 
     def scene(self, index: int) -> Scene:
-        """Everything about picture `index`; -1 is the last one, as in a list."""
+        """Everything about image `index`; -1 is the last one, as in a list."""
         if not -self.count <= index < self.count:
-            raise IndexError(f"picture {index} of {self.count}")
+            raise IndexError(f"image {index} of {self.count}")
         return draw_scene(index % self.count, seed=self.seed, split=self.split, size=self.size, glass=self.glass)

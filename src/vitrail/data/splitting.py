@@ -1,6 +1,6 @@
-"""Dividing pictures at random with every class in each part.
+"""Dividing images at random with every class in each part.
 
-n pictures, k classes
+n images, k classes
 """
 
 import numpy as np
@@ -25,10 +25,10 @@ def stratified_split(labels: np.ndarray, share: float, *, seed: int) -> tuple[np
 def _take_from_each_label(
     labels: Bool[np.ndarray, "n k"], share: float, generator: np.random.Generator
 ) -> Bool[np.ndarray, "n"]:
-    """Who goes to the part, where a picture may have several labels  [Sechidis+ 2011, algorithm 1].
+    """Who goes to the part, where an image may have several labels  [Sechidis+ 2011, algorithm 1].
 
-    The label with the fewest pictures left is dealt out first: each of its pictures goes to the side that still wants more of
-    that label, on a tie to the one that wants more pictures. Pictures without labels come last, as one more label.
+    The label with the fewest images left is dealt out first: each of its images goes to the side that still wants more of
+    that label, on a tie to the one that wants more images. Images without labels come last, as one more label.
     """
     wide = np.concatenate([labels, ~labels.any(axis=1, keepdims=True)], axis=1)  # n k+1
     shares = np.array([1 - share, share])
@@ -38,11 +38,11 @@ def _take_from_each_label(
     counts = wide.sum(axis=0)
     while left.any():
         label = int(np.argmin(np.where(counts > 0, counts, np.iinfo(np.int64).max)))
-        for picture in generator.permutation(np.flatnonzero(left & wide[:, label])):
+        for image in generator.permutation(np.flatnonzero(left & wide[:, label])):
             desire = wanted[:, label]
             side = int(room[1] > room[0]) if desire[0] == desire[1] else int(desire[1] > desire[0])
-            taken[picture], left[picture] = bool(side), False
-            wanted[side] -= wide[picture]
+            taken[image], left[image] = bool(side), False
+            wanted[side] -= wide[image]
             room[side] -= 1
-            counts -= wide[picture]
+            counts -= wide[image]
     return taken

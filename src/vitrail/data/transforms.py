@@ -1,6 +1,6 @@
-"""Applying a preprocessing description: one picture to an array, a batch of arrays to a model's input.
+"""Applying a preprocessing description: one image to an array, a batch of arrays to a model's input.
 
-b batch, h w picture, ch channels
+b batch, h w image, ch channels
 """
 
 import math
@@ -24,31 +24,31 @@ RESAMPLING = {
 }
 
 
-def fit_picture(picture: Image.Image, preprocessing: Preprocessing) -> np.ndarray:
-    """The picture at the model's size and channels: uint8, h w ch."""
+def fit_image(image: Image.Image, preprocessing: Preprocessing) -> np.ndarray:
+    """The image at the model's size and channels: uint8, h w ch."""
     if preprocessing.channels not in (1, 3):
-        raise VitrailError(f"a picture has 1 (gray) or 3 (color) channels; the model wants {preprocessing.channels}")
-    picture = picture.convert("L" if preprocessing.channels == 1 else "RGB")
+        raise VitrailError(f"an image has 1 (gray) or 3 (color) channels; the model wants {preprocessing.channels}")
+    image = image.convert("L" if preprocessing.channels == 1 else "RGB")
     height, width = preprocessing.size
-    if picture.size != (width, height):
-        box = center_box(picture.size, (width, height)) if preprocessing.fit == "crop" else None
-        picture = picture.resize((width, height), RESAMPLING[preprocessing.interpolation], box=box, reducing_gap=3.0)
-    array = np.asarray(picture)
+    if image.size != (width, height):
+        box = center_box(image.size, (width, height)) if preprocessing.fit == "crop" else None
+        image = image.resize((width, height), RESAMPLING[preprocessing.interpolation], box=box, reducing_gap=3.0)
+    array = np.asarray(image)
     return array[:, :, None] if preprocessing.channels == 1 else array
 
 
-def fit_aspect(picture: Image.Image, preprocessing: Preprocessing, *, multiple: int) -> np.ndarray:
-    """The picture as it is, of at most the area of the model's size: for models that take pictures of any size."""
-    size = aspect_size((picture.height, picture.width), preprocessing.size, multiple=multiple)
-    return fit_picture(picture, replace(preprocessing, size=size, fit="squash"))
+def fit_aspect(image: Image.Image, preprocessing: Preprocessing, *, multiple: int) -> np.ndarray:
+    """The image as it is, of at most the area of the model's size: for models that take images of any size."""
+    size = aspect_size((image.height, image.width), preprocessing.size, multiple=multiple)
+    return fit_image(image, replace(preprocessing, size=size, fit="squash"))
 
 
 def aspect_size(size: tuple[int, int], largest: tuple[int, int], *, multiple: int) -> tuple[int, int]:
-    """What a picture of `size` (height, width) is resized to, so that its area is at most that of `largest`, its sides are multiples of
+    """What an image of `size` (height, width) is resized to, so that its area is at most that of `largest`, its sides are multiples of
     `multiple`, and its aspect is nearly its own. One that is smaller already is not enlarged, but for a side below `multiple`."""
     area = largest[0] * largest[1] // multiple**2  # in squares of multiple x multiple, as the rest
     if not area:
-        raise VitrailError(f"a picture of {largest[0]}x{largest[1]} pixels has no room for a square of {multiple}x{multiple}")
+        raise VitrailError(f"an image of {largest[0]}x{largest[1]} pixels has no room for a square of {multiple}x{multiple}")
     scale = min(1.0, math.sqrt(largest[0] * largest[1] / (size[0] * size[1]))) / multiple
     exact = [max(1e-9, side * scale) for side in size]
     sides = [max(1, round(side)) for side in exact]
@@ -59,21 +59,21 @@ def aspect_size(size: tuple[int, int], largest: tuple[int, int], *, multiple: in
 
 
 def read_fitted(split: Split, index: int, preprocessing: Preprocessing) -> np.ndarray:
-    """One picture of a split at the model's size and channels, decoded no finer than that needs."""
-    return fit_picture(split.read(index, target=preprocessing.size), preprocessing)
+    """One image of a split at the model's size and channels, decoded no finer than that needs."""
+    return fit_image(split.read(index, target=preprocessing.size), preprocessing)
 
 
 def center_box(size: tuple[int, int], target: tuple[int, int]) -> tuple[float, float, float, float]:
-    """The largest box of the target's aspect ratio in the middle of a picture: x0 y0 x1 y1. Sizes are (width, height)."""
+    """The largest box of the target's aspect ratio in the middle of an image: x0 y0 x1 y1. Sizes are (width, height)."""
     scale = min(size[0] / target[0], size[1] / target[1])
     width, height = min(target[0] * scale, size[0]), min(target[1] * scale, size[1])  # rounding must not lead outside
     left, top = (size[0] - width) / 2, (size[1] - height) / 2
     return left, top, left + width, top + height
 
 
-def to_unit(pictures: UInt8[np.ndarray, "b h w ch"]) -> Float[Tensor, "b ch h w"]:
+def to_unit(images: UInt8[np.ndarray, "b h w ch"]) -> Float[Tensor, "b ch h w"]:
     """Bytes to floats in [0, 1], channels first."""
-    return torch.from_numpy(pictures).permute(0, 3, 1, 2).contiguous().float().div_(255)
+    return torch.from_numpy(images).permute(0, 3, 1, 2).contiguous().float().div_(255)
 
 
 def normalize(images: Float[Tensor, "b ch h w"], preprocessing: Preprocessing) -> Float[Tensor, "b ch h w"]:
@@ -92,19 +92,19 @@ def channelwise(values: tuple[float, ...], like: Tensor) -> Float[Tensor, "ch 1 
 
 
 def to_bytes(images: Float[Tensor, "b ch h w"], preprocessing: Preprocessing) -> UInt8[np.ndarray, "b h w ch"]:
-    """A model's input as pictures again: `to_unit` and `normalize` backwards, exactly where nothing came between."""
+    """A model's input as images again: `to_unit` and `normalize` backwards, exactly where nothing came between."""
     unit = denormalize(images.detach().float().cpu(), preprocessing)
     return (255 * unit).round_().clamp_(0, 255).to(torch.uint8).permute(0, 2, 3, 1).numpy()
 
 
-def prepare(pictures: list[Image.Image], preprocessing: Preprocessing) -> Float[Tensor, "b ch h w"]:
-    """Pictures of any size and mode to a model's input."""
-    return normalize(to_unit(np.stack([fit_picture(picture, preprocessing) for picture in pictures])), preprocessing)
+def prepare(images: list[Image.Image], preprocessing: Preprocessing) -> Float[Tensor, "b ch h w"]:
+    """Images of any size and mode to a model's input."""
+    return normalize(to_unit(np.stack([fit_image(image, preprocessing) for image in images])), preprocessing)
 
 
-def prepare_aspect(pictures: list[Image.Image], preprocessing: Preprocessing, *, multiple: int) -> Ragged:
-    """The same for a model that takes pictures in their own aspect."""
-    arrays = [fit_aspect(picture, preprocessing, multiple=multiple) for picture in pictures]
+def prepare_aspect(images: list[Image.Image], preprocessing: Preprocessing, *, multiple: int) -> Ragged:
+    """The same for a model that takes images in their own aspect."""
+    arrays = [fit_aspect(image, preprocessing, multiple=multiple) for image in images]
     return Ragged.join([normalize(to_unit(np.stack([array])), preprocessing)[0] for array in arrays])
 
 

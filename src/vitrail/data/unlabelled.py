@@ -1,22 +1,22 @@
-"""Pictures without labels: a folder of them as it lies there, with or without train, val and test folders in it."""
+"""Images without labels: a folder of them as it lies there, with or without train, val and test folders in it."""
 
 from pathlib import Path
 
 import numpy as np
 
 from vitrail.data.dataset import SPLITS, DataSet, FileSplit, Part, Split, SplitName
-from vitrail.data.folder import find_pictures
+from vitrail.data.folder import find_images
 from vitrail.data.formats.layout import folder_splits, in_order
 from vitrail.data.opening import find_data
 from vitrail.data.splitting import stratified_split
 from vitrail.errors import VitrailError
 
-SHARE = 0.1  # of the pictures that validate
+SHARE = 0.1  # of the images that validate
 
 
 def find_unlabelled(source: str) -> DataSet:
-    """Every picture below a folder, divided as its subfolders train, val and test say, if it has them; of a file or a built-in set its
-    pictures, whatever their labels."""
+    """Every image below a folder, divided as its subfolders train, val and test say, if it has them; of a file or a built-in set its
+    images, whatever their labels."""
     path = Path(source).expanduser()
     if not path.is_dir():
         found = find_data(source)
@@ -25,24 +25,24 @@ def find_unlabelled(source: str) -> DataSet:
     roots = in_order(roots, where=path) if "train" in roots else {"train": path}
     splits: dict[SplitName, Split] = {}
     for name, root in roots.items():
-        paths = find_pictures(root)
+        paths = find_images(root)
         if not paths:
-            raise VitrailError(f"{root}: no pictures in this folder")
+            raise VitrailError(f"{root}: no images in this folder")
         splits[name] = FileSplit(paths, np.zeros(len(paths), dtype=np.int64))
     return DataSet(name=path.resolve().name, classes=(), splits=splits)
 
 
 def divide_unlabelled(data: DataSet, *, seed: int) -> DataSet:
-    """With validation pictures, which are taken from train if there are none. Test is there or it is not: few pictures are not
+    """With validation images, which are taken from train if there are none. Test is there or it is not: few images are not
     divided three times."""
     splits, notes = dict(data.splits), list(data.notes)
     if "val" not in splits:
         whole = splits["train"]
         if len(whole) < 2:
-            raise VitrailError(f"{data.name}: one picture cannot be divided into train and val; give at least two")
+            raise VitrailError(f"{data.name}: one image cannot be divided into train and val; give at least two")
         rest, part = stratified_split(np.zeros(len(whole), dtype=np.int64), SHARE, seed=seed)
         splits["train"], splits["val"] = Part(whole, rest), Part(whole, part)
-        notes.append(f"no val split: {len(part)} pictures (10 %, seed {seed}) taken from train")
+        notes.append(f"no val split: {len(part)} images (10 %, seed {seed}) taken from train")
     for name, split in splits.items():
         if not len(split):
             raise VitrailError(f"{data.name}: the {name} split is empty")

@@ -1,6 +1,6 @@
-"""Views of a picture: crops, each in other colors, to learn from what stays the same. A function of (seed, epoch, index, view) only.
+"""Views of an image: crops, each in other colors, to learn from what stays the same. A function of (seed, epoch, index, view) only.
 
-b batch, ch channels, h w picture, y x view, n small views, t numbers drawn for a view
+b batch, ch channels, h w image, y x view, n small views, t numbers drawn for a view
 """
 
 import math
@@ -33,7 +33,7 @@ SHARP = 0.25  # pixels of deviation up to which a Gaussian changes no value by a
 
 
 class ViewBatch(NamedTuple):
-    """Two large views of each picture and n small ones; `indices` are the pictures' numbers in their split."""
+    """Two large views of each image and n small ones; `indices` are the images' numbers in their split."""
 
     large: Float[Tensor, "b 2 ch y x"]
     small: Float[Tensor, "b n ch y2 x2"]
@@ -43,7 +43,7 @@ class ViewBatch(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
-    """How one view of a picture is made: shares of its area, probabilities, and the strength of the change of colors."""
+    """How one view of an image is made: shares of its area, probabilities, and the strength of the change of colors."""
 
     size: tuple[int, int]
     area: tuple[float, float]
@@ -56,7 +56,7 @@ class Look:
     def __post_init__(self) -> None:
         if not 0.0 < self.area[0] <= self.area[1] <= 1.0:
             raise VitrailError(
-                f"a view has a share of the picture's area from above 0 to 1, got {self.area[0]:g} to {self.area[1]:g}"
+                f"a view has a share of the image's area from above 0 to 1, got {self.area[0]:g} to {self.area[1]:g}"
             )
 
 
@@ -64,9 +64,9 @@ def looks(
     size: tuple[int, int], small: tuple[int, int], count: int, *, mirror: bool, area: float, least: float = 0.05
 ) -> tuple[Look, ...]:
     """Two large looks, of which one is always blurred and one may be solarized, and `count` small ones of at most `area` of the
-    picture, which is the least of the large ones  [Caron+ 2021, section 3.1; colors of Grill+ 2020, appendix B]."""
+    image, which is the least of the large ones  [Caron+ 2021, section 3.1; colors of Grill+ 2020, appendix B]."""
     if count < 0:
-        raise VitrailError(f"a picture cannot have {count} small views")
+        raise VitrailError(f"an image cannot have {count} small views")
     large = [
         Look(size=size, area=(area, 1.0), blur=1.0, mirror=mirror),
         Look(size=size, area=(area, 1.0), blur=0.1, solarize=0.2, mirror=mirror),
@@ -77,10 +77,10 @@ def looks(
 
 
 def draw_view(images: Float[Tensor, "b ch h w"], look: Look, draws: Float[np.ndarray, "b t"]) -> Float[Tensor, "b ch y x"]:
-    """One view of each picture in [0, 1].
+    """One view of each image in [0, 1].
 
-    A crop, resized, mirrored and blurred, is R_rows X R_columns^T with two matrices a picture: two products for all that is done to
-    places. All that is done to colors is one matrix a picture (`color_views`).
+    A crop, resized, mirrored and blurred, is R_rows X R_columns^T with two matrices per image: two products for all that is done to
+    places. All that is done to colors is one matrix an image (`color_views`).
     """
     channels, size = images.shape[1], (images.shape[2], images.shape[3])
     sides, starts = boxes(size, look, draws[:, :4])
@@ -102,10 +102,10 @@ def draw_view(images: Float[Tensor, "b ch h w"], look: Look, draws: Float[np.nda
 def boxes(
     size: tuple[int, int], look: Look, draws: Float[np.ndarray, "b 4"]
 ) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Height and width, top and left of what is cut out, in pixels and parts of them: always inside of the picture, no aspect drawn
+    """Height and width, top and left of what is cut out, in pixels and parts of them: always inside of the image, no aspect drawn
     twice, where torchvision draws until a box fits and cuts at whole pixels."""
     area = (look.area[0] + draws[:, 0] * (look.area[1] - look.area[0])) * size[0] * size[1]
-    # Aspect is width over height: between what makes the box as wide, and as high, as the picture.
+    # Aspect is width over height: between what makes the box as wide, and as high, as the image.
     low = np.maximum(1 / ASPECT, area / size[0] ** 2)
     high = np.minimum(ASPECT, size[1] ** 2 / area)
     low, high = np.minimum(low, size[1] ** 2 / area), np.maximum(high, area / size[0] ** 2)
@@ -149,7 +149,7 @@ def make_views(
     indices: Int[np.ndarray, "b"],
     first: int = 0,
 ) -> list[Float[Tensor, "b ch _ _"]]:
-    """The views of numbers `first`, `first` + 1, ... of pictures in [0, 1]."""
+    """The views of numbers `first`, `first` + 1, ... of images in [0, 1]."""
     count = NUMBERS * (first + len(wanted))
     draws = uniforms(seed ^ VIEWS, epoch, indices, count=count).reshape(len(indices), -1, NUMBERS)
     return [draw_view(images, look, draws[:, first + number]) for number, look in enumerate(wanted)]

@@ -260,10 +260,10 @@ def groups(sources: Iterable[Any], size: int) -> Iterator[list[Any]]:
 
 
 def open_engine(model: ImageModel, name: str, interface: Interface | None) -> Engine:
-    """By its name, or "auto". Pictures of many sizes are packed into one sequence, which torch alone does."""
+    """By its name, or "auto". Images of many sizes are packed into one sequence, which torch alone does."""
     check_choice("engine", name, ("auto", *ENGINES))
     if name != "torch" and model.preprocessing.fit == "aspect":
-        warnings.warn(f"this model takes pictures of many sizes, which the engine {name} does not: torch answers", stacklevel=4)
+        warnings.warn(f"this model takes images of many sizes, which the engine {name} does not: torch answers", stacklevel=4)
         name = "torch"
     return Automatic(model, interface=interface) if name == "auto" else make_engine(model, name, interface=interface)
 

@@ -20,7 +20,7 @@ from vitrail.explain.reference_points import References, reference_points, sprea
 from vitrail.explain.relevance import relevance
 from vitrail.explain.rollout import rollout, rollout_matrix
 from vitrail.explain.steps import Steps, six_steps, steps_table
-from vitrail.explain.windows import picture_weights, window_read, window_received
+from vitrail.explain.windows import image_weights, window_read, window_received
 from vitrail.explain.words import WordLook, to_words, word_look
 
 __all__ = [
@@ -49,6 +49,7 @@ __all__ = [
     "explain_map",
     "head_divergence",
     "head_entropy",
+    "image_weights",
     "input_gradient",
     "insertion_curve",
     "layer_features",
@@ -56,7 +57,6 @@ __all__ = [
     "look",
     "methods_for",
     "occlusion",
-    "picture_weights",
     "pooling_map",
     "position_similarity",
     "principal_filters",

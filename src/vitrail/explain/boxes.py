@@ -1,7 +1,7 @@
-"""Where a detector looks for an object: what the query of a box reads of the picture, block by block and head by head, and what the
+"""Where a detector looks for an object: what the query of a box reads of the image, block by block and head by head, and what the
 place in the box's middle reads in the encoder.
 
-b pictures (one), ch channels, h w picture, l blocks, a heads, gh gw grid, q queries, m tokens of all levels together
+b images (one), ch channels, h w image, l blocks, a heads, gh gw grid, q queries, m tokens of all levels together
 """
 
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ from vitrail.explain.record import attention_layers, record
 from vitrail.models.detections import Detected
 from vitrail.models.detr import Detector
 
-CROSS = ".cross_attention"  # how the decoder's layers that read the picture are called
+CROSS = ".cross_attention"  # how the decoder's layers that read the image are called
 OWN = "encoder.blocks."  # and those of the detector's encoder, which is not its backbone's
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sight:
-    """One pass over a picture: its answers, and what every query and every place read."""
+    """One pass over an image: its answers, and what every query and every place read."""
 
     detected: Detected
     grids: Sequence[tuple[int, ...]]  # of the levels
@@ -48,16 +48,16 @@ class BoxLook:
     query: int
     label: int
     score: float
-    box: tuple[float, float, float, float]  # cx cy w h, in shares of the picture's sides
+    box: tuple[float, float, float, float]  # cx cy w h, in shares of the image's sides
     decoder: Float[Tensor, "l a gh gw"]
     encoder: Float[Tensor, "a gh gw"] | None  # of its last block, from the middle of the box; None without an encoder
 
 
 @torch.no_grad()
 def see_boxes(model: Detector, image: Float[Tensor, "b ch h w"]) -> Sight:
-    """A pass over one picture, of which what the backbone does is not kept."""
+    """A pass over one image, of which what the backbone does is not kept."""
     if len(image) != 1:
-        raise VitrailError(f"boxes are looked at in one picture at a time, got {len(image)}")
+        raise VitrailError(f"boxes are looked at in one image at a time, got {len(image)}")
     grids = [tokens.grid for tokens in model.backbone.forward_intermediates(image, model.config.levels)]
     wanted = [number for number, name in enumerate(attention_layers(model)) if name.endswith(CROSS) or name.startswith(OWN)]
     with record(model, layers=wanted) as seen:
@@ -72,7 +72,7 @@ def see_boxes(model: Detector, image: Float[Tensor, "b ch h w"]) -> Sight:
 
 
 def look_at_boxes(model: Detector, image: Float[Tensor, "b ch h w"], *, threshold: float, most: int) -> list[BoxLook]:
-    """The surest boxes of a picture, one of each query, from a score on; at most so many."""
+    """The surest boxes of an image, one of each query, from a score on; at most so many."""
     sight = see_boxes(model, image)
     logits = sight.detected.logits[-1, 0].float()
     scores, labels = (logits.sigmoid() if model.config.focal else logits.softmax(-1)[:, :-1]).max(-1)
@@ -96,7 +96,7 @@ def look_at_boxes(model: Detector, image: Float[Tensor, "b ch h w"], *, threshol
 
 
 def find_token(grids: Sequence[tuple[int, ...]], x: float, y: float) -> int:
-    """The token of the finest level that stands at a place, in shares of the picture's sides."""
+    """The token of the finest level that stands at a place, in shares of the image's sides."""
     finest = max(range(len(grids)), key=lambda level: grids[level][0] * grids[level][1])
     rows, columns = grids[finest]
     row, column = (min(count - 1, max(0, int(share * count))) for share, count in ((y, rows), (x, columns)))

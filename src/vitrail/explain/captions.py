@@ -1,6 +1,6 @@
 """Where a captioner looks, word by word.
 
-b batch, ch channels, h w picture, n tokens, t words, gh gw grid
+b batch, ch channels, h w image, n tokens, t words, gh gw grid
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ SPACE = "▁"  # what a piece begins with that begins a word
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What was said of a picture, and where the model looked for each word."""
+    """What was said of an image, and where the model looked for each word."""
 
     caption: str
     words: tuple[str, ...]
@@ -28,7 +28,7 @@ class Told:
 
 @torch.no_grad()
 def look_at_words(model: CaptionModel, images: Float[Tensor, "b ch h w"], ids: Int[Tensor, "b n"]) -> list[Told]:
-    """`ids` are what the model says of each picture, without BEGIN. The map of a word is the mean of its pieces' maps."""
+    """`ids` are what the model says of each image, without BEGIN. The map of a word is the mean of its pieces' maps."""
     before = torch.cat([torch.full_like(ids[:, :1], BEGIN), ids[:, :-1]], dim=1)  # map t is of the word behind word t
     maps = model.attention_maps(images, before).cpu()
     return [told(model.tokenizer, row, maps[number]) for number, row in enumerate(ids.tolist())]

@@ -1,6 +1,6 @@
-"""From tokens to cells of the picture, and from pixels to cells.
+"""From tokens to cells of the image, and from pixels to cells.
 
-b batch, h heads, n tokens, m tokens before any merging, h w picture, gh gw grid
+b batch, h heads, n tokens, m tokens before any merging, h w image, gh gw grid
 """
 
 import math

@@ -1,6 +1,6 @@
 """Tokens as colors: what a model takes for the same has the same color.
 
-b pictures, gh gw grid, c cells, d width
+b images, gh gw grid, c cells, d width
 """
 
 import torch
@@ -20,16 +20,16 @@ LOW, HIGH = 0.01, 0.99  # percentiles that are drawn as 0 and as 1
 def token_colors(tokens: Tokens | list[Tokens]) -> Float[Tensor, "b gh gw 3"]:
     """The first three principal components of the patch tokens, as red, green and blue in [0, 1]  [Oquab+ 2024, DINOv2, fig. 1].
 
-    Over all pictures given together, so that colors mean the same in each. A component's sign is free, and fixed so that its
+    Over all images given together, so that colors mean the same in each. A component's sign is free, and fixed so that its
     largest weight is positive. Its 1st percentile over all patches becomes 0, its 99th 1; one that does not vary is 0.5
     everywhere. Prefix tokens are left out; on a group, the elements at a cell are averaged.
     """
     together = [tokens] if isinstance(tokens, Tokens) else tokens
     grids = {tuple(some.grid) for some in together}
     if len(grids) != 1:
-        raise VitrailError(f"colors need pictures of one grid, got {', '.join(map(str, sorted(grids))) or 'none'}")
+        raise VitrailError(f"colors need images of one grid, got {', '.join(map(str, sorted(grids))) or 'none'}")
     if any(some.index is not None or some.mask is not None for some in together):
-        raise VitrailError("colors need every patch of every picture: some were dropped or padded")
+        raise VitrailError("colors need every patch of every image: some were dropped or padded")
     rows, columns = spatial(grids.pop())
     cells = torch.cat([unmerge(some).cells.detach() for some in together]).double()  # b c d
     cells = cells.view(len(cells), -1, rows * columns, cells.shape[2]).mean(1)  # the elements of a group averaged

@@ -1,6 +1,6 @@
 """How far attention reaches: the mean distance between a patch and what it attends to, by layer and head.
 
-b pictures, l layers, h heads, n queries, m keys, c cells
+b images, l layers, h heads, n queries, m keys, c cells
 """
 
 import torch
@@ -15,7 +15,7 @@ from vitrail.tokens import Grid, Windows
 
 
 def centers(grid: Grid, pixels: tuple[int, int]) -> Float[Tensor, "c 2"]:
-    """Row and column of each cell's middle in pixels, for cells that divide a picture of `pixels` (rows, columns) evenly."""
+    """Row and column of each cell's middle in pixels, for cells that divide an image of `pixels` (rows, columns) evenly."""
     rows, columns = (
         (torch.arange(count, dtype=torch.float32) + 0.5) * (side / count) for count, side in zip(grid, pixels, strict=True)
     )
@@ -34,7 +34,7 @@ def even_distance(grid: Grid, pixels: tuple[int, int]) -> float:
 
 
 def attention_distance(look: Look) -> Float[Tensor, "l h"]:
-    """Mean over pictures and patch queries of Σ_j A_ij |center_i - center_j|, in pixels  [Dosovitskiy+ 2021, fig. 7 right, D.7].
+    """Mean over images and patch queries of Σ_j A_ij |center_i - center_j|, in pixels  [Dosovitskiy+ 2021, fig. 7 right, D.7].
 
     Attention to prefix tokens, which stand nowhere, is left out, and what remains of a row is divided by its sum. On a group the
     elements at a cell stand at the same place. A layer before a pooling has the finer grid of its own.
@@ -46,7 +46,7 @@ def attention_distance(look: Look) -> Float[Tensor, "l h"]:
             continue
         queries, keys = look.places(entry)
         if queries.index is not None or keys.index is not None:
-            raise VitrailError("attention distance is between all patches of a picture, and some were dropped")
+            raise VitrailError("attention distance is between all patches of an image, and some were dropped")
         numbers = look.seen.about(entry).queries
         if keys.merges:
             if len(numbers) < look.seen.about(entry).query_count:

@@ -1,6 +1,6 @@
 """Asking a model from outside: evaluation mode for as long as it takes, gradients whatever the caller's mode is.
 
-b batch, ch channels, h w picture, k classes
+b batch, ch channels, h w image, k classes
 """
 
 from collections.abc import Iterator
@@ -39,26 +39,24 @@ def differentiating(model: nn.Module) -> Iterator[None]:
 
 
 def at_model(model: nn.Module, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b ch h w"]:
-    """The pictures where the model's parameters are."""
+    """The images where the model's parameters are."""
     return images.to(next(model.parameters()).device)
 
 
 def leaf(model: nn.Module, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b ch h w"]:
-    """A copy of the pictures that takes a gradient, and with which all that is computed from it does, frozen weights or not."""
+    """A copy of the images that takes a gradient, and with which all that is computed from it does, frozen weights or not."""
     return at_model(model, images).detach().clone().requires_grad_()
 
 
 def choose_target(model: nn.Module, logits: Float[Tensor, "b k"], target: Int[Tensor, "_"] | None) -> Int[Tensor, "b"]:
-    """The classes to explain: those given, or each picture's most likely one."""
+    """The classes to explain: those given, or each image's most likely one."""
     if isinstance(model, Classifier) and not model.num_classes:
         raise VitrailError("the model gives features, not classes (num_classes is 0): there is no answer to explain")
     if target is None:
         return logits.detach().argmax(-1)
     target = target.to(logits.device, torch.long, copy=True)  # one made in inference mode could not be part of a graph
     if target.shape != logits.shape[:1]:
-        raise VitrailError(
-            f"target must have one class for each of {len(logits)} pictures, got a shape of {tuple(target.shape)}"
-        )
+        raise VitrailError(f"target must have one class for each of {len(logits)} images, got a shape of {tuple(target.shape)}")
     if len(target) and not 0 <= int(target.min()) <= int(target.max()) < logits.shape[1]:
         raise VitrailError(f"target must be classes from 0 to {logits.shape[1] - 1}, got {target.tolist()}")
     return target
@@ -71,5 +69,5 @@ def check_finite(values: Float[Tensor, "..."]) -> None:
 
 
 def pick(logits: Float[Tensor, "b k"], target: Int[Tensor, "b"]) -> Float[Tensor, "b"]:
-    """Each picture's logit of its own class."""
+    """Each image's logit of its own class."""
     return logits.gather(1, target[:, None]).squeeze(1)

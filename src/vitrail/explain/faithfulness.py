@@ -1,6 +1,6 @@
 """Faithfulness: whether the cells that a map names first are those that the model's answer hangs on.
 
-b batch, ch channels, h w picture, gh gw grid, s points of a curve
+b batch, ch channels, h w image, gh gw grid, s points of a curve
 """
 
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from vitrail.models.model import Model
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """The probability of each picture's class when a share of its cells was removed, or shown; the area lies under it, over [0, 1]."""
+    """The probability of each image's class when a share of its cells was removed, or shown; the area lies under it, over [0, 1]."""
 
     shares: Float[Tensor, "s"]
     scores: Float[Tensor, "b s"]
@@ -37,10 +37,10 @@ def deletion_curve(
 ) -> Curve:
     """Cells are removed, the map's largest first: the lower the area, the better the map  [Petsiuk+ 2018, RISE].
 
-    `target` is by default the class that the model finds in the whole picture, whatever it says later. A point after every cell,
+    `target` is by default the class that the model finds in the whole image, whatever it says later. A point after every cell,
     or `steps` of them after the one without any change; cells of the same value go in raster order.
 
-    What stands in a removed cell is the picture's own mean color, the same as `occlusion` hides with: nothing of the cell is
+    What stands in a removed cell is the image's own mean color, the same as `occlusion` hides with: nothing of the cell is
     left, so that both ends of every curve mean the same for every map, all and nothing. `blank="blur"` puts a Gaussian blur there,
     which keeps coarse color and makes no sharp edges: a ranking that holds with both does not come from the edges.
     """
@@ -56,7 +56,7 @@ def insertion_curve(
     steps: int | None = None,
     blank: Blank = "mean",
 ) -> Curve:
-    """The same from the other end: a picture of nothing but its mean color, or blurred, gets its cells back, the map's largest
+    """The same from the other end: an image of nothing but its mean color, or blurred, gets its cells back, the map's largest
     first: the higher the area, the better the map  [Petsiuk+ 2018, RISE]."""
     return _curve(model, images, maps, target, steps=steps, blank=blank, showing=True)
 
@@ -66,7 +66,7 @@ def _curve(
 ) -> Curve:
     check_choice("blank", blank, BLANKS)
     if len(maps) != len(images):
-        raise VitrailError(f"a curve needs a map for each picture, got {len(maps)} maps and {len(images)} pictures")
+        raise VitrailError(f"a curve needs a map for each image, got {len(maps)} maps and {len(images)} images")
     if not maps.isfinite().all():
         raise VitrailError("a map with numbers that are not finite has no order of cells")
     with evaluating(model), torch.no_grad():
@@ -96,6 +96,6 @@ def changes(cells: int, steps: int | None) -> Int[Tensor, "s"]:
 
 
 def probability(model: nn.Module, logits: Float[Tensor, "b k"], target: Int[Tensor, "b"]) -> Float[Tensor, "b"]:
-    """Of each picture's own class: by softmax, or where labels are independent, or there is but one, by the logistic function."""
+    """Of each image's own class: by softmax, or where labels are independent, or there is but one, by the logistic function."""
     alone = (isinstance(model, Model) and model.multi_label) or logits.shape[1] == 1
     return pick(to_probabilities(logits, multi_label=alone), target)

@@ -19,9 +19,9 @@ from vitrail.nn.tokenizers.resnet_stem import StandardizedConv2d
 
 @dataclass(frozen=True, kw_only=True)
 class Filters:
-    """Pictures of filters, the strongest first, and the share each has in all of them: shares of all filters sum to 1."""
+    """Images of filters, the strongest first, and the share each has in all of them: shares of all filters sum to 1."""
 
-    pictures: Float[Tensor, "k ch p q"]
+    images: Float[Tensor, "k ch p q"]
     shares: Float[Tensor, "k"]
     words: str
 
@@ -40,9 +40,9 @@ def principal_filters(model: Classifier, count: int = 28) -> Filters:
         layer = _first_layer(model)
         if isinstance(layer, PatchTokenizer):
             components, shares = principal_directions(layer.project.weight.double())
-            pictures = components.view(len(components), layer.in_channels, *layer.patch)
+            images = components.view(len(components), layer.in_channels, *layer.patch)
             words = "principal components of the filters of the patch projection, and their shares of the variance"
-            return _strongest(pictures, shares, count, words)
+            return _strongest(images, shares, count, words)
         kernels = layer.weight.double()
         if isinstance(layer, StandardizedConv2d):
             kernels = F.layer_norm(kernels, kernels.shape[1:], eps=1e-8)
@@ -73,5 +73,5 @@ def _first_layer(model: Classifier) -> PatchTokenizer | nn.Conv2d | LiftingConvo
     raise VitrailError(f"{model.architecture}: no patches and no convolution, each pixel is projected alone and has no filter")
 
 
-def _strongest(pictures: Float[Tensor, "k ch p q"], shares: Float[Tensor, "k"], count: int, words: str) -> Filters:
-    return Filters(pictures=pictures[:count].float().cpu(), shares=shares[:count].float().cpu(), words=words)
+def _strongest(images: Float[Tensor, "k ch p q"], shares: Float[Tensor, "k"], count: int, words: str) -> Filters:
+    return Filters(images=images[:count].float().cpu(), shares=shares[:count].float().cpu(), words=words)

@@ -1,6 +1,6 @@
 """Gradient times input: how much of a class's score hangs on each pixel, were the model linear. Works on every classifier.
 
-b batch, ch channels, h w picture, gh gw grid
+b batch, ch channels, h w image, gh gw grid
 """
 
 import torch
@@ -17,7 +17,7 @@ def input_gradient(
 ) -> Float[Tensor, "b gh gw"]:
     """Σ over a cell of |Σ_ch ∂y/∂x ⊙ x|, y the logit of `target`  [Shrikumar+ 2017, gradient × input].
 
-    x is the picture as the model takes it, so that 0 is the mean color where its preprocessing subtracts one.
+    x is the image as the model takes it, so that 0 is the mean color where its preprocessing subtracts one.
     """
     with differentiating(model):
         pixels = leaf(model, images)

@@ -1,6 +1,6 @@
 """How heads attend: how widely (entropy), and how differently from each other (divergence).
 
-b pictures, l layers, h g heads, n queries, m keys
+b images, l layers, h g heads, n queries, m keys
 """
 
 import math
@@ -15,7 +15,7 @@ from vitrail.explain.look import Look
 
 
 def head_entropy(look: Look, *, unit: Literal["bits", "share"] = "bits") -> Float[Tensor, "l h"]:
-    """Mean over pictures and queries of -Σ_j A_ij log2 A_ij over all keys, prefix tokens included.
+    """Mean over images and queries of -Σ_j A_ij log2 A_ij over all keys, prefix tokens included.
 
     In bits: b bits are as wide as an even look at 2^b keys. As a share of log2(m), the entropy of an even look at all m keys.
     """
@@ -27,7 +27,7 @@ def head_entropy(look: Look, *, unit: Literal["bits", "share"] = "bits") -> Floa
 
 
 def head_divergence(look: Look) -> Float[Tensor, "l h g"]:
-    """Mean over pictures and queries of the Jensen–Shannon divergence of two heads' rows, in bits  [Lin 1991, eq. 4.1].
+    """Mean over images and queries of the Jensen–Shannon divergence of two heads' rows, in bits  [Lin 1991, eq. 4.1].
 
     JS(p, q) = H((p + q) / 2) - (H(p) + H(q)) / 2: 0 where two heads attend alike, 1 where they share no key.
     """

@@ -1,6 +1,6 @@
 """How much of a map falls inside an object, against chance.
 
-b pictures, gh gw grid, h w picture
+b images, gh gw grid, h w image
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from vitrail.errors import VitrailError
 
 @dataclass(frozen=True, kw_only=True)
 class Inside:
-    """For each picture the share of its map inside, the share of its area that is inside (chance), and share / chance.
+    """For each image the share of its map inside, the share of its area that is inside (chance), and share / chance.
 
-    The ratio of a picture without an inside is NaN.
+    The ratio of an image without an inside is NaN.
     """
 
     share: Float[Tensor, "b"]
@@ -33,14 +33,14 @@ def share_inside(
 ) -> Inside:
     """Σ map inside / Σ map, with the map enlarged bilinearly to the pixels of the mask, as an overlay is drawn.
 
-    `inside`: masks, True inside, or boxes x0 y0 x1 y1 in pixels of a picture of `size` (rows, columns), which have the pixels
+    `inside`: masks, True inside, or boxes x0 y0 x1 y1 in pixels of an image of `size` (rows, columns), which have the pixels
     whose centers they hold. A map that is 0 everywhere counts as an even one.
     """
     if (maps < 0).any():
         raise VitrailError(f"a share needs a map without negative numbers, the lowest is {float(maps.min()):g}")
     if inside.dtype != torch.bool:
         if size is None:
-            raise VitrailError("boxes are in pixels: give the picture's size=(rows, columns)")
+            raise VitrailError("boxes are in pixels: give the image's size=(rows, columns)")
         inside = boxes_to_masks(inside, size)
     masks = inside.to(maps.device)
     large = enlarge(maps, (masks.shape[1], masks.shape[2])).double()

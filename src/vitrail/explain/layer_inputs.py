@@ -1,6 +1,6 @@
 """What goes into one attention layer: its queries, keys and values with their scope, and what comes out.
 
-b batch, ch channels, y x picture, h heads, n queries, m keys, d key width, e value width
+b batch, ch channels, y x image, h heads, n queries, m keys, d key width, e value width
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,6 +1,6 @@
-"""A logit lens: what the head would say after each layer, of the picture and of each patch.
+"""A logit lens: what the head would say after each layer, of the image and of each patch.
 
-b pictures, ch channels, y x picture, l = layers + 1 steps, gh gw grid, k classes
+b images, ch channels, y x image, l = layers + 1 steps, gh gw grid, k classes
 """
 
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ def logit_lens(model: Classifier, images: Float[Tensor, "b ch y x"]) -> Lens:
 
     `whole` pools as the head does. For `patches` the head's layers read each patch token by itself, in place of what pooling
     gives: where it pools by mean or attention and is linear, the whole is the mean of its patches' logits, weighted as it pools.
-    Softmax, or sigmoids where a picture may have several labels.
+    Softmax, or sigmoids where an image may have several labels.
     """
     if not isinstance(model, VisionTransformer) or not has_lens(model):
         raise VitrailError(

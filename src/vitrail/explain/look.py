@@ -1,6 +1,6 @@
-"""A look into a model: one pass over some pictures, with its answer, its tokens and what its attention layers did.
+"""A look into a model: one pass over some images, with its answer, its tokens and what its attention layers did.
 
-b batch, ch channels, h w picture, k classes, n tokens
+b batch, ch channels, h w image, k classes, n tokens
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class Look:
     logits: Float[Tensor, "b k"]
     tokens: Tokens  # that the head read
     seen: Seen
-    image_size: tuple[int, int]  # rows and columns of the pictures, in pixels
+    image_size: tuple[int, int]  # rows and columns of the images, in pixels
     pool_by: Pool = "class"  # how the head reads the tokens
     pool_weights: Float[Tensor, "b n"] | None = None  # with attention pooling: how much of each token is read
     distilled: bool = False  # whether a second head reads the second token

@@ -1,6 +1,6 @@
 """Maps of attention: what a query reads, what patches receive, what the head reads.
 
-b batch, ch channels, h w picture, n queries, m keys, gh gw grid
+b batch, ch channels, h w image, n queries, m keys, gh gw grid
 """
 
 from typing import Literal

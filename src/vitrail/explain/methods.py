@@ -1,6 +1,6 @@
-"""The ways to explain an answer by a map over the picture, by name.
+"""The ways to explain an answer by a map over the image, by name.
 
-b batch, ch channels, h w picture, gh gw grid
+b batch, ch channels, h w image, gh gw grid
 """
 
 import math
@@ -72,13 +72,13 @@ METHODS: Mapping[str, Method] = MappingProxyType(
                 _attention,
             ),
             Method("pooling", "the weights by which the head reads each place", "pooling", _pooling),
-            Method("gradient", "the gradient of the class's score times the picture", "any", input_gradient),
+            Method("gradient", "the gradient of the class's score times the image", "any", input_gradient),
             Method("occlusion", "how much the class's log-odds drop when a patch is hidden", "any", occlusion),
             Method("random", "random numbers, to compare with", "any", _random, hidden=True),
         )
     }
 )
-DEFAULT = "occlusion"  # validation pictures chose it: docs/explanations.md, benchmarks/faithfulness.py
+DEFAULT = "occlusion"  # validation images chose it: docs/explanations.md, benchmarks/faithfulness.py
 MOST_CELLS = 100  # up to here a pass for each cell is no great matter
 QUICK = ("relevance", "pooling", "gradient")  # beyond, the first that a model has: on photographs the best that takes one pass
 
@@ -91,7 +91,7 @@ def methods_for(model: Classifier) -> tuple[str, ...]:
 def explain_map(
     model: Classifier, images: Float[Tensor, "b ch h w"], method: str = "auto", target: Int[Tensor, "b"] | None = None
 ) -> Float[Tensor, "b gh gw"]:
-    """The share of each cell in why a picture is `target`, by default the most likely class: nothing is negative, and sums are 1.
+    """The share of each cell in why an image is `target`, by default the most likely class: nothing is negative, and sums are 1.
 
     "auto" is `default_method`. Where a method finds nothing, all cells are alike.
     """
@@ -112,7 +112,7 @@ def recommend_method(cells: int, methods: Sequence[str]) -> str:
 
 
 def count_cells(model: Classifier) -> int:
-    """Cells of the map that a picture of the model's own size has."""
+    """Cells of the map that an image of the model's own size has."""
     with evaluating(model), torch.no_grad():
         empty = torch.zeros(1, model.config.in_channels, *model.image_size)
         return math.prod(features_grid(model.forward_features(at_model(model, empty))))

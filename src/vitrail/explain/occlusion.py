@@ -1,6 +1,6 @@
-"""Occlusion: hide a part of the picture and see how much the answer suffers. Slow, and true by construction.
+"""Occlusion: hide a part of the image and see how much the answer suffers. Slow, and true by construction.
 
-b batch, ch channels, h w picture, gh gw grid, k classes, p patches that are hidden, one at a time
+b batch, ch channels, h w image, gh gw grid, k classes, p patches that are hidden, one at a time
 """
 
 from functools import partial
@@ -30,7 +30,7 @@ def occlusion(
     """How much the log-odds of `target` drop when a cell is hidden; negative where hiding it helps  [Zeiler+ 2014, section 4.2].
 
     A square of `size` cells (1 by default) goes over the grid of the last tokens or map, and a cell has the mean over all squares
-    that hide it. `fill` is what hides: each picture's own mean color, or zero, the color that the preprocessing subtracts.
+    that hide it. `fill` is what hides: each image's own mean color, or zero, the color that the preprocessing subtracts.
     Log-odds, log p/(1 - p), do not saturate as the probability does.
     """
     check_choice("fill", fill, ("mean", "zero"))

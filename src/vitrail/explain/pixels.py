@@ -1,7 +1,7 @@
 """Why pixels have their class: how sure a segmenter is of them, what a place reads in the encoder, what a class's token or query reads in
 the head, and what the class's pixels rest on.
 
-b pictures (one), ch channels, h w picture, k classes, a heads, gh gw grid, m keys
+b images (one), ch channels, h w image, k classes, a heads, gh gw grid, m keys
 """
 
 import math
@@ -35,11 +35,11 @@ PIXEL_METHODS: tuple[PixelMethod, ...] = ("occlusion", "gradient")
 
 @dataclass(frozen=True, kw_only=True)
 class PixelLook:
-    """One class of a picture, and what speaks for it. Maps are shares, but for what goes to other tokens than cells; on `size` pixels of which
-    the picture is the first ones, the rest is padding."""
+    """One class of an image, and what speaks for it. Maps are shares, but for what goes to other tokens than cells; on `size` pixels of which
+    the image is the first ones, the rest is padding."""
 
     label: int
-    share: float  # of the picture's pixels
+    share: float  # of the image's pixels
     sure: float  # the mean probability of the class there, or where it is likeliest if no pixel has it
     cell: tuple[int, int]  # row and column that asks, on the grid that the head reads
     grid: tuple[int, int]
@@ -49,9 +49,9 @@ class PixelLook:
 
 
 def pixel_chances(model: Segmenter, image: Float[Tensor, "b ch h w"]) -> Float[Tensor, "k h w"]:
-    """The probability of each class at each pixel of one picture."""
+    """The probability of each class at each pixel of one image."""
     if len(image) != 1:
-        raise VitrailError(f"pixels are looked at in one picture at a time, got {len(image)}")
+        raise VitrailError(f"pixels are looked at in one image at a time, got {len(image)}")
     with evaluating(model), torch.no_grad():
         chances = model(at_model(model, image))[0].float().softmax(0)
     check_finite(chances[None])
@@ -65,7 +65,7 @@ def uncertainty(chances: Float[Tensor, "k *size"]) -> Float[Tensor, "*size"]:
 
 
 def head_grid(model: Segmenter, image: Float[Tensor, "b ch h w"]) -> tuple[int, int]:
-    """Rows and columns of the last map that the head reads, of the padded picture."""
+    """Rows and columns of the last map that the head reads, of the padded image."""
     with evaluating(model), torch.no_grad():
         last = model.maps(at_model(model, image), model.config.layers)[len(model.config.layers) - 1]
     return last.shape[2], last.shape[3]
@@ -80,7 +80,7 @@ def look_at_pixels(
     query: tuple[int, int] | None = None,
     method: PixelMethod | None = None,
 ) -> PixelLook:
-    """What speaks for a class in one picture. `query` is the cell that asks, by default the one where the class is likeliest."""
+    """What speaks for a class in one image. `query` is the cell that asks, by default the one where the class is likeliest."""
     grid, image = head_grid(model, image), at_model(model, image)
     inside = sum_in_cells(chances[label][None], grid)[0] / sum_in_cells(torch.ones_like(chances[:1]), grid)[0].clamp(min=1)
     where = chances.argmax(0) == label
@@ -122,7 +122,7 @@ def pixel_relevance(
     grid: tuple[int, int],
     method: PixelMethod = "occlusion",
 ) -> Float[Tensor, "gh gw"]:
-    """What the class's pixels rest on: how far their log-odds drop when a cell is hidden, or their gradient times the picture."""
+    """What the class's pixels rest on: how far their log-odds drop when a cell is hidden, or their gradient times the image."""
     score, target = partial(class_score, where=where), torch.full((1,), label, device=image.device)
     if method == "gradient":
         with differentiating(model):
@@ -194,7 +194,7 @@ def numbers_of(model: nn.Module, prefix: str) -> list[int]:
     ]
 
 
-def on_picture(shares: Float[Tensor, "gh gw"], padded: tuple[int, int], size: tuple[int, int]) -> Float[Tensor, "_ _"]:
-    """A map of the padded picture without what lies on the padding, in times an even share."""
+def on_image(shares: Float[Tensor, "gh gw"], padded: tuple[int, int], size: tuple[int, int]) -> Float[Tensor, "_ _"]:
+    """A map of the padded image without what lies on the padding, in times an even share."""
     even = shares * shares.numel()
     return even if padded == size else enlarge(even[None].float(), padded)[0, : size[0], : size[1]]

@@ -1,6 +1,6 @@
-"""What one place of a picture reads in every attention layer of a segmenter's encoder, head by head.
+"""What one place of an image reads in every attention layer of a segmenter's encoder, head by head.
 
-b pictures (one), ch channels, h w picture, a heads, gh gw grid
+b images (one), ch channels, h w image, a heads, gh gw grid
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from vitrail.models.segmenter import Segmenter
 from vitrail.models.swin import Swin
 from vitrail.tokens import Places
 
-Place = tuple[float, float]  # row and column, from 0 to 1, as shares of the picture's sides
+Place = tuple[float, float]  # row and column, from 0 to 1, as shares of the image's sides
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class PlaceReading:
     """A map of each layer, which sums to 1 less what goes to prefix tokens and padding of windows."""
 
     layers: list[Float[Tensor, "_ _ _"]]  # heads, rows, columns: stages differ
-    covers: tuple[float, float]  # how many times as high and as wide as the picture the grids are: it is padded to whole cells
+    covers: tuple[float, float]  # how many times as high and as wide as the image the grids are: it is padded to whole cells
 
 
 @torch.no_grad()
@@ -34,7 +34,7 @@ def read_from_place(model: Segmenter, image: Float[Tensor, "b ch h w"], place: P
     """One pass, of which a row of each layer and head is kept; where a layer attends within windows, these."""
     if len(image) != 1 or not all(0 <= share < 1 for share in place):
         raise VitrailError(
-            f"a place is row and column from 0 to 1 of one picture, got {place[0]:.3g} {place[1]:.3g} of {len(image)}"
+            f"a place is row and column from 0 to 1 of one image, got {place[0]:.3g} {place[1]:.3g} of {len(image)}"
         )
     size = whole_cells(image.shape[2:], model.stride)
     covers = size[0] / image.shape[2], size[1] / image.shape[3]
@@ -59,6 +59,6 @@ def read_layer(seen: Seen, entry: int, place: Place, covers: Place) -> Float[Ten
 
 
 def find_cell(place: Place, covers: Place, grid: tuple[int, ...]) -> tuple[int, int]:
-    """The cell (row, column) that a place of the picture lies in."""
+    """The cell (row, column) that a place of the image lies in."""
     rows, columns = spatial(grid)
     return int(place[0] / covers[0] * rows), int(place[1] / covers[1] * columns)

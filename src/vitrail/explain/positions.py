@@ -1,6 +1,6 @@
 """What a model's positions know of the grid: how alike two places are to it, whatever the scheme.
 
-gh gw grid, c cells, b pictures, ch channels, y x picture, h heads, d key width or width of rows
+gh gw grid, c cells, b images, ch channels, y x image, h heads, d key width or width of rows
 """
 
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ def position_similarity(
       query of length 1 that points to the row of its own place: what depends on the query has no map without one.
     """
     if any(isinstance(module, WindowedAttention) for module in model.modules()):
-        return "The positions of this model are offsets within a window, so there are no two places of the picture to compare."
+        return "The positions of this model are offsets within a window, so there are no two places of the image to compare."
     if not isinstance(model, VisionTransformer):
         return f"The model ({model.architecture}) has no position on a grid of two axes."
     scheme = model.position

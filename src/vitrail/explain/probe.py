@@ -1,6 +1,6 @@
 """The linear probe: how well a linear classifier reads the labels from each layer's tokens.
 
-l layers, p pictures, d width, k classes
+l layers, p images, d width, k classes
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ MOST_STEPS = 100
 
 
 class Labelled(NamedTuple):
-    """Features of pictures behind every layer, and their labels."""
+    """Features of images behind every layer, and their labels."""
 
     features: Float[Tensor, "l p d"]
     labels: Int[Tensor, "p"]
@@ -28,13 +28,13 @@ class Labelled(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """By layer: the share of pictures whose label is read right, and the penalty that validation chose."""
+    """By layer: the share of images whose label is read right, and the penalty that validation chose."""
 
     test: tuple[float, ...]
     validation: tuple[float, ...]
     penalties: tuple[float, ...]
     chance: float  # the share of the largest class: what one gets without looking
-    answers: tuple[tuple[int, ...], ...]  # the label that is read of each test picture
+    answers: tuple[tuple[int, ...], ...]  # the label that is read of each test image
 
     @property
     def best(self) -> int:
@@ -61,7 +61,7 @@ def probe_layers(splits: Mapping[Literal["train", "val", "test"], Labelled], cla
     the strongest of equals; test is only read."""
     train, validation, test = (splits[name] for name in ("train", "val", "test"))
     if not len(train.labels):
-        raise VitrailError("a probe learns from training pictures, and there is none")
+        raise VitrailError("a probe learns from training images, and there is none")
     chosen = []
     for layer in range(len(train.features)):
         mean, std = train.features[layer].mean(0), train.features[layer].std(0, correction=0)

@@ -12,7 +12,7 @@ from vitrail.tokens import Tokens
 
 
 def plain_shares(tokens: Tokens, pool_by: Pool, *, distilled: bool = False) -> Float[Tensor, "b n"]:
-    """All of the class token, or an even share of each of the picture's own tokens (of a merged one as many as it is made of), as `pool_class` and `pool_mean` read them. Of two heads
+    """All of the class token, or an even share of each of the image's own tokens (of a merged one as many as it is made of), as `pool_class` and `pool_mean` read them. Of two heads
     whose mean is the answer, half of the class token and half of the distillation token."""
     shares = tokens.x.new_zeros(tokens.x.shape[:2])
     if pool_by == "class":

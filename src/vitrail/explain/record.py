@@ -29,7 +29,7 @@ class Kept(NamedTuple):
     query_places: Places | None = None
     key_places: Places | None = None
     windows: Windows | None = (
-        None  # the layer attends within windows: the batch is windows, and places are those of the whole picture
+        None  # the layer attends within windows: the batch is windows, and places are those of the whole image
     )
 
     def head(self, number: int) -> int:
@@ -50,8 +50,8 @@ class Seen:
     """What the recorded layers did in the last forward pass, one entry a layer, in the order they ran.
 
     `layers[i] @ values[i]` equals `outputs[i]`, the layer's output before its last projection (plus the position's read
-    term, where a scheme has one). A layer that attends within windows has a row of the batch for each window, picture by picture, and
-    its queries and keys are those of a window: `explain.windows` puts them back into the picture.
+    term, where a scheme has one). A layer that attends within windows has a row of the batch for each window, image by image, and
+    its queries and keys are those of a window: `explain.windows` puts them back into the image.
     """
 
     def __init__(

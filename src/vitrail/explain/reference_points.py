@@ -1,6 +1,6 @@
-"""What some cells of a picture read of it: maps of reference points, as in BEiT's figure of self-attention.
+"""What some cells of an image read of it: maps of reference points, as in BEiT's figure of self-attention.
 
-b batch, ch channels, h w picture, q points, gh gw grid
+b batch, ch channels, h w image, q points, gh gw grid
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ Cell = tuple[int, int]  # row, column
 
 @dataclass(frozen=True, kw_only=True)
 class References:
-    """`maps[i, j]` is what the cell `points[j]` reads of picture i; `figures.draw_references` draws those of one picture."""
+    """`maps[i, j]` is what the cell `points[j]` reads of image i; `figures.draw_references` draws those of one image."""
 
     points: tuple[Cell, ...]
     maps: Float[Tensor, "b q gh gw"]

@@ -1,6 +1,6 @@
 """Gradient-weighted relevance: what each patch adds to the score of a class, layer by layer.
 
-b batch, ch channels, h heads, n m tokens, e value width, ph pw picture, gh gw grid
+b batch, ch channels, h heads, n m tokens, e value width, ph pw image, gh gw grid
 """
 
 import torch

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
 from vitrail.data.examples import spread
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.errors import VitrailError
 
 Progress = Callable[[int, int], None]
@@ -31,7 +31,7 @@ class Samples(Generic[S]):
         self.progress(self.done, self.total)
 
     def each(
-        self, look: Callable[[S], T], *, passes: int = 1, fails: type[VitrailError] = PictureError, name: str = ""
+        self, look: Callable[[S], T], *, passes: int = 1, fails: type[VitrailError] = ImageError, name: str = ""
     ) -> Iterator[T]:
         """What is made of each sample; of those that fail their errors, and where all do, one error for all. `passes`: how often all samples
         are gone through, this one counted; `name` is what stands before an error, a format of the sample."""

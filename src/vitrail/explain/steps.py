@@ -1,6 +1,6 @@
 """Self-attention in six steps for one query, with real numbers: query, keys, scores, scale, softmax, sum.
 
-ch channels, y x picture, m keys, d key width, e value width
+ch channels, y x image, m keys, d key width, e value width
 """
 
 from dataclasses import dataclass, replace
@@ -74,7 +74,7 @@ def six_steps(
     head: int = 0,
     query: tuple[int, int] | None = None,
 ) -> Steps:
-    """softmax(q K^T / sqrt(d) + bias) V + read, for one query of one picture  [Vaswani+ 2017, eq. 1].
+    """softmax(q K^T / sqrt(d) + bias) V + read, for one query of one image  [Vaswani+ 2017, eq. 1].
 
     `query` is a patch (row, column) of the layer's own grid, on a group at the identity, or None for the class token. Queries and keys are as the
     product reads them: turned, where the position is rotary.
@@ -127,7 +127,7 @@ def six_steps(
 
 
 def in_window(inputs: LayerInputs, windows: Windows, query: tuple[int, int] | None) -> tuple[LayerInputs, int]:
-    """What goes into the window that a cell of the picture stands in, and the cell's number there. Places are those of the picture with
+    """What goes into the window that a cell of the image stands in, and the cell's number there. Places are those of the image with
     the padding that makes it whole windows; the position has been told of the window itself already."""
     if query is None:
         raise VitrailError("the model has no class token: choose a patch as query, (row, column)")

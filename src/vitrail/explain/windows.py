@@ -1,6 +1,6 @@
-"""From windows back to the picture: what a layer that attends within windows reads, in the picture's own cells.
+"""From windows back to the image: what a layer that attends within windows reads, in the image's own cells.
 
-b batch, bw windows of the batch, h heads, n queries and m keys of a window, gh gw grid of the picture, c its cells
+b batch, bw windows of the batch, h heads, n queries and m keys of a window, gh gw grid of the image, c its cells
 
 A layer's weights are kept window by window, n m numbers each; the c c numbers of all pairs, most of them 0, are only made when asked for.
 """
@@ -32,10 +32,10 @@ def window_received(weights: Float[Tensor, "bw n m"], windows: Windows) -> Float
     return scatter(shares.sum(2).flatten(1) / real.sum(), cells.flatten(), windows)
 
 
-def picture_weights(
+def image_weights(
     weights: Float[Tensor, "bw h n m"], windows: Windows, *, grid: tuple[int, int] | None = None
 ) -> Float[Tensor, "b h c c"]:
-    """The weights between all cells of the picture, or of a coarser `grid`: of the queries in a cell of it the mean, of its keys the sum.
+    """The weights between all cells of the image, or of a coarser `grid`: of the queries in a cell of it the mean, of its keys the sum.
 
     Rows sum to 1 less what goes to padding. All pairs of a large grid are many: ask `window_read` for one query's, or for a coarser grid.
     """

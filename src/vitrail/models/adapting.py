@@ -1,4 +1,4 @@
-"""A classifier with the same weights for pictures of another size, other patches, other channels or other classes; every step is told in one line."""
+"""A classifier with the same weights for images of another size, other patches, other channels or other classes; every step is told in one line."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -87,14 +87,14 @@ def change(model: Classifier, changes: dict[str, Any], *, what: str) -> tuple[An
     again.load_state_dict(weights, assign=True)
     notes = list(dict.fromkeys(step.note for step in found))
     if again.image_size != model.image_size and not any("resized" in note or "resampled" in note for note in notes):
-        notes.append(f"pictures of {by(again.image_size)} instead of {by(model.image_size)}: no weight depends on it")
+        notes.append(f"images of {by(again.image_size)} instead of {by(model.image_size)}: no weight depends on it")
     again.preprocessing = fit_preprocessing(model.preprocessing, again.image_size, again.config.in_channels)
     again.labels, again.multi_label = model.labels, model.multi_label
     return again, notes
 
 
 def changed_weights(model: nn.Module, again: nn.Module) -> Iterator[Changed]:
-    """What depends on the size of pictures, patches and windows, and on the channels, as `again` has it."""
+    """What depends on the size of images, patches and windows, and on the channels, as `again` has it."""
     parts: dict[str, Any] = dict(model.named_modules())
     for path, new in again.named_modules():
         old = parts.get(path)  # dropping paths brings modules along that have no weights
@@ -133,7 +133,7 @@ def changed_filters(name: str, old: PatchTokenizer, new: PatchTokenizer) -> Iter
 
 
 def spread_channels(name: str, weight: Tensor, old: int, new: int) -> Changed:
-    """Every channel is read by the mean of the filters, times old / new: a picture of equal channels gives what it gave before. One channel
+    """Every channel is read by the mean of the filters, times old / new: an image of equal channels gives what it gave before. One channel
     is read by their sum."""
     how = "their filters are added up" if new == 1 else f"each reads the mean of the filters, times {old}/{new}"
     note = f"{old} input channels became {new}: {how}" if old > 1 else f"1 input channel became {new}: {how}"
@@ -150,12 +150,12 @@ def keep_windows(old: Any, new: Any) -> Any:
 
 
 def windows_of(config: SwinConfig) -> list[tuple[int, int]]:
-    """The windows of each stage, on the grids of its own pictures."""
+    """The windows of each stage, on the grids of its own images."""
     return [fit_windows(grid, config.window, (0, 0)).window for grid in stage_grids(config)]
 
 
 def fit_preprocessing(old: Preprocessing, size: tuple[int, int], channels: int) -> Preprocessing:
-    """For pictures of another size; new channels have the mean of the old ones' mean and deviation."""
+    """For images of another size; new channels have the mean of the old ones' mean and deviation."""
     if channels == old.channels:
         return replace(old, size=size)
     mean, std = (sum(values) / len(values) for values in (old.mean, old.std))

@@ -1,6 +1,6 @@
 """What models that learn without labels share: a backbone inside, which is a classifier of the catalogue without its classes.
 
-b batch, ch channels, h w picture, c cells, d width
+b batch, ch channels, h w image, c cells, d width
 """
 
 from collections.abc import Mapping
@@ -111,7 +111,7 @@ def backbone_of(model: Model, *, what: str) -> Classifier:
     """The classifier, with or without classes, that a model is or has inside; `what` names it in the error."""
     found = model if isinstance(model, Classifier) else getattr(model, "backbone", None)
     if not isinstance(found, Classifier):
-        raise VitrailError(f"{what}: a model of the kind {model.architecture} has no features of pictures to go on with")
+        raise VitrailError(f"{what}: a model of the kind {model.architecture} has no features of images to go on with")
     return found
 
 

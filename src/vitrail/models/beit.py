@@ -1,6 +1,6 @@
 """BEiT: a Vision Transformer that names the visual words of hidden patches.
 
-b batch, ch channels, h w picture, c cells, m hidden cells of all pictures together, k codes
+b batch, ch channels, h w image, c cells, m hidden cells of all images together, k codes
 """
 
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class BEiT(Pretrained):
         nn.init.trunc_normal_(self.mask_token, std=0.02)
 
     def forward(self, images: Float[Tensor, "b ch h w"], hidden: Bool[Tensor, "b c"]) -> Float[Tensor, "m k"]:
-        """The logits of the hidden cells' codes, picture by picture in raster order; the head reads no other cell."""
+        """The logits of the hidden cells' codes, image by image in raster order; the head reads no other cell."""
         self.backbone.check_images(images)
         tokens = embed_hidden(self.backbone, images, hidden, self.mask_token)
         x = self.backbone.encoder(tokens, position=self.backbone.position).cells[hidden]

@@ -1,6 +1,6 @@
-"""The captioner: a Vision Transformer reads a picture, a Transformer's decoder tells what is in it, word by word.
+"""The captioner: a Vision Transformer reads an image, a Transformer's decoder tells what is in it, word by word.
 
-b batch, ch channels, h w picture, n words, v vocabulary, k tokens of the picture, gh gw its grid
+b batch, ch channels, h w image, n words, v vocabulary, k tokens of the image, gh gw its grid
 """
 
 from dataclasses import dataclass, field, replace
@@ -36,7 +36,7 @@ from vitrail.tokens import Tokens, Windows
 class CaptionerConfig:
     """Everything that tells one captioner from another."""
 
-    encoder: str  # what reads the picture: the name of a Vision Transformer of the catalogue
+    encoder: str  # what reads the image: the name of a Vision Transformer of the catalogue
     image_size: tuple[int, int] = (64, 64)
     in_channels: int = 3
     vocabulary: int = 8000
@@ -48,7 +48,7 @@ class CaptionerConfig:
     dropout: float = 0.1  # as in the Transformer, in the decoder
     attention_dropout: float = 0.0
     activation: Activation = "gelu"
-    position: str = "sinusoidal_1d"  # of words; pictures have the encoder's
+    position: str = "sinusoidal_1d"  # of words; images have the encoder's
     position_where: Where = "auto"
     attention: str = "softmax"  # of the decoder
     attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
@@ -65,7 +65,7 @@ class CaptionerConfig:
 
 
 class Captioner(MemoryWriter):
-    """logits = head(decoder(words, memory)), memory = bridge(encoder(picture)), prefix tokens among it  [Vaswani+ 2017, figure 1; Dosovitskiy+ 2021].
+    """logits = head(decoder(words, memory)), memory = bridge(encoder(image)), prefix tokens among it  [Vaswani+ 2017, figure 1; Dosovitskiy+ 2021].
 
     Handed its parts; `build_captioner` makes them from a config.
     """
@@ -116,7 +116,7 @@ class Captioner(MemoryWriter):
         return self.head(self.forward_features(images, words))
 
     def attention_maps(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b n"]) -> Float[Tensor, "b n gh gw"]:
-        """Weights over the picture, mean of the last layer's heads: map t is of the word behind word t.
+        """Weights over the image, mean of the last layer's heads: map t is of the word behind word t.
 
         A map sums to 1, less what went to prefix tokens.
         """
@@ -149,18 +149,18 @@ def build_captioner(config: CaptionerConfig) -> Captioner:
     """The parts that a config names, put together."""
     config = settle(config)
     # Nothing is pooled or classified: the mean has no weights, and no classes no layer.
-    picture = replace(
+    image = replace(
         vit_presets.PRESETS[config.encoder], image_size=config.image_size, in_channels=config.in_channels, num_classes=0, pool="mean",
         head_hidden=None,
     )  # fmt: skip
     if config.encoder_attention is not None:
-        picture = replace(picture, attention=config.encoder_attention, attention_options=config.encoder_attention_options)
-    encoder = vit.build_vit(picture)
+        image = replace(image, attention=config.encoder_attention, attention_options=config.encoder_attention_options)
+    encoder = vit.build_vit(image)
     words = Words(config.vocabulary, config.width, grid=(config.longest,), dropout=config.dropout)
     blocks = [writing_block(config, layer=layer) for layer in range(config.decoder_depth)]
     decoder = PlainDecoder(blocks, norm=last_norm(config))
     head = WordHead(config.width, config.vocabulary, tied=words.table if config.tied else None)
-    bridge = nn.Identity() if picture.width == config.width else nn.Linear(picture.width, config.width)
+    bridge = nn.Identity() if image.width == config.width else nn.Linear(image.width, config.width)
     position = position_of(config, grid=(config.longest,), depth=config.decoder_depth, causal=True)
     for part in (words, position, decoder, head, bridge):  # not the encoder, whose initialization is its own
         part.apply(initialize_by_width)

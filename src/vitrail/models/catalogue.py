@@ -41,8 +41,8 @@ from vitrail.models.model import Model
 from vitrail.records import from_record, has_field, to_record
 
 Takes = Literal[
-    "pictures", "text", "captions", "pixels", "restoration", "k-space", "views", "segmentation", "boxes", "volumes"
-]  # captions: pictures and words; views: pictures without labels; segmentation: pictures and masks; boxes: and objects
+    "images", "text", "captions", "pixels", "restoration", "k-space", "views", "segmentation", "boxes", "volumes"
+]  # captions: images and words; views: images without labels; segmentation: images and masks; boxes: and objects
 
 
 class Architecture(NamedTuple):
@@ -50,7 +50,7 @@ class Architecture(NamedTuple):
 
     config: type[Any]
     build: Callable[[Any], Any]
-    takes: Takes = "pictures"
+    takes: Takes = "images"
 
 
 ARCHITECTURES: Mapping[str, Architecture] = MappingProxyType(
@@ -127,9 +127,9 @@ def list_models(pattern: str = "*") -> list[str]:
     return sorted(name for name in MODELS if fnmatch.fnmatch(name, pattern))
 
 
-def picture_models(pattern: str = "*") -> list[str]:
-    """Those of them that take pictures and nothing else: the classifiers."""
-    return [name for name in list_models(pattern) if ARCHITECTURES[MODELS[name][0]].takes == "pictures"]
+def image_models(pattern: str = "*") -> list[str]:
+    """Those of them that take images and nothing else: the classifiers."""
+    return [name for name in list_models(pattern) if ARCHITECTURES[MODELS[name][0]].takes == "images"]
 
 
 def model_config(name: str, **overrides: Any) -> tuple[str, Any]:

@@ -1,4 +1,4 @@
-"""A restorer for other channels than it learned with: color to gray, or pictures to the real and imaginary parts of an MRI."""
+"""A restorer for other channels than it learned with: color to gray, or images to the real and imaginary parts of an MRI."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,9 +14,9 @@ from vitrail.models.restorer import Restorer
 
 
 def adapt_channels(model: Model, *, in_channels: int, out_channels: int | None = None, **changes: Any) -> Any:
-    """A restorer with the same weights for pictures of other channels; `changes` are other fields of its config.
+    """A restorer with the same weights for images of other channels; `changes` are other fields of its config.
 
-    Every channel is read by the mean of the learned kernels, times old / new, as timm has it, so that a picture whose channels are
+    Every channel is read by the mean of the learned kernels, times old / new, as timm has it, so that an image whose channels are
     alike gives the features that it gave; every channel is written by the mean of the learned ones.
     """
     if not isinstance(model, Restorer):

@@ -1,6 +1,6 @@
 """What every classifier of the catalogue is, whatever it is made of: features, a head, and what to tell of it beside its weights.
 
-b batch, ch channels, h w picture, k classes
+b batch, ch channels, h w image, k classes
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class Classifier(ImageModel):
 
     @property
     def size_multiple(self) -> int:
-        """What the sides of a picture of another size must be multiples of."""
+        """What the sides of an image of another size must be multiples of."""
         return int(getattr(self.config, "patch", 1))
 
     @property
@@ -55,7 +55,7 @@ class Classifier(ImageModel):
 
     def check_images(self, images: Float[Tensor, "b ch h w"]) -> None:
         if images.ndim != 4 or images.shape[1] != self.config.in_channels:
-            raise VitrailError(f"expected pictures of shape (b, {self.config.in_channels}, h, w), got {tuple(images.shape)}")
+            raise VitrailError(f"expected images of shape (b, {self.config.in_channels}, h, w), got {tuple(images.shape)}")
 
     @property
     def feature_info(self) -> tuple[FeatureInfo, ...]:
@@ -127,7 +127,7 @@ def is_distilled(model: nn.Module) -> bool:
 
 
 def to_probabilities(logits: Float[Tensor, "*some k"], *, multi_label: bool) -> Float[Tensor, "*some k"]:
-    """Softmax; where a picture may have several labels, each class by itself."""
+    """Softmax; where an image may have several labels, each class by itself."""
     return logits.sigmoid() if multi_label else logits.softmax(-1)
 
 

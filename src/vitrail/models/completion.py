@@ -1,6 +1,6 @@
-"""Pictures gone on with: the first pixels are given, the others are drawn one after the other from an image GPT.
+"""Images gone on with: the first pixels are given, the others are drawn one after the other from an image GPT.
 
-b pictures, s samples of each, g pixels that are given, n pixels
+b images, s samples of each, g pixels that are given, n pixels
 """
 
 import torch
@@ -23,14 +23,14 @@ def complete(
     top_p: float | None = None,
     cached: bool = True,
 ) -> Int[Tensor, "b s n"]:
-    """`count` whole pictures for each, as color numbers, that begin as is given; g = 0 draws pictures from nothing.
+    """`count` whole images for each, as color numbers, that begin as is given; g = 0 draws images from nothing.
 
     x_i ~ p(x_i | x_1 ... x_{i-1})  [Chen+ 2020, fig. 5 and appendix]. With temperature 1 and no cut these are fair samples.
     """
     pixels = model.config.pixels
     if given.shape[1] >= pixels:
         raise VitrailError(f"nothing is left to complete: {given.shape[1]} pixels are given of {pixels}")
-    model.check_causal("completes pictures")
+    model.check_causal("completes images")
     blank = given.new_full((len(given), 1), model.blank)
     drawn = sample(
         model,

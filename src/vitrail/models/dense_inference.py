@@ -1,7 +1,7 @@
-"""How a segmenter is asked about a picture: whole or window by window, at several scales, in the mirror too; and its answers at the
-picture's own size, in bounded memory.
+"""How a segmenter is asked about an image: whole or window by window, at several scales, in the mirror too; and its answers at the
+image's own size, in bounded memory.
 
-b pictures, ch channels, k classes, h w what the model sees, p q the picture
+b images, ch channels, k classes, h w what the model sees, p q the image
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from vitrail.models.sliding import slide
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Inference:
-    """One look at the whole picture, unless said otherwise."""
+    """One look at the whole image, unless said otherwise."""
 
     window: tuple[int, int] | None = None  # height, width
     overlap: float = 0.5
@@ -35,7 +35,7 @@ class Inference:
 def infer(
     predict: Callable[[Float[Tensor, "b ch h w"]], Float[Tensor, "b k h w"]], images: Float[Tensor, "b ch h w"], how: Inference
 ) -> Float[Tensor, "b k h w"]:
-    """Probabilities: the mean of softmax over the scales and, with `flip`, over the picture and its mirror image."""
+    """Probabilities: the mean of softmax over the scales and, with `flip`, over the image and its mirror image."""
     size, total = (images.shape[2], images.shape[3]), None
     looks = [(scale, mirrored) for scale in how.scales for mirrored in ((False, True) if how.flip else (False,))]
     for scale, mirrored in looks:
@@ -59,8 +59,8 @@ def ask(
 
 
 def name_pixels(chances: Float[Tensor, "k h w"], size: tuple[int, int]) -> tuple[Int[Tensor, "p q"], Float[Tensor, "p q"]]:
-    """The likeliest class of each pixel of a picture of `size`, and how likely it is. Classes are enlarged one by one, so that memory is
-    that of a few pictures, however many classes there are."""
+    """The likeliest class of each pixel of an image of `size`, and how likely it is. Classes are enlarged one by one, so that memory is
+    that of a few images, however many classes there are."""
     if tuple(chances.shape[1:]) == size:
         best = chances.max(0)
         return best.indices, best.values

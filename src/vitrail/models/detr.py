@@ -1,6 +1,6 @@
 """DETR: a backbone, a transformer and queries, each of which answers with one object or with nothing.
 
-b batch, ch channels, h w picture, m tokens of all levels together, d width, l blocks of the decoder, q queries, k classes, n found objects
+b batch, ch channels, h w image, m tokens of all levels together, d width, l blocks of the decoder, q queries, k classes, n found objects
 """
 
 from collections.abc import Sequence
@@ -58,8 +58,8 @@ class DetectorConfig:
     heads: int = 8
     hidden: int = 2048
     queries: int = 100
-    query_kind: QueryKind = "learned"  # a learned row; a learned box; or a box where the picture's own tokens guess one
-    denoising: int = 0  # how many queries a picture has in training that are made of its objects, with noise
+    query_kind: QueryKind = "learned"  # a learned row; a learned box; or a box where the image's own tokens guess one
+    denoising: int = 0  # how many queries per image has in training that are made of its objects, with noise
     negatives: bool = False  # whether half of them are so far off that nothing is the answer
     guesses: int = 1  # how many of the places that queries begin at may stand for each object while they learn
     focal: bool = False  # whether each class has a sigmoid of its own; else a softmax, in which nothing is the last class
@@ -169,7 +169,7 @@ class Detector(ImageModel):
     ) -> Detected:
         """`targets` are for training: where the config says so, the decoder learns from their noised copies too.
 
-        Where places of the picture are chosen, what was said of them is the first of the answers.
+        Where places of the image are chosen, what was said of them is the first of the answers.
         """
         memory = self.encode(images)
         if isinstance(self.decoder, QueryDecoder):
@@ -250,7 +250,7 @@ def assemble(backbone: Any, config: DetectorConfig) -> Detector:
 
 
 class Picked(NamedTuple):
-    """Of each picture the answers that count, the surest first, and the queries that gave them."""
+    """Of each image the answers that count, the surest first, and the queries that gave them."""
 
     scores: Float[Tensor, "b n"]
     classes: Int[Tensor, "b n"]
@@ -272,7 +272,7 @@ def pick_boxes(detected: Detected, *, config: DetectorConfig, top: int = 100) ->
 def decode_boxes(
     detected: Detected, sizes: Int[Tensor, "b 2"], *, config: DetectorConfig, top: int = 100
 ) -> list[tuple[Float[Tensor, "n"], Int[Tensor, "n"], Float[Tensor, "n 4"]]]:
-    """Of each picture the scores, classes and boxes x0 y0 x1 y1 in pixels of its size (h, w), inside it, the surest first; see `pick_boxes`."""
+    """Of each image the scores, classes and boxes x0 y0 x1 y1 in pixels of its size (h, w), inside it, the surest first; see `pick_boxes`."""
     scores, classes, queries = pick_boxes(detected, config=config, top=top)
     corners = to_corners(detected.boxes[-1].float())
     scale = sizes.to(corners).flip(1).repeat(1, 2)[:, None]  # b 1 4: w h w h

@@ -130,7 +130,7 @@ def new_class_rows(config: Any) -> nn.Parameter | None:
 
 
 def boxes_around(places: Places, level: int, device: torch.device) -> Float[Tensor, "1 m 4"]:
-    """A box of the level's side, in shares of the picture's, around each cell; before the sigmoid."""
+    """A box of the level's side, in shares of the image's, around each cell; before the sigmoid."""
     sizes = torch.tensor(places.grid, dtype=torch.float32, device=device)
     centers = ((places.coordinates(device) + 0.5) / sizes).flip(-1)  # x y
     return torch.cat([centers, torch.full_like(centers, min(SIDE * 2**level, LARGEST))], dim=-1).logit()

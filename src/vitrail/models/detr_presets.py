@@ -10,7 +10,7 @@ from vitrail.models.vit_presets import PRESETS as VITS
 from vitrail.records import to_record
 
 # For 64 pixels and for photographs of 320x240, thousands or hundreds of them, on two cores: convolutions before few tokens, and
-# queries that begin at places of the picture. docs/log.md has the trials.
+# queries that begin at places of the image. docs/log.md has the trials.
 MICRO = DetectorConfig(
     backbone=to_record(replace(VITS["vit_micro_hybrid"], image_size=(64, 64), patch=8)), num_classes=20,
     width=128, depth=1, decoder_depth=3, heads=4, hidden=256, queries=20, dropout=0.0,

@@ -1,4 +1,4 @@
-"""DINO: a student and its teacher, an average of it, name views of a picture by the same prototypes.
+"""DINO: a student and its teacher, an average of it, name views of an image by the same prototypes.
 
 b batch, v views, n small views, ch channels, h w large view, k prototypes
 """

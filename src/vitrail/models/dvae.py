@@ -1,6 +1,6 @@
-"""The discrete VAE: a picture as a grid of codes, each a word of a visual vocabulary, and back. What BEiT learns to predict.
+"""The discrete VAE: an image as a grid of codes, each a word of a visual vocabulary, and back. What BEiT learns to predict.
 
-b batch, ch channels, h w picture, k codes, d width, gh gw grid, c cells
+b batch, ch channels, h w image, k codes, d width, gh gw grid, c cells
 """
 
 import math
@@ -68,7 +68,7 @@ class DiscreteVAE(ImageModel):
 
     Where we differ: in the paper the logits are a layer of their own. As distances to the vectors that the decoder reads they mean
     something from the first step on (docs/tasks/dvae.md has the trial: a fifth less error after as long, with more codes in use).
-    Convolutions only: pictures of any size, whose sides are multiples of the stride. Handed its parts.
+    Convolutions only: images of any size, whose sides are multiples of the stride. Handed its parts.
     """
 
     architecture = "dvae"
@@ -92,18 +92,18 @@ class DiscreteVAE(ImageModel):
         return self.config.image_size
 
     def grid(self, size: tuple[int, ...]) -> tuple[int, int]:
-        """Cells of a picture of this size."""
+        """Cells of an image of this size."""
         stride = self.config.stride
         assert stride != "auto"
         height, width = size
         if height % stride or width % stride:
-            raise VitrailError(f"the sides of a picture must be multiples of the stride {stride}, got {height}x{width}")
+            raise VitrailError(f"the sides of an image must be multiples of the stride {stride}, got {height}x{width}")
         return height // stride, width // stride
 
     def code_logits(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k gh gw"]:
         """How likely each code is in each cell, before the softmax."""
         if images.ndim != 4 or images.shape[1] != self.config.in_channels:
-            raise VitrailError(f"expected pictures of shape (b, {self.config.in_channels}, h, w), got {tuple(images.shape)}")
+            raise VitrailError(f"expected images of shape (b, {self.config.in_channels}, h, w), got {tuple(images.shape)}")
         self.grid(tuple(images.shape[2:]))
         x = self.encoder(images)
         near = (
@@ -114,12 +114,12 @@ class DiscreteVAE(ImageModel):
     def forward(
         self, images: Float[Tensor, "b ch h w"], noise: Float[Tensor, "b k gh gw"], temperature: float | Float[Tensor, ""]
     ) -> tuple[Float[Tensor, "b ch h w"], Float[Tensor, "b k gh gw"]]:
-        """The picture as it is drawn from a relaxed choice of codes, and the logits of that choice."""
+        """The image as it is drawn from a relaxed choice of codes, and the logits of that choice."""
         logits = self.code_logits(images)
         return self.draw(gumbel_softmax(logits, noise, temperature)), logits
 
     def draw(self, shares: Float[Tensor, "b k gh gw"]) -> Float[Tensor, "b ch h w"]:
-        """The picture from shares of each code in each cell."""
+        """The image from shares of each code in each cell."""
         return self.decoder(torch.einsum("bkhw,kd->bdhw", shares.to(self.codebook.dtype), self.codebook))
 
     def codes(self, images: Float[Tensor, "b ch h w"]) -> Int[Tensor, "b c"]:
@@ -127,7 +127,7 @@ class DiscreteVAE(ImageModel):
         return self.code_logits(images).argmax(1).flatten(1)
 
     def decode(self, codes: Int[Tensor, "b c"], *, grid: tuple[int, int] | None = None) -> Float[Tensor, "b ch h w"]:
-        """The picture from a code in each cell; `grid` is that of the model's own pictures unless said otherwise."""
+        """The image from a code in each cell; `grid` is that of the model's own images unless said otherwise."""
         grid = self.grid(self.image_size) if grid is None else grid
         if codes.shape[1] != math.prod(grid):
             raise VitrailError(f"a grid of {grid[0]}x{grid[1]} has {math.prod(grid)} codes, got {codes.shape[1]}")
@@ -160,7 +160,7 @@ def build_dvae(config: DVAEConfig) -> DiscreteVAE:
 
 
 def settle(config: DVAEConfig) -> DVAEConfig:
-    """The config with its choices made and checked. `auto`: 4 to 8 cells on the shorter side of small pictures, else a stride of 16."""
+    """The config with its choices made and checked. `auto`: 4 to 8 cells on the shorter side of small images, else a stride of 16."""
     stride = config.stride
     if stride == "auto":
         shorter = min(config.image_size)
@@ -176,7 +176,7 @@ def settle(config: DVAEConfig) -> DVAEConfig:
         raise VitrailError(f"a visual vocabulary has from 2 to {MOST_CODES} codes, got {config.codes}")
     if min(config.image_size) < stride or any(side % stride for side in config.image_size):
         raise VitrailError(
-            f"the sides of a picture must be multiples of the stride {stride}, got {config.image_size[0]}x{config.image_size[1]}"
+            f"the sides of an image must be multiples of the stride {stride}, got {config.image_size[0]}x{config.image_size[1]}"
         )
     return replace(config, stride=stride)
 

@@ -114,9 +114,7 @@ def load_folder(folder: Path) -> Any:
     except Exception as error:  # sizes that no layer can have: torch raises whatever it likes
         raise VitrailError(f"{what}: config: no such model can be built ({error})") from None
     if (model.preprocessing is None) != (config["preprocessing"] is None):
-        rule = (
-            "no pictures: preprocessing must be null" if model.preprocessing is None else "pictures: preprocessing is missing"
-        )
+        rule = "no images: preprocessing must be null" if model.preprocessing is None else "images: preprocessing is missing"
         raise VitrailError(f"{what}: a model of the kind {model.architecture} reads {rule}")
     if config["preprocessing"] is not None:
         model.preprocessing = from_record(Preprocessing, config["preprocessing"], what=f"{what}: preprocessing")

@@ -1,6 +1,6 @@
 """Group-equivariant convolutional networks: lifting convolution, group convolutions, the same invariant head as attention has.
 
-b batch, ch channels, h w picture, k classes
+b batch, ch channels, h w image, k classes
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Group-equivariant self-attention networks: a lifting tokenizer, group attention at one or more resolutions, invariant pooling.
 
-b batch, ch channels, h w picture, k classes
+b batch, ch channels, h w image, k classes
 """
 
 from collections.abc import Sequence

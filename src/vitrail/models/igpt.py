@@ -1,4 +1,4 @@
-"""Image GPT: a picture's pixels, as numbers of a palette, row after row, each predicted from those before it; or hidden ones from all.
+"""Image GPT: an image's pixels, as numbers of a palette, row after row, each predicted from those before it; or hidden ones from all.
 
 b batch, n pixels, t those so far, d width, k colors of the palette, ch channels
 """
@@ -64,7 +64,7 @@ class IGPTConfig:
 
 
 class ImageGPT(WordModel):
-    """p(x) = prod_i p(x_i | x_1 ... x_{i-1})  [Chen+ 2020, eq. 1]. Place i of the sequence has cell i of the picture's grid; it
+    """p(x) = prod_i p(x_i | x_1 ... x_{i-1})  [Chen+ 2020, eq. 1]. Place i of the sequence has cell i of the image's grid; it
     reads the pixel before, the first one a token of its own, and predicts its own pixel.
 
     Not causal, place i reads its own pixel or, where that is hidden, the same token; only hidden ones are predicted [eq. 2].
@@ -86,7 +86,7 @@ class ImageGPT(WordModel):
     ) -> None:
         super().__init__(config, preprocessing)
         self.colors, self.position, self.encoder, self.head = colors, position, encoder, head
-        # What the colors look like, which no layer reads. Until one is learned from pictures: from black to white.
+        # What the colors look like, which no layer reads. Until one is learned from images: from black to white.
         levels = (255 * torch.arange(config.colors, dtype=torch.float64) / (config.colors - 1)).round().to(torch.uint8)
         self.register_buffer("palette", levels[:, None].repeat(1, config.in_channels))
 
@@ -122,10 +122,10 @@ class ImageGPT(WordModel):
         return ids if hidden is None else ids.masked_fill(hidden, self.blank)
 
     def embed(self, read: Int[Tensor, "b t"], *, start: int = 0) -> Tokens:
-        """Tokens with their positions, at the cell `start` of the picture and behind."""
+        """Tokens with their positions, at the cell `start` of the image and behind."""
         end, pixels = start + read.shape[1], self.config.pixels
         if end > pixels:
-            raise VitrailError(f"a picture of {pixels} pixels has no place for {end}")
+            raise VitrailError(f"an image of {pixels} pixels has no place for {end}")
         index = None if (start, end) == (0, pixels) else torch.arange(start, end, device=read.device)[None]
         tokens = self.position.embed(Tokens(self.colors(read), grid=self.image_size, index=index))
         return tokens._replace(x=F.dropout(tokens.x, self.config.dropout, self.training))
@@ -135,12 +135,12 @@ class ImageGPT(WordModel):
         return tokens_behind(self.encoder, self.embed(self.read(ids)), indices, position=self.position)
 
     def log_likelihood(self, ids: Int[Tensor, "b n"]) -> Float[Tensor, "b"]:
-        """log p(x) of whole pictures, in nats, exactly: the sum of what every pixel is given by those before it."""
-        self.check_causal("gives pictures a likelihood")
+        """log p(x) of whole images, in nats, exactly: the sum of what every pixel is given by those before it."""
+        self.check_causal("gives images a likelihood")
         return -F.cross_entropy(self(ids).float().transpose(1, 2), ids, reduction="none").sum(1)
 
     def begin(self, source: int | None = None, *, cached: bool = True) -> DecodingState:
-        """There is nothing to read first; `source` may be a number of pictures, which the first step tells anyway."""
+        """There is nothing to read first; `source` may be a number of images, which the first step tells anyway."""
         self.check_causal("writes pixel after pixel")
         return DecodingState(None, Cache(self.depth) if cached else None)
 
@@ -216,7 +216,7 @@ PRESETS = MappingProxyType(
         "igpt_small": PUBLISHED,
         "igpt_medium": replace(PUBLISHED, width=1024, depth=36),
         "igpt_large": replace(PUBLISHED, width=1536, depth=48, heads=16),
-        # For two cores: pictures of 8 pixels a side, as the built-in digits are, and of 16. Norm and GELU of which torch has fast ones.
+        # For two cores: images of 8 pixels a side, as the built-in digits are, and of 16. Norm and GELU of which torch has fast ones.
         "igpt_nano": replace(FAST, width=64, depth=4, heads=4, colors=17, image_size=(8, 8), in_channels=1),
         "igpt_micro": replace(FAST, width=128, depth=6, heads=4, colors=64, image_size=(16, 16)),
     }

@@ -110,7 +110,7 @@ class MaskedAutoencoder(Pretrained):
         return Tokens(torch.cat([first, every], dim=1), grid=tokens.grid, prefix=tokens.prefix)
 
     def patches(self, images: Float[Tensor, "b ch *size"]) -> Float[Tensor, "b c p"]:
-        """Pictures as the decoder is to draw them, before they are normalized."""
+        """Images as the decoder is to draw them, before they are normalized."""
         return patchify(images, self.backbone.tokenizer.patch)
 
 
@@ -120,7 +120,7 @@ def build_mae(config: MAEConfig) -> MaskedAutoencoder:
 
 
 def assemble(backbone: Any, config: MAEConfig, *, grid: Grid | None = None) -> MaskedAutoencoder:
-    """A decoder beside a backbone that is there already, with the weights it has; `grid`: of cells, if not that of its pictures."""
+    """A decoder beside a backbone that is there already, with the weights it has; `grid`: of cells, if not that of its images."""
     width, tokenizer = config.decoder_width, backbone.tokenizer
     grid = tokenizer.grid(backbone.image_size) if grid is None else grid
     layers = (

@@ -1,4 +1,4 @@
-"""What writes words while it looks at a memory: a Transformer at an encoded sentence, a captioner at an encoded picture.
+"""What writes words while it looks at a memory: a Transformer at an encoded sentence, a captioner at an encoded image.
 
 b batch, n words, t words so far, v vocabulary
 """

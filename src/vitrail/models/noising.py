@@ -1,6 +1,6 @@
 """True objects with noise as queries: what a decoder learns from without waiting for a matching.
 
-b pictures, n most objects of one, g groups, m noised objects, many with the matched queries
+b images, n most objects of one, g groups, m noised objects, many with the matched queries
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ MOST_GROUPS = 20
 
 
 class NoisedQueries(NamedTuple):
-    """Copies of every picture's objects, group by group; all but `boxes` as in `Noised`."""
+    """Copies of every image's objects, group by group; all but `boxes` as in `Noised`."""
 
     classes: Int[Tensor, "b m"]  # what each is said to be
     boxes: Float[Tensor, "b m 4"]  # and where, cx cy w h
@@ -46,7 +46,7 @@ def noise_targets(
     negatives: bool,
     generator: torch.Generator | None = None,
 ) -> NoisedQueries | None:
-    """About `most` queries, in groups of each picture's objects; None where no picture has any.
+    """About `most` queries, in groups of each image's objects; None where no image has any.
 
     Every corner of a box moves by up to SHIFT of half its side, and a share FLIPPED of the classes are drawn anew [Li+ 2022]. With
     `negatives` each group has its objects a second time, moved by SHIFT to twice of it: the answer to those is nothing [Zhang+ 2023].

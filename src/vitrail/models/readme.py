@@ -61,7 +61,7 @@ def front_matter(model: Model) -> dict[str, Any]:
 
 def what_it_reads(model: Model) -> str:
     scans = ARCHITECTURES[model.architecture].takes in ("k-space", "volumes")
-    return "scans" if scans else "text" if model.preprocessing is None else "pictures"
+    return "scans" if scans else "text" if model.preprocessing is None else "images"
 
 
 def describe_size(model: Model) -> str:
@@ -71,7 +71,7 @@ def describe_size(model: Model) -> str:
         return f"{size}."
     height, width = model.image_size
     classes = f"{model.num_classes} classes" if model.num_classes else "features instead of classes"
-    return f"{size}, pictures of {height}x{width} with {model.config.in_channels} channel(s), {classes}."
+    return f"{size}, images of {height}x{width} with {model.config.in_channels} channel(s), {classes}."
 
 
 def describe_config(model: Model, names: Iterable[str] = DETAILS) -> str:

@@ -1,6 +1,6 @@
-"""Pictures from accelerated MRI scans: a network that repairs what the lines left out did to the zero-filled picture.
+"""Images from accelerated MRI scans: a network that repairs what the lines left out did to the zero-filled image.
 
-b batch, c coils, h w picture
+b batch, c coils, h w image
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from vitrail.nn.functional.fourier import keep_measured, sense_adjoint, solve_se
 from vitrail.records import from_record, to_record
 
 Consistency = Literal["none", "hard", "sense"]
-# Of SENSE from the network's picture, chosen on simulated validation slices of the training's kind and of others (docs/log.md).
+# Of SENSE from the network's image, chosen on simulated validation slices of the training's kind and of others (docs/log.md).
 SENSE_STEPS, SENSE_WEIGHT = 3, 0.1
 
 
@@ -57,8 +57,8 @@ class Reconstructor(Model):
     matter, and what g has to take away is not small beside the steps of its last layer.
 
     With g a vision transformer the model of [Lin and Heckel 2022], with SwinIR's body SwinMR [Huang+ 2022], with a U-Net the
-    baseline of fastMRI [Zbontar+ 2018]; they learn from the SENSE-combined picture, not from one coil's.
-    With the consistency "hard" the measured lines of every coil stay as they were measured (`fill`), the others are the picture's, and
+    baseline of fastMRI [Zbontar+ 2018]; they learn from the SENSE-combined image, not from one coil's.
+    With the consistency "hard" the measured lines of every coil stay as they were measured (`fill`), the others are the image's, and
     the coils are combined again: x + A^H (y - A x). With "sense" that is what is learned with, and what is used goes on: a few steps of
     conjugate gradients from x towards the argmin over z of |A z - y|² + 0.1 |z - x|², as in MoDL  [Aggarwal+ 2019, eq. 8]. MoDL also learns
     through these steps; here learning takes one, since in the same time it then sees more slices and learns more (docs/log.md).
@@ -85,7 +85,7 @@ class Reconstructor(Model):
     def fill(
         self, kspace: Complex[Tensor, "b c h w"], mask: Bool[Tensor, "b #h w"], maps: Complex[Tensor, "b c h w"]
     ) -> Complex[Tensor, "b c h w"]:
-        """Every coil's whole k-space: the measured lines bit for bit, the picture's elsewhere."""
+        """Every coil's whole k-space: the measured lines bit for bit, the image's elsewhere."""
         return keep_measured(self.reconstruct(kspace, mask, maps), kspace, mask, maps).kspace
 
     def reconstruct(
@@ -105,7 +105,7 @@ class Reconstructor(Model):
 
 
 def scale_of(image: Complex[Tensor, "b h w"]) -> Float[Tensor, "b"]:
-    """The mean magnitude of each picture, by which everything is divided; a black one by 1. A number, not learned from."""
+    """The mean magnitude of each image, by which everything is divided; a black one by 1. A number, not learned from."""
     mean = image.detach().abs().mean((-2, -1))
     return torch.where(mean > 0, mean, 1.0)
 

@@ -1,6 +1,6 @@
-"""The residual net for small pictures, and with attention: over channels in its blocks, over places in its head.
+"""The residual net for small images, and with attention: over channels in its blocks, over places in its head.
 
-b batch, ch channels, h w picture, k classes, s maps of attention, gh gw their sides
+b batch, ch channels, h w image, k classes, s maps of attention, gh gw their sides
 """
 
 from collections.abc import Callable, Sequence
@@ -101,7 +101,7 @@ class ResNet(Classifier):
 
     @property
     def surrogate_loss(self) -> Callable[[Tensor], Tensor] | None:
-        """From each picture's loss to the term that training adds to their mean, where something in the model is drawn."""
+        """From each image's loss to the term that training adds to their mean, where something in the model is drawn."""
         return getattr(self.head.reader, "surrogate_loss", None)
 
 

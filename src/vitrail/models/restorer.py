@@ -1,6 +1,6 @@
-"""What every model is that takes a picture and gives a picture: the same one, sharper, cleaner or larger.
+"""What every model is that takes an image and gives an image: the same one, sharper, cleaner or larger.
 
-b batch, ch channels, out channels that come out, h w picture, h2 w2 the picture that comes out
+b batch, ch channels, out channels that come out, h w image, h2 w2 the image that comes out
 """
 
 import math
@@ -19,14 +19,14 @@ MOST_CHANNELS = 4096  # a config.json from anywhere must not fill the memory
 
 
 class Restorer(Model):
-    """Pictures in [0, 1] of any size of at least one pixel, to pictures `scale` times as large, not clamped.
+    """Images in [0, 1] of any size of at least one pixel, to images `scale` times as large, not clamped.
 
     The config has at least in_channels, out_channels, scale and degradation, which says what the model learned to undo.
     """
 
     first_layer: str  # the names of the layers that read and write channels: `models.channels` makes them fit others
     last_layer: str
-    tile_step = 1  # a part of a picture is cut into cells as the whole is if it begins at a multiple of this
+    tile_step = 1  # a part of an image is cut into cells as the whole is if it begins at a multiple of this
     preprocessing: Preprocessing
     reach: int | None = None  # how many pixels away something can change an output pixel; None: anywhere
 
@@ -46,7 +46,7 @@ class Restorer(Model):
 
     def check_images(self, images: Float[Tensor, "b ch h w"]) -> None:
         if images.ndim != 4 or images.shape[1] != self.config.in_channels or not images.shape[2] or not images.shape[3]:
-            raise VitrailError(f"expected pictures of shape (b, {self.config.in_channels}, h, w), got {tuple(images.shape)}")
+            raise VitrailError(f"expected images of shape (b, {self.config.in_channels}, h, w), got {tuple(images.shape)}")
 
     def enlarge(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b ch h2 w2"]:
         """Bicubically, to the size of the output: what is there before anything is learned."""

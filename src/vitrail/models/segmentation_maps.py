@@ -1,6 +1,6 @@
 """What a segmenter takes from its encoder: which of its maps, how large their cells are, and the maps themselves.
 
-b batch, ch channels, h w picture
+b batch, ch channels, h w image
 """
 
 import warnings
@@ -37,7 +37,7 @@ MAPS = 4  # of a plain encoder  [Zheng+ 2021; Bao+ 2022]
 def settle_encoder(
     network: str, record: Mapping[str, Any], given: Mapping[str, Any], *, head: str
 ) -> tuple[Any, tuple[int, int]]:
-    """The encoder's config, without classes and with what is given, and the size of pictures: the encoder's own is whole cells of it."""
+    """The encoder's config, without classes and with what is given, and the size of images: the encoder's own is whole cells of it."""
     check_choice("network of an encoder", network, NETWORKS)
     config = replace(from_record(NETWORKS[network].config, record, what="backbone"), num_classes=0)
     known = {one.name for one in fields(config)}
@@ -70,7 +70,7 @@ def whole_cells(size: Sequence[int], stride: int, *, square: bool = False) -> tu
 
 
 def fit_encoder(backbone: Any, settings: Mapping[str, Any], *, head: str) -> Any:
-    """The encoder for whole cells of the pictures that are meant, with their channels, dropping what is to be dropped."""
+    """The encoder for whole cells of the images that are meant, with their channels, dropping what is to be dropped."""
     from vitrail.models.adapting import adapt  # which needs the catalogue, which needs this
     from vitrail.models.catalogue import rebuild
 

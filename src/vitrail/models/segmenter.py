@@ -1,6 +1,6 @@
 """A class for every pixel: an encoder of the catalogue, and on its maps a head that scores every class at every place.
 
-b batch, ch channels, h w picture, k classes, d width, y x grid of a map
+b batch, ch channels, h w image, k classes, d width, y x grid of a map
 """
 
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ class SegmenterConfig:
     head_width: int | None = None  # channels inside the head; None: as published
     head_depth: int = 2  # blocks of a head that has blocks
     norm: MapNorm = "batch"  # of the head's convolutions
-    image_size: tuple[int, int] | None = None  # of pictures; the encoder sees whole cells
+    image_size: tuple[int, int] | None = None  # of images; the encoder sees whole cells
     in_channels: int | None = None
     position: str | None = None
     attention: str | None = None
@@ -90,9 +90,9 @@ class SegmenterConfig:
 
 
 class Segmenter(ImageModel):
-    """s = head(maps of the encoder), stretched to the picture  [Zheng+ 2021; Strudel+ 2021; Xiao+ 2018; Xie+ 2021, by its head].
+    """s = head(maps of the encoder), stretched to the image  [Zheng+ 2021; Strudel+ 2021; Xiao+ 2018; Xie+ 2021, by its head].
 
-    Handed its parts; `build_segmenter` makes them from a config. Pictures of any size: they are padded with the mean color to whole cells,
+    Handed its parts; `build_segmenter` makes them from a config. Images of any size: they are padded with the mean color to whole cells,
     and what is said of the padding is cut off again. What only classifiers read of the encoder is kept, and does not learn.
     """
 
@@ -155,7 +155,7 @@ class Segmenter(ImageModel):
         return self.fit(self.head(maps[count:]), images), tuple(self.fit(other, images) for other in others)
 
     def maps(self, images: Float[Tensor, "b ch h w"], layers: Sequence[int] | None) -> list[Float[Tensor, "b _ _ _"]]:
-        """The maps behind the blocks or stages `layers`, of the padded picture; for Trans2Seg a fine one behind them."""
+        """The maps behind the blocks or stages `layers`, of the padded image; for Trans2Seg a fine one behind them."""
         self.backbone.check_images(images)
         assert layers is not None
         height, width = self.padded_size(images)
@@ -163,7 +163,7 @@ class Segmenter(ImageModel):
         return read_maps(self.backbone, padded, layers, norms=self.feature_norms, fine=self.config.head == "trans2seg")
 
     def fit(self, scores: Float[Tensor, "b k y x"], images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k h w"]:
-        """Scores of the padded picture stretched to its pixels, without those that are padding."""
+        """Scores of the padded image stretched to its pixels, without those that are padding."""
         height, width = images.shape[2:]
         return stretch(scores, self.padded_size(images))[:, :, :height, :width]
 

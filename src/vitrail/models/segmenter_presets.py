@@ -1,4 +1,4 @@
-"""Segmenters by name: the published ones, and those for small pictures and small data."""
+"""Segmenters by name: the published ones, and those for small images and small data."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,6 +1,6 @@
-"""Show, Attend and Tell: a picture's caption, word by word, with attention over the picture  [Xu+ 2015].
+"""Show, Attend and Tell: an image's caption, word by word, with attention over the image  [Xu+ 2015].
 
-b batch, ch channels, h w picture, t words, v vocabulary, m places of the picture, gh gw its grid
+b batch, ch channels, h w image, t words, v vocabulary, m places of the image, gh gw its grid
 """
 
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ class ShowAttendTellConfig:
 
     vocabulary: int = 8000
     width: int = 256  # of words and of the LSTM
-    features: int = 128  # of each place of the picture
+    features: int = 128  # of each place of the image
     stride: int = 8  # pixels from place to place
     layers: int = 4  # convolutions of the encoder
     image_size: tuple[int, int] = (64, 64)
@@ -91,7 +91,7 @@ class ShowAttendTell(WordModel):
 
     def encode(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
         if images.ndim != 4 or images.shape[1] != self.config.in_channels:
-            raise VitrailError(f"expected pictures of shape (b, {self.config.in_channels}, h, w), got {tuple(images.shape)}")
+            raise VitrailError(f"expected images of shape (b, {self.config.in_channels}, h, w), got {tuple(images.shape)}")
         return self.encoder(images)
 
     def decode(self, words: Int[Tensor, "b t"], carried: Carried, memory: Memory) -> tuple[Tokens, Glimpses]:
@@ -112,13 +112,13 @@ class ShowAttendTell(WordModel):
         return self.head(self.forward_features(images, words))
 
     def attention_maps(self, images: Float[Tensor, "b ch h w"], words: Int[Tensor, "b t"]) -> Float[Tensor, "b t gh gw"]:
-        """Weights over the picture: map t is of the word behind word t, and sums to 1; of hard attention the chance of each place."""
-        picture = self.encode(images)
-        _, seen = self.decode(words, *self.decoder.start(picture.cells))
-        return seen.scores.softmax(-1).reshape(*words.shape, *picture.grid)
+        """Weights over the image: map t is of the word behind word t, and sums to 1; of hard attention the chance of each place."""
+        image = self.encode(images)
+        _, seen = self.decode(words, *self.decoder.start(image.cells))
+        return seen.scores.softmax(-1).reshape(*words.shape, *image.grid)
 
     def begin(self, source: Float[Tensor, "b ch h w"], *, cached: bool = True) -> RecurrentState:
-        """The pictures, encoded once."""
+        """The images, encoded once."""
         return RecurrentState(*self.decoder.start(self.encode(source).cells), cached=cached)
 
     def step(self, ids: Int[Tensor, "b t"], state: State) -> Float[Tensor, "b v"]:

@@ -1,6 +1,6 @@
-"""Answers for every cell of a picture or volume that is larger than what a model takes at a time: windows that overlap, blended.
+"""Answers for every cell of an image or volume that is larger than what a model takes at a time: windows that overlap, blended.
 
-b pictures, ch channels, k classes
+b images, ch channels, k classes
 """
 
 import itertools
@@ -29,13 +29,11 @@ def slide(
 ) -> Float[Tensor, "b k *size"]:
     """sum_i w_i f(x_i) / sum_i w_i over the windows x_i, in as many dimensions as `window` has.
 
-    A picture that is smaller than the window is given whole; one window that is the whole picture gives `predict(images)` itself.
+    An image that is smaller than the window is given whole; one window that is the whole image gives `predict(images)` itself.
     """
     size = images.shape[2:]
     if len(window) != len(size):
-        raise VitrailError(
-            f"a window of {len(window)} sides for pictures of {len(size)}: got {tuple(window)} and {tuple(size)}"
-        )
+        raise VitrailError(f"a window of {len(window)} sides for images of {len(size)}: got {tuple(window)} and {tuple(size)}")
     sides = tuple(min(side, length) for side, length in zip(window, size, strict=True))
     if sides == tuple(size):
         return predict(images)

@@ -1,6 +1,6 @@
 """The Swin Transformer, and its second version: windows, shifted every other block, on a grid that shrinks from stage to stage.
 
-b batch, ch channels, h w picture, k classes
+b batch, ch channels, h w image, k classes
 """
 
 from collections.abc import Sequence
@@ -91,7 +91,7 @@ class Swin(Classifier):
         return 1  # pads by itself
 
     def embed(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
-        """Pictures to tokens: what the first block reads."""
+        """Images to tokens: what the first block reads."""
         self.check_images(images)
         tokens = self.tokenizer(images)
         return tokens._replace(x=self.stem_norm(tokens.x))
@@ -156,7 +156,7 @@ def build_windows(
     config: SwinConfig, stage: int, width: int, heads: int, grid: tuple[int, int], *, layer: int, shifted: bool
 ) -> WindowedAttention:
     """Of one block. A table of offsets is always that of the whole window, and where a grid is smaller its middle is read; a
-    continuous bias is about the window that fits the grid of the config's own pictures, and so is its shift (both as published)."""
+    continuous bias is about the window that fits the grid of the config's own images, and so is its shift (both as published)."""
     window, shift = config.window, (config.window[0] // 2, config.window[1] // 2) if shifted else (0, 0)
     position: Position | None = None
     if config.position == "relative_table":
@@ -180,7 +180,7 @@ def build_windows(
 
 
 def stage_grids(config: SwinConfig) -> list[tuple[int, int]]:
-    """Of pictures of the config's own size."""
+    """Of images of the config's own size."""
     height, width = (-(-side // config.patch) for side in config.image_size)
     return [(-(-height // 2**stage), -(-width // 2**stage)) for stage in range(len(config.depths))]
 
@@ -235,7 +235,7 @@ def second(config: SwinConfig, window: int, size: tuple[int, int], pretrained: t
 
 
 LEARNED = (12, 12, 12, 6)  # windows at 192 pixels
-SMALL_PICTURES = SwinConfig(
+SMALL_IMAGES = SwinConfig(
     width=32, depths=(2, 2, 2), heads=2, window=(4, 4), mlp_ratio=2.0, patch=2, image_size=(32, 32), num_classes=10
 )
 PRESETS = MappingProxyType(
@@ -257,8 +257,8 @@ PRESETS = MappingProxyType(
             for window, side in ((16, 256), (24, 384))
         },
         # For 28 to 64 pixels and data sets of thousands, on two cores.
-        "swin_nano_patch2_window4_32": SMALL_PICTURES,
-        "swin_micro_patch4_window4_64": replace(SMALL_PICTURES, width=48, heads=3, patch=4, image_size=(64, 64)),
-        "swinv2_nano_window4_32": second(SMALL_PICTURES, 4, (32, 32)),
+        "swin_nano_patch2_window4_32": SMALL_IMAGES,
+        "swin_micro_patch4_window4_64": replace(SMALL_IMAGES, width=48, heads=3, patch=4, image_size=(64, 64)),
+        "swinv2_nano_window4_32": second(SMALL_IMAGES, 4, (32, 32)),
     }
 )

@@ -1,6 +1,6 @@
-"""SwinIR: restoration with windows of attention, at the picture's own resolution from end to end.
+"""SwinIR: restoration with windows of attention, at the image's own resolution from end to end.
 
-b batch, ch channels, out channels that come out, h w picture, h2 w2 the picture that comes out, d width
+b batch, ch channels, out channels that come out, h w image, h2 w2 the image that comes out, d width
 """
 
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ def closing_convolution(width: int, count: Convolutions) -> nn.Module:
     )
 
 
-MEAN = (0.4488, 0.4371, 0.4040)  # of DIV2K's pictures, taken away from color and given back
+MEAN = (0.4488, 0.4371, 0.4040)  # of DIV2K's images, taken away from color and given back
 EPS = 1e-5  # of the norms, torch's own
 
 
@@ -78,9 +78,9 @@ class SwinIRConfig:
     in_channels: int = 3
     out_channels: int = 3
     upsampler: Upsampler = "none"  # none: the size is kept, and what is learned is added to the input
-    features: int = 64  # channels while the picture is enlarged, by pixelshuffle and nearest_conv
+    features: int = 64  # channels while the image is enlarged, by pixelshuffle and nearest_conv
     last_convolutions: Convolutions = 1  # behind each group and behind the last
-    over_bicubic: bool = False  # add what is learned to the bicubic enlargement, instead of learning the whole picture
+    over_bicubic: bool = False  # add what is learned to the bicubic enlargement, instead of learning the whole image
     drop_path: float = 0.0  # of the last block; rises linearly from 0
     attention: str = field(default="softmax", metadata=OMITTED)
     attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)

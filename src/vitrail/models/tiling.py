@@ -1,6 +1,6 @@
-"""Restoring a picture of any size tile by tile, with memory for one tile and no seam.
+"""Restoring an image of any size tile by tile, with memory for one tile and no seam.
 
-b pictures (one, mostly), ch channels, h w picture, h2 w2 the picture that comes out, n pixels of a side
+b images (one, mostly), ch channels, h w image, h2 w2 the image that comes out, n pixels of a side
 """
 
 import math
@@ -51,7 +51,7 @@ def restore_tiled(
     """What `model(image)` gives, from tiles of at most `tile` pixels a side, of which each sees `overlap` beyond what it answers for.
 
     Tiles begin where the model's own cells do. With an overlap of at least the model's reach this is the model's answer to the whole
-    picture, up to rounding; else neighbors are blended over all that both have seen, sin² against cos². By default the overlap is an
+    image, up to rounding; else neighbors are blended over all that both have seen, sin² against cos². By default the overlap is an
     eighth of the tile, or the reach if that is less. `on_tile` is told how many are done, of how many.
     """
     step, reach = model.tile_step, model.reach

@@ -1,6 +1,6 @@
 """The U-Net that fastMRI's papers compare with: convolutions at several resolutions, joined across.
 
-b batch, ch channels, out channels that come out, h w picture, h2 w2 the picture that comes out
+b batch, ch channels, out channels that come out, h w image, h2 w2 the image that comes out
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,7 @@ class UNetConfig:
     levels: int = 4  # how often the resolution is halved
     in_channels: int = 3
     out_channels: int = 3
-    scale: int = 1  # above 1 the picture is enlarged bicubically first
+    scale: int = 1  # above 1 the image is enlarged bicubically first
     residual: bool = True  # the output is added to the input; False: as published
     degradation: str | None = None  # what it learned to undo
 
@@ -67,7 +67,7 @@ class UNet(Restorer):
     """[Ronneberger+ 2015, fig. 1] as in [Zbontar+ 2018, section 6.2]: going down, two convolutions and a mean over 2x2; going up, a
     transposed convolution, the maps of the same level from the way down beside it, and two convolutions. Handed its parts.
 
-    Instance norms take their mean over the whole picture, so that every output pixel depends on all of it.
+    Instance norms take their mean over the whole image, so that every output pixel depends on all of it.
     """
 
     architecture = "unet"

@@ -1,6 +1,6 @@
 """The Vision Transformer: tokenizer + prefix tokens + position + plain encoder + classification head.
 
-b batch, ch channels, h w picture, d width, k classes
+b batch, ch channels, h w image, d width, k classes
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS, Classifier, check_classifier_config, new_output
 from vitrail.models.features import tokens_behind
-from vitrail.models.packing import Pictures, packed_features, padded_features
+from vitrail.models.packing import Images, packed_features, padded_features
 from vitrail.models.parts import Where, attention_of, position_name, position_of, position_where
 from vitrail.models.protocols import FeatureInfo
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
@@ -73,7 +73,7 @@ class ViTConfig:
     dropout: float = 0.0
     attention_dropout: float = 0.0
     merge: int = 0  # tokens that each block merges into others; no weights depend on it
-    token_keep: float = 1.0  # share of the picture's tokens that the encoder reads in training
+    token_keep: float = 1.0  # share of the image's tokens that the encoder reads in training
     distilled: bool = False  # whether the second prefix token learns from a teacher, through a head of its own
 
     @property
@@ -111,13 +111,13 @@ class VisionTransformer(Classifier):
         self.distilled_head = distilled_head
 
     def embed(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
-        """Pictures to tokens with their positions: in evaluation, what the first block reads."""
+        """Images to tokens with their positions: in evaluation, what the first block reads."""
         self.check_images(images)
         tokens = self.tokenizer(images)
         return self.position.embed(tokens if self.prefix is None else self.prefix(tokens))
 
     def forward_features(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
-        """The encoder's tokens; in training only a share `token_keep` of the picture's, and `index` says which."""
+        """The encoder's tokens; in training only a share `token_keep` of the image's, and `index` says which."""
         return self.encoder(self.dropping(self.embed(images)), position=self.position)
 
     def forward_head(self, features: Tokens, pre_logits: bool = False) -> Float[Tensor, "b k"]:
@@ -147,14 +147,14 @@ class VisionTransformer(Classifier):
     def forward(self, images: Float[Tensor, "b ch h w"] | Ragged) -> Float[Tensor, "b k"]:
         return self.forward_packed(list(images)) if isinstance(images, Ragged) else super().forward(images)
 
-    def forward_packed(self, pictures: Pictures) -> Float[Tensor, "b k"]:
-        """Logits of pictures of any sizes, which share one sequence and do not see each other  [Dehghani+ 2023, NaViT]."""
-        groups, places = packed_features(self, pictures)
+    def forward_packed(self, images: Images) -> Float[Tensor, "b k"]:
+        """Logits of images of any sizes, which share one sequence and do not see each other  [Dehghani+ 2023, NaViT]."""
+        groups, places = packed_features(self, images)
         return torch.cat([self.forward_head(tokens) for tokens in groups])[places]
 
-    def forward_padded(self, pictures: Pictures) -> Float[Tensor, "b k"]:
+    def forward_padded(self, images: Images) -> Float[Tensor, "b k"]:
         """The same numbers, by a batch padded to the longest sequence, of which a mask hides the padding."""
-        tokens, places = padded_features(self, pictures)
+        tokens, places = padded_features(self, images)
         return self.forward_head(tokens)[places]
 
     def forward_intermediates(self, images: Float[Tensor, "b ch h w"], indices: Sequence[int]) -> list[Tokens]:

@@ -1,4 +1,4 @@
-"""Vision Transformers by name: the published sizes, and those for small pictures."""
+"""Vision Transformers by name: the published sizes, and those for small images."""
 
 from dataclasses import replace
 from types import MappingProxyType
@@ -16,11 +16,11 @@ SIZES = MappingProxyType(
     }
 )
 GIANT = ViTConfig(width=1536, depth=40, heads=24, mlp_ratio=8 / 3, activation="swiglu")  # [Oquab+ 2024, DINOv2]
-SMALL_PICTURES = ViTConfig(
+SMALL_IMAGES = ViTConfig(
     width=64, depth=4, heads=2, mlp_ratio=2.0, patch="auto", image_size=(32, 32), num_classes=10,
     tokenizer="conv", prefix=0, pool="attention", position="learned_1d",
 )  # fmt: skip
-HYBRID = replace(SMALL_PICTURES, patch=8, tokenizer_layers=4, tokenizer_pooling="early")
+HYBRID = replace(SMALL_IMAGES, patch=8, tokenizer_layers=4, tokenizer_pooling="early")
 PRESETS = MappingProxyType(
     {
         **{
@@ -63,20 +63,20 @@ PRESETS = MappingProxyType(
         },
         "vit_base_r50_s16_224": replace(SIZES["base"], tokenizer="resnet"),
         # For 8 to 64 pixels and data sets of thousands, on two cores; about 0.2, 0.8 and 3 million parameters.
-        "vit_nano_conv": replace(SMALL_PICTURES, width=72, depth=3, heads=3),
-        "vit_micro_conv": replace(SMALL_PICTURES, width=128, depth=5, heads=4),
-        "vit_mini_conv": replace(SMALL_PICTURES, width=224, depth=7, heads=4),
-        # Many tokens of small pictures, 196 of 28x28 and 256 of 32x32: what token merging is tried on.
-        "vit_nano_conv2": replace(SMALL_PICTURES, depth=6, patch=2, tokenizer_pooling="first"),
-        # Patches alone, for small pictures: what the comparisons of positions use.
+        "vit_nano_conv": replace(SMALL_IMAGES, width=72, depth=3, heads=3),
+        "vit_micro_conv": replace(SMALL_IMAGES, width=128, depth=5, heads=4),
+        "vit_mini_conv": replace(SMALL_IMAGES, width=224, depth=7, heads=4),
+        # Many tokens of small images, 196 of 28x28 and 256 of 32x32: what token merging is tried on.
+        "vit_nano_conv2": replace(SMALL_IMAGES, depth=6, patch=2, tokenizer_pooling="first"),
+        # Patches alone, for small images: what the comparisons of positions use.
         **{
-            f"vit_nano_patch{patch}_32": replace(SMALL_PICTURES, depth=4, heads=4, patch=patch, tokenizer="patch", pool="mean")
+            f"vit_nano_patch{patch}_32": replace(SMALL_IMAGES, depth=4, heads=4, patch=patch, tokenizer="patch", pool="mean")
             for patch in (1, 2, 4, 8)
         },
-        # What learns without labels from small pictures.
+        # What learns without labels from small images.
         **{
             f"vit_{name}_patch{patch}_32": replace(
-                SMALL_PICTURES, width=width, depth=depth, heads=heads, patch=patch, tokenizer="patch", pool="mean"
+                SMALL_IMAGES, width=width, depth=depth, heads=heads, patch=patch, tokenizer="patch", pool="mean"
             )
             for name, width, depth, heads in (("micro", 128, 5, 4), ("mini", 192, 6, 3))
             for patch in (2, 4, 8)
@@ -84,7 +84,7 @@ PRESETS = MappingProxyType(
         # The same with a class token and, distilled, with one for a teacher's answers.
         **{
             f"deit_{name}{word}_patch4_32": replace(
-                SMALL_PICTURES,
+                SMALL_IMAGES,
                 width=width,
                 depth=depth,
                 heads=heads,
@@ -100,7 +100,7 @@ PRESETS = MappingProxyType(
         # The same with what BEiT has instead of absolute positions: one relative table for all layers, and layer scale  [Bao+ 2022].
         **{
             f"beit_{name}_patch{patch}_32": replace(
-                SMALL_PICTURES,
+                SMALL_IMAGES,
                 width=width,
                 depth=depth,
                 heads=heads,
@@ -115,11 +115,11 @@ PRESETS = MappingProxyType(
             for patch in (2, 4, 8)
         },
         "beit_tiny_patch16_224": replace(SIZES["tiny"], position="relative_table", position_where="layers", layer_scale=0.1),
-        # For 24 to 64 pixels: more convolutions, fewer tokens and blocks. What learns fastest from thousands of pictures.
+        # For 24 to 64 pixels: more convolutions, fewer tokens and blocks. What learns fastest from thousands of images.
         "vit_nano_hybrid": replace(HYBRID, width=96, depth=2, heads=3),
         "vit_micro_hybrid": replace(HYBRID, width=128, depth=2, heads=4),
         "vit_mini_hybrid": replace(HYBRID, width=160, depth=2, heads=5, tokenizer_layers=5),
-        # The same for a few hundred larger pictures, 180x240 say, each of whose cells has an answer of its own.
+        # The same for a few hundred larger images, 180x240 say, each of whose cells has an answer of its own.
         "vit_micro_hybrid_deep": replace(HYBRID, width=128, depth=4, heads=4, tokenizer_layers=5),
     }
 )

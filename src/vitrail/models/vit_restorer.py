@@ -1,6 +1,6 @@
-"""A plain ViT that gives back a picture: patches, encoder, and every token back to its patch, added to the input.
+"""A plain ViT that gives back an image: patches, encoder, and every token back to its patch, added to the input.
 
-b batch, ch channels, out channels that come out, h w picture, h2 w2 the picture that comes out
+b batch, ch channels, out channels that come out, h w image, h2 w2 the image that comes out
 """
 
 import math
@@ -48,13 +48,13 @@ class ViTRestorerConfig:
     mlp_ratio: float = 4.0
     patch: int = 8
     image_size: tuple[int, int] = (128, 128)  # that learned positions are made for; other sizes get them resized
-    position: str = "conditional"  # means the same on any grid, so that small patches teach it for large pictures
+    position: str = "conditional"  # means the same on any grid, so that small patches teach it for large images
     position_where: Where = "auto"
     attention: str = "softmax"
     attention_options: Settings = field(default_factory=dict, hash=False, metadata=OMITTED)
     in_channels: int = 3
     out_channels: int = 3
-    scale: int = 1  # above 1 the picture is enlarged bicubically first
+    scale: int = 1  # above 1 the image is enlarged bicubically first
     drop_path: float = 0.0  # of the last block; rises linearly from 0
     last_norm: bool = True  # behind the blocks, as published; without it the head knows how bright a patch is
     eps: float = 1e-6
@@ -81,7 +81,7 @@ class ViTRestorer(Restorer):
         self.tile_step = step_of_tiles(config.patch, config.scale)
 
     def embed(self, images: Float[Tensor, "b ch h2 w2"]) -> Tokens:
-        """Pictures of the output's size to tokens with their positions."""
+        """Images of the output's size to tokens with their positions."""
         return self.position.embed(self.tokenizer(mirror_to_multiple(images, self.config.patch)))
 
     def forward(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b out h2 w2"]:

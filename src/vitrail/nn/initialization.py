@@ -21,7 +21,7 @@ def initialize(module: nn.Module) -> None:
 def initialize_by_width(module: nn.Module) -> None:
     """Linear layers uniform with variance 2 / (inputs + outputs) [Glorot and Bengio 2010, eq. 16], as [Vaswani+ 2017]'s code; for `apply`.
 
-    What is learned of positions is drawn as large as a sinusoid is: beside words of size 1 the 0.02 of pictures would not be heard, and a
+    What is learned of positions is drawn as large as a sinusoid is: beside words of size 1 the 0.02 of images would not be heard, and a
     model that sees all words at once would have none of their order to begin with (docs/log.md has the trial).
     """
     if isinstance(module, nn.Linear):

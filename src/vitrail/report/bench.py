@@ -19,7 +19,7 @@ class Subject:
     merge: int
     architecture: str
     parameters: int
-    flops: int  # of one picture, two a multiply-add
+    flops: int  # of one image, two a multiply-add
     tokens: tuple[int, ...]  # what its blocks read, from the first to behind the last; none for a net without tokens
     image_size: tuple[int, int]
     metric: str | None = None  # accuracy, or map
@@ -34,7 +34,7 @@ class Row:
     merge: int
     engine: str
     batch: int
-    throughput: float  # pictures a second, by the median call
+    throughput: float  # images per second, by the median call
     p50: float
     p99: float
     best: float
@@ -74,7 +74,7 @@ class Benchmark:
 def subject_table(found: Benchmark) -> Table:
     """A row a model: what it is, whatever runs it."""
     merged, scored = any(one.merge for one in found.subjects), any(one.score is not None for one in found.subjects)
-    header = ["model", *(["merge"] if merged else []), "parameters", "GFLOPs", "tokens", "pictures"]
+    header = ["model", *(["merge"] if merged else []), "parameters", "GFLOPs", "tokens", "images"]
     rows = [
         [
             one.model,
@@ -97,7 +97,7 @@ def row_table(found: Benchmark) -> Table:
     header = [
         *(["model"] if several else []),
         *(["merge"] if merged else []),
-        *("engine", "batch", "pictures/s", "p50 ms", "p99 ms", "spread", "of peak", "memory MB"),
+        *("engine", "batch", "images/s", "p50 ms", "p99 ms", "spread", "of peak", "memory MB"),
         *(f"x {name}" for name in found.against),
     ]
     return header, [

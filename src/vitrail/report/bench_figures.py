@@ -36,7 +36,7 @@ def draw_trade(found: Benchmark) -> Figure:
         axes = figure.subplots()
         figure.subplots_adjust(left=0.11, right=0.97, top=0.9, bottom=0.13)
         axes.set_title(f"What speed costs: {points[0][1].metric} on {found.split}, batches of {batch}", loc="left")
-        axes.set_xlabel(f"pictures a second, {count_threads(found.threads)}")
+        axes.set_xlabel(f"images per second, {count_threads(found.threads)}")
         axes.grid(color=INK, alpha=0.18, linewidth=0.7)
         labels: list[Label] = []
         covered: list[tuple[float, float]] = []
@@ -113,7 +113,7 @@ def set_rates(axes: Axes, rates: Sequence[float], *, margin: float) -> None:
 
 
 def draw_throughput(found: Benchmark) -> Figure:
-    """Panels of the models: pictures a second over the batch size, a line an engine, and above them all the machine's peak."""
+    """Panels of the models: images per second over the batch size, a line an engine, and above them all the machine's peak."""
     own = [one for one in found.subjects if any((row.model, row.merge) == (one.model, one.merge) for row in found.rows)]
     columns = min(COLUMNS, len(own))
     lines = -(-len(own) // columns)
@@ -137,8 +137,8 @@ def draw_throughput(found: Benchmark) -> Figure:
 def draw_panel(axes: Axes, one: Subject, rows: Sequence[Row], found: Benchmark, engines: Sequence[str]) -> None:
     batches = sorted({row.batch for row in rows})
     axes.set_title(title_of(one.model) + merge_word(one.merge), loc="left")
-    axes.set_xlabel("pictures a call")
-    axes.set_ylabel(f"pictures a second, {count_threads(found.threads)}")
+    axes.set_xlabel("images a call")
+    axes.set_ylabel(f"images per second, {count_threads(found.threads)}")
     axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
     axes.set_xscale("log")
     axes.xaxis.set_minor_locator(NullLocator())

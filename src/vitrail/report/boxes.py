@@ -1,4 +1,4 @@
-"""Boxes drawn on a picture: a frame each, with its name in a tag of the same color.
+"""Boxes drawn on an image: a frame each, with its name in a tag of the same color.
 
 n boxes
 """
@@ -16,12 +16,12 @@ from vitrail.rendering import shorten
 COLORS = (
     "#3cb44b", "#4363d8", "#911eb4", "#008080", "#f032e6", "#9a6324", "#808000", "#000075", "#bf9b00", "#469990",
 )  # fmt: skip  # of classes, one after the other, then again from the first; red and orange are for what is wrong and what was missed
-LEAST = 320  # pixels of the longer side below which a picture is enlarged, so that names can be read
+LEAST = 320  # pixels of the longer side below which an image is enlarged, so that names can be read
 NAME = 24  # letters of a name, at most
 
 
 class Drawn(NamedTuple):
-    """One box: x0 y0 x1 y1 in pixels of the picture, its color, and what its tag says, if anything."""
+    """One box: x0 y0 x1 y1 in pixels of the image, its color, and what its tag says, if anything."""
 
     box: Sequence[float]
     color: str
@@ -33,10 +33,10 @@ def class_color(number: int) -> str:
     return COLORS[number % len(COLORS)]
 
 
-def draw_boxes(picture: Image.Image, boxes: Sequence[Drawn], *, least: int = LEAST) -> Image.Image:
-    """The picture in color with its boxes, the last one in front; a small picture is enlarged first, by a whole factor."""
-    factor = max(1, -(-least // max(picture.size)))
-    shown = picture.convert("RGB").resize((picture.width * factor, picture.height * factor), Image.Resampling.NEAREST)
+def draw_boxes(image: Image.Image, boxes: Sequence[Drawn], *, least: int = LEAST) -> Image.Image:
+    """The image in color with its boxes, the last one in front; a small image is enlarged first, by a whole factor."""
+    factor = max(1, -(-least // max(image.size)))
+    shown = image.convert("RGB").resize((image.width * factor, image.height * factor), Image.Resampling.NEAREST)
     pen = ImageDraw.Draw(shown)
     thick = max(2, round(max(shown.size) / 240))
     font = find_font(max(10, round(max(shown.size) / 40)))
@@ -72,7 +72,7 @@ def tag(
     font: ImageFont.FreeTypeFont,
     size: tuple[int, int],
 ) -> None:
-    """White on the box's color, above the box where there is room, and inside the picture."""
+    """White on the box's color, above the box where there is room, and inside the image."""
     left, top, right, bottom = font.getbbox(words)
     width, height = round(right - left) + 4, round(bottom - top) + 4
     x = max(0, min(corner[0], size[0] - width))

@@ -48,7 +48,7 @@ def confusion_section(
 
 
 def draw_confusion(matrix: Integer[np.ndarray, "k k"], labels: Sequence[str]) -> Figure:
-    """Rows: the true class, columns: the answer. Blue: right, orange: wrong, each a share of the true class's pictures."""
+    """Rows: the true class, columns: the answer. Blue: right, orange: wrong, each a share of the true class's images."""
     shown = hardest_classes(matrix, DRAWN_CLASSES) if len(matrix) > DRAWN_CLASSES else np.arange(len(matrix))
     shares = np.nan_to_num(confusion_shares(matrix))[np.ix_(shown, shown)]
     right = np.eye(len(shown), dtype=bool)

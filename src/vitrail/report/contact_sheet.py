@@ -1,4 +1,4 @@
-"""A contact sheet: a few pictures of every class in rows, and below them pictures that occur twice, side by side."""
+"""A contact sheet: a few images of every class in rows, and below them images that occur twice, side by side."""
 
 import io
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from vitrail.rendering import BLUE, INK, ORANGE, STRONG, shorten
 
-CELL, GAP, MARGIN, TITLE = 96, 6, 20, 190  # pixels: a picture's square, between them, around, and the column of names
-ACROSS = 8  # pictures a row
+CELL, GAP, MARGIN, TITLE = 96, 6, 20, 190  # pixels: an image's square, between them, around, and the column of names
+ACROSS = 8  # images a row
 PAIRS = 4  # pairs a row
 CAPTION = 34  # pixels below a pair
 
@@ -22,11 +22,11 @@ class Row(NamedTuple):
 
     title: str
     note: str
-    pictures: Sequence[Image.Image]
+    images: Sequence[Image.Image]
 
 
 class Twins(NamedTuple):
-    """Two pictures that are one."""
+    """Two images that are one."""
 
     caption: str
     note: str
@@ -35,7 +35,7 @@ class Twins(NamedTuple):
 
 
 def draw_contact_sheet(heading: str, rows: Sequence[Row], twins: Sequence[Twins] = ()) -> Image.Image:
-    """The sheet, as wide as ACROSS pictures; a row keeps the first ACROSS of its pictures."""
+    """The sheet, as wide as ACROSS images; a row keeps the first ACROSS of its images."""
     width = 2 * MARGIN + TITLE + ACROSS * (CELL + GAP)
     top = MARGIN + 40
     pair_top = top + len(rows) * (CELL + GAP) + 44
@@ -48,8 +48,8 @@ def draw_contact_sheet(heading: str, rows: Sequence[Row], twins: Sequence[Twins]
         y = top + number * (CELL + GAP)
         pen.text((MARGIN, y + CELL / 2 - 20), shorten(row.title, 24), fill=STRONG, font=_font(13))
         pen.text((MARGIN, y + CELL / 2 + 2), shorten(row.note, 26), fill=INK, font=_font(11))
-        for column, picture in enumerate(row.pictures[:ACROSS]):
-            _place(sheet, picture, MARGIN + TITLE + column * (CELL + GAP), y)
+        for column, image in enumerate(row.images[:ACROSS]):
+            _place(sheet, image, MARGIN + TITLE + column * (CELL + GAP), y)
     if twins:
         pen.text((MARGIN, pair_top - 30), "Found twice", fill=ORANGE, font=_font(16))
     step = (width - 2 * MARGIN) // PAIRS
@@ -69,10 +69,10 @@ def encode_sheet(sheet: Image.Image) -> bytes:
     return buffer.getvalue()
 
 
-def _place(sheet: Image.Image, picture: Image.Image, x: int, y: int) -> None:
-    """A picture in its square, whole, centered; small ones are enlarged with their pixels visible."""
-    how = Image.Resampling.NEAREST if max(picture.size) <= CELL // 2 else Image.Resampling.LANCZOS
-    fitted = ImageOps.contain(picture.convert("RGB"), (CELL, CELL), how)
+def _place(sheet: Image.Image, image: Image.Image, x: int, y: int) -> None:
+    """An image in its square, whole, centered; small ones are enlarged with their pixels visible."""
+    how = Image.Resampling.NEAREST if max(image.size) <= CELL // 2 else Image.Resampling.LANCZOS
+    fitted = ImageOps.contain(image.convert("RGB"), (CELL, CELL), how)
     sheet.paste(fitted, (x + (CELL - fitted.width) // 2, y + (CELL - fitted.height) // 2))
 
 

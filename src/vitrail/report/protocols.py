@@ -25,7 +25,7 @@ class Cell(NamedTuple):
     seed: int
     pictures: int  # with a label
     accuracy: float
-    low: float  # 95 % of it, by bootstrap over the test pictures
+    low: float  # 95 % of it, by bootstrap over the test images
     high: float
     chosen: str  # what validation or the recipe decided, in words
     predictions: str  # file
@@ -66,7 +66,7 @@ class ProtocolReport:
 def mean_table(cells: Sequence[Cell]) -> tuple[list[str], list[list[str]]]:
     """Names of the columns, and a row a protocol: the mean over the seeds, with the lowest and the highest where there are several."""
     shares = sorted({(cell.labels, cell.pictures) for cell in cells})
-    counts = {share: max(pictures for other, pictures in shares if other == share) for share, _ in shares}
+    counts = {share: max(images for other, images in shares if other == share) for share, _ in shares}
     head = ["labels", *(f"{percent_of(share)} ({count:,})" for share, count in counts.items())]
     rows = []
     for name, line in LINES.items():
@@ -88,13 +88,13 @@ def percent_of(share: float) -> str:
 
 
 def draw_protocols(cells: Sequence[Cell]) -> Figure:
-    """Test accuracy over the number of labelled pictures. A line goes through the means of the seeds; a bar is from the lowest to the
+    """Test accuracy over the number of labelled images. A line goes through the means of the seeds; a bar is from the lowest to the
     highest of them, or with one seed the bootstrap's 95 %."""
     with house_style():
         figure = Figure(figsize=(6.4, 3.8), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
         axes = figure.subplots()
         axes.set_title("Right answers on test", loc="left")
-        axes.set_xlabel("pictures with a label")
+        axes.set_xlabel("images with a label")
         axes.set_xscale("log")
         axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
         ticks: dict[int, float] = {}
@@ -146,19 +146,19 @@ def write_protocol_report(report: ProtocolReport, path: Path) -> None:
 
 def protocol_sections(cells: Sequence[Cell]) -> list[Section]:
     seeds = len({cell.seed for cell in cells})
-    words = "% of the test pictures told right, by the share of the training labels that was used." + (
+    words = "% of the test images told right, by the share of the training labels that was used." + (
         f" The mean of {seeds} seeds, with the lowest and the highest." if seeds > 1 else ""
     )
-    figure = Drawing(to_svg(draw_protocols(cells)), "test accuracy over the number of labelled pictures, a line a protocol")
+    figure = Drawing(to_svg(draw_protocols(cells)), "test accuracy over the number of labelled images, a line a protocol")
     return [
         Section("Right answers", [Table(*mean_table(cells)), figure], note=words),
-        Section("Every reading of test", [list_cells(cells)], note="The interval is a bootstrap's over the test pictures."),
+        Section("Every reading of test", [list_cells(cells)], note="The interval is a bootstrap's over the test images."),
         Section("How it was measured", [Bullets(explain(cells))]),
     ]
 
 
 def list_cells(cells: Sequence[Cell]) -> Table:
-    head = ["protocol", "labels", "pictures", "seed", "right", "95 %", "chosen", "predictions"]
+    head = ["protocol", "labels", "images", "seed", "right", "95 %", "chosen", "predictions"]
     return Table(
         head,
         [
@@ -179,11 +179,11 @@ def list_cells(cells: Sequence[Cell]) -> Table:
 
 WORDS: Mapping[str, str] = MappingProxyType(
     {
-        "knn": "Nearest neighbors: the features of the frozen backbone, votes of the 20 nearest labelled pictures by exp(cosine / 0.07).",
-        "pixels": "Nearest neighbors by pixels: the same of the pictures themselves, no model; larger ones are shrunk to 32 pixels a side.",
+        "knn": "Nearest neighbors: the features of the frozen backbone, votes of the 20 nearest labelled images by exp(cosine / 0.07).",
+        "pixels": "Nearest neighbors by pixels: the same of the images themselves, no model; larger ones are shrunk to 32 pixels a side.",
         "linear": "Linear: logistic regression on the standardized features of the frozen backbone; validation chooses the penalty.",
         "finetune": "Fine-tuning: the whole network goes on from its weights, lower blocks more slowly; validation chooses the epoch.",
-        "scratch": "From scratch: the same network with new weights, as many epochs, by the recipe for so many pictures; validation chooses the "
+        "scratch": "From scratch: the same network with new weights, as many epochs, by the recipe for so many images; validation chooses the "
         "epoch.",
     }
 )
@@ -191,6 +191,6 @@ WORDS: Mapping[str, str] = MappingProxyType(
 
 def explain(cells: Sequence[Cell]) -> list[str]:
     used = {cell.protocol for cell in cells}
-    common = "Labelled pictures are chosen of every class alike; those of a smaller share are among those of a larger one. Validation has all "
+    common = "Labelled images are chosen of every class alike; those of a smaller share are among those of a larger one. Validation has all "
     common += "of its labels. Test is read once for each line above, and chooses nothing."
     return [*(WORDS[name] for name in LINES if name in used), common]

@@ -18,10 +18,10 @@ def edges_of(mask: Bool[np.ndarray, "u v"]) -> Bool[np.ndarray, "u v"]:
     return mask & ~inner
 
 
-def finish(picture: Shaped[np.ndarray, "u v 3"], spacing: tuple[float, float, float], axis: int) -> UInt8[np.ndarray, "h w 3"]:
+def finish(image: Shaped[np.ndarray, "u v 3"], spacing: tuple[float, float, float], axis: int) -> UInt8[np.ndarray, "h w 3"]:
     """Turned as radiologists look at it, and with square pixels."""
     across = [spacing[other] for other in range(3) if other != axis]
-    upright = np.ascontiguousarray(to_upright(picture))
+    upright = np.ascontiguousarray(to_upright(image))
     lengths = upright.shape[1] * across[0], upright.shape[0] * across[1]
     scale = SIDE / max(lengths)
     size = max(1, round(lengths[0] * scale)), max(1, round(lengths[1] * scale))

@@ -146,7 +146,7 @@ def read_features(backbone: Any, split: Split, count: int, *, features: bool = T
     some = read_some(split, backbone.preprocessing, count)
     if some is None:
         return Found([], np.empty(0), torch.empty(0, 0))
-    arrays, found = some.pictures, list[torch.Tensor]()
+    arrays, found = some.images, list[torch.Tensor]()
     device, was_training = next(backbone.parameters()).device, backbone.training
     backbone.eval()
     with torch.inference_mode():

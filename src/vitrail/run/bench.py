@@ -21,10 +21,10 @@ from vitrail.report.bench_figures import draw_benchmark
 from vitrail.run.bench_accuracy import score_models
 from vitrail.run.bench_measuring import Measured, add_memory, build_contenders, measure, with_ratios
 from vitrail.run.bench_options import BenchOptions, check_options, read_numbers
-from vitrail.run.bench_subjects import Candidate, describe, find_pictures, open_candidates
+from vitrail.run.bench_subjects import Candidate, describe, find_images, open_candidates
 
 SLOW = ("compile",)  # engines that take a minute to build: only where they are asked for
-JSON, TABLE, PICTURE = "bench.json", "bench.csv", "bench.png"
+JSON, TABLE, IMAGE = "bench.json", "bench.csv", "bench.png"
 
 
 def run_bench(words: Sequence[str], options: BenchOptions, *, bar: ProgressBar) -> tuple[Benchmark, Path]:
@@ -39,15 +39,15 @@ def run_bench(words: Sequence[str], options: BenchOptions, *, bar: ProgressBar) 
     candidates = open_candidates(words, merges)
     if options.data is not None and not any(one.trained for one in candidates):
         raise VitrailError(f"--data scores trained models, and {candidates[0].name} has random weights: give a run")
-    pictures, source = find_pictures(options.data, options.split)
+    images, source = find_images(options.data, options.split)
     out = None if options.out is None else check_out(options.out)
     done, stopped = Measured(notes=notes), False
     with thread_count(options.threads) as threads:
         try:
             done.subjects += [describe(one) for one in candidates]
-            contenders = build_contenders(candidates, engines, against, pictures, options.threads, bar, done.notes)
+            contenders = build_contenders(candidates, engines, against, images, options.threads, bar, done.notes)
             for batch in batches:
-                measure(batch, candidates, contenders, pictures, options.seconds, bar, done)
+                measure(batch, candidates, contenders, images, options.seconds, bar, done)
             if options.data is not None:
                 add_scores(candidates, options, bar, done)
             add_memory(candidates, batches, options.threads, bar, done)
@@ -119,7 +119,7 @@ def thread_count(threads: int | None) -> Iterator[int]:
 
 
 def add_scores(candidates: Sequence[Candidate], options: BenchOptions, bar: ProgressBar, done: Measured) -> None:
-    """To every trained model: on the same pictures for all its mergings."""
+    """To every trained model: on the same images for all its mergings."""
     for word in dict.fromkeys(one.word for one in candidates):
         own = [one for one in candidates if one.word == word]
         if not own[0].trained:
@@ -137,5 +137,5 @@ def write(found: Benchmark, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(folder / JSON, json.dumps(found.to_json(), indent=2, ensure_ascii=False) + "\n")
     write_rows(folder / TABLE, found)
-    write_whole(folder / PICTURE, to_png(draw_benchmark(found)))
+    write_whole(folder / IMAGE, to_png(draw_benchmark(found)))
     return folder

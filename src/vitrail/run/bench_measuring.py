@@ -56,7 +56,7 @@ def build_contenders(
     candidates: Sequence[Candidate],
     engines: Sequence[str],
     against: Sequence[str],
-    pictures: Sequence[Image.Image],
+    images: Sequence[Image.Image],
     threads: int | None,
     bar: ProgressBar,
     notes: list[str],
@@ -64,7 +64,7 @@ def build_contenders(
     """Every engine of every model, and the other libraries' of those that merge nothing. One that cannot be made is left out and told."""
     found: dict[Key, Contender] = {}
     for one in candidates:
-        image = make_batch(one.model, pictures, 1)
+        image = make_batch(one.model, images, 1)
         with torch.inference_mode():
             expected = one.model(image)
         for engine in (*engines, *(against if not one.merge else ())):
@@ -90,13 +90,13 @@ def measure(
     batch: int,
     candidates: Sequence[Candidate],
     contenders: Mapping[Key, Contender],
-    pictures: Sequence[Image.Image],
+    images: Sequence[Image.Image],
     seconds: float,
     bar: ProgressBar,
     done: Measured,
 ) -> None:
     """One batch size: all contenders and the matrix product in one loop."""
-    shown = {one.key: make_batch(one.model, pictures, batch) for one in candidates}
+    shown = {one.key: make_batch(one.model, images, batch) for one in candidates}
     calls: dict[Key, Callable[[], object]] = {key: partial(one.run, shown[key[:2]]) for key, one in contenders.items()}
     calls[PEAK], work = peak_runner()
     bar.say(

@@ -26,7 +26,7 @@ class BenchOptions:
             help="torch, compile, onnxruntime, openvino, several with commas; all; auto: those that are installed, without compile."
         ),
     ] = "auto"
-    batches: Annotated[str, Parameter(help="Pictures a call, several with commas.")] = "1,8,32"
+    batches: Annotated[str, Parameter(help="Images a call, several with commas.")] = "1,8,32"
     merge: Annotated[
         str | None, Parameter(help="Tokens merged away in each block, several with commas: 0,8,13; by default the model's own.")
     ] = None

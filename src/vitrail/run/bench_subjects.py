@@ -1,6 +1,6 @@
-"""What is measured: models from words, the pictures they are shown, and what can be told of them without a clock.
+"""What is measured: models from words, the images they are shown, and what can be told of them without a clock.
 
-b batch, ch channels, h w picture
+b batch, ch channels, h w image
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from jaxtyping import Float
 from PIL import Image
 from torch import Tensor
 
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.data.opening import find_data
 from vitrail.data.shapes import ShapesSplit
 from vitrail.data.transforms import prepare
@@ -26,7 +26,7 @@ from vitrail.models.folder import load
 from vitrail.records import has_field
 from vitrail.report.bench import Subject
 
-SHOWN = 8  # different pictures; a larger batch repeats them, since what is on them takes no time
+SHOWN = 8  # different images; a larger batch repeats them, since what is on them takes no time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,8 +73,8 @@ def open_model(word: str) -> tuple[Any, bool]:
 
 
 def refuse_kind(word: str, kind: str) -> None:
-    if (takes := ARCHITECTURES[kind].takes) != "pictures":
-        raise VitrailError(f"{word}: bench measures models of pictures, got one of the kind {kind}, which takes {takes}")
+    if (takes := ARCHITECTURES[kind].takes) != "images":
+        raise VitrailError(f"{word}: bench measures models of images, got one of the kind {kind}, which takes {takes}")
 
 
 def merged(model: Classifier, merge: int) -> Classifier:
@@ -114,28 +114,28 @@ def describe(candidate: Candidate) -> Subject:
     )
 
 
-def find_pictures(data: str | None, split: str) -> tuple[list[Image.Image], str]:
+def find_images(data: str | None, split: str) -> tuple[list[Image.Image], str]:
     """Some of the data, or of the built-in shapes, and which of the two."""
     if data is None:
         shapes = ShapesSplit("test", SHOWN, size=64)
         return [shapes.read(index) for index in range(SHOWN)], "shapes, resized"
     found = find_data(data)
     chosen = found.splits.get(split, next(iter(found.splits.values())))  # type: ignore[call-overload]
-    pictures: list[Image.Image] = []
+    images: list[Image.Image] = []
     for index in range(len(chosen)):
         try:
-            pictures.append(chosen.read(index))
-        except PictureError:
+            images.append(chosen.read(index))
+        except ImageError:
             continue
-        if len(pictures) == SHOWN:
+        if len(images) == SHOWN:
             break
-    if not pictures:
-        raise VitrailError(f"{data}: none of its pictures can be read")
-    return pictures, data
+    if not images:
+        raise VitrailError(f"{data}: none of its images can be read")
+    return images, data
 
 
-def make_batch(model: Classifier, pictures: Sequence[Image.Image], batch: int) -> Float[Tensor, "b ch h w"]:
-    """So many of the pictures as the model wants them, each again where there are fewer; all of one size."""
+def make_batch(model: Classifier, images: Sequence[Image.Image], batch: int) -> Float[Tensor, "b ch h w"]:
+    """So many of the images as the model wants them, each again where there are fewer; all of one size."""
     described = replace(model.preprocessing, size=model.image_size)
-    shown = prepare(list(pictures[:batch]), described)
+    shown = prepare(list(images[:batch]), described)
     return shown[torch.arange(batch) % len(shown)].contiguous()

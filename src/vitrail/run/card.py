@@ -17,7 +17,7 @@ from vitrail.tasks import registry
 from vitrail.tasks.metric import find_metric, first_measured
 
 FACTS = (
-    "data", "pictures", "sentences", "languages", "recipe", "split", "metrics", "signature", "interval", "limits", "teacher",
+    "data", "images", "sentences", "languages", "recipe", "split", "metrics", "signature", "interval", "limits", "teacher",
 )  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def write_card(folder: Path, model: Model, facts: Mapping[str, Any], *, task: st
 
 
 def card(model: Model, facts: Mapping[str, Any] | None = None, *, task: str) -> str:
-    """The whole page. Facts, each optional: `data` (a name), `pictures` (how many in each split), `recipe` (words or options),
+    """The whole page. Facts, each optional: `data` (a name), `images` (how many in each split), `recipe` (words or options),
     `split` and `metrics` (what was measured on it, the headline first), `interval` (of the headline metric, 95 %), `limits` (sentences); of text
     `teacher` (who it was), `sentences` (how many in each split), `languages` (source and target), `signature` (how BLEU was computed)."""
     known = dict(facts or {})
@@ -97,7 +97,7 @@ def _training(facts: Mapping[str, Any]) -> Iterable[str]:
     lines = []
     if "data" in facts:
         lines.append(f"- Data: {literal(last_name(facts['data']))}")
-    for kind in ("pictures", "sentences"):
+    for kind in ("images", "sentences"):
         if kind in facts:
             counts = ", ".join(f"{count:,} {plain(split)}" for split, count in facts[kind].items())
             lines.append(f"- {kind.capitalize()}: {counts}")

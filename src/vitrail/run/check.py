@@ -57,7 +57,7 @@ class Check:
     task: str  # what it is for
     multi_label: bool
     splits: dict[str, int]
-    classes: dict[str, dict[str, int]]  # class: split: pictures
+    classes: dict[str, dict[str, int]]  # class: split: images
     notes: tuple[str, ...]
     sizes: dict[str, tuple[int, int]]  # smallest, median and largest, by area: height, width
     aspects: dict[str, float]  # width / height: least, median, most
@@ -87,7 +87,7 @@ def check(
     data: str | Path, *, fix: str | Path | None = None, out: str | Path | None = None, workers: int | None = None, seed: int = 0,
     progress: Progress | None = None, task: str = registry.DEFAULT, ignore_index: int | Sequence[int] | None = None,
 ) -> Check:  # fmt: skip
-    """Read every picture of a data set once and say what is wrong with it; `vitrail check` in Python.
+    """Read every image of a data set once and say what is wrong with it; `vitrail check` in Python.
 
     `task`: what it is for; `ignore_index`: numbers in masks that are no class. `fix` is where to write a cleaned list, `out` a folder for
     the contact sheet, check.json and bad_files.csv.
@@ -186,11 +186,11 @@ def as_numbers(numbers: int | Sequence[int]) -> tuple[int, ...]:
     return (numbers,) if isinstance(numbers, int) else tuple(numbers)
 
 
-def notes_on_search(pictures: int) -> tuple[str, ...]:
+def notes_on_search(images: int) -> tuple[str, ...]:
     """What the search for duplicates leaves out."""
-    if pictures <= CROPS_UP_TO:
+    if images <= CROPS_UP_TO:
         return ()
-    return (f"over {CROPS_UP_TO:,} pictures only whole ones are compared: crops of another picture are not looked for",)
+    return (f"over {CROPS_UP_TO:,} images only whole ones are compared: crops of another image are not looked for",)
 
 
 def in_order(data: DataSet) -> DataSet:
@@ -203,7 +203,7 @@ def all_encoded(data: DataSet) -> bool:
 
 
 def _all_cores(split: Split) -> int:
-    """For pictures in memory this process alone."""
+    """For images in memory this process alone."""
     return (os.cpu_count() or 1) if choose_workers(split) else 0
 
 
@@ -254,12 +254,12 @@ def write_out(result: Check, folder: Path, data: DataSet, whole: Scan, pairs: li
     write_whole(folder / SHEET, encode_sheet(contact_sheet(data, whole, pairs, seed=seed)))
     write_whole(folder / CHECK, json.dumps(result.to_json(), indent=2, ensure_ascii=False) + "\n")
     files = {file.name: file for file in result.bad}
-    BadFiles(pictures=len(whole), limit=1.0, path=folder / BAD_FILES, files=files).write()
+    BadFiles(images=len(whole), limit=1.0, path=folder / BAD_FILES, files=files).write()
     return result
 
 
 def contact_sheet(data: DataSet, whole: Scan, pairs: list[Pair], *, seed: int) -> Any:
-    """Up to 12 classes, evenly chosen, with 8 readable training pictures each, and up to 12 pairs, those across splits first."""
+    """Up to 12 classes, evenly chosen, with 8 readable training images each, and up to 12 pairs, those across splits first."""
     where, target = locate(data), (2 * SIDE, 2 * SIDE)
     first = next(iter(data.splits))
     readable = np.array([reason is None for reason in whole.reasons[: len(data[first])]], dtype=bool)
@@ -268,8 +268,8 @@ def contact_sheet(data: DataSet, whole: Scan, pairs: list[Pair], *, seed: int) -
     for number in spread(len(data.classes), ROWS):
         member = labels[:, number] if labels.ndim == 2 else labels == number
         chosen = generator.permutation(np.flatnonzero(member & readable))[:ACROSS]
-        pictures = [data[first].read(int(index), target=target) for index in np.sort(chosen)]
-        rows.append(Row(data.classes[number], f"{int(member.sum()):,} in {first}", pictures))
+        images = [data[first].read(int(index), target=target) for index in np.sort(chosen)]
+        rows.append(Row(data.classes[number], f"{int(member.sum()):,} in {first}", images))
     twins = []
     for pair in sorted(pairs, key=lambda pair: where[pair.first][0] == where[pair.second][0])[:TWINS]:
         (one, a), (other, b) = where[pair.first], where[pair.second]
@@ -277,4 +277,4 @@ def contact_sheet(data: DataSet, whole: Scan, pairs: list[Pair], *, seed: int) -
         note = f"{Path(data[one].name(a)).name} {Path(data[other].name(b)).name}"
         twins.append(Twins(caption, note, data[one].read(a, target=target), data[other].read(b, target=target)))
     shown = f"{len(rows)} of {len(data.classes)} classes" if len(rows) < len(data.classes) else f"{len(rows)} classes"
-    return draw_contact_sheet(f"{data.name}: {shown}, {len(whole):,} pictures", rows, twins)
+    return draw_contact_sheet(f"{data.name}: {shown}, {len(whole):,} images", rows, twins)

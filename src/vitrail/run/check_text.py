@@ -13,7 +13,7 @@ from vitrail.tasks import registry
 
 Line = tuple[str, str]  # style, text
 FIXABLE = ("leak", "unreadable", "label conflict")
-EXAMPLES = 3  # pictures shown of a finding
+EXAMPLES = 3  # images shown of a finding
 LARGEST, SMALLEST = 12, 4  # classes shown of many: so many of the largest, so many of the smallest
 BAR, NAME = 30, 28  # letters
 
@@ -21,7 +21,7 @@ BAR, NAME = 30, 28  # letters
 def describe(check: Check) -> Iterator[Line]:
     """The whole summary."""
     counts = ", ".join(f"{count:,} {name}" for name, count in check.splits.items())
-    several = ", several labels a picture" if check.multi_label else ""
+    several = ", several labels per image" if check.multi_label else ""
     yield "bold", f"{check.name}: {len(check.classes):,} {plural(len(check.classes), 'class', 'classes')}, {counts}{several}"
     for note in check.notes:
         yield "", f"  {note}"
@@ -29,7 +29,7 @@ def describe(check: Check) -> Iterator[Line]:
     yield "", ""
     yield from describe_classes(check)
     yield "", ""
-    yield from describe_pictures(check)
+    yield from describe_images(check)
     yield "", ""
     yield from describe_rest(check)
 
@@ -50,7 +50,7 @@ def brief(line: str, check: Check) -> str:
 
 
 def examples(finding: Finding) -> Iterator[str]:
-    """Some of the pictures of a finding, and how many more there are; class names stand in its text already."""
+    """Some of the images of a finding, and how many more there are; class names stand in its text already."""
     if finding.kind in ("empty class", "missing class", "layout"):
         return
     yield from finding.pictures[:EXAMPLES]
@@ -69,7 +69,7 @@ def describe_classes(check: Check) -> Iterator[Line]:
         if hidden > 1 and place == LARGEST:
             yield (
                 "",
-                f"  … {hidden:,} more classes of {rows[place][1][first]:,} to {rows[-SMALLEST - 1][1][first]:,} pictures …",
+                f"  … {hidden:,} more classes of {rows[place][1][first]:,} to {rows[-SMALLEST - 1][1][first]:,} images …",
             )
         if hidden > 1 and LARGEST <= place < len(rows) - SMALLEST:
             continue
@@ -80,7 +80,7 @@ def describe_classes(check: Check) -> Iterator[Line]:
         yield "", f"  {shown}{padding}  {bar:<{BAR}} {counts[first]:>6,} {first}{f', {others}' if others else ''}"
 
 
-def describe_pictures(check: Check) -> Iterator[Line]:
+def describe_images(check: Check) -> Iterator[Line]:
     """Sizes, modes, formats."""
     if check.sizes:
         small, middle, large = (f"{height}x{width}" for height, width in check.sizes.values())
@@ -103,10 +103,10 @@ def describe_rest(check: Check) -> Iterator[Line]:
     for path in check.written:
         yield "", f"written: {path}"
     if not check.written:
-        yield "", "--out DIR writes a contact sheet of the pictures and this check as JSON"
+        yield "", "--out DIR writes a contact sheet of the images and this check as JSON"
     if check.cleaned is not None:
         out = check.cleaned.left_out
-        yield "", f"written: {check.cleaned.path}, {check.cleaned.kept:,} pictures; {len(out):,} left out"
+        yield "", f"written: {check.cleaned.path}, {check.cleaned.kept:,} images; {len(out):,} left out"
         yield from (("", f"      {brief(f'{name}: {reason}', check)}") for name, reason in out[:EXAMPLES])
         if len(out) > EXAMPLES:
             yield "", f"      and {len(out) - EXAMPLES:,} more"
@@ -115,7 +115,7 @@ def describe_rest(check: Check) -> Iterator[Line]:
     if check.suggestion is None:
         yield "yellow", f"no suggestion: {check.no_suggestion}"
         return
-    yield from describe_suggestion(check.suggestion, sample="picture")
+    yield from describe_suggestion(check.suggestion, sample="image")
 
 
 def describe_suggestion(plan: Suggestion, *, sample: str) -> Iterator[Line]:
@@ -125,7 +125,7 @@ def describe_suggestion(plan: Suggestion, *, sample: str) -> Iterator[Line]:
     yield (
         "",
         f"  about {clock(plan.total_seconds)} on this machine's {plan.device}: {plan.epochs} epochs of {plan.epoch_seconds:.1f} s "
-        f"(measured: {1000 * plan.step_seconds:.0f} ms a step, {1000 * plan.read_seconds:.1f} ms to read a {sample})",
+        f"(measured: {1000 * plan.step_seconds:.0f} ms a step, {1000 * plan.read_seconds:.1f} ms to read one {sample})",
     )
     yield "bold", plan.command
 

@@ -1,8 +1,8 @@
-"""`vitrail check --fix`: a list of the pictures worth training on.
+"""`vitrail check --fix`: a list of the images worth training on.
 
 Left out: what cannot be read; every copy of a file that has two different labels; of other exact copies all but one; and of
-a picture that stands in two splits, changed or not, the one in train (or in val, where the other is in test), because a test
-that loses its hard pictures would no longer be the same test.
+an image that stands in two splits, changed or not, the one in train (or in val, where the other is in test), because a test
+that loses its hard images would no longer be the same test.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from vitrail.data.formats.lists import ListRow, write_list
 from vitrail.data.scanning import Scan
 from vitrail.errors import VitrailError
 
-RANK: dict[SplitName, int] = {"test": 0, "val": 1, "train": 2}  # who keeps a picture that several have
+RANK: dict[SplitName, int] = {"test": 0, "val": 1, "train": 2}  # who keeps an image that several have
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,7 +31,7 @@ class Cleaned:
 
 
 def choose_left_out(data: DataSet, scan: Scan, pairs: Sequence[Pair]) -> dict[int, str]:
-    """Number, counted through all splits, and reason of each picture to leave out."""
+    """Number, counted through all splits, and reason of each image to leave out."""
     where = locate(data)
     out = dict(scan.bad)
     for members in group(pair for pair in pairs if pair.kind == "exact"):
@@ -70,7 +70,7 @@ def write_cleaned(path: Path, data: DataSet, scan: Scan, pairs: Sequence[Pair]) 
         rows.append(ListRow(path=Path(data[split].name(number)), label=names, split=split))
     if not trained.all():
         raise VitrailError(
-            f"--fix {path}: it would leave no training picture of the class {data.classes[int(trained.argmin())]!r}"
+            f"--fix {path}: it would leave no training image of the class {data.classes[int(trained.argmin())]!r}"
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     write_list(path, rows)
@@ -88,4 +88,4 @@ def check_fixable(path: Path, data: DataSet) -> None:
         raise VitrailError(f"--fix {path}: the list's name must end in .csv")
     for split in data.splits.values():
         if not split.encoded or (len(split) and not Path(split.name(0)).is_absolute() and not Path(split.name(0)).exists()):
-            raise VitrailError(f"--fix {path}: {data.name} is not made of picture files, so no list of them can be written")
+            raise VitrailError(f"--fix {path}: {data.name} is not made of image files, so no list of them can be written")

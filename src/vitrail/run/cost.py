@@ -33,7 +33,7 @@ class Machine:
     inside: float  # bytes sent between those of a host
     between: float  # bytes sent between hosts
     overlap: float  # share of the exchange that hides behind the backward pass
-    read: float  # pictures that its share of the host's cores decodes and augments
+    read: float  # images that its share of the host's cores decodes and augments
     block_seconds: float = 0.0  # least time of a block's step, however few the tokens: launching its kernels
 
 
@@ -77,7 +77,7 @@ def grid_of(config: ViTConfig) -> tuple[int, int]:
 
 
 def tokenizer_macs(config: ViTConfig) -> int:
-    """Multiply-adds of one picture's tokens: a matrix on patches, 3x3 convolutions, or the first stages of a ResNet-50."""
+    """Multiply-adds of one image's tokens: a matrix on patches, 3x3 convolutions, or the first stages of a ResNet-50."""
     height, width = config.image_size
     assert config.patch != "auto"
     cells = math.prod(grid_of(config))
@@ -109,7 +109,7 @@ def cells_read(config: ViTConfig, *, training: bool) -> int:
 
 
 def forward_macs(config: ViTConfig, *, training: bool = False) -> int:
-    """Multiply-adds of one picture: tokenizer + L (4 n d² + 2 n² d + 2 r n d²) + head. With merging n falls from block to block, between
+    """Multiply-adds of one image: tokenizer + L (4 n d² + 2 n² d + 2 r n d²) + head. With merging n falls from block to block, between
     its two halves, and the cosines of one half of the cells with the other are counted.
 
     A block's matrices are queries, keys, values and output (4 d²) and the MLP's two (2 r d²; a gate is a third), for each token;
@@ -134,7 +134,7 @@ def forward_macs(config: ViTConfig, *, training: bool = False) -> int:
 
 
 def training_flops(config: ViTConfig) -> float:
-    """Floating-point operations of one picture in training: two a multiply-add, forward and backward."""
+    """Floating-point operations of one image in training: two a multiply-add, forward and backward."""
     return 2.0 * (1 + BACKWARD) * forward_macs(config, training=True)
 
 
@@ -152,7 +152,7 @@ def state_bytes(precision: Precision, *, averaged: bool = False, shards: int = 1
 
 
 def activation_bytes(config: ViTConfig, precision: Precision) -> float:
-    """Bytes a picture that the backward pass of the blocks waits for: L n d (32 + 8 r), and L n d (20 + 4 r) in bf16.
+    """Bytes per image that the backward pass of the blocks waits for: L n d (32 + 8 r), and L n d (20 + 4 r) in bf16.
 
     For each token a block keeps, d numbers each: what enters both norms (in fp32 in either precision) and leaves them,
     queries, keys, values and the attention's output; and r d numbers before and after the activation, of a gated one
@@ -176,27 +176,27 @@ def predict(
     config: ViTConfig,
     machine: Machine,
     *,
-    pictures: int,
+    images: int,
     epochs: int,
     processes: int = 1,
     batch: int = 1024,
     precision: Precision = "bf16",
     averaged: bool = False,
 ) -> Forecast:
-    """A training of `epochs` over `pictures`, `batch` a step for all processes together, the model whole on each of them.
+    """A training of `epochs` over `images`, `batch` a step for all processes together, the model whole on each of them.
 
     step = max(compute, launching) + exchange + optimizer, or reading where that takes longer. A share `overlap` of the exchange
     hides behind the backward pass, as far as that is long enough. Gradients are exchanged in fp32. Validation is not included.
     """
     if batch % processes:
-        raise VitrailError(f"the batch must divide among the processes: got {batch} pictures, {processes} processes")
+        raise VitrailError(f"the batch must divide among the processes: got {batch} images, {processes} processes")
     parameters, mine = parameter_count(config), batch // processes
     compute = mine * training_flops(config) / (machine.peak * machine.utilization)
     launch = max(0.0, config.depth * machine.block_seconds - compute)
     exchange = all_reduce_seconds(4.0 * parameters, machine=machine, processes=processes)
     exchange -= min(machine.overlap * exchange, BACKWARD / (1 + BACKWARD) * (compute + launch))
     optimizer = parameters * (ADAMW_BYTES + 8 * averaged) / machine.memory_bandwidth
-    steps = epochs * (pictures // batch)
+    steps = epochs * (images // batch)
     return Forecast(
         parameters=parameters,
         flops=steps * batch * training_flops(config),

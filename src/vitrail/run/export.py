@@ -25,7 +25,7 @@ PROGRAMS: Mapping[str, Callable[..., Exported]] = {"onnx": write_onnx, "openvino
 STYLES = ("timm", "transformers")  # weights by another library's names, in a folder
 FORMATS = (*PROGRAMS, "safetensors", *STYLES)
 SUFFIXES = {"onnx": ".onnx", "openvino": ".xml", "pt2": ".pt2", "safetensors": ".safetensors"}
-PICTURES = 16
+IMAGES = 16
 
 
 def pipeline_of(model: nn.Module, *, what: str = "this model") -> Any:
@@ -37,7 +37,7 @@ def pipeline_of(model: nn.Module, *, what: str = "this model") -> Any:
     if module is None or module.Pipeline.interface(model) is None:
         takes = ARCHITECTURES[architecture].takes
         raise VitrailError(
-            f"{what}: a model of the kind {architecture} takes {takes}; only models of pictures and volumes are exported"
+            f"{what}: a model of the kind {architecture} takes {takes}; only models of images and volumes are exported"
         )
     return module.Pipeline
 
@@ -62,10 +62,10 @@ def export_run(
     image_size: tuple[int, ...] | None = None,
     opset: int | None = None,
     dynamic_size: DynamicSize = "auto",
-    check: int = PICTURES,
+    check: int = IMAGES,
     data: str | None = None,
 ) -> list[str]:
-    """Writes the file; the lines that tell of it. `check`: so many pictures, 0 for none."""
+    """Writes the file; the lines that tell of it. `check`: so many images, 0 for none."""
     check_choice("format", format, FORMATS)
     if check < 0:
         raise VitrailError(f"--check must be at least 0, got {check}")
@@ -116,7 +116,7 @@ def describe(model: Model, interface: Interface, format: str, done: Exported, ex
         sides = f" (sides: multiples of {done.step}, from {FEWEST_CELLS * done.step})"
         return [
             *lines,
-            f"takes any number of {interface.plural} of any size{sides}; {by(done.size)} is what pictures are brought to",
+            f"takes any number of {interface.plural} of any size{sides}; {by(done.size)} is what images are brought to",
         ]
     reason = one_size_reason(model, format)
     lines.append(f"takes any number of {interface.plural} of {by(done.size)}" + (f": {reason}" if reason else ""))
@@ -124,7 +124,7 @@ def describe(model: Model, interface: Interface, format: str, done: Exported, ex
 
 
 def how_to_run(interface: Interface, format: str, done: Exported) -> list[str]:
-    """The least that gives an answer; docs/export.md has ten lines that begin with a picture."""
+    """The least that gives an answer; docs/export.md has ten lines that begin with an image."""
     given, outputs = interface.input, interface.outputs
     found, one = ", ".join(outputs) if len(outputs) > 1 else "answer", "" if len(outputs) > 1 else "[0]"
     lines = {

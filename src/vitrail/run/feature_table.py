@@ -1,6 +1,6 @@
-"""Features of pictures as a table: each picture is read once, whatever parts of the data ask for it.
+"""Features of images as a table: each image is read once, whatever parts of the data ask for it.
 
-b batch, ch channels, h w picture, p pictures, d width
+b batch, ch channels, h w image, p images, d width
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ from vitrail.models.backbones import mean_features
 from vitrail.preprocessing import Preprocessing
 from vitrail.tasks.image_task import note_bad
 
-LARGEST = 32  # pixels a side that neighbors of plain pictures are sought by
+LARGEST = 32  # pixels a side that neighbors of plain images are sought by
 
 
 class Described(NamedTuple):
-    """Pictures of a split by their features; those that cannot be read any more are left out."""
+    """Images of a split by their features; those that cannot be read any more are left out."""
 
     features: Float[Tensor, "p d"]
     labels: Int[Tensor, "p"]
@@ -34,7 +34,7 @@ class Described(NamedTuple):
 
 
 class FeatureTable:
-    """What `describe` makes of pictures, kept."""
+    """What `describe` makes of images, kept."""
 
     def __init__(
         self,
@@ -68,12 +68,12 @@ class FeatureTable:
 
     @torch.no_grad()
     def fill(self, part: Split, numbers: np.ndarray, count: int, features: Tensor, known: np.ndarray) -> Tensor:
-        """Compute the features of `part`, which are the `numbers` of `count` pictures, and mark them in `known`."""
+        """Compute the features of `part`, which are the `numbers` of `count` images, and mark them in `known`."""
         workers = choose_workers(part) if self.workers == "auto" else int(self.workers)
         loader = image_loader(
             part, self.preprocessing, batch=self.batch, workers=workers, on_bad=partial(note_bad, self.bad, "features")
         )
-        with self.bar.counting(f"{self.what} of pictures") as progress:
+        with self.bar.counting(f"{self.what} of images") as progress:
             for done, batch in enumerate(loader.batches(), start=1):
                 found = self.describe(batch.images).float().cpu()
                 if not len(features):
@@ -94,12 +94,12 @@ def find_root(split: Split) -> tuple[Split, np.ndarray]:
 
 
 def describe_by(backbone: Any, device: str) -> Callable[[Float[Tensor, "b ch h w"]], Float[Tensor, "b d"]]:
-    """What a backbone makes of pictures, without learning."""
+    """What a backbone makes of images, without learning."""
     backbone = backbone.to(device).eval()
     return lambda images: mean_features(backbone, images.to(device))
 
 
 def pixel_preprocessing(preprocessing: Preprocessing) -> Preprocessing:
-    """The same for plain pictures: no larger than neighbors can be sought by."""
+    """The same for plain images: no larger than neighbors can be sought by."""
     height, width = preprocessing.size
     return replace(preprocessing, size=(min(height, LARGEST), min(width, LARGEST)))

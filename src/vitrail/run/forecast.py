@@ -24,7 +24,7 @@ from vitrail.tasks.stages import Opened, Setup
 
 STEPS, SECONDS = 12, 4.0  # training steps to time, and when to stop short of them
 VALIDATION = 1 / 3  # of a training step's time: forward only
-MEASURED = 64  # training pictures of which colors are measured
+MEASURED = 64  # training images of which colors are measured
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +39,7 @@ class Suggestion:
     epochs: int
     device: str
     step_seconds: float
-    read_seconds: float  # a picture, by one process
+    read_seconds: float  # an image, by one process
     epoch_seconds: float
     total_seconds: float
     command: str
@@ -130,7 +130,7 @@ def with_few(data: Any) -> Any:
 
 
 def no_limit() -> BadFiles:
-    return BadFiles(pictures=1, limit=float("inf"))
+    return BadFiles(images=1, limit=float("inf"))
 
 
 def time_steps(stepper: Stepper, few: Any, full: Any, *, rate: float) -> float:

@@ -50,7 +50,7 @@ def find_rate(task: Task[Any, Any, Any, Any], setup: Setup[Any, Any, Any], folde
     device = setup.options.device
     trial = copy.deepcopy(setup.model).to(device)
     state = torch.get_rng_state()
-    unlimited = None if setup.bad is None else BadFiles(pictures=1, limit=1.0)
+    unlimited = None if setup.bad is None else BadFiles(images=1, limit=1.0)
     off = {name: 0.0 for name in ("ema", "sam") if has_option(setup.options, name)}
     tried = replace(setup, options=replace(setup.options, lr=task.rate_before_test(setup), **off), model=trial, bad=unlimited)
     objective = task.objective(replace(setup, model=trial), device=device, world=World())

@@ -114,17 +114,17 @@ def run_protocols(run: str, options: Any, *, quiet: bool = False) -> list[Cell]:
 def check_data(data: DataSet, asked: Asked, *, given: bool) -> None:
     if len(data.classes) < 2:
         raise VitrailError(
-            f"{data.name}: has no labels to tell apart" + ("" if given else "; give --data with pictures that have them")
+            f"{data.name}: has no labels to tell apart" + ("" if given else "; give --data with images that have them")
         )
     if data.multi_label:
-        raise VitrailError(f"{data.name}: a picture may have several labels, and a protocol reads one")
+        raise VitrailError(f"{data.name}: an image may have several labels, and a protocol reads one")
     if "test" not in data.splits and asked.seeds > 1:
         raise VitrailError(
-            f"--seeds {asked.seeds}: {data.name} has no test split of its own, so that every seed would test other pictures, some of "
+            f"--seeds {asked.seeds}: {data.name} has no test split of its own, so that every seed would test other images, some of "
             "which the run may have learned from; leave --seeds out"
         )
     if "train" not in data.splits:
-        raise VitrailError(f"{data.name}: has no training pictures, whose labels a protocol learns from")
+        raise VitrailError(f"{data.name}: has no training images, whose labels a protocol learns from")
 
 
 def choose_folder(run: str, trained: Any, options: Any) -> Path:
@@ -209,9 +209,7 @@ class Evaluation:
         write_whole(self.folder / ASKED, json.dumps(now, indent=2) + "\n")
 
     def measure(self, protocol: str, data: DataSet, share: float, seed: int) -> Cell:
-        self.bar.say(
-            f"{LINES[protocol].title}, {percent_of(share)} of the labels: {len(data['train']):,} pictures, seed {seed}"
-        )
+        self.bar.say(f"{LINES[protocol].title}, {percent_of(share)} of the labels: {len(data['train']):,} images, seed {seed}")
         if protocol in ("finetune", "scratch"):
             return self.train(protocol, data, share, seed)
         answers, test, chosen = (
@@ -267,7 +265,7 @@ class Evaluation:
         order = list(LINES)
         self.cells = sorted((*self.cells, cell), key=lambda one: (order.index(one.protocol), one.labels, one.seed))
         write_table(self.folder / TABLE, [Cell._fields, *map(spell_cell, self.cells)])
-        self.bar.say(f"  {100 * cell.accuracy:.2f} % of the test pictures ({cell.chosen})")
+        self.bar.say(f"  {100 * cell.accuracy:.2f} % of the test images ({cell.chosen})")
 
     def show(self) -> None:
         run = shlex.quote(self.name)
@@ -281,7 +279,7 @@ class Evaluation:
             cells=self.cells,
             details={
                 "Features of": f"{self.name}, {self.backbone.architecture}, {count_parameters(self.backbone):,} parameters",
-                "Pictures": f"{self.source}, {height}x{width}, {len(self.found.classes)} classes",
+                "Images": f"{self.source}, {height}x{width}, {len(self.found.classes)} classes",
             },
             commands={
                 "More of it": f"vitrail eval {run} --protocol {','.join(PROTOCOLS)} --labels SHARES --out {shlex.quote(str(self.folder))}",
@@ -292,12 +290,12 @@ class Evaluation:
 
 
 def check_shares(data: DataSet, shares: Sequence[float]) -> None:
-    """A share is of every class, which has at least one picture: less than that cannot be given."""
+    """A share is of every class, which has at least one image: less than that cannot be given."""
     count, classes = len(data["train"]), len(data.classes)
     for share in shares:
         if share * count < classes:
             raise VitrailError(
-                f"--labels {share:g}: of {count:,} training pictures that is less than one for each of {classes} classes; "
+                f"--labels {share:g}: of {count:,} training images that is less than one for each of {classes} classes; "
                 f"the least is {np.ceil(1e4 * classes / count) / 1e4:g}"
             )
 
@@ -315,9 +313,9 @@ def read_linear(table: FeatureTable, data: DataSet) -> tuple[torch.Tensor, Descr
     return torch.tensor(probe.answers[0]), parts["test"], f"penalty {probe.penalties[0]:g}"
 
 
-def score(right: np.ndarray, protocol: str, share: float, seed: int, pictures: int, chosen: str, file: str) -> Cell:
+def score(right: np.ndarray, protocol: str, share: float, seed: int, images: int, chosen: str, file: str) -> Cell:
     low, high = bootstrap_interval(right)
-    return Cell(protocol, share, seed, pictures, float(right.mean()), low, high, chosen, file)
+    return Cell(protocol, share, seed, images, float(right.mean()), low, high, chosen, file)
 
 
 def spell_cell(cell: Cell) -> tuple[object, ...]:

@@ -20,7 +20,7 @@ NO_MATTER = frozenset({"workers", "cache", "cache_gb", "bad_files"})  # how a ru
 def list_runs(folders: Sequence[Path], *, sort: Sort = "score", best: int | None = None) -> list[RunSummary]:
     """The runs at and below `folders`, sorted; `best` keeps so many of each data set.
 
-    `score` is the best epoch's on the validation pictures: a test score reports a choice and never makes one. It sorts within
+    `score` is the best epoch's on the validation images: a test score reports a choice and never makes one. It sorts within
     a data set, since scores on different data say nothing about each other. `time` puts the newest first.
     """
     if best is not None and best < 1:

@@ -166,7 +166,7 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
         trained_in=folder,
     )
     interval: dict[str, Any] = {} if summary.interval is None else {"interval": summary.interval}
-    counts = {} if "sentences" in summary.card else {"pictures": {name: len(part) for name, part in setup.data.splits.items()}}
+    counts = {} if "sentences" in summary.card else {"images": {name: len(part) for name, part in setup.data.splits.items()}}
     facts = {"data": setup.name, "split": split, "recipe": options.recipe, **counts, **summary.card}
     measures = describe_measures(options.task, metrics, summary.interval)
     write_card(folder / "best", setup.model, facts | measures, task=options.task)

@@ -19,10 +19,10 @@ from vitrail.deploy.studio.action import Upload
 from vitrail.deploy.studio.context import Context
 from vitrail.deploy.studio.numbers import pack
 from vitrail.deploy.studio.page import find_page
-from vitrail.deploy.studio.sessions import MOST_PICTURES
+from vitrail.deploy.studio.sessions import MOST_IMAGES
 from vitrail.deploy.studio.studio import Studio
 from vitrail.deploy.studio.studio_error import StudioError
-from vitrail.deploy.studio.uploads import Picture, read_upload
+from vitrail.deploy.studio.uploads import UploadedImage, read_upload
 from vitrail.errors import VitrailError
 from vitrail.serve.actions import Pools, add_actions, add_upload, spell
 from vitrail.serve.pages import PLAIN, assemble_page
@@ -82,15 +82,15 @@ def add_models(app: FastAPI, studio: Studio, pools: Pools) -> None:
         content, media = await asyncio.get_running_loop().run_in_executor(pools.heavy, lambda: studio.thumbnail(name, number))
         return Response(content, media_type=media)
 
-    add_upload(app, studio, pools, "/api/pictures", Upload(read=read_picture, kind=Picture, most=MOST_PICTURES))
+    add_upload(app, studio, pools, "/api/images", Upload(read=read_image, kind=UploadedImage, most=MOST_IMAGES))
 
-    @app.get("/api/pictures/{name}")
-    async def picture(name: str, request: Request) -> Response:
-        found = studio.store.get(str(request.scope["session"]), name, Picture)
+    @app.get("/api/images/{name}")
+    async def image(name: str, request: Request) -> Response:
+        found = studio.store.get(str(request.scope["session"]), name, UploadedImage)
         return Response(found.preview, media_type=found.media)
 
 
-def read_picture(context: Context, name: str, content: bytes) -> Picture:
+def read_image(context: Context, name: str, content: bytes) -> UploadedImage:
     with context.studio.decoding:
         return read_upload(name, content)
 

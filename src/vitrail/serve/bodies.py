@@ -13,7 +13,7 @@ DRAINED = 256 << 20  # bytes read and thrown away, so that a browser which is st
 
 
 class _InMemory(MultiPartParser):
-    spool_max_size = 2 * LARGEST  # starlette would write what is larger than 1 MB to a file: a person's picture stays in memory
+    spool_max_size = 2 * LARGEST  # starlette would write what is larger than 1 MB to a file: a person's image stays in memory
 
 
 async def receive_file(request: Request, *, largest: int = LARGEST) -> tuple[str, bytes]:

@@ -15,7 +15,7 @@ from vitrail.data.cache import Cache, choose_cache
 from vitrail.data.dataset import DataSet, Split, SplitName
 from vitrail.data.examples import spread
 from vitrail.data.image_source import image_loader
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.data.loader import Loader, choose_workers
 from vitrail.data.transforms import measure, read_fitted
 from vitrail.errors import VitrailError
@@ -211,7 +211,7 @@ def plain_loader(
     )  # fmt: skip
 
 
-def note_bad(bad: BadFiles | None, split: str, error: PictureError) -> None:
+def note_bad(bad: BadFiles | None, split: str, error: ImageError) -> None:
     """An image that could be read when the run began, and cannot any more."""
     assert bad is not None
     bad.add(BadFile(error.name, split, error.reason, "during"))

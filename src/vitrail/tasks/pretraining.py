@@ -58,7 +58,7 @@ class PretrainingTask(ImageTask[O, DataSet, X, M]):
     least: ClassVar[int] = 2  # images per step that are chosen by itself
     use: ClassVar[tuple[str, ...]] = (  # of what was learned, on the card
         use_python(f'model = vt.load("{FOLDER}").backbone', "tokens = model.forward_features(images)"),
-        use_shell(f"vitrail train --data pictures/ --weights {FOLDER}"),
+        use_shell(f"vitrail train --data images/ --weights {FOLDER}"),
     )
 
     # what a method brings
@@ -225,7 +225,7 @@ def describe_learned(model: Model) -> str:
     )
     return (
         f"A model of the Vitrail library that learned by the method {literal(model.architecture)}, without labels: "
-        f"{count_parameters(model):,} parameters{inside}; pictures of {height}x{width} with {model.config.in_channels} channel(s)."
+        f"{count_parameters(model):,} parameters{inside}; images of {height}x{width} with {model.config.in_channels} channel(s)."
     )
 
 
@@ -243,5 +243,5 @@ def some_images(split: Split, preprocessing: Preprocessing, count: int = SHOWN) 
     some = read_some(split, preprocessing, count)
     if some is None:
         return None
-    images = normalize(to_unit(some.pictures), preprocessing)
+    images = normalize(to_unit(some.images), preprocessing)
     return Batch(images, torch.from_numpy(split.labels[some.indices]), torch.tensor(some.indices))

@@ -1,4 +1,4 @@
-"""What the formats' tests share: small picture files, and broken bytes."""
+"""What the formats' tests share: small image files, and broken bytes."""
 
 import random
 from pathlib import Path
@@ -12,7 +12,7 @@ from vitrail.errors import VitrailError
 
 @pytest.fixture
 def put(tmp_path):
-    """Writes a picture (height, width, optional EXIF orientation), bytes or text below tmp_path."""
+    """Writes an image (height, width, optional EXIF orientation), bytes or text below tmp_path."""
 
     def put(name, content=(4, 6), *, orientation=None):
         path = tmp_path / name
@@ -25,11 +25,11 @@ def put(tmp_path):
             pixels = (
                 np.asarray(content, dtype=np.uint8) if not isinstance(content, tuple) else np.full(content, 99, dtype=np.uint8)
             )
-            picture = Image.fromarray(pixels)
-            exif = picture.getexif()
+            image = Image.fromarray(pixels)
+            exif = image.getexif()
             if orientation:
                 exif[0x0112] = orientation
-            picture.save(path, exif=exif)
+            image.save(path, exif=exif)
         return path
 
     return put

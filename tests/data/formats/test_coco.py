@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from vitrail.data.formats.coco import find_coco, open_coco
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 
 TABLE = {
     "images": [
@@ -27,7 +27,7 @@ TABLE = {
 
 @pytest.fixture
 def coco(put):
-    """Opens TABLE, changed, with its pictures beside it."""
+    """Opens TABLE, changed, with its images beside it."""
 
     def coco(change=lambda table: None):
         table = copy.deepcopy(TABLE)
@@ -70,9 +70,9 @@ def test_masks_have_small_objects_in_front_and_the_ground_is_zero(coco):
 @pytest.mark.parametrize(
     "entry, problem, left",
     [
-        ({"bbox": [4, 3, 9, 9]}, "annotation 9: the box (4, 3, 13, 12) reaches outside the picture: clipped", [[4, 3, 6, 4]]),
+        ({"bbox": [4, 3, 9, 9]}, "annotation 9: the box (4, 3, 13, 12) reaches outside the image: clipped", [[4, 3, 6, 4]]),
         ({"bbox": [5, 3, 1.5, 1]}, None, [[5, 3, 6, 4]]),  # half a pixel is rounding
-        ({"bbox": [10, 10, 2, 2]}, "lies outside the picture: left out", []),
+        ({"bbox": [10, 10, 2, 2]}, "lies outside the image: left out", []),
         ({"bbox": [1, 1, -2, 2]}, "has no area: left out", []),
         ({"bbox": [1, 1, 0, 2]}, "has no area: left out", []),
         ({"bbox": [1, float("nan"), 1, 2]}, "is not made of numbers: left out", []),
@@ -108,7 +108,7 @@ def test_wrong_annotations_are_collected(coco, entry, problem, left):
         (lambda t: t["images"].clear(), "has no images"),
         (lambda t: t["images"][0].update(file_name="\ud800"), "file_name: a path that no file can have"),
         (lambda t: t["images"][0].update(file_name="\0"), "file_name: a path that no file can have"),
-        (lambda t: [i.update(file_name=f"no/{i['id']}") for i in t["images"]], "none of its first 3 pictures is there: no file"),
+        (lambda t: [i.update(file_name=f"no/{i['id']}") for i in t["images"]], "none of its first 3 images is there: no file"),
     ],
 )  # fmt: skip
 def test_files_that_make_no_sense(coco, refusal, change, reason):
@@ -117,7 +117,7 @@ def test_files_that_make_no_sense(coco, refusal, change, reason):
 
 @pytest.mark.parametrize("stored", [True, False])
 def test_the_stated_size_tells_what_boxes_on_a_turned_photo_mean(put, stored):
-    """An upright picture of 6x4 (h w); a tool that ignores EXIF states 4x6 and draws on the stored pixels."""
+    """An upright image of 6x4 (h w); a tool that ignores EXIF states 4x6 and draws on the stored pixels."""
     put("a.png", (4, 6), orientation=6)
     size, box = ((4, 6), [1, 0, 4, 2]) if stored else ((6, 4), [2, 1, 2, 4])
     corners = [box[0], box[1], box[0] + box[2], box[1], box[0] + box[2], box[1] + box[3], box[0], box[1] + box[3]]
@@ -135,9 +135,9 @@ def test_the_stated_size_tells_what_boxes_on_a_turned_photo_mean(put, stored):
     assert (found.mask == expected).all()
 
 
-def test_a_size_that_is_neither_refuses_that_picture(coco):
+def test_a_size_that_is_neither_refuses_that_image(coco):
     train = coco(lambda table: table["images"][1].update(height=40, width=60))["train"]
-    with pytest.raises(PictureError, match=r"b\.png: its annotations were made for 60x40 pixels, it has 6x4"):
+    with pytest.raises(ImageError, match=r"b\.png: its annotations were made for 60x40 pixels, it has 6x4"):
         train.annotations(1)
     assert len(train.annotations(0).boxes) == 2
 
@@ -154,7 +154,7 @@ def test_the_layout_of_the_real_set(put, tmp_path):
     ]
 
 
-def test_the_layout_with_files_beside_pictures(put, tmp_path):
+def test_the_layout_with_files_beside_images(put, tmp_path):
     for split in ("train", "valid"):
         for name in "abc":
             put(f"{split}/{name}.png")

@@ -1,4 +1,4 @@
-"""Hugging Face data sets saved to disk: undecoded pictures, class columns of every kind, one line for what goes wrong."""
+"""Hugging Face data sets saved to disk: undecoded images, class columns of every kind, one line for what goes wrong."""
 
 import io
 import sys
@@ -23,7 +23,7 @@ def table(columns, **features):
     return datasets.Dataset.from_dict(columns, features=datasets.Features(features))
 
 
-def pictures(count):
+def images(count):
     return [{"bytes": jpeg(40 * number), "path": None} for number in range(count)]
 
 
@@ -33,10 +33,10 @@ CLASSES = datasets.ClassLabel(names=["cat", "dog", "1"])
 def test_a_saved_set_with_splits(tmp_path):
     features = {"img": datasets.Image(), "id": datasets.Value("int64"), "label": CLASSES}
     parts = {
-        "train": table({"img": pictures(3), "id": [0, 1, 2], "label": [1, 0, 2]}, **features),
-        "validation": table({"img": pictures(2), "id": [0, 1], "label": [2, 2]}, **features),
-        "test": table({"img": pictures(1), "id": [0], "label": [-1]}, **features),
-        "unsupervised": table({"img": pictures(1), "id": [0], "label": [0]}, **features),
+        "train": table({"img": images(3), "id": [0, 1, 2], "label": [1, 0, 2]}, **features),
+        "validation": table({"img": images(2), "id": [0, 1], "label": [2, 2]}, **features),
+        "test": table({"img": images(1), "id": [0], "label": [-1]}, **features),
+        "unsupervised": table({"img": images(1), "id": [0], "label": [0]}, **features),
     }
     datasets.DatasetDict(parts).save_to_disk(tmp_path / "pets")
     data = open_format(tmp_path / "pets")
@@ -51,7 +51,7 @@ def test_a_saved_set_with_splits(tmp_path):
 
 
 def test_several_labels(tmp_path):
-    columns = {"image": pictures(3), "labels": [[0, 2], [], [1]]}
+    columns = {"image": images(3), "labels": [[0, 2], [], [1]]}
     table(columns, image=datasets.Image(), labels=datasets.Sequence(CLASSES)).save_to_disk(tmp_path / "x")
     data = open_format(tmp_path / "x")
     assert data.multi_label
@@ -62,7 +62,7 @@ def test_several_labels(tmp_path):
     "values, kind, classes", [([10, 9, 10], "int64", ("9", "10")), (["b", "a", "b"], "string", ("a", "b"))]
 )
 def test_a_plain_column_named_label(tmp_path, values, kind, classes):
-    table({"image": pictures(3), "label": values}, image=datasets.Image(), label=datasets.Value(kind)).save_to_disk(
+    table({"image": images(3), "label": values}, image=datasets.Image(), label=datasets.Value(kind)).save_to_disk(
         tmp_path / "x"
     )
     data = open_format(tmp_path / "x")
@@ -72,10 +72,10 @@ def test_a_plain_column_named_label(tmp_path, values, kind, classes):
 @pytest.mark.parametrize(
     "columns, features, reason",
     [
-        ({"label": [0]}, {"label": CLASSES}, "no column of pictures; it has label"),
-        ({"image": pictures(1)}, {"image": datasets.Image()}, "no column of classes"),
-        ({"image": pictures(1), "label": [None]}, {"image": datasets.Image(), "label": CLASSES}, "a row of train has no label"),
-        ({"image": pictures(1), "label": [None]}, {"image": datasets.Image(), "label": datasets.Value("string")}, "no row of train has a label"),
+        ({"label": [0]}, {"label": CLASSES}, "no column of images; it has label"),
+        ({"image": images(1)}, {"image": datasets.Image()}, "no column of classes"),
+        ({"image": images(1), "label": [None]}, {"image": datasets.Image(), "label": CLASSES}, "a row of train has no label"),
+        ({"image": images(1), "label": [None]}, {"image": datasets.Image(), "label": datasets.Value("string")}, "no row of train has a label"),
     ],
 )  # fmt: skip
 def test_tables_that_make_no_sense(tmp_path, refusal, columns, features, reason):
@@ -83,16 +83,16 @@ def test_tables_that_make_no_sense(tmp_path, refusal, columns, features, reason)
     assert reason in refusal(open_format, tmp_path / "x")
 
 
-def test_rows_without_a_picture_are_bad_files(tmp_path, refusal):
+def test_rows_without_an_image_are_bad_files(tmp_path, refusal):
     rows = [{"bytes": jpeg(1), "path": None}, None, {"bytes": b"broken", "path": None}]
     table({"image": rows, "label": [0, 1, 2]}, image=datasets.Image(), label=CLASSES).save_to_disk(tmp_path / "x")
     train = open_format(tmp_path / "x")["train"]
     assert np.asarray(train.read(0)).shape == (4, 6, 3)
-    assert refusal(train.read, 1) == f"{tmp_path}/x train[1]: no picture in this row"
-    assert "not a picture of a known format" in refusal(train.read, 2)
+    assert refusal(train.read, 1) == f"{tmp_path}/x train[1]: no image in this row"
+    assert "not an image of a known format" in refusal(train.read, 2)
 
 
-def test_a_picture_may_stand_in_a_file_of_its_own(put, refusal):
+def test_an_image_may_stand_in_a_file_of_its_own(put, refusal):
     path = put("a.jpg", jpeg(9))
     column = table({"image": [str(path)]}, image=datasets.Image()).cast_column("image", datasets.Image(decode=False))
     split = HubSplit(column, "image", np.zeros(1, dtype=np.int64), source="x")

@@ -73,7 +73,7 @@ def test_paths_may_be_absolute_or_lead_upward(put, tmp_path):
     [
         ("", "its first line must name the columns: one of path, image"),
         ("name,label\npics/0.png,a\n", "found name, label"),
-        ("path,label\n", "lists no pictures"),
+        ("path,label\n", "lists no images"),
         ("path,label\npics/0.png,a\n\npics/1.png\n", "line 4: 1 cells, the header has 2; quote a cell that holds ','"),
         ("path,label\npics/0.png,a,b\n", "line 2: 3 cells"),
         ("path,label\npics/0.png,\n", "line 2: a label is a name or a whole number, got ''"),
@@ -87,7 +87,7 @@ def test_paths_may_be_absolute_or_lead_upward(put, tmp_path):
             'line 3: ".*0.png" has another label in line 2; keep one, or list its labels',
         ),
         ("path,label,labels\npics/0.png,a,b\n", "line 2: both one label and labels are there"),
-        ("path,labels\npics/0.png,\n", "no picture of train has a label"),
+        ("path,labels\npics/0.png,\n", "no image of train has a label"),
         ('path,label\npics/0.png,"a\n', "line 2: unexpected end of data"),
     ],
 )
@@ -118,11 +118,11 @@ def test_what_breaks_a_rule_in_jsonl(put, text, line):
         opened(put, text, "list.jsonl")
 
 
-def test_one_missing_picture_is_left_to_reading_but_all_missing_is_told(put, tmp_path, refusal):
+def test_one_missing_image_is_left_to_reading_but_all_missing_is_told(put, tmp_path, refusal):
     data = opened(put, "path,label\nnowhere.png,a\npics/1.png,b\n")
     assert refusal(data["train"].read, 0).endswith("nowhere.png: no such file")
     assert refusal(opened, put, "path,label\nx/0.png,a\nx/1.png,b\n") == (
-        f'{tmp_path}/list.csv: none of its first 2 pictures is there: no file "{tmp_path}/x/0.png"'
+        f'{tmp_path}/list.csv: none of its first 2 images is there: no file "{tmp_path}/x/0.png"'
     )
 
 
@@ -130,7 +130,7 @@ def test_text_that_is_not_utf_8(put, refusal):
     assert "not UTF-8 text (byte 11)" in refusal(open_list, put("list.csv", b"path,label\n\xe9.png,a\n"))
 
 
-def test_a_written_list_names_pictures_below_it_from_there(tmp_path):
+def test_a_written_list_names_images_below_it_from_there(tmp_path):
     rows = [
         ListRow(path=tmp_path / "a" / "0.png", label="x, y", split="val"),
         ListRow(path=tmp_path.parent / "b.png", label="z"),
@@ -181,6 +181,6 @@ def test_broken_lists_are_refused_in_one_line(put, fuzz):
     assert 50 < fuzz(good, lambda: open_list(good), rounds=400, words=words) < 400
 
 
-def test_labels_are_known_without_reading_pictures(put):
+def test_labels_are_known_without_reading_images(put):
     data = opened(put, "path,label\n" + "".join(f"pics/{n % 4}.png,{n % 4}\n" for n in range(1000)))
     assert np.bincount(data["train"].labels).tolist() == [250] * 4

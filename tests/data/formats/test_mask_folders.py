@@ -15,17 +15,17 @@ LAYOUTS = [
 ]
 
 
-def saved(put, name, picture):
+def saved(put, name, image):
     path = put(name)
-    picture.save(path)
+    image.save(path)
     return path
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_layouts(put, tmp_path, layout):
     for split in ("train", "val", "test"):
-        picture, mask = layout.format(split=split).split()
-        put(picture)
+        image, mask = layout.format(split=split).split()
+        put(image)
         put(mask, NUMBERS)
     data = open_format(tmp_path)
     assert list(data.splits) == ["train", "val", "test"]
@@ -140,24 +140,24 @@ def test_lists_beside_the_folders_divide_them(put, tmp_path, refusal):
     assert names == {"train": ["a", "c"], "val": ["d"], "test": ["e"]}
     assert data.classes == ("1", "2")
     assert data.notes[0] == "divided by train.txt, valid.txt, test.txt"
-    assert data.notes[1] == "pictures in no list, which are not used: 1"
+    assert data.notes[1] == "images in no list, which are not used: 1"
     assert [line.removeprefix(str(tmp_path)) for line in data["train"].problems] == [
         f"/images/b.jpg: has no mask in {tmp_path / 'trimaps'}: left out",
-        "/images/nowhere: has no picture, but train.txt names it: left out",
+        "/images/nowhere: has no image, but train.txt names it: left out",
     ]
     (tmp_path / "train.txt").rename(tmp_path / "trainval.txt")
     assert list(open_format(tmp_path).splits) == ["train", "test"]
     put("train.txt", "x\ny\n")
-    assert "none of its 2 names is a picture of" in refusal(open_format, tmp_path)
+    assert "none of its 2 names is an image of" in refusal(open_format, tmp_path)
     put("train.txt", "\n")
-    assert refusal(open_format, tmp_path).endswith("train.txt: names no picture")
+    assert refusal(open_format, tmp_path).endswith("train.txt: names no image")
 
 
 def test_what_has_no_partner_or_cannot_be_read_is_named(put, tmp_path):
     for name in "abc":
         put(f"images/{name}.png")
     put("masks/a.png", NUMBERS)
-    put("masks/b.png", b"no picture")
+    put("masks/b.png", b"no image")
     put("masks/d.png", NUMBERS)
     train = open_format(tmp_path)["train"]
     assert [path.name for path in train.paths] == ["a.png"]
@@ -168,7 +168,7 @@ def test_what_has_no_partner_or_cannot_be_read_is_named(put, tmp_path):
 
 def test_masks_that_cannot_be_read_at_all(put, tmp_path, refusal):
     put("images/a.png")
-    put("masks/a.png", b"no picture")
+    put("masks/a.png", b"no image")
     assert "none of its 1 masks can be used" in refusal(open_format, tmp_path)
 
 

@@ -24,10 +24,10 @@ TEMPTING = [
 
 @pytest.mark.parametrize("first, second", list(itertools.combinations(TEMPTING, 2)))
 def test_two_classes_with_tempting_names(put, tmp_path, first, second):
-    """Pictures as a camera names them: no two classes share a name."""
+    """Images as a camera names them: no two classes share a name."""
     for number, name in enumerate((first, second)):
-        for picture in range(3):
-            put(f"{name}/img_{number}{picture}.png")
+        for image in range(3):
+            put(f"{name}/img_{number}{image}.png")
     assert open_format(tmp_path) is None
 
 
@@ -42,13 +42,13 @@ def test_a_folder_of_classes_with_other_files_beside(put, tmp_path, extra):
     assert open_folder(tmp_path).classes == ("cat", "dog")
 
 
-def test_classes_that_share_picture_names(put, tmp_path):
-    for name, picture in itertools.product(("cat", "dog", "labels", "masks"), range(3)):
-        put(f"{name}/{picture}.png")
+def test_classes_that_share_image_names(put, tmp_path):
+    for name, image in itertools.product(("cat", "dog", "labels", "masks"), range(3)):
+        put(f"{name}/{image}.png")
     assert open_format(tmp_path) is None
 
 
-def test_a_class_with_a_text_beside_its_pictures(put, tmp_path):
+def test_a_class_with_a_text_beside_its_images(put, tmp_path):
     for name in ("images", "labels"):
         put(f"{name}/{name}.png")
         put(f"{name}/readme.txt", "hello")

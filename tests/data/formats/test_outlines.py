@@ -86,14 +86,14 @@ def test_compressed_and_plain_runs_agree(counts):
 @pytest.mark.parametrize(
     "counts, size, reason",
     [
-        ([10**9, 10**9], [2, 3], "none larger than the picture"),
+        ([10**9, 10**9], [2, 3], "none larger than the image"),
         ([10**30], [2, 3], "none larger"),
         ([-1, 7], [2, 3], "from 0 up"),
         ([1, 2], [2, 3], "add up to 3 pixels, not 6"),
         ([1.5, 4.5], [2, 3], "whole numbers"),
         ([True, 5], [2, 3], "whole numbers"),
         (None, [2, 3], "whole numbers"),
-        ([6], [3, 2], "of 2x3 pixels, the picture has 3x2"),
+        ([6], [3, 2], "of 2x3 pixels, the image has 3x2"),
         ([6], None, "need a size"),
         ([6], [2, "3"], "need a size"),
         ("o" * 1_000_000, [2, 3], "letters that COCO does not write"),
@@ -102,7 +102,7 @@ def test_compressed_and_plain_runs_agree(counts):
         ("OOOO", [2, 3], "from 0 up"),
     ],
 )
-def test_runs_that_do_not_cover_the_picture(counts, size, reason):
+def test_runs_that_do_not_cover_the_image(counts, size, reason):
     with pytest.raises(VitrailError, match=reason):
         check_runs(counts, size, (2, 3))
 

@@ -35,8 +35,8 @@ def tar(members, kind=tarfile.USTAR_FORMAT):
 
 def array_split(count, *, several=False):
     generator = np.random.default_rng(0)
-    pictures = generator.integers(0, 256, (count, 5, 7, 3), dtype=np.uint8)
-    return ArraySplit(pictures, generator.random((count, 3)) < 0.5 if several else np.arange(count) % 3)
+    images = generator.integers(0, 256, (count, 5, 7, 3), dtype=np.uint8)
+    return ArraySplit(images, generator.random((count, 3)) < 0.5 if several else np.arange(count) % 3)
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -50,11 +50,11 @@ def test_what_is_written_is_read_back(tmp_path, several):
     assert (data["train"].labels == split.labels).all()
     assert (data["test"].labels == split.labels[[3, 1]]).all()
     for index in (9, 0, 5, -1):
-        assert (np.asarray(data["train"].read(index)) == split.pictures[index]).all()
+        assert (np.asarray(data["train"].read(index)) == split.images[index]).all()
     assert data["train"].name(5) == f"{written[1]}:000000005.png"
 
 
-def test_files_go_in_as_they_are_and_shards_are_equal_for_equal_pictures(put, tmp_path):
+def test_files_go_in_as_they_are_and_shards_are_equal_for_equal_images(put, tmp_path):
     content = put("class/a.jpg", (30, 40)).read_bytes()
     put("list.csv", "path,label\nclass/a.jpg,x\n")
     source = open_format(tmp_path / "list.csv")["train"]
@@ -111,8 +111,8 @@ GOOD = {"a.jpg": png(), "a.cls": b"1"}
     "content, reason",
     [
         (tar({"a.jpg": png()}), "a.jpg has no label: no .cls, .txt or .json of its name"),
-        (tar({"a.cls": b"1"}), "holds no pictures"),
-        (tar({**GOOD, "a.png": png()}), "both a.jpg and a.png are pictures of one sample"),
+        (tar({"a.cls": b"1"}), "holds no images"),
+        (tar({**GOOD, "a.png": png()}), "both a.jpg and a.png are images of one sample"),
         (tar({"a.jpg": png(), "a.cls": b"one"}), "a.cls: .cls holds a class number from 0 up, got 'one'"),
         (tar({"a.jpg": png(), "a.txt": b"two\nlines"}), ".txt holds a class name; this is a longer text"),
         (tar({"a.jpg": png(), "a.json": b"{"}), "a.json: not readable JSON"),
@@ -182,11 +182,11 @@ def test_a_split_crosses_to_other_processes(tmp_path):
     split = array_split(12)
     write_shards(split, tmp_path, classes=["a", "b", "c"], per_shard=5)
     train = open_format(tmp_path)["train"]
-    assert (np.asarray(pickle.loads(pickle.dumps(train)).read(7)) == split.pictures[7]).all()
+    assert (np.asarray(pickle.loads(pickle.dumps(train)).read(7)) == split.images[7]).all()
     preprocessing = Preprocessing(size=(5, 7), channels=3, mean=(0.0,) * 3, std=(1.0,) * 3)
     batches = list(image_loader(train, preprocessing, batch=5, workers=2).batches())
     pixels = np.concatenate([batch.images.permute(0, 2, 3, 1).numpy() for batch in batches])
-    assert (np.rint(pixels * 255) == split.pictures).all()
+    assert (np.rint(pixels * 255) == split.images).all()
 
 
 @pytest.mark.parametrize("classes", [["a", ""], ["a", " b"], ["a\nb"]])

@@ -40,7 +40,7 @@ def test_the_first_pixel_is_one_and_the_last_is_included(voc):
     data = open_format(voc)
     found = data["train"].annotations(0)
     assert data.classes == ("cat", "dog")
-    assert found.boxes.tolist() == [[0, 0, 6, 4], [1, 2, 2, 3]]  # the whole picture, and one pixel
+    assert found.boxes.tolist() == [[0, 0, 6, 4], [1, 2, 2, 3]]  # the whole image, and one pixel
     assert (found.classes.tolist(), found.difficult.tolist()) == ([1, 0], [False, True])
     assert data["train"].labels.tolist() == [[True, True], [False, True], [False, False]]
     assert found.mask is None
@@ -73,7 +73,7 @@ def test_wrong_boxes_and_unreadable_files_are_collected(voc, put):
     assert len(train) == 2
     assert train.annotations(1).boxes.tolist() == [[0, 0, 3, 3]]  # counted from 0 by its tool: a pixel outside is rounding
     assert [problem.split(": ", 1)[1] for problem in train.problems] == [
-        "not readable XML (no element found: line 1, column 12): picture left out",
+        "not readable XML (no element found: line 1, column 12): image left out",
         "dog: the box (4, 0, 4, 2) has no area: left out",
         "dog: the box (nan, 0, 4, 2) is not made of numbers: left out",
     ]
@@ -107,16 +107,16 @@ def test_a_mask_with_a_number_that_no_class_has(voc, put, refusal):
 
 @pytest.fixture
 def voc_masks(voc, put):
-    """Four pictures, of which c and d have masks with a palette: a cat, and the border of a dog."""
+    """Four images, of which c and d have masks with a palette: a cat, and the border of a dog."""
     put("JPEGImages/d.png")
     put("Annotations/d.xml", xml(("dog", (1, 1, 2, 2), False)))
     for name, number in (("c", 8), ("d", 12)):
         numbers = np.zeros((4, 6), dtype=np.uint8)
         numbers[1], numbers[2] = number, 255
-        picture = Image.fromarray(numbers).convert("P")
-        picture.putpalette([level for place in range(256) for level in (place, 255 - place, 7)])
+        image = Image.fromarray(numbers).convert("P")
+        image.putpalette([level for place in range(256) for level in (place, 255 - place, 7)])
         (voc / "SegmentationClass").mkdir(exist_ok=True)
-        picture.save(voc / "SegmentationClass" / f"{name}.png")
+        image.save(voc / "SegmentationClass" / f"{name}.png")
     put("ImageSets/Main/train.txt", "a\nb\nd\n")
     put("ImageSets/Main/val.txt", "c\n")
     return voc
@@ -141,8 +141,8 @@ def test_masks_are_divided_by_their_own_lists(voc_masks, put, lists, expected):
     found = np.unique(annotations_of(data["train"], 0).mask).tolist()
     assert found in ([0, 8, 255], [0, 12, 255])
     assert find_colors(data["train"], 21)[12] == (12, 243, 7)
-    assert ("test is not used: none of the 2 pictures of test.txt has a mask" in data.notes) == ("test" in lists)
-    assert ("pictures in no list, which are not used: 2" in data.notes) == ("test" not in lists and bool(lists))
+    assert ("test is not used: none of the 2 images of test.txt has a mask" in data.notes) == ("test" in lists)
+    assert ("images in no list, which are not used: 2" in data.notes) == ("test" not in lists and bool(lists))
     boxes = find_boxes(str(voc_masks))
     assert [len(boxes[name]) for name in ("train", "val")] == [3, 1]
 
@@ -173,7 +173,7 @@ def test_names_of_masks_from_a_file_from_other_objects_and_without_xml(voc_masks
     assert find_masked(str(voc_masks)).classes == ("0", "1", "2")
 
 
-def test_a_listed_picture_without_a_mask_is_named(voc_masks, put, command, monkeypatch):
+def test_a_listed_image_without_a_mask_is_named(voc_masks, put, command, monkeypatch):
     def no_forecast(*words, **options):
         raise VitrailError("not here")
 
@@ -183,14 +183,14 @@ def test_a_listed_picture_without_a_mask_is_named(voc_masks, put, command, monke
     assert answer.code == 1
     assert "UNPAIRED: 2 files" in answer.out
     assert "JPEGImages/a.png: has no mask" in answer.out
-    assert "JPEGImages/z: has no picture, but train.txt names it" in answer.out
+    assert "JPEGImages/z: has no image, but train.txt names it" in answer.out
     assert "b.png" not in answer.out
 
 
 @pytest.mark.parametrize("text", ["", "\n \r\n"])
 def test_an_empty_list_of_masks(voc_masks, put, refusal, text):
     put("ImageSets/Segmentation/train.txt", text)
-    assert refusal(find_masked, str(voc_masks)).endswith("Segmentation/train.txt: names no picture")
+    assert refusal(find_masked, str(voc_masks)).endswith("Segmentation/train.txt: names no image")
 
 
 def test_boxes_on_the_stored_pixels_of_a_turned_photo(voc, put):

@@ -40,8 +40,8 @@ LAYOUTS = ["{split}/images/a.png", "images/{split}/a.png"]
 @pytest.mark.parametrize("described", [True, False])
 def test_layouts(put, tmp_path, layout, described):
     for split in ("train", "valid", "test"):
-        picture = put(layout.format(split=split))
-        put(str(label_file(picture).relative_to(tmp_path)), "0 .5 .5 1 1\n1 .5 .5 1 1\n")
+        image = put(layout.format(split=split))
+        put(str(label_file(image).relative_to(tmp_path)), "0 .5 .5 1 1\n1 .5 .5 1 1\n")
     put("classes.txt", "cat\ndog\n")
     if described:
         places = "\n".join(f"{key}: {layout.format(split=name).removesuffix('/a.png')}"
@@ -69,8 +69,8 @@ def test_places_a_description_may_name(yolo, put, value):
         ("-1 .5 .5 1 1", "line 4: a line begins with a class number from 0 up"),
         ("0.5 .5 .5 1 1", "a line begins with a class number"),
         ("0 .5 .5 1 -1", "has no area: left out"),
-        ("0 3 3 1 1", "lies outside the picture: left out"),
-        ("0 10 20 5 5", "lies outside the picture: left out"),  # pixels, not shares
+        ("0 3 3 1 1", "lies outside the image: left out"),
+        ("0 10 20 5 5", "lies outside the image: left out"),  # pixels, not shares
     ],
 )
 def test_wrong_lines_are_collected(yolo, put, line, problem):
@@ -86,7 +86,7 @@ def test_a_box_that_reaches_outside_is_clipped(yolo, put):
     put("labels/a.txt", "0 1 .5 .5 1")
     train = open_format(yolo)["train"]
     np.testing.assert_allclose(train.annotations(0).boxes, [[15, 0, 20, 10]], atol=1e-5)
-    assert "reaches outside the picture: clipped" in train.problems[0]
+    assert "reaches outside the image: clipped" in train.problems[0]
 
 
 def test_a_hand_made_line():
@@ -132,11 +132,9 @@ def test_descriptions_that_are_refused(yolo, put, refusal, effort, text, reason)
     assert spent.calls < 500_000  # 130 000 for what is nested 20 000 deep, some thousand for the others
 
 
-def test_pictures_without_any_label_file(put, refusal):
+def test_images_without_any_label_file(put, refusal):
     put("images/a.png")
-    assert 'no picture of train has a label file: no file "' in refusal(
-        open_format, put("x.yaml", "names: [a]\ntrain: images\n")
-    )
+    assert 'no image of train has a label file: no file "' in refusal(open_format, put("x.yaml", "names: [a]\ntrain: images\n"))
 
 
 def test_broken_files_are_refused_in_one_line(yolo, put, fuzz):

@@ -22,7 +22,7 @@ def test_only_what_was_measured():
 
 
 @pytest.mark.parametrize("factor", [1e-6, 1.0, 1e5])
-def test_the_zero_filled_picture_has_brightness_one(factor):
+def test_the_zero_filled_image_has_brightness_one(factor):
     one = SLICES[1]
     louder = Slice(kspace=one.kspace * np.float32(factor), maps=one.maps, target=one.target * np.float32(factor), name=one.name)
     sample = measure(louder, make_mask("density", 40, acceleration=4), calibration=4)

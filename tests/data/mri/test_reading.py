@@ -13,7 +13,7 @@ h5py = pytest.importorskip("h5py")
 N, C, H, W = 3, 2, 10, 13
 
 
-def pictures(seed=0):
+def images(seed=0):
     """Smooth, so that their energy is at low frequencies, with a phase."""
     generator = np.random.default_rng(seed)
     y, x = np.meshgrid(np.linspace(-1, 1, H), np.linspace(-1, 1, W), indexing="ij")
@@ -21,7 +21,7 @@ def pictures(seed=0):
     return (np.exp(-2 * (y - 0.3) ** 2 - 2 * x**2) * np.exp(1j * (tilt[:, :, 0] * x + tilt[:, :, 1] * y))).astype(np.complex64)
 
 
-IMAGES = pictures()
+IMAGES = images()
 KSPACE = kspace_of(IMAGES)
 MAPS = (np.random.default_rng(1).normal(size=(C, H, W)) + 1j).astype(np.complex64)
 
@@ -94,7 +94,7 @@ def test_three_axes(npz, hdf5):
 
 
 def test_numpys_order_is_centered(npz):
-    """np.fft.fft2 of a picture has the zero frequency in the corner; afterwards `to_image` gives the picture as it was."""
+    """np.fft.fft2 of an image has the zero frequency in the corner; afterwards `to_image` gives the image as it was."""
     slices = read_slices(npz(kspace=np.fft.fft2(IMAGES, norm="ortho")))
     assert not slices.centered
     assert np.allclose(images_of(slices[1].kspace), IMAGES[1], atol=1e-5)
@@ -139,7 +139,7 @@ def test_refusals(npz, hdf5, tmp_path):
         refusal(npz(kspace=KSPACE, maps=MAPS[:, 1:])) == "maps must be coils h w like kspace, (2, 10, 13), got shape (2, 9, 13)"
     )
     assert refusal(npz(kspace=KSPACE, maps=np.abs(MAPS))) == "maps must be complex, got float32"
-    assert "one picture for each of 3 slices" in refusal(hdf5(kspace=KSPACE, reconstruction_rss=np.zeros((2, 4, 4))))
+    assert "one image for each of 3 slices" in refusal(hdf5(kspace=KSPACE, reconstruction_rss=np.zeros((2, 4, 4))))
     spoiled = KSPACE.copy()
     spoiled[2, 0, 0, 0] = np.nan
     assert refusal(hdf5(kspace=spoiled)) == "kspace holds numbers that are not finite, slice 2"

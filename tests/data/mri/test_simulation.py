@@ -6,7 +6,7 @@ from PIL import Image
 
 from vitrail.data.mri.coils import make_coils, make_noise, make_phase
 from vitrail.data.mri.scalp import add_scalp
-from vitrail.data.mri.simulation import read_gray, simulate, simulate_pictures, split_slabs
+from vitrail.data.mri.simulation import read_gray, simulate, simulate_images, split_slabs
 from vitrail.data.mri.slices import brightness, combine, images_of
 from vitrail.errors import VitrailError
 
@@ -90,20 +90,20 @@ def test_right_and_front_are_where_radiologists_look_for_them():
     assert column < 8
 
 
-def test_pictures(tmp_path):
-    picture = np.zeros((40, 60, 3), np.uint8)
-    picture[:20] = 200
-    picture[:, :8] = 255  # cut away: the middle 40 x 40 is what fits
-    Image.fromarray(picture).save(tmp_path / "a.png")
+def test_images(tmp_path):
+    image = np.zeros((40, 60, 3), np.uint8)
+    image[:20] = 200
+    image[:, :8] = 255  # cut away: the middle 40 x 40 is what fits
+    Image.fromarray(image).save(tmp_path / "a.png")
     gray = read_gray(tmp_path / "a.png", (20, 20))
     assert gray[:8] == pytest.approx(np.full((8, 20), 200 / 255), abs=0.01)
     assert gray[12:] == pytest.approx(np.zeros((8, 20)), abs=0.01)
-    slices = simulate_pictures(tmp_path, coils=2, size=(20, 24))
+    slices = simulate_images(tmp_path, coils=2, size=(20, 24))
     assert [one.name for one in slices] == ["a.png"]
     assert slices[0].kspace.shape == (2, 20, 24)
     (tmp_path / "none").mkdir()
-    with pytest.raises(VitrailError, match="no pictures"):
-        simulate_pictures(tmp_path / "none")
+    with pytest.raises(VitrailError, match="no images"):
+        simulate_images(tmp_path / "none")
 
 
 def test_a_scalp_leaves_the_brain_alone():

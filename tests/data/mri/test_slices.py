@@ -69,7 +69,7 @@ def test_the_origin_stays_the_origin(size, rows):
     assert np.array_equal(cropped[size // 2], image[3])
 
 
-def test_a_smaller_field_of_view_is_the_middle_of_the_picture():
+def test_a_smaller_field_of_view_is_the_middle_of_the_image():
     image, maps = numbers(8, 9), numbers(2, 8, 9)
     one = Slice(kspace=kspace_of(maps * image), maps=maps, target=np.abs(image)[1:7, 1:8], name="x", peak=3.0)
     small = crop_slice(one, (4, 7))

@@ -37,7 +37,7 @@ def test_merging_is_less_work():
 
 
 @pytest.mark.parametrize("name", ["swin_nano_patch2_window4_32", "resnet20_32", "vit_nano_conv"])
-def test_any_model_of_pictures_is_counted(name):
+def test_any_model_of_images_is_counted(name):
     model = vt.create_model(name).eval()
     size, channels = model.image_size, model.config.in_channels
     one, two = (count_flops(model, torch.zeros(count, channels, *size)) for count in (1, 2))

@@ -14,7 +14,7 @@ from vitrail.deploy.engines.engine import check_answers
 from vitrail.deploy.engines.remembering import cache_folder, recall, remember
 from vitrail.deploy.measuring import Timing, interleaved
 
-PICTURE = torch.zeros(1, 1, 8, 8)
+IMAGE = torch.zeros(1, 1, 8, 8)
 
 
 @pytest.fixture(autouse=True)
@@ -204,7 +204,7 @@ def test_wrong_names_and_missing_packages(model, monkeypatch):
     with pytest.raises(vt.VitrailError, match=r"needs a C\+\+ compiler"):
         make_engine(model, "compile")
     assert missing("torch") is None
-    assert Automatic(model)(PICTURE).shape == (1, 3)
+    assert Automatic(model)(IMAGE).shape == (1, 3)
 
 
 def test_other_answers_are_refused(model):
@@ -213,7 +213,7 @@ def test_other_answers_are_refused(model):
     with pytest.raises(vt.VitrailError, match="differ by nan"):
         check_answers(model, lambda images: model(images) * float("nan"), "wrong")
     with pytest.raises(vt.VitrailError, match="differ by inf"):
-        check_answers(model, lambda images: model(images)[:1], "stuck at one picture")
+        check_answers(model, lambda images: model(images)[:1], "stuck at one image")
     check_answers(model, model, "right")
 
 
@@ -237,6 +237,6 @@ def test_auto_falls_back_where_the_remembered_engine_refuses_these_weights(race,
     engine = Automatic(model)
     monkeypatch.setattr(automatic, "make_engine", refuse)
     with torch.inference_mode():
-        assert torch.equal(engine(PICTURE), model(PICTURE))
+        assert torch.equal(engine(IMAGE), model(IMAGE))
     assert engine.report == [describe(engine.choices[1])]
     assert engine.choices[1].refused == {"openvino": "other answers"}

@@ -8,7 +8,7 @@ from vitrail.deploy.engines import make_engine, missing
 
 
 @pytest.mark.slow
-def test_compiled_answers_are_torchs_for_any_number_of_pictures():
+def test_compiled_answers_are_torchs_for_any_number_of_images():
     if (lack := missing("compile")) is not None:
         pytest.skip(lack)
     model = vt.create_model("vit_tiny_patch16_224", width=24, depth=1, heads=2, patch=2, image_size=8, in_channels=1).eval()

@@ -1,4 +1,4 @@
-"""Every engine gives torch's answers on real pictures, for any number of them, from any thread."""
+"""Every engine gives torch's answers on real images, for any number of them, from any thread."""
 
 import threading
 
@@ -24,7 +24,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model():
-    """A small ViT with a class token; weights large enough that pictures are told apart."""
+    """A small ViT with a class token; weights large enough that images are told apart."""
     torch.manual_seed(0)
     model = vt.create_model(
         "vit_tiny_patch16_224", width=24, depth=1, heads=2, patch=2, image_size=8, in_channels=1, num_classes=10
@@ -45,7 +45,7 @@ def classify(request, model):
 
 
 @pytest.fixture(scope="module")
-def pictures():
+def images():
     test = open_digits()["test"]
     return [test[index][0] for index in range(12)]
 
@@ -56,21 +56,21 @@ def close(found, expected):
         assert [row["score"] for row in one] == pytest.approx([row["score"] for row in other], abs=1e-5)
 
 
-def test_answers_are_torchs_for_any_number_of_pictures(classify, model, pictures):
-    expected = vt.pipeline("image-classification", model)(pictures)
+def test_answers_are_torchs_for_any_number_of_images(classify, model, images):
+    expected = vt.pipeline("image-classification", model)(images)
     scores = [answer[0]["score"] for answer in expected]
     assert max(scores) - min(scores) > 1e-2  # or any answer would do
     for batch in (1, 2, 3, 4, 5, 12):
-        close(classify(pictures, batch=batch), expected)
+        close(classify(images, batch=batch), expected)
     assert classify.engine_report == classify.engine.name
 
 
-def test_threads_get_their_own_answers(classify, pictures):
-    expected = classify(pictures, batch=1)
+def test_threads_get_their_own_answers(classify, images):
+    expected = classify(images, batch=1)
     found: dict[int, list] = {}
 
     def ask(number):
-        found[number] = [classify(pictures[(number + shift) % 12]) for shift in range(12)]
+        found[number] = [classify(images[(number + shift) % 12]) for shift in range(12)]
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -90,15 +90,15 @@ def test_an_answer_is_kept_when_the_next_comes(classify, model):
     assert torch.equal(found, before)
 
 
-def test_pictures_need_not_be_contiguous(classify, model, pictures):
-    images = torch.stack([classify.to_input([picture])[0] for picture in pictures[:2]])
-    turned = images.transpose(2, 3)
+def test_images_need_not_be_contiguous(classify, model, images):
+    inputs = torch.stack([classify.to_input([image])[0] for image in images[:2]])
+    turned = inputs.transpose(2, 3)
     with torch.inference_mode():
         torch.testing.assert_close(classify.engine(turned), model(turned), atol=1e-4, rtol=0)
 
 
 def test_compiling_happens_twice_and_not_again(model, monkeypatch):
-    """For one picture and for several, however they are stored and whatever mode made them."""
+    """For one image and for several, however they are stored and whatever mode made them."""
     graphs = []
 
     def count(graph, inputs):
@@ -135,32 +135,32 @@ def test_a_second_engine_of_the_same_weights_needs_no_export(name, module, model
         make_engine(model, name)
 
 
-def test_auto_measures_once_and_remembers(model, pictures, monkeypatch):
+def test_auto_measures_once_and_remembers(model, images, monkeypatch):
     from vitrail.deploy.engines import automatic
 
     monkeypatch.setattr(automatic, "SECONDS", 0.0)
     monkeypatch.setattr(automatic, "installed", lambda: tuple(name for name in ("torch", "openvino") if missing(name) is None))
-    expected = vt.pipeline("image-classification", model)(pictures)
+    expected = vt.pipeline("image-classification", model)(images)
     first = vt.pipeline("image-classification", model, engine="auto")
     assert first.engine_report == ""  # nothing was asked yet
-    close(first(pictures), expected)
+    close(first(images), expected)
     assert first.engine_report.startswith("batch 8: ")
     assert "measured in" in first.engine_report
-    close([first(pictures[0])], expected[:1])
+    close([first(images[0])], expected[:1])
     assert [line.split(":")[0] for line in first.engine_report.splitlines()] == ["batch 1", "batch 8"]
     second = vt.pipeline("image-classification", model, engine="auto")
-    close(second(pictures), expected)
+    close(second(images), expected)
     assert "remembered" in second.engine_report
 
 
-def test_pictures_of_many_sizes_are_left_to_torch(model, pictures):
+def test_images_of_many_sizes_are_left_to_torch(model, images):
     from dataclasses import replace
 
     other = vt.create_model(
         "vit_tiny_patch16_224", width=24, depth=1, heads=2, patch=2, image_size=8, in_channels=1, num_classes=10
     )
     other.preprocessing = replace(other.preprocessing, fit="aspect")
-    with pytest.warns(UserWarning, match="pictures of many sizes, which the engine openvino does not: torch answers"):
+    with pytest.warns(UserWarning, match="images of many sizes, which the engine openvino does not: torch answers"):
         classify = vt.pipeline("image-classification", other, engine="openvino")
     assert classify.engine.name == "torch"
-    assert len(classify([pictures[0], pictures[1].resize((12, 6))])) == 2
+    assert len(classify([images[0], images[1].resize((12, 6))])) == 2

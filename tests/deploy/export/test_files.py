@@ -35,7 +35,7 @@ def stirred(name, **options):
     return model
 
 
-def pictures(model, count=4, size=None, seed=1):
+def make_images(model, count=4, size=None, seed=1):
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(count, model.config.in_channels, *(size or model.image_size), generator=generator)
 
@@ -44,19 +44,19 @@ def pictures(model, count=4, size=None, seed=1):
 def test_a_vit_with_learned_positions_takes_any_number_and_size(format, tmp_path):
     model = stirred("vit_tiny_patch16_224", **ViT)
     write, open_file = WRITERS[format]
-    done = write(model, tmp_path / "file", images=pictures(model), dynamic_size="auto", check=True)
+    done = write(model, tmp_path / "file", images=make_images(model), dynamic_size="auto", check=True)
     assert done.step == 8
     assert done.parity is not None
     assert done.parity.deviation < 1e-5
     assert done.parity.sizes == ((24, 40), (40, 32))
     run = open_file(done.path)
     for count, size in ((1, (24, 40)), (3, (40, 24)), (2, (16, 56)), (5, (64, 64))):
-        images = pictures(model, count, size)
+        images = make_images(model, count, size)
         with torch.inference_mode():
             assert_close(run(images), model(images), atol=1e-5, rtol=1e-5)
     if format != "onnx":  # which also takes a single cell
         with pytest.raises(Exception, match=r"16|shape"):
-            run(pictures(model, 2, (8, 56)))
+            run(make_images(model, 2, (8, 56)))
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
@@ -65,7 +65,7 @@ def test_onnx_of_one_size_has_resized_positions_and_refuses_others(tmp_path):
     onnx = pytest.importorskip("onnx")
     model = stirred("vit_tiny_patch16_224", **ViT)
     model.labels = ("größer", *"abcdef")
-    images = pictures(model, size=(56, 72))
+    images = make_images(model, size=(56, 72))
     path = export_model(model, tmp_path / "model.onnx", format="onnx", images=images, dynamic_size="off").path
     proto = onnx.load(path)
     onnx.checker.check_model(proto, full_check=True)
@@ -83,7 +83,7 @@ def test_onnx_of_one_size_has_resized_positions_and_refuses_others(tmp_path):
     with torch.inference_mode():
         assert_close(run(images[:1]), model(images[:1]), atol=1e-5, rtol=1e-5)
     with pytest.raises(Exception, match="invalid dimensions"):
-        run(pictures(model, size=(24, 40)))
+        run(make_images(model, size=(24, 40)))
 
 
 def test_a_file_that_answers_otherwise_is_not_written(tmp_path, monkeypatch):
@@ -91,7 +91,7 @@ def test_a_file_that_answers_otherwise_is_not_written(tmp_path, monkeypatch):
     monkeypatch.setattr("vitrail.deploy.export.pt2_file.open_pt2", lambda path: lambda images: model(images) + 2e-4)
     (tmp_path / "model.pt2").write_text("an older file")
     with pytest.raises(vt.VitrailError, match=r"not written.* 0\.0002 .*1e-04"):
-        export_model(model, tmp_path / "model.pt2", format="pt2", images=pictures(model), dynamic_size="off", check=True)
+        export_model(model, tmp_path / "model.pt2", format="pt2", images=make_images(model), dynamic_size="off", check=True)
     assert [path.name for path in tmp_path.iterdir()] == ["model.pt2"]
     assert (tmp_path / "model.pt2").read_text() == "an older file"
 
@@ -105,7 +105,7 @@ def test_features_without_a_check(tmp_path):
         None,
         "features",
     )
-    images = pictures(model)
+    images = make_images(model)
     with torch.inference_mode():
         assert_close(open_onnx(done.path)(images), model(images), atol=1e-5, rtol=1e-5)
 
@@ -128,9 +128,9 @@ FREE = {"resnet": 32, "conv": 8, "antialiased": 8, "distilled": 8}
 def check_export(model, step, tmp_path, format="onnx"):
     write, open_file = WRITERS[format]
     size = (32, 32) if model.preprocessing.size == (1, 1) else model.image_size
-    done = write(model, tmp_path / "file", images=pictures(model, size=size), dynamic_size="auto", check=True)
+    done = write(model, tmp_path / "file", images=make_images(model, size=size), dynamic_size="auto", check=True)
     assert done.step == step
-    run, more = open_file(done.path), pictures(model, 6, size, seed=2)
+    run, more = open_file(done.path), make_images(model, 6, size, seed=2)
     with torch.inference_mode():
         assert_close(run(more), model(more), atol=2e-5, rtol=1e-4)
 
@@ -154,10 +154,10 @@ def test_every_kind_in_every_format(name, format, tmp_path):
 @pytest.mark.parametrize("position", list(POSITIONS))
 def test_onnx_of_any_size_with_every_position(position, tmp_path):
     model = stirred("vit_tiny_patch16_224", **{**ViT, "width": 48}, position=position)
-    done = export_model(model, tmp_path / "model.onnx", format="onnx", images=pictures(model), dynamic_size="on")
+    done = export_model(model, tmp_path / "model.onnx", format="onnx", images=make_images(model), dynamic_size="on")
     run = open_onnx(done.path)
     for size in ((24, 40), (56, 32)):
-        images = pictures(model, 3, size)
+        images = make_images(model, 3, size)
         with torch.inference_mode():
             assert_close(run(images), model(images), atol=2e-5, rtol=1e-4)
 
@@ -167,9 +167,9 @@ def test_a_converter_that_gives_up_says_so_in_one_line(tmp_path):
     forward = model.forward
     model.forward = lambda images: (
         forward(images) if images.sum() > 0 else -forward(images)
-    )  # a branch by what is in the pictures
+    )  # a branch by what is in the images
     with pytest.raises(vt.VitrailError, match=r"^torch\.export cannot follow a model of the kind vit: .+") as caught:
-        export_model(model, tmp_path / "file.onnx", format="onnx", images=pictures(model))
+        export_model(model, tmp_path / "file.onnx", format="onnx", images=make_images(model))
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
 
@@ -187,7 +187,7 @@ def test_a_writer_that_gives_up_leaves_nothing(tmp_path):
             tmp_path / "file",
             Format("stone", ".stone", write, open_onnx),
             interface=interface_of(model),
-            images=pictures(model),
+            images=make_images(model),
             dynamic_size="off",
             check=True,
         )

@@ -28,7 +28,7 @@ def lines_of(format: str) -> str:
 
 @pytest.fixture(scope="module")
 def model():
-    """A classifier of gray pictures that it crops, with answers that are neither certain nor all alike."""
+    """A classifier of gray images that it crops, with answers that are neither certain nor all alike."""
     torch.manual_seed(0)
     model = vt.create_model("vit_nano_patch8_32", image_size=(24, 32), in_channels=1, num_classes=5, depth=1).eval()
     model.reset_classifier(5, ["anis", "bärlauch", "chili", "dill", "estragon"])
@@ -38,9 +38,9 @@ def model():
 
 
 @pytest.fixture(scope="module")
-def picture(tmp_path_factory):
+def image(tmp_path_factory):
     """In color, much larger than the model wants, and higher than wide."""
-    path = tmp_path_factory.mktemp("picture") / "picture.png"
+    path = tmp_path_factory.mktemp("image") / "image.png"
     rows, columns = np.mgrid[:211, :173]
     array = np.stack([rows % 200, (columns * 3) % 250, (rows * columns // 97) % 256], axis=-1).astype(np.uint8)
     Image.fromarray(array).save(path)
@@ -48,18 +48,18 @@ def picture(tmp_path_factory):
 
 
 @pytest.mark.parametrize("format", list(BLOCKED))
-def test_the_ten_lines_answer_as_the_pipeline_does(format, model, picture, tmp_path):
-    images = prepare([Image.open(picture)], model.preprocessing)
+def test_the_ten_lines_answer_as_the_pipeline_does(format, model, image, tmp_path):
+    images = prepare([Image.open(image)], model.preprocessing)
     path = export_model(model, tmp_path / "model", format=format, images=images, dynamic_size="off").path
     script = tmp_path / f"run_{format}.py"
     blocked = "".join(f"sys.modules[{name!r}] = None\n" for name in BLOCKED[format])
     script.write_text(f"import sys\n{blocked}{lines_of(format)}")
     done = subprocess.run(
-        [sys.executable, "-I", str(script), str(path), str(picture)], capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-I", str(script), str(path), str(image)], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     found = [line.split(" ") for line in done.stdout.splitlines()]
-    expected = vt.pipeline("image-classification", model)(picture)
+    expected = vt.pipeline("image-classification", model)(image)
     assert expected[1]["score"] > 0.01  # else the order says little
     assert [label for _, label in found] == [row["label"] for row in expected]
     for (score, _), row in zip(found, expected, strict=True):

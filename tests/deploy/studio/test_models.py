@@ -10,7 +10,7 @@ from vitrail.deploy.studio.pages.attention.page import digest
 from vitrail.deploy.studio.samples import NONE
 from vitrail.deploy.studio.studio import Studio
 from vitrail.deploy.studio.studio_error import StudioError
-from vitrail.deploy.studio.uploads import Picture
+from vitrail.deploy.studio.uploads import UploadedImage
 
 
 @pytest.fixture
@@ -118,7 +118,7 @@ def test_samples_are_decoded_two_at_a_time(models):
     studio = Studio(models, budget=1 << 20)
     name = next(model.id for model in models.present() if model.name == "cls")
     studio.samples(name)
-    calls = (lambda: studio.thumbnail(name, 0), lambda: studio.sample(name, 0, Picture))
+    calls = (lambda: studio.thumbnail(name, 0), lambda: studio.sample(name, 0, UploadedImage))
     with studio.decoding, studio.decoding:
         threads = [threading.Thread(target=call, daemon=True) for call in calls]
         for thread in threads:

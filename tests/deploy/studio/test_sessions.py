@@ -61,8 +61,8 @@ def test_a_session_keeps_so_many_of_a_kind():
 def test_a_look_that_had_to_go_answers_410_and_is_made_again(tmp_path, make_run, browse_studio, upload, digit, encode):
     run = make_run(tmp_path / "run", depth=3)
     client = browse_studio(run, budget=40 << 10)  # of looks of 13 kB
-    picture = upload(encode(digit), client=client).json()["id"]
-    body = {"model": client.get("/api/models").json()[0]["id"], "picture": picture}
+    image = upload(encode(digit), client=client).json()["id"]
+    body = {"model": client.get("/api/models").json()[0]["id"], "image": image}
     looks = [client.post("/api/classify/look", json={**body, "erased": [cell]}).json() for cell in range(8)]
     answers = [client.get(f"/api/classify/attention?look={found['id']}") for found in looks]
     assert answers[0].status_code == 410
@@ -76,8 +76,8 @@ def test_a_look_that_had_to_go_answers_410_and_is_made_again(tmp_path, make_run,
 
 def test_attention_that_does_not_fit_is_left_out_and_the_answer_stays(tmp_path, make_run, browse_studio, upload, digit, encode):
     client = browse_studio(make_run(tmp_path / "run", depth=3), budget=5 << 10)
-    picture = upload(encode(digit), client=client).json()["id"]
-    body = {"model": client.get("/api/models").json()[0]["id"], "picture": picture}
+    image = upload(encode(digit), client=client).json()["id"]
+    body = {"model": client.get("/api/models").json()[0]["id"], "image": image}
     found = client.post("/api/classify/look", json=body).json()
     assert (len(found["predictions"]), found["kept"]) == (10, False)
     assert "--memory" in client.get(f"/api/classify/attention?look={found['id']}").json()["error"]

@@ -1,4 +1,4 @@
-"""Whatever a person drops on the page is a picture or gets one friendly sentence, and the page goes on."""
+"""Whatever a person drops on the page is an image or gets one friendly sentence, and the page goes on."""
 
 import io
 import struct
@@ -35,9 +35,9 @@ def noise() -> Image.Image:
     "make, status, words",
     [
         (lambda e, n: b"", 422, "empty"),
-        (lambda e, n: b"hello, I am a text\n" * 40, 422, "not a picture"),
-        (lambda e, n: b"<svg onload=alert(1)>", 422, "not a picture"),
-        (lambda e, n: b"%PDF-1.7 ...", 422, "not a picture"),
+        (lambda e, n: b"hello, I am a text\n" * 40, 422, "not an image"),
+        (lambda e, n: b"<svg onload=alert(1)>", 422, "not an image"),
+        (lambda e, n: b"%PDF-1.7 ...", 422, "not an image"),
         (lambda e, n: e(n, "PNG")[:3000], 422, "PNG file is damaged or cut short"),
         (lambda e, n: e(n, "JPEG")[:1500], 422, "JPEG file is damaged or cut short"),
         (lambda e, n: b"\x89PNG\r\n\x1a\n", 422, "PNG file is damaged"),
@@ -62,7 +62,7 @@ def test_of_an_animation_the_first_frame_is_used_and_said_so(upload, page, encod
     frames = [Image.new("RGB", (20, 10), color) for color in ("red", "blue", "lime")]
     found = upload(encode(frames[0], kind, save_all=True, append_images=frames[1:], duration=50), "moving").json()
     assert "first" in found["note"]
-    shown = Image.open(io.BytesIO(page.get(f"/api/pictures/{found['id']}").content)).convert("RGB")
+    shown = Image.open(io.BytesIO(page.get(f"/api/images/{found['id']}").content)).convert("RGB")
     red, green, blue = shown.getpixel((5, 5))
     assert red > 200 > 60 > max(green, blue)
 
@@ -74,22 +74,22 @@ def test_every_format_is_read(upload, encode, noise, kind):
 
 
 def test_a_form_without_a_file_or_cut_short_is_refused(page):
-    assert page.post("/api/pictures", files={"other": ("a.png", b"x")}).status_code == 422
-    assert page.post("/api/pictures", data={"file": "text"}, files={"x": ("a", b"b")}).status_code == 422
+    assert page.post("/api/images", files={"other": ("a.png", b"x")}).status_code == 422
+    assert page.post("/api/images", data={"file": "text"}, files={"x": ("a", b"b")}).status_code == 422
     for content, kind in (
         (b"--x\r\nContent-Disposition: form-data; name=file; filename=a\r\n\r\nhalf", "multipart/form-data; boundary=x"),
         (b"nonsense", "multipart/form-data; boundary=x"),
         (b"", "multipart/form-data"),
         (b"--x\r\nContent-Disposition: form-data\r\n\r\n\r\n--x--", "multipart/form-data; boundary=x; charset=none"),
     ):
-        answer = page.post("/api/pictures", content=content, headers={"Content-Type": kind})
+        answer = page.post("/api/images", content=content, headers={"Content-Type": kind})
         assert answer.status_code in (400, 422)
         assert list(answer.json()) == ["error"]
     several = [("file", ("a.png", b"x")), ("file", ("b.png", b"y"))]
-    assert page.post("/api/pictures", files=several).status_code == 400
+    assert page.post("/api/images", files=several).status_code == 400
 
 
-def test_a_picture_never_touches_the_disk(upload, encode, monkeypatch):
+def test_an_image_never_touches_the_disk(upload, encode, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("a file was made")
 
@@ -113,12 +113,12 @@ def test_no_bytes_break_the_reader(data, encode, noise):
             whole[place] ^= data.draw(st.integers(1, 255))
         content = bytes(whole[: data.draw(st.integers(0, len(whole)))])
     try:
-        picture = read_upload("a", content)
+        image = read_upload("a", content)
     except StudioError as error:
         refusal: StudioError | None = error
     else:
         refusal = None
-        assert max(Image.open(io.BytesIO(picture.preview)).size) <= 1024
+        assert max(Image.open(io.BytesIO(image.preview)).size) <= 1024
     assert refusal is None or (refusal.status == 422 and str(refusal).endswith("."))
 
 

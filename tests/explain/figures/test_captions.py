@@ -9,11 +9,11 @@ from vitrail.rendering import to_png, to_svg
 
 def make(words: int, *, size: tuple[int, int] = (12, 18), channels: int = 3, reference: str = "") -> CaptionRow:
     names = [f"word{number}" for number in range(words)]
-    picture = np.random.default_rng(0).integers(0, 255, (*size, channels), dtype=np.uint8)
-    return CaptionRow(picture=picture, caption=" ".join(names), words=names, maps=torch.rand(words, 3, 4), reference=reference)
+    image = np.random.default_rng(0).integers(0, 255, (*size, channels), dtype=np.uint8)
+    return CaptionRow(image=image, caption=" ".join(names), words=names, maps=torch.rand(words, 3, 4), reference=reference)
 
 
-def test_a_cell_for_every_word_and_one_for_the_picture() -> None:
+def test_a_cell_for_every_word_and_one_for_the_image() -> None:
     rows = [make(COLUMNS + 2), make(3, size=(20, 9), channels=1, reference="other words"), make(0)]
     page = draw_captions(rows).axes[0]
     assert len(page.images) == 1 + sum(1 + len(row.words) for row in rows)  # and the scale

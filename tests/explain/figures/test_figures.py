@@ -41,7 +41,7 @@ def words(figure):
 
 
 def aspects(figure):
-    """Width over height, on paper, of every picture on the page."""
+    """Width over height, on paper, of every image on the page."""
     places = [image.get_extent() for image in figure.axes[0].images]
     return [(right - left) / (bottom - top) for left, right, bottom, top in places]
 
@@ -60,12 +60,12 @@ def check(figure):
 
 
 @pytest.mark.parametrize(
-    ("layers", "heads", "grid", "with_picture"),
+    ("layers", "heads", "grid", "with_image"),
     [(1, 1, (1, 1), True), (3, 2, (3, 5), False), (8, 12, (4, 4), True), (2, 3, (9, 2), False)],
 )
-def test_maps_of_layers_and_heads(layers, heads, grid, with_picture):
-    picture = np.zeros((10 * grid[0], 10 * grid[1], 1), dtype=np.uint8) if with_picture else None
-    figure = figures.draw_maps(random(layers, heads, *grid) + 0.5, picture=picture)
+def test_maps_of_layers_and_heads(layers, heads, grid, with_image):
+    image = np.zeros((10 * grid[0], 10 * grid[1], 1), dtype=np.uint8) if with_image else None
+    figure = figures.draw_maps(random(layers, heads, *grid) + 0.5, image=image)
     found = check(figure)
     shapes = aspects(figure)
     assert len(shapes) == layers * heads + 1  # and the scale
@@ -132,7 +132,7 @@ def test_a_bias_is_drawn_on_a_scale_to_its_largest_number():
 @pytest.mark.parametrize(("count", "channels", "side"), [(28, 3, (8, 8)), (3, 1, (3, 3)), (9, 5, (2, 4))])
 def test_filters(count, channels, side):
     shares = torch.full((count,), 1 / count)
-    filters = Filters(pictures=random(count, channels, *side) - 0.5, shares=shares, words="principal components")
+    filters = Filters(images=random(count, channels, *side) - 0.5, shares=shares, words="principal components")
     figure = figures.draw_filters(filters)
     found = check(figure)
     assert found.count(f"{100 / count:.1f} %") == count
@@ -142,8 +142,8 @@ def test_filters(count, channels, side):
 
 @pytest.mark.parametrize("count", [1, 9])
 def test_colors(count):
-    pictures = [np.zeros((30, 50, 1 + 2 * (i % 2)), dtype=np.uint8) for i in range(count)]
-    figure = figures.draw_colors(random(count, 3, 5, 3), pictures)
+    images = [np.zeros((30, 50, 1 + 2 * (i % 2)), dtype=np.uint8) for i in range(count)]
+    figure = figures.draw_colors(random(count, 3, 5, 3), images)
     assert check(figure).count("99 % of patches") == 3
     assert aspects(figure)[:-3] == pytest.approx([5 / 3] * 2 * count)
     check(figures.draw_colors(random(count, 3, 5, 3)))
@@ -154,7 +154,7 @@ def test_lens(options):
     model = model_with(**options)
     lens = logit_lens(model, torch.randn(2, 3, 24, 40))
     labels = [f"class with a long name {k}" for k in range(model.num_classes)]
-    figure = figures.draw_lens(lens, labels, picture=1)
+    figure = figures.draw_lens(lens, labels, image=1)
     found = check(figure)
     target = int(lens.whole[-1, 1].argmax())
     limit = float(lens.patches[:, 1, ..., target].max())
@@ -163,7 +163,7 @@ def test_lens(options):
     np.testing.assert_allclose(figure.axes[1].lines[0].get_ydata(), lens.whole[:, 1, target].numpy(), rtol=1e-6)
 
 
-def test_lens_of_a_tall_picture_and_another_target():
+def test_lens_of_a_tall_image_and_another_target():
     lens = Lens(whole=random(4, 1, 3).softmax(-1), patches=random(4, 1, 9, 2, 3).softmax(-1), words="")
     assert "probability of 2, patch by patch" in check(figures.draw_lens(lens, target=2))
 
@@ -178,7 +178,7 @@ def test_steps(position, count):
     assert (f"{16 - count} others" in found) == (count < 16)
     assert ("4  / √8 + bias" in found) == (position != "learned_1d")
     assert ("6  Σ weight · v + read" in found) == (position == "relative_shaw")
-    assert "Layer 0, head 1: how the class token reads the picture" in found
+    assert "Layer 0, head 1: how the class token reads the image" in found
 
 
 def test_steps_on_a_group_within_a_window():
@@ -198,7 +198,7 @@ def test_faithfulness_curves():
     check(figures.draw_faithfulness(many, many))
 
 
-def test_a_figure_of_many_pictures_stands_in_a_page_too():
+def test_a_figure_of_many_images_stands_in_a_page_too():
     figure = figures.draw_maps(random(2, 2, 2, 2))
     assert to_png(figure, dpi=72).startswith(b"\x89PNG")
     text = to_svg(figure)

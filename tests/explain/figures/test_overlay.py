@@ -1,4 +1,4 @@
-"""A map over its picture: its pixels, its shape, and its scale."""
+"""A map over its image: its pixels, its shape, and its scale."""
 
 import io
 
@@ -15,7 +15,7 @@ def words_of(figure):
     return [text.get_text() for text in figure.axes[0].texts]
 
 
-def test_an_overlay_keeps_the_shape_of_the_picture_and_is_strongest_where_the_map_is():
+def test_an_overlay_keeps_the_shape_of_the_image_and_is_strongest_where_the_map_is():
     shares = np.zeros((3, 5))
     shares[0, 4] = 9.0
     drawn = overlay(np.full((30, 50, 3), 100, dtype=np.uint8), shares, 4.0)
@@ -33,7 +33,7 @@ def test_an_overlay_keeps_the_shape_of_the_picture_and_is_strongest_where_the_ma
         ((64, 16), None, (128, 32)),
     ],
 )
-def test_an_overlay_has_the_pictures_own_pixels_unless_it_is_told_otherwise(size, largest, expected):
+def test_an_overlay_has_the_images_own_pixels_unless_it_is_told_otherwise(size, largest, expected):
     drawn = overlay(np.zeros((*size, 1), dtype=np.uint8), torch.ones(2, 3), 2.0, largest=largest)
     assert drawn.shape == (*expected, 3)
 
@@ -62,12 +62,12 @@ def test_times_an_even_share():
 
 
 @pytest.mark.parametrize("size", [(480, 640), (640, 420), (1000, 300)])
-def test_a_saved_figure_has_a_pixel_for_each_of_the_picture(size):
-    picture = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
+def test_a_saved_figure_has_a_pixel_for_each_of_the_image(size):
+    image = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
     shares = np.random.default_rng(1).random((4, 6))
-    figure = draw_overlay(picture, shares, words="relevance of the last layer")
+    figure = draw_overlay(image, shares, words="relevance of the last layer")
     page = np.asarray(Image.open(io.BytesIO(to_png(figure))).convert("RGB"))
-    expected = overlay(picture, times_even(shares), scale_end(times_even(shares)), smallest=420)
+    expected = overlay(image, times_even(shares), scale_end(times_even(shares)), smallest=420)
     left = (page.shape[1] - size[1]) // 2
     top = round(144 * figure.axes[0].images[0].get_extent()[3])
     np.testing.assert_allclose(page[top : top + size[0], left : left + size[1]].astype(int), expected.astype(int), atol=1)

@@ -1,11 +1,11 @@
-"""Maps laid on pictures of any shape: over what the model saw, the hottest cell the brightest, the picture's own pixels."""
+"""Maps laid on images of any shape: over what the model saw, the hottest cell the brightest, the image's own pixels."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vitrail.data.transforms import fit_picture
+from vitrail.data.transforms import fit_image
 from vitrail.explain.figures.placing import crop_seen, draw_frame, fit_between, lay_colors, lay_over, seen_box
 from vitrail.preprocessing import neutral
 
@@ -34,16 +34,16 @@ def test_what_is_seen_lies_in_the_middle_and_has_the_models_shape(height, width,
         assert (right - left) / (bottom - top) == pytest.approx(columns / rows, rel=0.11)
 
 
-def test_squashed_pictures_are_seen_whole():
+def test_squashed_images_are_seen_whole():
     assert seen_box((50, 200), SQUASH) == (0, 0, 200, 50)
 
 
 def test_the_part_is_the_one_that_preprocessing_takes():
-    """Against `fit_picture`: columns are numbered, and what comes out are those of the middle."""
+    """Against `fit_image`: columns are numbered, and what comes out are those of the middle."""
     from PIL import Image
 
-    picture = np.zeros((16, 48, 3), dtype=np.uint8) + np.arange(48, dtype=np.uint8)[None, :, None] * 5
-    assert (crop_seen(picture, CROP) == fit_picture(Image.fromarray(picture), CROP)).all()
+    image = np.zeros((16, 48, 3), dtype=np.uint8) + np.arange(48, dtype=np.uint8)[None, :, None] * 5
+    assert (crop_seen(image, CROP) == fit_image(Image.fromarray(image), CROP)).all()
 
 
 @pytest.mark.parametrize("shape", [(120, 300), (300, 120), (200, 200), (9, 31)])
@@ -60,7 +60,7 @@ def test_the_brightest_place_is_the_hottest_cell(shape, preprocessing, cell):
     assert (int((row - top) * 4 / (bottom - top)), int((column - left) * 4 / (right - left))) == cell
 
 
-def test_a_picture_of_many_pixels_keeps_all_of_them_and_what_was_not_seen_is_darker():
+def test_an_image_of_many_pixels_keeps_all_of_them_and_what_was_not_seen_is_darker():
     drawn = lay_over(gray(200, 500), np.zeros((4, 4)), 1.0, CROP)
     assert drawn.shape == (200, 500, 3)
     assert brightness(drawn[:, 150:350]).min() > brightness(drawn[:, :150]).max()
@@ -92,7 +92,7 @@ def test_colors_stand_where_their_cells_are():
     assert drawn.shape == (200, 400, 3)
     assert drawn[150, 150].tolist() == [255, 0, 0]
     assert drawn[150, 250].tolist() == [0, 0, 0]
-    assert drawn[50, 50].min() > 0  # outside: the picture, dark
+    assert drawn[50, 50].min() > 0  # outside: the image, dark
 
 
 def test_sizes_are_brought_between_their_bounds():

@@ -38,11 +38,11 @@ def at_the_answer(targets: list[Targets], *, focal: bool, sure: float = 40.0) ->
     boxes = torch.full((2, len(targets), QUERIES, 4), 0.5)
     if not focal:
         logits[..., -1] = sure
-    for picture, target in enumerate(targets):
+    for image, target in enumerate(targets):
         for place, (kind, box) in enumerate(zip(*target, strict=True)):
-            logits[:, picture, QUERIES - 1 - place] = -sure
-            logits[:, picture, QUERIES - 1 - place, kind] = sure
-            boxes[:, picture, QUERIES - 1 - place] = box
+            logits[:, image, QUERIES - 1 - place] = -sure
+            logits[:, image, QUERIES - 1 - place, kind] = sure
+            boxes[:, image, QUERIES - 1 - place] = box
     return Detected(logits, boxes)
 
 
@@ -53,7 +53,7 @@ def test_the_order_of_targets_changes_nothing(focal):
     turned = [*targets[:2], Targets(targets[2].classes[order], targets[2].boxes[order])]
     assert_close(set_loss(found, turned, focal=focal), set_loss(found, targets, focal=focal))
     pairs, again = (match(found.logits[0], found.boxes[0], some, focal=focal) for some in (targets, turned))
-    of_last, of_last_again = pairs.target[pairs.picture == 2], again.target[again.picture == 2]
+    of_last, of_last_again = pairs.target[pairs.image == 2], again.target[again.image == 2]
     assert_close(pairs.query, again.query)
     assert_close(order[of_last_again], of_last)
 
@@ -62,9 +62,9 @@ def test_the_order_of_targets_changes_nothing(focal):
 def test_every_object_has_one_query_of_its_own(focal):
     found, targets = random_case(focal=focal)
     pairs = match(found.logits[0], found.boxes[0], targets, focal=focal)
-    assert pairs.picture.tolist() == [0] * 3 + [2] * 7
-    for picture, count in ((0, 3), (2, 7)):
-        mine = pairs.picture == picture
+    assert pairs.image.tolist() == [0] * 3 + [2] * 7
+    for image, count in ((0, 3), (2, 7)):
+        mine = pairs.image == image
         assert sorted(pairs.target[mine].tolist()) == list(range(count))
         assert len(set(pairs.query[mine].tolist())) == count
 
@@ -73,7 +73,7 @@ def test_every_object_has_one_query_of_its_own(focal):
 def test_each_object_may_have_several_queries(focal):
     found, targets = random_case(focal=focal)
     twice = match(found.logits[0], found.boxes[0], targets, focal=focal, repeats=2)
-    mine = twice.picture == 0
+    mine = twice.image == 0
     assert sorted(twice.target[mine].tolist()) == [0, 0, 1, 1, 2, 2]
     assert len(set(twice.query[mine].tolist())) == 6  # no query stands for two
     first, rest = Detected(found.logits[:1], found.boxes[:1]), Detected(found.logits[1:], found.boxes[1:])
@@ -121,7 +121,7 @@ def test_zero_at_the_answer(focal):
 
 
 @pytest.mark.parametrize("focal", [False, True])
-def test_pictures_without_objects(focal):
+def test_images_without_objects(focal):
     found, _ = random_case(focal=focal)
     loss = set_loss(found, [NOTHING] * 3, focal=focal)
     loss.backward()
@@ -182,10 +182,10 @@ def test_noised_objects_at_the_answer_cost_nothing(focal):
     boxes = torch.full_like(noised.boxes, 0.5)
     if not focal:
         logits[..., -1] = 40.0
-    for picture, column in ((0, 0), (0, 1), (2, 0)):
-        kind, box = (part[noised.which[picture, column]] for part in targets[picture])
-        logits[:, picture, column], boxes[:, picture, column] = -40.0, box
-        logits[:, picture, column, kind] = 40.0
+    for image, column in ((0, 0), (0, 1), (2, 0)):
+        kind, box = (part[noised.which[image, column]] for part in targets[image])
+        logits[:, image, column], boxes[:, image, column] = -40.0, box
+        logits[:, image, column, kind] = 40.0
     assert set_loss(found._replace(noised=noised._replace(logits=logits, boxes=boxes)), targets, focal=focal).item() < 1e-5
 
 
@@ -219,8 +219,8 @@ def test_matching_and_loss_are_those_of_transformers(counts):
     matcher = theirs.HungarianMatcher(class_cost=1, bbox_cost=5, giou_cost=2)
     expected = matcher({"logits": found.logits[-1], "pred_boxes": found.boxes[-1]}, labels)
     pairs = match(found.logits[-1], found.boxes[-1], targets, focal=False)
-    for picture, (queries, numbers) in enumerate(expected):
-        mine = pairs.picture == picture
+    for image, (queries, numbers) in enumerate(expected):
+        mine = pairs.image == image
         assert pairs.query[mine].tolist() == queries.tolist()
         assert pairs.target[mine].tolist() == numbers.tolist()
 

@@ -1,4 +1,4 @@
-"""What a config.json from anywhere may say, what timm's says, and how pictures are prepared."""
+"""What a config.json from anywhere may say, what timm's says, and how images are prepared."""
 
 from dataclasses import replace
 
@@ -7,8 +7,8 @@ import torch
 
 from vitrail.errors import VitrailError
 from vitrail.models.convert.foreign_records import complete
+from vitrail.models.convert.images import HALF, IMAGENET, preprocessing_of
 from vitrail.models.convert.origins import convert
-from vitrail.models.convert.pictures import HALF, IMAGENET, preprocessing_of
 from vitrail.models.convert.told import Told, read_told
 from vitrail.models.convert.vit import to_vit
 from vitrail.models.convert.vit_configs import config_to_transformers
@@ -129,7 +129,7 @@ def test_a_name_gives_the_heads_and_the_size():
     assert "6 heads: the preset vit_small_patch16_224 has these shapes" in bare.notes
 
 
-def test_how_pictures_are_prepared():
+def test_how_images_are_prepared():
     def prepare(record, channels=3, usual=HALF):
         return preprocessing_of(record, (8, 8), channels, usual=usual, origin="timm vit")
 

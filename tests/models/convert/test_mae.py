@@ -76,7 +76,7 @@ def test_there_and_back(theirs, tmp_path):
 
 
 def test_one_that_was_made_here():
-    """Sines are written down as a table, and the picture need not be square."""
+    """Sines are written down as a table, and the image need not be square."""
     backbone = ViTConfig(width=12, depth=1, heads=3, patch=4, image_size=(8, 12), position="sinusoidal_2d", num_classes=0)
     config = MAEConfig(backbone=to_record(backbone), decoder_width=8, decoder_heads=2, decoder_depth=1)
     ours = build_mae(config)

@@ -25,7 +25,7 @@ DECODER = {
     "decoder_hidden_size": 32, "decoder_num_attention_heads": 16, "decoder_num_hidden_layers": 2, "decoder_intermediate_size": 128,
     "norm_pix_loss": True,
 }  # fmt: skip
-CASES = {  # the model, its config's options, its picture's side, and what is told beside the weights where there is no record
+CASES = {  # the model, its config's options, its image's side, and what is told beside the weights where there is no record
     "vit": ("ViTForImageClassification", SIZES | MLP, 12, {}),
     "deit": ("DeiTForImageClassificationWithTeacher", SIZES | MLP, 12, {}),
     "beit": ("BeitForImageClassification", SIZES | MLP | {"use_relative_position_bias": True}, 12, {}),
@@ -61,7 +61,7 @@ def written(request, tmp_path_factory):
 
 
 def answers(name, theirs, ours, side):
-    """What both say of the same pictures."""
+    """What both say of the same images."""
     images = torch.randn(2, 3, side, side)
     with torch.inference_mode():
         if name == "mae":
@@ -173,7 +173,7 @@ def test_swin_of_timm_and_of_its_authors(config):
         assert converted.config == config
         assert all(torch.equal(converted.weights[key], tensor) for key, tensor in ours.state_dict().items())
     if config.attention == "softmax":
-        assert "pictures of 16x16: then the last stage is one window" in convert(theirs).notes[0]
+        assert "images of 16x16: then the last stage is one window" in convert(theirs).notes[0]
 
 
 def test_the_golden_names_of_hybrids_and_swins():

@@ -81,7 +81,7 @@ def test_a_folder_of_beit_is_read(beit, tmp_path):
 def check_folder(theirs, tmp_path, *, size):
     theirs.config.id2label = dict(enumerate(("sky", "road", "car", "tree", "house")))
     theirs.save_pretrained(tmp_path)
-    with pytest.warns(VitrailWarning, match="mean and std of the pictures' colors"):
+    with pytest.warns(VitrailWarning, match="mean and std of the images' colors"):
         model = vt.load(tmp_path)
     images = torch.randn(1, 3, *size)
     with torch.inference_mode():

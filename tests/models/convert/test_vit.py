@@ -17,7 +17,7 @@ SIZES = {"num_hidden_layers": 2, "num_attention_heads": 3, "hidden_size": 12, "p
 MLP = {"intermediate_size": 29}
 RELATIVE = {"use_relative_position_bias": True}
 SHARED = {"use_shared_relative_position_bias": True}
-CASES = {  # the model, its config's options, its picture's size
+CASES = {  # the model, its config's options, its image's size
     "vit": ("ViTForImageClassification", MLP, (8, 20)),
     "vit_features": ("ViTModel", MLP, (8, 20)),
     "vit_mae": ("ViTMAEModel", MLP | {"mask_ratio": 0.0}, (12, 12)),
@@ -48,7 +48,7 @@ def make(name, **more):
 
 @pytest.fixture(scope="module", params=CASES)
 def twins(request):
-    """Theirs, ours, and the size of a picture."""
+    """Theirs, ours, and the size of an image."""
     theirs = make(request.param)
     config, weights = from_transformers(theirs.state_dict(), theirs.config.to_dict())
     ours = build_vit(config).eval()
@@ -91,7 +91,7 @@ def test_there_and_back(twins, style, tmp_path):
 
 @pytest.mark.parametrize("name", ["dinov2", "dinov2_registers"])
 @pytest.mark.parametrize("size", [(20, 8), (36, 40)])
-def test_another_size_of_the_picture(name, size):
+def test_another_size_of_the_image(name, size):
     theirs = make(name)
     config, weights = from_transformers(theirs.state_dict(), theirs.config.to_dict())
     ours, images = build_vit(config).eval(), torch.randn(2, 3, *size)
@@ -170,7 +170,7 @@ def test_what_we_do_not_compute_is_refused():
         ({"hidden_act": "silu"}, 'unknown hidden_act "silu"'),
         ({"model_type": "clip"}, 'unknown model_type "clip"'),
         ({"patch_size": [4, 5]}, r"patch_size must be that of a square, got \(4, 5\)"),
-        ({"image_size": 16}, r"position_embeddings must have 17 rows for pictures of \(16, 16\), got 11"),
+        ({"image_size": 16}, r"position_embeddings must have 17 rows for images of \(16, 16\), got 11"),
         ({"intermediate_size": 28}, r"mlp.expand.weight must have the shape \(28, 12\), got \(29, 12\)"),
         ({"hidden_size": 15}, r"must have the shape \(15, 48\), got \(12, 48\)"),
         ({"num_hidden_layers": 3}, r"16 weights of this model are missing, such as layers\.2\.layernorm_before\.weight"),

@@ -59,7 +59,7 @@ def test_without_a_shift_a_cell_sees_its_window_and_nothing_else(grid):
 def test_with_a_shift_it_sees_across_and_never_around_the_border(grid):
     found = influence(layer(shift=(2, 2)), grid)
     rows, columns = (torch.arange(grid[0] * grid[1]) // grid[1] + 2) // 4, (torch.arange(grid[0] * grid[1]) % grid[1] + 2) // 4
-    together = (rows[:, None] == rows) & (columns[:, None] == columns)  # windows that begin 2 cells outside of the picture
+    together = (rows[:, None] == rows) & (columns[:, None] == columns)  # windows that begin 2 cells outside of the image
     assert torch.equal(found, together)
     assert found[3 * grid[1] + 3, 4 * grid[1] + 4]  # another window's, without the shift
     assert not found[0, -1]
@@ -96,9 +96,9 @@ def test_equals_attention_over_the_whole_grid_under_a_mask(position, kernel, gri
     cells = cells.clone()
     cells[cells < 0] = torch.arange(count, count + pads)
     whole = torch.zeros(2, HEADS, count + pads, count + pads)
-    for picture in range(2):
+    for image in range(2):
         for window, own in enumerate(cells):
-            whole[picture, :, own[:, None], own] = weights[picture * len(cells) + window].float()
+            whole[image, :, own[:, None], own] = weights[image * len(cells) + window].float()
     padded = torch.cat([x, torch.zeros(2, pads, WIDTH)], 1)
     values = made.attention.value(padded).view(2, count + pads, HEADS, -1).transpose(1, 2)
     expected = made.attention.output((whole @ values).transpose(1, 2).flatten(2))[:, :count]
@@ -119,7 +119,7 @@ def test_a_smaller_grid_reads_the_middle_of_the_table():
 
 
 def test_equal_windows_are_read_equally_wherever_they_stand():
-    """Moving a picture by a window moves what is read."""
+    """Moving an image by a window moves what is read."""
     made = layer()
     x = torch.randn(1, 12, 16, WIDTH)
     out = made(x.flatten(1, 2), at((12, 16))).view(x.shape)
@@ -176,7 +176,7 @@ def test_impossible_windows_are_refused(window, shift):
         WindowedAttention(MultiHeadAttention(WIDTH, heads=HEADS), window=window, shift=shift)
 
 
-def test_a_mask_for_each_picture_of_the_batch():
+def test_a_mask_for_each_image_of_the_batch():
     made = layer(shift=(2, 2))
     scope = made.scope(at_windows := made_windows(), 3, torch.device("cpu"))
     mask = seam_mask(at_windows.grid, at_windows.window, at_windows.shift)

@@ -97,7 +97,7 @@ class Problem:
         return flat(torch.autograd.grad(expected, self.inputs))
 
     def estimates(self, count, *, baseline=True, surrogate=True):
-        """Gradients of `count` batches of 64 pictures."""
+        """Gradients of `count` batches of 64 images."""
         found = []
         for _ in range(count):
             losses = self.losses(self.layer([self.map.expand(64, -1, -1, -1)]))

@@ -13,10 +13,10 @@ def test_it_is_the_papers_equation():
     torch.manual_seed(0)
     layer, x = SqueezeExcitation(17), torch.randn(2, 17, 3, 5)
     first, second = (weight.detach().numpy() for weight in (layer.squeeze.weight, layer.excite.weight))
-    for picture, out in zip(x.numpy(), layer(x).detach().numpy(), strict=True):
-        z = np.array([channel.sum() / 15 for channel in picture])
+    for image, out in zip(x.numpy(), layer(x).detach().numpy(), strict=True):
+        z = np.array([channel.sum() / 15 for channel in image])
         s = 1 / (1 + np.exp(-(second @ np.maximum(first @ z, 0))))
-        np.testing.assert_allclose(out, picture * s[:, None, None], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(out, image * s[:, None, None], rtol=1e-5, atol=1e-6)
 
 
 @settings(max_examples=20)
@@ -34,7 +34,7 @@ def test_places_do_not_matter_to_the_gates():
     layer, x = SqueezeExcitation(8), torch.randn(2, 8, 3, 5)
     shuffled = x.flatten(2)[:, :, torch.randperm(15)].reshape(x.shape)
     assert_close(layer.gates(shuffled), layer.gates(x))
-    assert (layer.gates(x)[0] - layer.gates(x)[1]).abs().max() > 1e-3, "but pictures do"
+    assert (layer.gates(x)[0] - layer.gates(x)[1]).abs().max() > 1e-3, "but images do"
 
 
 def test_a_reduction_of_16_with_four_units_at_least():

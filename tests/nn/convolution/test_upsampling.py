@@ -19,8 +19,8 @@ def test_a_place_becomes_the_pixels_at_it():
     layer = build_upsampling("direct", 3, out_channels=2, scale=3, features=1)
     nn.init.zeros_(layer[0].weight)
     layer[0].bias.data = torch.arange(18.0)
-    picture = layer(torch.randn(1, 3, 2, 2))
-    assert_close(picture[0, 1, 3:, :3], torch.arange(9.0, 18.0).view(3, 3))
+    image = layer(torch.randn(1, 3, 2, 2))
+    assert_close(image[0, 1, 3:, :3], torch.arange(9.0, 18.0).view(3, 3))
 
 
 def test_the_nearest_one_repeats_pixels():

@@ -98,9 +98,9 @@ def test_what_does_not_fit_is_refused_by_name():
     tokens = Tokens(torch.randn(2, 16, WIDTH), grid=(4, 4))
     with pytest.raises(VitrailError, match="other attention does not support mask"):
         encoder(4, kernel=Other())(tokens)
-    with pytest.raises(VitrailError, match="pictures of one size"):
+    with pytest.raises(VitrailError, match="images of one size"):
         encoder(4)(tokens._replace(mask=torch.ones(2, 16, dtype=torch.bool)))
-    with pytest.raises(VitrailError, match="pictures of one size"):
+    with pytest.raises(VitrailError, match="images of one size"):
         encode_packed(encoder(4), [tokens, Tokens(torch.randn(1, 9, WIDTH), grid=(3, 3))])
     with pytest.raises(VitrailError, match="at least 1 token away, got -2"):
         MergingEncoder([], count=-2)

@@ -63,10 +63,10 @@ def test_sides_are_rounded_up_and_sizes_are_met():
 
 def test_bytes_are_rounded_after_each_side_height_first():
     """Columns of equal pixels become the same by either order; of these four the height gives 0.5 -> 1 everywhere."""
-    picture = torch.tensor([[0.0, 0.0], [1.0, 1.0]])[None, None] / 255
-    tall = resize_bicubic(255 * picture, (1, 2))
+    image = torch.tensor([[0.0, 0.0], [1.0, 1.0]])[None, None] / 255
+    tall = resize_bicubic(255 * image, (1, 2))
     assert_close(tall, torch.full((1, 1, 1, 2), 0.5))
-    assert_close(255 * resize_levels(picture, (1, 1)), torch.ones(1, 1, 1, 1))
+    assert_close(255 * resize_levels(image, (1, 1)), torch.ones(1, 1, 1, 1))
     levels = torch.randint(0, 256, (1, 3, 16, 12)) / 255
     small = resize_levels(levels, 0.5)
     assert_close(255 * small, (255 * small).round())
@@ -86,5 +86,5 @@ def test_what_is_kept_is_bounded_and_of_use_in_training_too():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_type_is_the_pictures(dtype):
+def test_the_type_is_the_images(dtype):
     assert resize_bicubic(torch.rand(1, 1, 8, 8, dtype=dtype), 0.5).dtype == dtype

@@ -42,7 +42,7 @@ def test_the_last_block_is_cut_row_by_row_and_the_rest_comes_from_the_top():
     assert hide_blocks(torch.empty(1, 0, 4), (4, 4), 3)[0].tolist() == [True] * 3 + [False] * 13
 
 
-def test_a_picture_does_not_depend_on_the_others():
+def test_an_image_does_not_depend_on_the_others():
     numbers = torch.rand(5, BLOCKS, 4, generator=torch.Generator().manual_seed(1))
     together = hide_blocks(numbers, (8, 11), 35)
     for number in range(5):

@@ -1,4 +1,4 @@
-"""The scan's equations: conventions of the transform, A and its adjoint, and pictures that agree with what was measured."""
+"""The scan's equations: conventions of the transform, A and its adjoint, and images that agree with what was measured."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ def numbers(*shape, seed=0, dtype=torch.complex64):
 
 
 def smooth_maps(b, c, h, w, *, dtype=torch.complex64):
-    """Bumps around the picture with a slope of phase, of which the squares sum to 1."""
+    """Bumps around the image with a slope of phase, of which the squares sum to 1."""
     y, x = torch.meshgrid(torch.linspace(-1, 1, h), torch.linspace(-1, 1, w), indexing="ij")
     angle = torch.arange(c)[:, None, None] * 2 * torch.pi / c
     size = torch.exp(-((y - torch.sin(angle)) ** 2 + (x - torch.cos(angle)) ** 2))
@@ -43,7 +43,7 @@ def share(a, b):
 
 
 @pytest.mark.parametrize(("h", "w"), SIZES)
-def test_a_constant_picture_is_the_zero_frequency_alone(h, w):
+def test_a_constant_image_is_the_zero_frequency_alone(h, w):
     kspace = to_kspace(torch.full((h, w), 2 + 1j))
     expected = torch.zeros(h, w, dtype=torch.complex64)
     expected[h // 2, w // 2] = (2 + 1j) * (h * w) ** 0.5
@@ -52,7 +52,7 @@ def test_a_constant_picture_is_the_zero_frequency_alone(h, w):
 
 @pytest.mark.parametrize(("h", "w"), SIZES)
 def test_a_point_in_the_middle_is_flat_and_real(h, w):
-    """The pixel h // 2, w // 2 is the origin of the picture, so its transform has no slope of phase."""
+    """The pixel h // 2, w // 2 is the origin of the image, so its transform has no slope of phase."""
     image = torch.zeros(h, w, dtype=torch.complex64)
     image[h // 2, w // 2] = 1
     assert_close(to_kspace(image), torch.full((h, w), (h * w) ** -0.5, dtype=torch.complex64))
@@ -100,14 +100,14 @@ def test_only_measured_lines_are_seen():
     assert_close(sense_adjoint(y + noise, maps, mask), sense_adjoint(y, maps))
 
 
-def test_all_lines_and_normalized_maps_give_the_picture():
+def test_all_lines_and_normalized_maps_give_the_image():
     x, maps = numbers(2, 6, 7), smooth_maps(2, 4, 6, 7)
     assert_close(sense_adjoint(sense_forward(x, maps), maps), x, atol=1e-5, rtol=1e-5)
 
 
 def test_measured_lines_are_kept_bit_for_bit_whatever_the_noise():
     maps, mask = smooth_maps(2, 4, 6, 12), every(4, 12)
-    y = numbers(2, 4, 6, 12, seed=3) * mask[:, None]  # no picture explains these
+    y = numbers(2, 4, 6, 12, seed=3) * mask[:, None]  # no image explains these
     guess = numbers(2, 6, 12, seed=4)
     kept = keep_measured(guess, y, mask, maps)
     where = mask[:, None].expand_as(y)
@@ -117,7 +117,7 @@ def test_measured_lines_are_kept_bit_for_bit_whatever_the_noise():
     assert_close(kept.image, step, atol=1e-5, rtol=1e-5)
 
 
-def test_of_one_coil_the_picture_keeps_the_lines_too():
+def test_of_one_coil_the_image_keeps_the_lines_too():
     maps, mask = torch.polar(torch.ones(1, 1, 6, 9), numbers(1, 1, 6, 9).real), every(4, 9)
     y, guess = numbers(1, 1, 6, 9, seed=1) * mask[:, None], numbers(1, 6, 9, seed=2)
     kept = keep_measured(guess, y, mask, maps)
@@ -155,7 +155,7 @@ def test_without_noise_sense_reproduces_the_lines(c, step):
 
 @pytest.mark.parametrize("c", [1, 3], ids=["fewer equations than unknowns", "more"])
 def test_sense_is_the_nearest_least_squares_solution(c):
-    """Against the dense pseudo-inverse, in double precision, with lines that no picture explains."""
+    """Against the dense pseudo-inverse, in double precision, with lines that no image explains."""
     b, h, w = 1, 4, 6
     maps, mask = numbers(b, c, h, w, seed=7, dtype=torch.complex128), every(3, w, center=1)
     basis = torch.eye(h * w, dtype=torch.complex128).view(-1, h, w)
@@ -180,7 +180,7 @@ def test_a_weight_keeps_sense_near_its_start(weight):
     assert_close(solve_sense(y, mask, maps, steps=100, start=guess, weight=weight).flatten(), expected, atol=1e-4, rtol=1e-4)
 
 
-def test_pictures_of_a_batch_do_not_mix():
+def test_images_of_a_batch_do_not_mix():
     maps, mask = smooth_maps(2, 3, 6, 8), every(2, 8)
     y = sense_forward(numbers(2, 6, 8, seed=1), maps, mask)
     y[1] *= 100

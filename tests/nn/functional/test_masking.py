@@ -30,7 +30,7 @@ def test_the_lowest_numbers_are_kept_in_raster_order():
     assert keep_lowest(numbers, 0.6).tolist() == [[1, 3], [0, 2]]
 
 
-def test_a_generator_draws_the_same_again_and_each_picture_its_own():
+def test_a_generator_draws_the_same_again_and_each_image_its_own():
     first, again = (draw_kept(7, 23, 0.6, generator=torch.Generator().manual_seed(5)) for _ in range(2))
     assert torch.equal(first, again)
     assert len({tuple(row) for row in first.tolist()}) == 7

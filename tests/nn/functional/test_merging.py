@@ -78,7 +78,7 @@ def test_equal_tokens_go_in_their_order():
     assert step.kept.tolist() == [[3]]
 
 
-def test_a_picture_is_merged_whatever_its_neighbors_are():
+def test_an_image_is_merged_whatever_its_neighbors_are():
     keys, x = torch.randn(4, 2, 13, 5), torch.randn(4, 13, 6)
     together, _ = merge(x, torch.ones(4, 13), match(keys, 4, prefix=1), prefix=1)
     alone, _ = merge(x[2:3], torch.ones(1, 13), match(keys[2:3], 4, prefix=1), prefix=1)

@@ -75,7 +75,7 @@ def test_no_seam_without_a_shift():
 @given(grid=st.tuples(sides, sides), window=st.tuples(st.integers(2, 5), st.integers(2, 5)), data=st.data())
 @settings(max_examples=60)
 def test_cells_see_each_other_if_and_only_if_the_shift_did_not_bring_them_together(grid, window, data):
-    """Two cells of one shifted window that the roll brought together are farther apart in the picture than a window."""
+    """Two cells of one shifted window that the roll brought together are farther apart in the image than a window."""
     shift = tuple(data.draw(st.integers(1, side - 1)) for side in window)
     height, width = whole_windows(grid, window)
     mask = seam_mask(grid, window, shift)

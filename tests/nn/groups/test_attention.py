@@ -62,7 +62,7 @@ def test_lifting_attention_commutes_with_the_group(group, dtype, limit, size, wi
     if group.order > 1:  # the elements differ: it lifts, and is not merely invariant
         assert (y[:, 0] - y[:, 1]).abs().max() > 0.01
     for g in group.exact:
-        difference = lift(layer, group.act_on_pictures(x, g), group) - group.act_on_maps(y, g)
+        difference = lift(layer, group.act_on_images(x, g), group) - group.act_on_maps(y, g)
         assert difference.abs().max() < limit * max(1.0, y.abs().max().item())  # rounding grows with what is rounded
 
 

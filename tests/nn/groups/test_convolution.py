@@ -38,7 +38,7 @@ def test_lifting_commutes_with_the_group(group, dtype, limit, stride, overlap, s
     y = apart(layer(x), group)
     assert tuple(y.shape[3:]) == layer.grid((side, side))[1:]
     for g in group.exact:
-        turned = apart(layer(group.act_on_pictures(x, g)), group)
+        turned = apart(layer(group.act_on_images(x, g)), group)
         assert (turned - group.act_on_maps(y, g)).abs().max() < limit
 
 
@@ -67,9 +67,9 @@ def test_the_equations_written_out(group):
     layer = GroupConvolution(3, 2, group=group)
     z = apart(layer(y.flatten(1, 2)), group)
     for h in range(group.order):
-        assert_close(y[:, h], F.conv2d(x, group.act_on_pictures(lifting.weight, h), padding=1))
+        assert_close(y[:, h], F.conv2d(x, group.act_on_images(lifting.weight, h), padding=1))
         filters = [
-            group.act_on_pictures(layer.weight[:, :, group.relative()[h, k]], h) for k in range(group.order)
+            group.act_on_images(layer.weight[:, :, group.relative()[h, k]], h) for k in range(group.order)
         ]  # c ch s s for each k
         assert_close(z[:, h], sum(F.conv2d(y[:, k], filters[k], padding=1) for k in range(group.order)))
 
@@ -108,7 +108,7 @@ def test_breaking_the_sharing_breaks_equivariance(monkeypatch):
     with monkeypatch.context() as patch:  # elements not permuted; the test's own action must stay right
         patch.setattr(module.torch, "from_numpy", lambda array: torch.arange(4).expand(4, 4))
         patch.setattr(
-            module, "act_on_filters", lambda group, weight: torch.stack([group.act_on_pictures(weight, h) for h in range(4)])
+            module, "act_on_filters", lambda group, weight: torch.stack([group.act_on_images(weight, h) for h in range(4)])
         )
         assert error() > 0.1
     assert PlaneGroup.relative is relative

@@ -1,4 +1,4 @@
-"""Rows G1, C1: the groups are groups, and act as such on offsets, pictures and maps."""
+"""Rows G1, C1: the groups are groups, and act as such on offsets, images and maps."""
 
 import numpy as np
 import pytest
@@ -44,31 +44,31 @@ def test_orders():
 
 @ALL
 def test_acting_twice_is_acting_with_the_product(group):
-    pictures, maps = torch.randn(2, 3, 5, 5), torch.randn(2, group.order, 3, 5, 5)
+    images, maps = torch.randn(2, 3, 5, 5), torch.randn(2, group.order, 3, 5, 5)
     for a in group.exact:
         for b in group.exact:
             both = int(group.product()[a, b])
-            assert_close(group.act_on_pictures(group.act_on_pictures(pictures, b), a), group.act_on_pictures(pictures, both))
+            assert_close(group.act_on_images(group.act_on_images(images, b), a), group.act_on_images(images, both))
             assert_close(group.act_on_maps(group.act_on_maps(maps, b), a), group.act_on_maps(maps, both))
 
 
 def test_a_quarter_turn_by_hand():
     group = find_group("p4m")
-    assert group.act_on_pictures(torch.tensor([[1, 2], [3, 4]]), 1).tolist() == [[2, 4], [1, 3]]  # counterclockwise
-    assert group.act_on_pictures(torch.tensor([[1, 2], [3, 4]]), 4).tolist() == [[2, 1], [4, 3]]
+    assert group.act_on_images(torch.tensor([[1, 2], [3, 4]]), 1).tolist() == [[2, 4], [1, 3]]  # counterclockwise
+    assert group.act_on_images(torch.tensor([[1, 2], [3, 4]]), 4).tolist() == [[2, 1], [4, 3]]
     seen = group.act_on_offsets(np.array([[0.0, 1.0]]))[:, 0].tolist()  # one to the right
     # Who is turned a quarter counterclockwise has it below, then left, then above; mirrored: left, and so on.
     assert seen == [[0, 1], [1, 0], [0, -1], [-1, 0], [0, -1], [1, 0], [0, 1], [-1, 0]]
 
 
 @ALL
-def test_pictures_and_offsets_agree(group):
+def test_images_and_offsets_agree(group):
     """A single bright pixel moves to where the matrix says."""
     for element in group.exact:
-        picture = torch.zeros(5, 5)
-        picture[1, 4] = 1  # the offset (-1, 2) from the center
+        image = torch.zeros(5, 5)
+        image[1, 4] = 1  # the offset (-1, 2) from the center
         row, column = group.matrices()[element] @ [-1, 2]
-        moved = group.act_on_pictures(picture, element)
+        moved = group.act_on_images(image, element)
         assert moved[int(row) + 2, int(column) + 2] == 1
 
 
@@ -79,7 +79,7 @@ def test_finer_rotations_see_offsets_between_cells():
 
 def test_refusals():
     with pytest.raises(VitrailError, match="element 1 of p8 does not map the pixels onto pixels"):
-        find_group("p8").act_on_pictures(torch.zeros(4, 4), 1)
+        find_group("p8").act_on_images(torch.zeros(4, 4), 1)
     with pytest.raises(VitrailError, match="must be square; got 4x6"):
         find_group("p4").check_grid(4, 6)
     with pytest.raises(VitrailError, match='unknown group "p5": choose from z2, p4'):

@@ -6,7 +6,7 @@ from vitrail.nn.tokenizers.patch import PatchTokenizer
 from vitrail.tokens import Tokens
 
 
-def test_a_head_that_undoes_the_tokenizer_gives_the_picture_back():
+def test_a_head_that_undoes_the_tokenizer_gives_the_image_back():
     """z = x E with a square E, so that W = E^-1 and a bias of -b E^-1 reconstruct."""
     torch.manual_seed(0)
     tokenizer, head = PatchTokenizer(2, 30, patch=(3, 5)), ReconstructionHead(30, channels=2, patch=(3, 5))

@@ -24,9 +24,9 @@ def test_it_is_torchs_convolution_plus_the_tokens():
         convolution.bias.copy_(position.bias_row)
     x = torch.randn(2, 1 + 15, WIDTH)
     out = position.enter(x, 0, Scope(queries=Places((3, 5), prefix=1)))
-    picture = x[:, 1:].transpose(1, 2).reshape(2, WIDTH, 3, 5)
+    image = x[:, 1:].transpose(1, 2).reshape(2, WIDTH, 3, 5)
     assert torch.equal(out[:, 0], x[:, 0])
-    assert_close(out[:, 1:], (picture + convolution(picture)).flatten(2).transpose(1, 2))
+    assert_close(out[:, 1:], (image + convolution(image)).flatten(2).transpose(1, 2))
 
 
 @pytest.mark.parametrize("grid", [(7,), (3, 5), (2, 3, 4)])
@@ -48,7 +48,7 @@ def test_missing_cells_are_zeros(grid):
     )
 
 
-def test_packed_pictures_do_not_see_each_other_and_padding_is_zeros():
+def test_packed_images_do_not_see_each_other_and_padding_is_zeros():
     position, first, second = Conditional(WIDTH, axes=2), torch.randn(1, 6, WIDTH), torch.randn(1, 6, WIDTH)
     cells = torch.arange(6)[None]
     padding = torch.randn(1, 2, WIDTH)
@@ -78,7 +78,7 @@ def test_it_stands_in_front_of_one_block_or_of_all():
 
 @pytest.mark.parametrize("grid", [(7,), (3, 5), (2, 3, 4)])
 def test_causal_is_the_convolution_without_the_offsets_that_come_later(grid):
-    """On a picture that is written pixel by pixel, as on a line; also where the last cells are not written yet."""
+    """On an image that is written pixel by pixel, as on a line; also where the last cells are not written yet."""
     axes, cells = len(grid), math.prod(grid)
     causal, both = Conditional(WIDTH, axes=axes, causal=True), Conditional(WIDTH, axes=axes)
     assert len(causal.table) == 3**axes // 2 + 1

@@ -91,17 +91,15 @@ def test_queries_may_stand_elsewhere_than_keys(name):
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_packed_pictures_are_as_if_alone(name):
+def test_packed_images_are_as_if_alone(name):
     grid, position, stack = (3, 5), build(name, (3, 5), prefix=0), encoder()
-    pictures = torch.randn(2, 15, WIDTH)
+    images = torch.randn(2, 15, WIDTH)
     some = torch.tensor([0, 1, 2, 6, 7, 8, 13])
-    alone = run(stack, position, pictures[:1], grid, prefix=0)
-    other = run(stack, position, pictures[1:, some], grid, prefix=0, index=some[None])
+    alone = run(stack, position, images[:1], grid, prefix=0)
+    other = run(stack, position, images[1:, some], grid, prefix=0, index=some[None])
     index = torch.cat([torch.arange(15), some])[None]
     segments = torch.tensor([[0] * 15 + [1] * 7])
-    packed = run(
-        stack, position, torch.cat([pictures[:1], pictures[1:, some]], 1), grid, prefix=0, index=index, segments=segments
-    )
+    packed = run(stack, position, torch.cat([images[:1], images[1:, some]], 1), grid, prefix=0, index=index, segments=segments)
     assert_close(packed, torch.cat([alone, other], 1), atol=2e-5, rtol=1e-4)
 
 

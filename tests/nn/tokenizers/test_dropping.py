@@ -39,7 +39,7 @@ def test_kept_tokens_are_those_of_the_full_sequence(keep, prefix, height, width)
     assert (index.diff(dim=1) > 0).all(), "in order, none twice"
 
 
-def test_every_token_is_kept_equally_often_and_pictures_differ():
+def test_every_token_is_kept_equally_often_and_images_differ():
     out = TokenDropping(0.4)(sequence(batch=4000, grid=(2, 5), width=1))
     counts = torch.bincount(out.index.ravel())
     assert out.index.shape == (4000, 4)

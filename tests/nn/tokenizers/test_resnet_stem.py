@@ -64,7 +64,7 @@ def test_a_new_block_passes_on_its_shortcut_alone():
     assert_close(reshaping(x), F.relu(reshaping.shortcut_norm(reshaping.shortcut(x))))
 
 
-def test_grid_of_a_picture_that_is_not_square():
+def test_grid_of_an_image_that_is_not_square():
     for depths, stride in [((1,), 4), ((1, 1), 8), ((1, 1, 1), 16), ((1, 1, 1, 1), 32)]:
         small = stem(width=11, depths=depths)
         tokens = small(torch.randn(2, 3, 3 * stride, 5 * stride))
@@ -101,7 +101,7 @@ def test_meta_device():
 @pytest.mark.parametrize("size", [(33, 48), (48, 40), (0, 16), (8, 16)])
 def test_sides_must_be_multiples_of_the_stride(size):
     small = stem()
-    rule = f"^the picture's sides {size[0]}x{size[1]} must be multiples of the stem's stride 16$"
+    rule = f"^the image's sides {size[0]}x{size[1]} must be multiples of the stem's stride 16$"
     with pytest.raises(VitrailError, match=rule):
         small.grid(size)
     with pytest.raises(VitrailError, match=rule):

@@ -32,7 +32,7 @@ def test_words_behind_others_know_their_places():
         Words(11, 16, grid=(7,))(IDS, start=4)
 
 
-def test_a_picture_pixel_by_pixel():
+def test_an_image_pixel_by_pixel():
     places = Words(11, 16, grid=(2, 3))(IDS, start=2).places
     assert places.coordinates().tolist() == [[[0, 2], [1, 0], [1, 1], [1, 2]]]
 

@@ -1,4 +1,4 @@
-"""A visual vocabulary and BEiT as jobs: from pictures to codes, to a model that names hidden ones, to labels."""
+"""A visual vocabulary and BEiT as jobs: from images to codes, to a model that names hidden ones, to labels."""
 
 import json
 import subprocess
@@ -30,7 +30,7 @@ from vitrail.tasks.pretraining import PretrainingTask
 
 @pytest.fixture(scope="module")
 def stripes(tmp_path_factory):
-    """8x8 gray pictures of two classes: rows that are alike, or columns."""
+    """8x8 gray images of two classes: rows that are alike, or columns."""
     generator, path, parts = np.random.default_rng(0), tmp_path_factory.mktemp("data") / "stripes.npz", {}
     for split, count in (("train", 48), ("val", 12), ("test", 11)):
         lines = generator.integers(0, 2, (count, 8), dtype=np.uint8) * 255
@@ -131,7 +131,7 @@ def test_wrong_wishes(beit, vocabulary, stripes, tmp_path):
     refused("--temperature must be above 0", task="dvae", temperature=-1.0)
     refused("--codes must be at least 2, got 1", task="dvae", codes=1)
     refused("drop_path.* is an option of --task .*beit", task="dvae", drop_path=0.5)
-    refused("dvae has no features of pictures to go on with", weights=vocabulary.path)
+    refused("dvae has no features of images to go on with", weights=vocabulary.path)
     refused("--mask-ratio must be between 0 and 1, got 1", task="beit", tokenizer=vocabulary.path, mask_ratio=1.0)
 
 
@@ -180,7 +180,7 @@ def test_numbers_of_beit_by_hand():
     assert [count_hidden(share, 10) for share in (0.01, 0.4, 0.99)] == [1, 4, 9]
 
 
-def test_pictures_as_another_model_reads_them():
+def test_images_as_another_model_reads_them():
     raw = torch.rand(2, 3, 4, 5)
     one = Preprocessing(size=(4, 5), mean=(0.1, 0.2, 0.3), std=(0.5, 0.6, 0.7))
     other = Preprocessing(size=(4, 5), mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))

@@ -1,4 +1,4 @@
-"""Batches of pictures with captions: which caption comes when, and how long it may be."""
+"""Batches of images with captions: which caption comes when, and how long it may be."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from vitrail.preprocessing import neutral
 from vitrail.special_tokens import BEGIN, END, PAD
 from vitrail.tasks.caption.data import CaptionBatch, CaptionSource
 
-CAPTIONS = [[f"{'x' * (picture + 1)}{which}" for which in range(1 + picture % 3)] for picture in range(11)]
+CAPTIONS = [[f"{'x' * (image + 1)}{which}" for which in range(1 + image % 3)] for image in range(11)]
 
 
 class Letters:
@@ -23,8 +23,8 @@ class Letters:
 
 
 def make(*, shuffle: bool, seed: int = 0, longest: int = 20) -> Loader:
-    pictures = np.arange(11 * 4 * 4, dtype=np.uint8).reshape(11, 4, 4)
-    images = ImageSource(ArraySplit(pictures, np.zeros(11)), neutral((4, 4), 1), seed=seed)
+    arrays = np.arange(11 * 4 * 4, dtype=np.uint8).reshape(11, 4, 4)
+    images = ImageSource(ArraySplit(arrays, np.zeros(11)), neutral((4, 4), 1), seed=seed)
     source = CaptionSource(images, CAPTIONS, Letters(), longest=longest, drawn=shuffle, seed=seed)
     return Loader(source, PlainOrder(11, batch=4, shuffle=shuffle, seed=seed))
 
@@ -40,7 +40,7 @@ def texts(batches: Loader, epoch: int = 0, start: int = 0) -> dict[int, str]:
     return found
 
 
-def test_without_shuffling_each_picture_has_its_first_caption() -> None:
+def test_without_shuffling_each_image_has_its_first_caption() -> None:
     assert texts(make(shuffle=False), epoch=5) == {number: captions[0] for number, captions in enumerate(CAPTIONS)}
 
 
@@ -48,7 +48,7 @@ def test_in_training_a_caption_is_drawn_by_seed_and_epoch() -> None:
     batches = make(shuffle=True)
     drawn = [texts(batches, epoch) for epoch in range(30)]
     assert drawn == [texts(make(shuffle=True), epoch) for epoch in range(30)]
-    seen = {picture: {epoch[picture] for epoch in drawn if picture in epoch} for picture in range(11)}
+    seen = {image: {epoch[image] for epoch in drawn if image in epoch} for image in range(11)}
     assert seen == {number: set(captions) for number, captions in enumerate(CAPTIONS)}  # each comes
     assert drawn != [texts(make(shuffle=True, seed=1), epoch) for epoch in range(30)]
     rest = texts(batches, epoch=3, start=1)
@@ -64,7 +64,7 @@ def test_a_long_caption_is_cut_and_counted() -> None:
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
-def test_as_many_batches_as_the_pictures_give(shuffle: bool) -> None:
+def test_as_many_batches_as_the_images_give(shuffle: bool) -> None:
     batches = make(shuffle=shuffle)
     assert len(list(batches.batches())) == len(batches) == (2 if shuffle else 3)
 

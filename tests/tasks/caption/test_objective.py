@@ -1,4 +1,4 @@
-"""The captioning task: its loss and scores by hand, and that it teaches a model to tell pictures apart."""
+"""The captioning task: its loss and scores by hand, and that it teaches a model to tell images apart."""
 
 from dataclasses import replace
 
@@ -32,8 +32,8 @@ TINY = CaptionerConfig(
 
 
 def batches(model: object, *, shuffle: bool = False) -> Loader:
-    pictures = np.array([np.full((8, 8, 3), color, dtype=np.uint8) for color in COLORS.values()])
-    images = ImageSource(ArraySplit(pictures, np.zeros(4)), model.preprocessing)  # type: ignore[attr-defined]
+    arrays = np.array([np.full((8, 8, 3), color, dtype=np.uint8) for color in COLORS.values()])
+    images = ImageSource(ArraySplit(arrays, np.zeros(4)), model.preprocessing)  # type: ignore[attr-defined]
     source = CaptionSource(images, TEXTS, TOKENIZER, longest=9, drawn=shuffle)
     return Loader(source, PlainOrder(4, batch=4, shuffle=shuffle))
 
@@ -91,12 +91,12 @@ def test_scores_by_hand() -> None:
     assert several.error > 0
 
 
-def test_of_no_picture_nothing_is_right() -> None:
+def test_of_no_image_nothing_is_right() -> None:
     nothing = Captions(indices=np.arange(0), captions=(), references=(), loss=0.0, score="exact")
     assert nothing.metrics == {"loss": 0.0, "exact": 0.0, "bleu": 0.0}
 
 
-def test_four_pictures_are_learned_by_heart() -> None:
+def test_four_images_are_learned_by_heart() -> None:
     torch.manual_seed(0)
     model = build_captioner(TINY)
     task = Caption(model, TOKENIZER, references=TEXTS, decided=True)

@@ -22,28 +22,28 @@ QUICK = ("--batch-size", "12", "--max-length", "9", "--workers", "0", "--num-bea
 
 
 @pytest.fixture(scope="module")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sixty plain pictures of 16 pixels, a broken one, and one that is not there."""
+def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty plain images of 16 pixels, a broken one, and one that is not there."""
     folder, generator = tmp_path_factory.mktemp("colors"), np.random.default_rng(0)
     captions: dict[str, object] = {"gone.png": "nobody saw it", "broken.png": "a broken one"}
-    (folder / "broken.png").write_bytes(b"no picture")
+    (folder / "broken.png").write_bytes(b"no image")
     for number in range(60):
         name, color = list(COLORS.items())[number % 3]
         noise = generator.integers(-15, 15, (16, 16, 3))
         Image.fromarray(np.clip(np.array(color) + noise, 0, 255).astype(np.uint8)).save(folder / f"{number:02}.png")
-        captions[f"{number:02}.png"] = [f"a {name} picture", f"all {name}"] if number % 2 else f"a {name} picture"
+        captions[f"{number:02}.png"] = [f"a {name} image", f"all {name}"] if number % 2 else f"a {name} image"
     (folder / "captions.json").write_text(json.dumps(captions))
     return folder
 
 
 @pytest.fixture(scope="module")
-def trained(pictures: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(images: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "colors"
-    assert vitrail(["train", "--task", "caption", "--data", str(pictures), "--out", str(folder), "--epochs", "2", *QUICK]) == 0
+    assert vitrail(["train", "--task", "caption", "--data", str(images), "--out", str(folder), "--epochs", "2", *QUICK]) == 0
     return folder
 
 
-def test_a_run_has_everything(trained: Path, pictures: Path) -> None:
+def test_a_run_has_everything(trained: Path, images: Path) -> None:
     metrics = json.loads((trained / "metrics.json").read_text())
     assert set(metrics) == {"split", "interval", "loss", "bleu", "signature"}
     with (trained / "predictions.csv").open(newline="") as file:
@@ -52,7 +52,7 @@ def test_a_run_has_everything(trained: Path, pictures: Path) -> None:
     assert list(rows[0]) == ["picture", "caption", "reference_1", "reference_2"]
     for row in rows:
         number = int(Path(row["picture"]).stem)
-        assert row["reference_1"] == f"a {list(COLORS)[number % 3]} picture"
+        assert row["reference_1"] == f"a {list(COLORS)[number % 3]} image"
     page = (trained / "report.html").read_text()
     assert "Best" in page
     assert rows[0]["caption"] in page
@@ -64,54 +64,52 @@ def test_a_run_has_everything(trained: Path, pictures: Path) -> None:
 
 
 def test_the_last_line_is_the_score_and_eval_gives_it_again(
-    trained: Path, pictures: Path, command: Callable[..., tuple[int, str, str]]
+    trained: Path, images: Path, command: Callable[..., tuple[int, str, str]]
 ) -> None:
     metrics = json.loads((trained / "metrics.json").read_text())
     line = f"test BLEU {100 * metrics['bleu']:.2f}"
-    again = command("train", "--task", "caption", "--data", pictures, "--out", trained, "--resume")
+    again = command("train", "--task", "caption", "--data", images, "--out", trained, "--resume")
     assert again[1].strip().splitlines()[-1] == line
     scored = command("eval", trained, "--workers", "0", "--batch-size", "5")
     assert scored[1].strip().splitlines()[-1] == line
 
 
-def test_captions_of_files(trained: Path, pictures: Path, tmp_path: Path, command: Callable[..., tuple[int, str, str]]) -> None:
+def test_captions_of_files(trained: Path, images: Path, tmp_path: Path, command: Callable[..., tuple[int, str, str]]) -> None:
     look = tmp_path / "look"
-    code, out, err = command(
-        "caption", trained, pictures / "01.png", pictures / "broken.png", pictures / "02.png", "--out", look
-    )
+    code, out, err = command("caption", trained, images / "01.png", images / "broken.png", images / "02.png", "--out", look)
     assert code == 2
-    assert "broken.png: not a picture" in err
+    assert "broken.png: not an image" in err
     lines = out.strip().splitlines()
     assert [Path(line.split()[0]).name for line in lines] == ["01.png", "02.png"]
     assert sorted(path.name for path in look.iterdir()) == ["001_01.png", "002_02.png"]
     with Image.open(look / "001_01.png") as figure:
         assert figure.width > 1000
-    code, out, _ = command("caption", trained, pictures / "01.png", "--json")
+    code, out, _ = command("caption", trained, images / "01.png", "--json")
     answer = json.loads(out)
     assert code == 0
-    assert answer == vt.pipeline("image-to-text", trained)(pictures / "01.png")
-    assert [answer] == vt.pipeline("image-to-text", load(trained))([pictures / "01.png"])
+    assert answer == vt.pipeline("image-to-text", trained)(images / "01.png")
+    assert [answer] == vt.pipeline("image-to-text", load(trained))([images / "01.png"])
     assert lines[0].endswith(answer[0]["generated_text"])
-    assert "exists and is not an empty folder" in command("caption", trained, pictures / "01.png", "--out", look)[2]
-    assert "--num-beams must be at least 1, got 0" in command("caption", trained, pictures / "01.png", "--beams", "0")[2]
+    assert "exists and is not an empty folder" in command("caption", trained, images / "01.png", "--out", look)[2]
+    assert "--num-beams must be at least 1, got 0" in command("caption", trained, images / "01.png", "--beams", "0")[2]
 
 
 @pytest.mark.parametrize("model", ["show_attend_tell_soft", "show_attend_tell_hard"])
 def test_show_attend_and_tell_by_the_same_command(
-    model: str, pictures: Path, tmp_path: Path, command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+    model: str, images: Path, tmp_path: Path, command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: path.write_text(frame.headline))
     words = ("--model", model, *QUICK, "--epochs", "1")
-    code, out, err = command("train", "--task", "caption", "--data", pictures, "--out", tmp_path / "run", *words)
+    code, out, err = command("train", "--task", "caption", "--data", images, "--out", tmp_path / "run", *words)
     assert code == 0, err
     assert out.strip().splitlines()[-1].startswith("test BLEU ")
     assert json.loads((tmp_path / "run" / "best" / "config.json").read_text())["architecture"] == "show_attend_tell"
 
 
 def test_a_model_of_another_kind_or_an_option_without_meaning_is_refused(
-    pictures: Path, command: Callable[..., tuple[int, str, str]]
+    images: Path, command: Callable[..., tuple[int, str, str]]
 ) -> None:
-    start = ("train", "--task", "caption", "--data", pictures)
+    start = ("train", "--task", "caption", "--data", images)
     assert "vit_nano_conv does not fit --task caption; captioner_micro does" in command(*start, "--model", "vit_nano_conv")[2]
     assert "--source is an option of --task translate only" in command(*start, "--source", "de")[2]
     options = {"data": "x", "task": "caption"}
@@ -122,7 +120,7 @@ def test_a_model_of_another_kind_or_an_option_without_meaning_is_refused(
     assert read_record(Options, {**options, "mixup": 0.0, "repeats": 1}, what="test") == Options(data="x")
 
 
-def test_muon_is_for_blocks_and_small_pictures() -> None:
+def test_muon_is_for_blocks_and_small_images() -> None:
     assert caption_recipe("small", size=(64, 64), hidden=True)["optimizer"] == "muon"
     assert caption_recipe("small", size=(64, 64), hidden=False)["optimizer"] == "adamw"
     assert caption_recipe("small", size=(224, 224), hidden=True)["optimizer"] == "adamw"
@@ -158,11 +156,11 @@ def test_of_shapes_the_share_exactly_right_is_the_score(
 
 
 def test_predict_is_caption_with_the_options_of_the_task(
-    trained: Path, pictures: Path, command: Callable[..., tuple[int, str, str]]
+    trained: Path, images: Path, command: Callable[..., tuple[int, str, str]]
 ) -> None:
-    files = (pictures / "01.png", pictures / "02.png")
+    files = (images / "01.png", images / "02.png")
     assert command("predict", trained, *files, "--num-beams", 2)[1] == command("caption", trained, *files, "--beams", 2)[1]
-    code, out, err = command("predict", trained, *files, pictures / "broken.png", "--json")
+    code, out, err = command("predict", trained, *files, images / "broken.png", "--json")
     assert (code, json.loads(out)[2]) == (2, None)
-    assert "broken.png: not a picture" in err
-    assert json.loads(out)[0] == vt.pipeline("image-to-text", trained)(pictures / "01.png")
+    assert "broken.png: not an image" in err
+    assert json.loads(out)[0] == vt.pipeline("image-to-text", trained)(images / "01.png")

@@ -28,16 +28,16 @@ def write_report():
 
 
 def answers(truth, classes, mistakes):
-    """The first `mistakes` pictures are taken for the next class, each a little less surely than the one before."""
+    """The first `mistakes` images are taken for the next class, each a little less surely than the one before."""
     said = np.where(np.arange(len(truth)) < mistakes, (truth + 1) % classes, truth)
     probabilities = np.full((len(truth), classes), 0.2 / classes, dtype=np.float32)
     probabilities[np.arange(len(truth)), said] += 0.8 - np.arange(len(truth)) * 1e-4
     return probabilities
 
 
-def build(*, classes=10, pictures=60, mistakes=7, labels=None, truth=None, seen=None, **changes):
-    """Picture i is gray of brightness i."""
-    truth = np.arange(pictures) % classes if truth is None else truth
+def build(*, classes=10, images=60, mistakes=7, labels=None, truth=None, seen=None, **changes):
+    """Image i is gray of brightness i."""
+    truth = np.arange(images) % classes if truth is None else truth
     if truth.ndim == 1 and "probabilities" not in changes:
         changes["probabilities"] = answers(truth, classes, mistakes)
 
@@ -63,11 +63,11 @@ def build(*, classes=10, pictures=60, mistakes=7, labels=None, truth=None, seen=
     return Frame(**framed), Classified(**values)
 
 
-def build_several(*, classes=5, pictures=40, **changes):
-    """Pictures with several labels: picture i has the labels i % classes and, if even, the next; the last answer is unsure."""
-    truth = np.zeros((pictures, classes), dtype=bool)
-    truth[np.arange(pictures), np.arange(pictures) % classes] = True
-    truth[np.arange(0, pictures, 2), (np.arange(0, pictures, 2) + 1) % classes] = True
+def build_several(*, classes=5, images=40, **changes):
+    """Images with several labels: image i has the labels i % classes and, if even, the next; the last answer is unsure."""
+    truth = np.zeros((images, classes), dtype=bool)
+    truth[np.arange(images), np.arange(images) % classes] = True
+    truth[np.arange(0, images, 2), (np.arange(0, images, 2) + 1) % classes] = True
     probabilities = np.where(truth, 0.9, 0.1).astype(np.float32)
     probabilities[0] = (0.2, 0.9, 0.8, *[0.1] * (classes - 3))  # misses label 0, adds label 2
     return build(classes=classes, truth=truth, probabilities=probabilities, **changes)

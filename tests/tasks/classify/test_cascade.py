@@ -64,14 +64,14 @@ def test_the_figures_follow_from_the_predictions(made, arrays):
         rows = list(csv.DictReader(file))
     with np.load(arrays) as file:
         assert [int(row["truth"]) for row in rows] == file["y_test"].tolist()
-        pictures = [Image.fromarray(picture) for picture in file["x_test"]]
+        images = [Image.fromarray(image) for image in file["x_test"]]
     assert result.test.accuracy == pytest.approx(np.mean([row["truth"] == row["predicted"] for row in rows]))
     for number, stage in enumerate(result.stages):
         here = [row for row in rows if row["stage"] == str(number + 1)]
         assert stage.share == pytest.approx(len(here) / len(rows))
         if here:
             assert stage.accuracy == pytest.approx(np.mean([row["truth"] == row["predicted"] for row in here]))
-    assert [answer[0]["label"] for answer in vt.cascade(out)(pictures)] == [row["predicted"] for row in rows]
+    assert [answer[0]["label"] for answer in vt.cascade(out)(images)] == [row["predicted"] for row in rows]
 
 
 def test_predict_takes_the_folder(made, arrays, command, tmp_path):
@@ -98,7 +98,7 @@ def test_one_model_at_two_sizes_on_the_command_line(folders, arrays, command, tm
         (["{one}"], "at least two models, from cheap to dear, or one with sizes"),
         (["{one}", "{two}", "--agreement", "0"], "agreement must be a share above 0"),
         (["{one}", "{two}", "--batch", "0"], "--batch and --rounds must be at least 1"),
-        (["{one}", "{two}", "--sure", "0.95"], "takes at least 299 pictures, got 15"),
+        (["{one}", "{two}", "--sure", "0.95"], "takes at least 299 images, got 15"),
         (["{one}", "{two}", "--sizes", "8", "12"], "got 2 models"),
         (["{one}", "{two}", "--speed", "2"], "speed"),
         (["{one}", "nowhere"], "nowhere: no such file or folder"),
@@ -139,7 +139,7 @@ def test_what_cannot_be_read_is_left_out_before_the_data_is_divided(folders, tmp
         for number in range(20):
             Image.fromarray(rng.integers(0, 255, (9, 9), dtype=np.uint8)).save(tmp_path / "data" / label / f"{number:02d}.png")
     clean = open_division(folders, tmp_path / "data", None)
-    (tmp_path / "data" / "1" / "07a.png").write_bytes(b"no picture")
+    (tmp_path / "data" / "1" / "07a.png").write_bytes(b"no image")
     found = open_division(folders, tmp_path / "data", None)
     for split in ("train", "val", "test"):
         assert [found[split].name(i) for i in range(len(found[split]))] == [

@@ -49,7 +49,7 @@ def test_the_threshold_of_two_stages_by_hand():
     assert calibrate(table, 2).thresholds == (0.0,)
 
 
-def test_pictures_of_one_confidence_leave_together():
+def test_images_of_one_confidence_leave_together():
     table = make_table([[True, True, False]], [[0.9, 0.5, 0.5]], [1.0, 10.0])
     assert calibrate(table, 0).thresholds == pytest.approx((0.7,))
     assert calibrate(table, 1).thresholds == (0.0,)
@@ -68,7 +68,7 @@ def test_what_may_disagree():
     assert allowed_disagreements(10, 1.0) == 0
     # P(Bin(300, 0.01) = 0) = 0.049 and P(<= 1) = 0.198: no disagreement may be seen among 300, and 298 are too few.
     assert allowed_disagreements(300, 0.99, sure=0.95) == 0
-    with pytest.raises(VitrailError, match="at least 299 pictures, got 298"):
+    with pytest.raises(VitrailError, match="at least 299 images, got 298"):
         allowed_disagreements(298, 0.99, sure=0.95)
     with pytest.raises(VitrailError, match="agreement must be a share"):
         allowed_disagreements(10, 1.2)
@@ -78,16 +78,16 @@ def test_what_may_disagree():
 
 @given(st.integers(50, 3000), st.floats(0.5, 0.98), st.floats(0.5, 0.99))
 @settings(max_examples=40)
-def test_being_sure_takes_a_margin_that_shrinks_with_the_pictures(pictures, agreement, sure):
+def test_being_sure_takes_a_margin_that_shrinks_with_the_images(images, agreement, sure):
     try:
-        count = allowed_disagreements(pictures, agreement, sure=sure)
+        count = allowed_disagreements(images, agreement, sure=sure)
     except VitrailError:
-        assert agreement**pictures > 1 - sure  # even none would not prove it
+        assert agreement**images > 1 - sure  # even none would not prove it
         return
-    assert count <= allowed_disagreements(pictures, agreement)
+    assert count <= allowed_disagreements(images, agreement)
     below = (
-        sum(math.comb(pictures, i) * (1 - agreement) ** i * agreement ** (pictures - i) for i in range(count + 1))
-        if pictures < 400
+        sum(math.comb(images, i) * (1 - agreement) ** i * agreement ** (images - i) for i in range(count + 1))
+        if images < 400
         else 0.0
     )
     assert below <= 1 - sure + 1e-9
@@ -95,12 +95,12 @@ def test_being_sure_takes_a_margin_that_shrinks_with_the_pictures(pictures, agre
 
 @st.composite
 def tables(draw, stages=(2, 3, 4)):
-    count, pictures = draw(st.sampled_from(stages)), draw(st.integers(1, 40))
+    count, images = draw(st.sampled_from(stages)), draw(st.integers(1, 40))
     generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    levels = draw(st.sampled_from([3, 1000]))  # few levels: many pictures of the same confidence
+    levels = draw(st.sampled_from([3, 1000]))  # few levels: many images of the same confidence
     return Table(
-        generator.integers(0, 3, (count, pictures)),
-        generator.integers(0, levels + 1, (count, pictures)) / levels,
+        generator.integers(0, 3, (count, images)),
+        generator.integers(0, levels + 1, (count, images)) / levels,
         generator.uniform(0.1, 1, count).cumsum(),
     )
 
@@ -121,19 +121,19 @@ def test_agreement_is_what_was_asked_for_and_costs_no_more_than_the_last_alone(t
 @given(tables(stages=(2,)), st.integers(0, 20))
 @settings(max_examples=50)
 def test_two_stages_are_searched_exactly(table, allowed):
-    pictures = table.answers.shape[1]
+    images = table.answers.shape[1]
     tried = [outcome(table, (threshold,)) for threshold in [*np.unique(table.confidences[0]).tolist(), NEVER]]
-    best = min(one.cost for one in tried if round((1 - one.agreement) * pictures) <= allowed)
+    best = min(one.cost for one in tried if round((1 - one.agreement) * images) <= allowed)
     assert calibrate(table, allowed).cost == pytest.approx(best)
 
 
 @given(tables(stages=(3,)), st.integers(0, 8))
 @settings(max_examples=20)
 def test_three_stages_are_nearly_as_cheap_as_trying_everything(table, allowed):
-    pictures = table.answers.shape[1]
+    images = table.answers.shape[1]
     levels = [[*np.unique(row).tolist(), NEVER] for row in table.confidences[:-1]]
     tried = [outcome(table, pair) for pair in product(*levels)]
-    best = min(one.cost for one in tried if round((1 - one.agreement) * pictures) <= allowed)
+    best = min(one.cost for one in tried if round((1 - one.agreement) * images) <= allowed)
     found = calibrate(table, allowed).cost
     assert best - 1e-9 <= found <= 1.25 * best
 

@@ -1,4 +1,4 @@
-"""`vt.cascade`: easy pictures leave early, answers keep their order, and a folder brings the same cascade back."""
+"""`vt.cascade`: easy images leave early, answers keep their order, and a folder brings the same cascade back."""
 
 import json
 import re
@@ -46,7 +46,7 @@ def data() -> DataSet:
 
 
 @pytest.fixture(scope="module")
-def pictures(data) -> list[Image.Image]:
+def images(data) -> list[Image.Image]:
     return [data["test"].read(index) for index in range(37)]
 
 
@@ -54,8 +54,8 @@ def fixed(models, thresholds, measure="margin") -> Cascade:
     return Cascade(make_stages(list(models)), thresholds=thresholds, measure=measure)
 
 
-def alone(model, pictures):
-    return vt.pipeline("image-classification", model)(pictures)
+def alone(model, images):
+    return vt.pipeline("image-classification", model)(images)
 
 
 def same(one, other) -> bool:
@@ -72,70 +72,70 @@ def test_agreement_on_validation_is_at_least_what_was_stated(stated, models, dat
     made = vt.cascade(list(models), agreement=stated, data=data, cost="multiply_adds")
     assert made.report.agreement >= stated
     assert (made.report.split, made.report.pictures, made.report.data) == ("val", 90, "noise")
-    pictures = [data["val"].read(index) for index in range(90)]
-    rows, stages = made.scores(pictures)
-    last = made.stages[-1].classify.probabilities(pictures)
+    images = [data["val"].read(index) for index in range(90)]
+    rows, stages = made.scores(images)
+    last = made.stages[-1].classify.probabilities(images)
     assert float((rows.argmax(1) == last.argmax(1)).float().mean()) >= stated - 1e-9
     assert torch.bincount(stages, minlength=2).div(90).tolist() == pytest.approx(made.report.shares)
     assert made.report.mean_cost <= made.report.costs[-1]
     assert "agreement" in str(made.report)
 
 
-def test_a_model_with_itself_agrees_at_any_threshold(models, pictures):
+def test_a_model_with_itself_agrees_at_any_threshold(models, images):
     model = models[0]
     for threshold in (0.0, 0.3, 0.9, NEVER):
-        assert same(fixed((model, model), (threshold,))(pictures), alone(model, pictures))
+        assert same(fixed((model, model), (threshold,))(images), alone(model, images))
 
 
-def test_threshold_zero_is_the_small_one_alone_and_above_one_the_large(models, pictures):
+def test_threshold_zero_is_the_small_one_alone_and_above_one_the_large(models, images):
     small, large = models
-    assert same(fixed(models, (0.0,))(pictures), alone(small, pictures))
-    assert same(fixed(models, (NEVER,))(pictures), alone(large, pictures))
-    assert not same(alone(small, pictures), alone(large, pictures))
+    assert same(fixed(models, (0.0,))(images), alone(small, images))
+    assert same(fixed(models, (NEVER,))(images), alone(large, images))
+    assert not same(alone(small, images), alone(large, images))
 
 
 @pytest.mark.parametrize("batch", [1, 5, 64])
-def test_answers_keep_the_order_of_the_pictures(batch, models, pictures):
-    small, large = (alone(model, pictures) for model in models)
+def test_answers_keep_the_order_of_the_images(batch, models, images):
+    small, large = (alone(model, images) for model in models)
     made = fixed(models, (0.6,))
-    _, stages = made.scores(pictures, batch=batch)
-    assert 0 < int(stages.sum()) < len(pictures)  # both stages answer some
+    _, stages = made.scores(images, batch=batch)
+    assert 0 < int(stages.sum()) < len(images)  # both stages answer some
     expected = [(small, large)[stage][number] for number, stage in enumerate(stages.tolist())]
-    assert same(made(pictures, batch=batch), expected)
-    assert same(list(made.stream(iter(pictures), batch=batch)), expected)
+    assert same(made(images, batch=batch), expected)
+    assert same(list(made.stream(iter(images), batch=batch)), expected)
 
 
-def test_it_is_called_as_the_pipeline_of_one_model_is(models, pictures, tmp_path):
+def test_it_is_called_as_the_pipeline_of_one_model_is(models, images, tmp_path):
     made = vt.pipeline("image-classification", fixed(models, (0.6,)))
-    one = made(pictures[0], top_k=2)
+    one = made(images[0], top_k=2)
     assert [sorted(row) for row in one] == [["label", "score"]] * 2
-    pictures[0].save(tmp_path / "a.png")
-    assert same([made(tmp_path / "a.png", top_k=2), made(np.asarray(pictures[0]), top_k=2)], [one, one])
+    images[0].save(tmp_path / "a.png")
+    assert same([made(tmp_path / "a.png", top_k=2), made(np.asarray(images[0]), top_k=2)], [one, one])
     assert made([]) == []
     with pytest.raises(vt.VitrailError, match="top_k must be at least 1, got 0"):
-        made(pictures, top_k=0)
+        made(images, top_k=0)
 
 
-def test_a_stream_does_not_wait_for_its_end(models, pictures):
+def test_a_stream_does_not_wait_for_its_end(models, images):
     taken = []
 
     def endless():
-        for picture in pictures * 3:
-            taken.append(picture)
-            yield picture
+        for image in images * 3:
+            taken.append(image)
+            yield image
 
     next(fixed(models, (0.0,)).stream(endless(), batch=4))
     assert len(taken) == 4
 
 
-def test_three_stages(models, pictures, data):
+def test_three_stages(models, images, data):
     made = vt.cascade([make_model(5), *models], agreement=0.9, data=data, cost="multiply_adds")
     assert len(made.thresholds) == 2
     assert made.report.agreement >= 0.9
-    assert len(made(pictures)) == len(pictures)
+    assert len(made(images)) == len(images)
 
 
-def test_one_model_at_two_sizes(data, pictures, tmp_path):
+def test_one_model_at_two_sizes(data, images, tmp_path):
     model = make_model(3, image_size=16)
     made = vt.cascade(model, sizes=[8, (16, 16)], agreement=0.8, data=data["val"], cost="multiply_adds")
     assert [stage.size for stage in made.stages] == [(8, 8), (16, 16)]
@@ -145,11 +145,11 @@ def test_one_model_at_two_sizes(data, pictures, tmp_path):
     small = at_size(model, (8, 8))
     assert small.head.output.weight is model.head.output.weight
     always = Cascade(made.stages, thresholds=(0.0,), measure=made.measure)
-    assert same(always(pictures), alone(small, pictures))
+    assert same(always(images), alone(small, images))
     made.save(tmp_path / "both")
     assert sorted(path.name for path in (tmp_path / "both").iterdir()) == ["cascade.json", "stage1"]
     assert vt.load(tmp_path / "both" / "stage1").preprocessing.size == (16, 16)
-    assert same(vt.cascade(tmp_path / "both")(pictures), made(pictures))
+    assert same(vt.cascade(tmp_path / "both")(images), made(images))
 
 
 def test_what_cannot_be_a_cascade(models, data):
@@ -158,7 +158,7 @@ def test_what_cannot_be_a_cascade(models, data):
     refused = {
         "at least two models, from cheap to dear, or one with sizes": {"models": small, "data": data},
         "or one with sizes; got one without": {"models": [small], "data": data},
-        "calibrated on validation pictures: give data": {"models": [small, large]},
+        "calibrated on validation images: give data": {"models": [small, large]},
         'model 1: label 1 is "c", in model 2 it is "b"': {
             "models": [make_model(4, labels=("a", "c", "b")), large],
             "data": data,
@@ -166,7 +166,7 @@ def test_what_cannot_be_a_cascade(models, data):
         "model 1: has 2 labels, model 2 has 3": {"models": [make_model(4, labels=("a", "b")), large], "data": data},
         "sizes must grow, got 16x16, 8x8": {"models": large, "sizes": [16, 8], "data": data},
         "got 2 models": {"models": [small, large], "sizes": [8, 16], "data": data},
-        "6x6: the model cannot read pictures of 6x6": {"models": patches, "sizes": [6, 8], "data": data},
+        "6x6: the model cannot read images of 6x6": {"models": patches, "sizes": [6, 8], "data": data},
         "agreement must be a share above 0 and at most 1, got 99": {"models": [small, large], "data": data, "agreement": 99.0},
         'has no split "val"': {
             "models": [small, large],
@@ -178,7 +178,7 @@ def test_what_cannot_be_a_cascade(models, data):
             vt.cascade(words.pop("models"), **words)
     several = make_model(6)
     several.multi_label = True
-    with pytest.raises(vt.VitrailError, match="one label a picture"):
+    with pytest.raises(vt.VitrailError, match="one label per image"):
         vt.cascade([several, large], data=data)
     with pytest.raises(vt.VitrailError, match="at least two stages, from cheap to dear, got 1"):
         Cascade(make_stages([small, large])[:1], thresholds=())
@@ -209,13 +209,13 @@ def saved(models, data, tmp_path_factory):
     return made, made.save(tmp_path_factory.mktemp("cascade") / "saved")
 
 
-def test_a_folder_brings_the_same_cascade_back(saved, pictures):
+def test_a_folder_brings_the_same_cascade_back(saved, images):
     made, folder = saved
     again = vt.cascade(folder)
     assert (again.thresholds, again.measure, again.report) == (made.thresholds, made.measure, made.report)
     assert [stage.name for stage in again.stages] == ["model 1", "model 2"]
-    assert again(pictures) == made(pictures)
-    assert vt.pipeline("image-classification", str(folder))(pictures) == made(pictures)
+    assert again(images) == made(images)
+    assert vt.pipeline("image-classification", str(folder))(images) == made(images)
 
 
 def test_a_broken_or_hostile_folder_gives_one_line(saved, tmp_path):
@@ -264,7 +264,7 @@ def test_numbers_out_of_range_are_refused_too(saved, tmp_path):
     for key, value, message in [
         ("threshold", float("nan"), "thresholds are from 0"),
         ("threshold", -1.0, "thresholds are from 0"),
-        ("size", [10**9, 10**9], "sides of pictures are from 1 to 4096"),
+        ("size", [10**9, 10**9], "sides of images are from 1 to 4096"),
     ]:
         record = json.loads(good)
         record["stages"][0] = stage | {key: value}

@@ -1,4 +1,4 @@
-"""Batches of pictures that keep their aspect: the sizes and the loader."""
+"""Batches of images that keep their aspect: the sizes and the loader."""
 
 import math
 
@@ -48,7 +48,7 @@ def test_sizes_by_hand():
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    folder, generator = tmp_path_factory.mktemp("pictures"), np.random.default_rng(5)
+    folder, generator = tmp_path_factory.mktemp("images"), np.random.default_rng(5)
     paths = []
     for number, (height, width) in enumerate(SHAPES):
         paths.append(folder / f"{number}.png")
@@ -61,20 +61,18 @@ def loader(split, **options):
 
 
 def everything(batches):
-    return {
-        (int(index)): picture for batch in batches for picture, index in zip(batch.images, batch.indices.tolist(), strict=True)
-    }
+    return {(int(index)): image for batch in batches for image, index in zip(batch.images, batch.indices.tolist(), strict=True)}
 
 
-def test_a_pass_without_shuffling_has_every_picture_once_at_its_size(files):
+def test_a_pass_without_shuffling_has_every_image_once_at_its_size(files):
     sizes = packed_sizes(files, (24, 24), multiple=4)
     batches = list(loader(files).batches())
     assert sorted(index for batch in batches for index in batch.indices.tolist()) == list(range(len(SHAPES)))
     for batch in batches:
         assert batch.weight == len(batch.images) == len(batch.labels)
-        assert sum(picture.shape[1] * picture.shape[2] // 16 + 1 for picture in batch.images) <= 2 * 37
-    for index, picture in everything(batches).items():
-        assert picture.shape == (3, *sizes[index])
+        assert sum(image.shape[1] * image.shape[2] // 16 + 1 for image in batch.images) <= 2 * 37
+    for index, image in everything(batches).items():
+        assert image.shape == (3, *sizes[index])
 
 
 @pytest.mark.parametrize("options", [{"workers": 1}, {"cache": True}])
@@ -93,13 +91,13 @@ def test_workers_and_caches_change_nothing(files, options):
 
 
 def test_augmentation_is_a_function_of_seed_epoch_and_index(files):
-    """The same picture in other company, of another batch size, comes out the same."""
+    """The same image in other company, of another batch size, comes out the same."""
     how = Augmentation(flip=True, shift=0.2, zoom=0.2)
     few, many = (everything(loader(files, how=how, seed=4, batch=batch).batches(3)) for batch in (1, 9))
     assert all(torch.equal(few[index], many[index]) for index in range(len(SHAPES)))
 
 
-def test_pictures_of_one_size_are_those_of_the_plain_loader():
+def test_images_of_one_size_are_those_of_the_plain_loader():
     split = ArraySplit(np.random.default_rng(0).integers(0, 256, (10, 24, 24, 3), np.uint8), np.arange(10))
     plain = list(image_loader(split, neutral((24, 24), 3), batch=2).batches())
     for one, other in zip(plain, loader(split).batches(), strict=True):
@@ -117,7 +115,7 @@ def test_sizes_are_read_without_decoding(files, tmp_path):
     assert everything(loader(Part(split, np.array([len(SHAPES)]))).batches())[0].shape == (3, 36, 16)
 
 
-def test_a_picture_that_has_gone_is_left_out_and_told(files, tmp_path):
+def test_an_image_that_has_gone_is_left_out_and_told(files, tmp_path):
     split, told = FileSplit([files.paths[0], tmp_path / "gone.png"], np.array([0, 1])), []
     [batch] = loader(split, on_bad=told.append).batches()
     assert batch.indices.tolist() == [0]

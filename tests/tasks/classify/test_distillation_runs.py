@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("quick_report")
 
 @pytest.fixture(scope="module")
 def teacher(arrays, tmp_path_factory):
-    """A convolutional net of color pictures of another size, trained for a second."""
+    """A convolutional net of color images of another size, trained for a second."""
     folder = tmp_path_factory.mktemp("teacher") / "conv"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: path.write_text(frame.headline))
@@ -113,7 +113,7 @@ def test_without_a_share_it_is_training_without_a_teacher(arrays, teacher, tmp_p
     assert weights_of(tmp_path / "one") == weights_of(tmp_path / "two")
 
 
-def test_parts_of_a_batch_and_mixed_pictures(arrays, teacher, tmp_path):
+def test_parts_of_a_batch_and_mixed_images(arrays, teacher, tmp_path):
     mixed = STUDENT | {
         "epochs": 1,
         "mixup": 0.5,
@@ -162,7 +162,7 @@ def test_refusals_are_one_line(words, expected, arrays, teacher, tmp_path, comma
     assert len(err.strip().splitlines()) == 1
 
 
-def test_several_labels_a_picture_have_no_teacher(teacher, arrays):
+def test_several_labels_per_image_have_no_teacher(teacher, arrays):
     from vitrail.data.opening import open_data
     from vitrail.errors import VitrailError
     from vitrail.tasks.classify.distillation import find_teacher

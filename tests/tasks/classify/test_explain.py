@@ -1,4 +1,4 @@
-"""`explain` on models of every kind, on many pictures, and what is kept of each."""
+"""`explain` on models of every kind, on many images, and what is kept of each."""
 
 import weakref
 from contextlib import contextmanager
@@ -34,7 +34,7 @@ def explain(run, inputs, options, *, counted=None):
     return explain_run(run, inputs, options, task="classify", bar=Counted([] if counted is None else counted))
 
 
-def save_pictures(folder, count, *, size=(30, 40), channels=3):
+def save_images(folder, count, *, size=(30, 40), channels=3):
     folder.mkdir(parents=True, exist_ok=True)
     generator = np.random.default_rng(0)
     for number in range(count):
@@ -59,8 +59,8 @@ def save_model(folder, name, **options):
     ],
 )
 def test_every_kind_of_model_gets_what_can_be_had_and_a_line_on_the_rest(name, method, tmp_path):
-    pictures, run = save_pictures(tmp_path / "pictures", 1), save_model(tmp_path / "model", name)
-    done = explain(run, [str(pictures)], ExplainOptions(out=str(tmp_path / "out")))
+    images, run = save_images(tmp_path / "images", 1), save_model(tmp_path / "model", name)
+    done = explain(run, [str(images)], ExplainOptions(out=str(tmp_path / "out")))
     assert done.method == method
     page, files = done.page.read_text(), {path.name for path in (tmp_path / "out").rglob("*.*")}
     assert "overlay.jpg" in files
@@ -102,7 +102,7 @@ def quick(monkeypatch):
 
     def draw(card):
         cards.append(weakref.ref(card))
-        assert sum(reference() is not None for reference in cards) <= 2, "a picture is let go once it is drawn"
+        assert sum(reference() is not None for reference in cards) <= 2, "an image is let go once it is drawn"
         return {}
 
     monkeypatch.setattr(page_of, "draw_files", draw)
@@ -117,24 +117,24 @@ def quick(monkeypatch):
     return cards
 
 
-def test_of_many_pictures_some_are_shown_evenly_chosen_and_none_is_kept(tmp_path, quick):
-    pictures = save_pictures(tmp_path / "pictures", 50, size=(9, 8), channels=1)
+def test_of_many_images_some_are_shown_evenly_chosen_and_none_is_kept(tmp_path, quick):
+    images = save_images(tmp_path / "images", 50, size=(9, 8), channels=1)
     run = save_model(tmp_path / "model", "vit_nano_conv", image_size=8, in_channels=1)
     counted = []
-    done = explain(run, [str(pictures)], ExplainOptions(out=str(tmp_path / "out")), counted=counted)
+    done = explain(run, [str(images)], ExplainOptions(out=str(tmp_path / "out")), counted=counted)
     assert (done.explained, done.found, len(quick)) == (24, 50, 24)
     page = done.page.read_text()
-    assert "24 of 50 pictures, evenly chosen" in page
+    assert "24 of 50 images, evenly chosen" in page
     assert "00.png" in page
     assert "49.png" in page
     assert {total for _, total in counted} == {48}
     assert [number for number, _ in counted] == sorted(number for number, _ in counted)
 
 
-def test_little_is_kept_of_a_picture_between_looking_and_drawing(tmp_path):
-    pictures = sorted(save_pictures(tmp_path, 3, size=(200, 300)).iterdir())
+def test_little_is_kept_of_an_image_between_looking_and_drawing(tmp_path):
+    images = sorted(save_images(tmp_path, 3, size=(200, 300)).iterdir())
     model = vt.create_model("vit_nano_patch8_32", num_classes=3).eval()
-    samples = Samples(pictures, 24, unit="picture")
+    samples = Samples(images, 24, unit="image")
     kept = list(look_at(model, samples, choose_what(model, ExplainOptions(out=""))))
     assert not samples.errors
     for one in kept:
@@ -148,17 +148,17 @@ def test_little_is_kept_of_a_picture_between_looking_and_drawing(tmp_path):
             np.testing.assert_allclose(panel.shares.mean(), 1, rtol=1e-5)
 
 
-def test_a_picture_that_goes_away_while_the_page_is_made_is_named(tmp_path, monkeypatch, quick):
-    pictures = save_pictures(tmp_path / "pictures", 3, size=(8, 8), channels=1)
+def test_an_image_that_goes_away_while_the_page_is_made_is_named(tmp_path, monkeypatch, quick):
+    images = save_images(tmp_path / "images", 3, size=(8, 8), channels=1)
     run = save_model(tmp_path / "model", "vit_nano_conv", image_size=8, in_channels=1)
     made = Card.__init__
 
     def remove(self, **values):
         made(self, **values)
-        (pictures / "01.png").unlink(missing_ok=True)
+        (images / "01.png").unlink(missing_ok=True)
 
     monkeypatch.setattr(Card, "__init__", remove)
-    done = explain(run, [str(pictures)], ExplainOptions(out=str(tmp_path / "out")))
+    done = explain(run, [str(images)], ExplainOptions(out=str(tmp_path / "out")))
     assert done.explained == 2
     assert [error.rpartition("/")[2] for error in done.errors] == ["01.png: no such file"]
     assert "01.png: no such file" in done.page.read_text()

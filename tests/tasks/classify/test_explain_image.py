@@ -1,4 +1,4 @@
-"""What is measured of one picture."""
+"""What is measured of one image."""
 
 import pytest
 import torch

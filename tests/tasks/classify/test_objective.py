@@ -1,4 +1,4 @@
-"""The classification task, with one label a picture and with any number of them."""
+"""The classification task, with one label per image and with any number of them."""
 
 import itertools
 import json
@@ -21,7 +21,7 @@ TRUTH = np.array([1, 1, 0, 2])
 LOGITS = np.log(np.array([[0.1, 0.7, 0.2], [0.5, 0.3, 0.2], [0.6, 0.3, 0.1], [0.2, 0.2, 0.6]], dtype=np.float32))
 LABELS = np.array(
     [[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 0, 0]], dtype=bool
-)  # a class without positives, a picture without labels
+)  # a class without positives, an image without labels
 SCORES = np.array([[2, -1, -3], [-1, 1, -2], [1, 3, -1], [-4, -2, -2]], dtype=np.float32)
 
 
@@ -113,14 +113,14 @@ def test_the_interval_holds_the_score_and_is_about_four_errors_wide(multi_label)
     assert predictions.interval == (low, high)
 
 
-def test_the_error_is_at_least_one_picture():
+def test_the_error_is_at_least_one_image():
     assert Predictions(logits=SCORES, truth=SCORES > 0).error == 0.25
     assert Predictions(logits=100 * np.eye(3, dtype=np.float32)[TRUTH], truth=TRUTH).error == 0.25
 
 
 @pytest.mark.parametrize("multi_label", [False, True])
 def test_metrics_and_error_of_an_epoch_are_quick(multi_label, effort):
-    """No loop over the pictures, and no more memory than some copies of the logits."""
+    """No loop over the images, and no more memory than some copies of the logits."""
     assert draw(100, 100, multi_label=multi_label).metrics  # imports
     calls = []
     for count in (1_000, 10_000):
@@ -138,7 +138,7 @@ def test_metrics_and_error_of_an_epoch_are_quick(multi_label, effort):
 
 
 class Toy(Classifier):
-    """Two numbers a picture to three classes."""
+    """Two numbers per image to three classes."""
 
     def __init__(self):
         super().__init__(SimpleNamespace(image_size=(1, 2), in_channels=1, num_classes=3), neutral((1, 2), 1))
@@ -198,4 +198,4 @@ def test_weights_reach_the_loss():
         even = Classify(model, multi_label=multi_label, weights=torch.ones(3)).loss(one)
         heavy = Classify(model, multi_label=multi_label, weights=torch.tensor([9.0, 1.0, 1.0])).loss(one)
         assert_close(plain, even)
-        assert (heavy > plain) == multi_label  # with one label a batch is normalized by its weights: here, a single picture
+        assert (heavy > plain) == multi_label  # with one label a batch is normalized by its weights: here, a single image

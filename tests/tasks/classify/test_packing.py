@@ -1,4 +1,4 @@
-"""`vitrail train --pack`: pictures of different sizes, from files to a stored model, and on after a stop."""
+"""`vitrail train --pack`: images of different sizes, from files to a stored model, and on after a stop."""
 
 import json
 import signal
@@ -24,7 +24,7 @@ OPTIONS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Tall pictures and wide ones, dark and bright: 60 files of many sizes."""
+    """Tall images and wide ones, dark and bright: 60 files of many sizes."""
     folder, generator = tmp_path_factory.mktemp("data") / "set", np.random.default_rng(3)
     for number in range(60):
         kind = number % 2
@@ -127,7 +127,7 @@ def test_a_model_is_chosen_that_can_be_packed(size, model):
             "--pack and --progressive 0.5 do not go together: images of a step are of different sizes",
         ),
         (["--model", "resnet8_32"], "--pack: a model of the kind resnet cannot pack images of different sizes; a vit can"),
-        (["--model", "vit_nano_conv"], "pictures of different sizes cannot be learned from by a model with batch norm"),
+        (["--model", "vit_nano_conv"], "images of different sizes cannot be learned from by a model with batch norm"),
         (["--task", "caption"], "--pack is an option of --task classify only"),
     ],
 )

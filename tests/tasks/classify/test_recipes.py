@@ -8,12 +8,12 @@ from vitrail.tasks.image_task import choose_recipe
 
 
 @pytest.mark.parametrize(
-    "pictures, expected",
+    "images, expected",
     [(10, "tiny"), (10_000, "tiny"), (10_001, "small"), (100_000, "small"), (10**6, "medium"), (14_197_122, "large")],
 )
-def test_the_number_of_pictures_chooses(pictures, expected):
-    assert choose_recipe(pictures) == expected
-    assert choose_recipe(pictures, pretrained=True) == "finetune"
+def test_the_number_of_images_chooses(images, expected):
+    assert choose_recipe(images) == expected
+    assert choose_recipe(images, pretrained=True) == "finetune"
 
 
 def test_small_photographs_have_values_of_their_own():
@@ -28,7 +28,7 @@ def test_small_photographs_have_values_of_their_own():
 
 
 @pytest.mark.parametrize(
-    "size, pictures, expected",
+    "size, images, expected",
     [
         ((8, 8), 1437, "vit_nano_conv"),
         ((64, 64), 4000, "vit_nano_conv"),
@@ -38,5 +38,5 @@ def test_small_photographs_have_values_of_their_own():
         ((64, 96), 9000, "vit_tiny_patch16_224"),
     ],
 )
-def test_the_model_is_chosen_by_size_and_number(size, pictures, expected):
-    assert choose_model(size, pictures) == expected
+def test_the_model_is_chosen_by_size_and_number(size, images, expected):
+    assert choose_model(size, images) == expected

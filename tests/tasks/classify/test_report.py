@@ -77,7 +77,7 @@ def test_it_says_what_happened(render):
         assert words in page.text
     assert "95 % interval 80.00 to 95.00 %" in page.text
     assert "Accuracy 88.33 % Macro F1 50.00 % Loss 1.0000 Model" in page.text
-    assert "7 of 60 pictures; the highest loss first." in page.text
+    assert "7 of 60 images; the highest loss first." in page.text
     assert "class 0 taken for class 1 1 16.7 %" in page.text
     assert "vitrail predict runs/classify/digits a.png" in page.text
     assert "weights – compile false augment.flip true" in page.text
@@ -97,10 +97,10 @@ def test_the_samples_are_the_worst_the_least_sure_and_the_best(render):
     pairs, mistakes, unsure, best = seen[: 6 * 3], seen[18:25], seen[25:33], seen[33:]
     assert pairs[:3] == [10, 0, 11]  # between the surest right answers of the classes 0 and 1, where 0 to 6 are mistakes
     assert sorted(mistakes) == list(range(7))
-    assert unsure == list(range(59, 51, -1))  # each picture is answered a little less surely than the one before
+    assert unsure == list(range(59, 51, -1))  # each image is answered a little less surely than the one before
     assert best == list(range(7, 15))
     assert page.count("wrong") == 6 + 7
-    assert page.count("sample") == len(seen)  # a picture is opened only to be shown
+    assert page.count("sample") == len(seen)  # an image is opened only to be shown
 
 
 def test_it_asks_nothing_of_the_outside_and_runs_only_its_own_script(render):
@@ -138,7 +138,7 @@ def test_whatever_the_data_is_called_is_shown_and_harmless(render):
 @pytest.mark.usefixtures("quick_figures")
 def test_no_mistakes(render):
     page = Reader(render(mistakes=0))
-    assert "None: all 60 pictures were answered rightly." in page.text
+    assert "None: all 60 images were answered rightly." in page.text
     assert page.count("wrong") == 0
     assert page.count("sample") == 16
     assert "most-confused" not in page.ids
@@ -147,13 +147,13 @@ def test_no_mistakes(render):
 @pytest.mark.usefixtures("quick_figures")
 def test_nothing_right(render):
     page = Reader(render(mistakes=60))
-    assert "60 of 60 pictures; the 24 with the highest loss." in page.text
-    assert page.count("gone") == 12  # no class of the six pairs has a typical picture
-    assert "No picture was answered rightly." in page.text
+    assert "60 of 60 images; the 24 with the highest loss." in page.text
+    assert page.count("gone") == 12  # no class of the six pairs has a typical image
+    assert "No image was answered rightly." in page.text
 
 
 @pytest.mark.usefixtures("quick_figures")
-def test_a_class_without_pictures_shows_dashes(render):
+def test_a_class_without_images_shows_dashes(render):
     page = Reader(render(classes=3, truth=np.array([0, 0, 2, 2]), mistakes=0))
     assert "class 1 0 – – –" in page.text
     assert "nan" not in page.text
@@ -172,7 +172,7 @@ def test_little_to_show_is_no_error(options, render):
 
 
 def test_a_hundred_classes(render):
-    page = Reader(render(classes=100, pictures=400, mistakes=90))
+    page = Reader(render(classes=100, images=400, mistakes=90))
     assert "The lowest F1 first." in page.text
     assert ("table", "data-filter", "classes") in page.attributes
     assert ("th", "aria-sort", "ascending") in page.attributes
@@ -181,7 +181,7 @@ def test_a_hundred_classes(render):
 
 
 def test_a_thousand_classes_show_those_with_the_most_mistakes(render):
-    text = render(classes=1000, pictures=2000, mistakes=50)
+    text = render(classes=1000, images=2000, mistakes=50)
     assert "Shown: the 100 of 1,000 classes with the most mistakes." in Reader(text).text
     assert len(text) < 1_000_000
 
@@ -220,7 +220,7 @@ def test_shapes_that_disagree_are_refused(make_report):
         make_report(probabilities=np.zeros((60, 9), dtype=np.float32))
 
 
-def test_large_pictures_are_made_small(render):
+def test_large_images_are_made_small(render):
     noise = np.random.default_rng(0).integers(0, 256, (400, 600, 3), dtype=np.uint8)
     text = render(mistakes=1, image=lambda index: noise)
     assert len(text) < 9 * 1.4 * 160 * 107 * 3 + 100_000

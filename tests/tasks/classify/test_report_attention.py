@@ -56,7 +56,7 @@ def test_a_model_without_answers_is_said_in_one_line(make_report):
 
 @given(wrong=st.lists(st.booleans(), max_size=60))
 @settings(max_examples=50)
-def test_the_chosen_pictures_are_different_ones_and_up_to_half_are_mistakes(wrong):
+def test_the_chosen_images_are_different_ones_and_up_to_half_are_mistakes(wrong):
     wrong = np.array(wrong, dtype=bool)
     chosen = choose_images(wrong)
     mistakes = min(6, int(wrong.sum()))
@@ -72,10 +72,10 @@ def test_the_scale_covers_nearly_all_patches():
     assert looks.highest == 1.5
 
 
-def test_the_section_shows_both_pictures_and_the_scale(make_report):
+def test_the_section_shows_both_images_and_the_scale(make_report):
     looks = Looks(indices=np.array([0, 30]), maps=np.ones((2, 2, 3)), words="what was measured")
     text = show_looks(make_report()[1], looks).__html__()
     assert text.count("<img") == 2 * 2 + 1
-    assert text.count('class="sample wrong"') == 1  # picture 0 is a mistake
+    assert text.count('class="sample wrong"') == 1  # image 0 is a mistake
     assert "what was measured" in text
     assert "2×3 patches" in text

@@ -23,7 +23,7 @@ def pages(tmp_path_factory, make_report, make_several, write_report):
     folder = tmp_path_factory.mktemp("pages")
     history = [{"epoch": e, "train_loss": 2 / e, "val_loss": 2 / e, "val_accuracy": 1 - 1 / e, "lr": 1e-3} for e in (1, 2, 3)]
     labels = (*EVIL, *"abcde")
-    truth = np.array([*np.arange(58) % 9, 0, 1])  # class 9 ("e") has no pictures
+    truth = np.array([*np.arange(58) % 9, 0, 1])  # class 9 ("e") has no images
     data = DataSummary(counts={"train": np.arange(10)}, images={"train": 45}, sizes=[(8, 8)], notes=EVIL)
     looks = Looks(indices=np.array([0, 40]), maps=np.ones((2, 2, 3)), words=EVIL[0])
     reports = {
@@ -32,7 +32,7 @@ def pages(tmp_path_factory, make_report, make_several, write_report):
             looks=looks, positions=Similarity(maps=torch.ones(2, 3, 2, 3), words="cosine", kind="cosine"), title=EVIL[4], headline="test accuracy 88.33 %", details={EVIL[4]: EVIL[4]},
             commands={"Predict": "vitrail predict " + "x" * 300}, configuration={EVIL[4]: EVIL[4]},
         ),
-        "many": make_report(classes=100, pictures=400, mistakes=90),
+        "many": make_report(classes=100, images=400, mistakes=90),
         "several": make_several(),
     }  # fmt: skip
     for name, report in reports.items():
@@ -78,7 +78,7 @@ def test_a_click_sorts_and_another_turns_the_order(visit):
     assert states(tab) == ["none"] * 5
     head.nth(3).click()
     recall = column(tab, 3)
-    assert recall[-1] == ""  # "e" has no pictures: no number, last
+    assert recall[-1] == ""  # "e" has no images: no number, last
     numbers = [float(value) for value in recall[:-1]]
     assert numbers == sorted(numbers)
     assert len(set(numbers)) > 1
@@ -131,7 +131,7 @@ def test_without_script_it_is_a_plain_table(browser, pages):
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
     tab.goto((pages / "many.html").as_uri())
-    assert tab.locator("#classes thead th").all_inner_texts() == ["Class", "pictures", "precision", "recall", "F1"]
+    assert tab.locator("#classes thead th").all_inner_texts() == ["Class", "images", "precision", "recall", "F1"]
     assert tab.locator("#classes tbody tr").count() == 100
     assert tab.locator("button, input").count() == 0
     context.close()

@@ -8,7 +8,7 @@ import pytest
 
 from vitrail.data.bad_files import BadFile
 from vitrail.data.dataset import ArraySplit, DataSet, Labelled
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.learn.metrics.calibration import calibration
 from vitrail.learn.metrics.confusion import class_scores
 from vitrail.tasks.classify.report_calibration import draw_reliability, show_calibration
@@ -52,27 +52,27 @@ def test_probabilities_that_are_no_numbers_are_named():
 
 
 class Broken(Labelled):
-    """Every second picture cannot be read; the others grow."""
+    """Every second image cannot be read; the others grow."""
 
     def read(self, index, *, target=None):
         if index % 2:
-            raise PictureError(str(index), "broken")
+            raise ImageError(str(index), "broken")
         return ArraySplit(np.zeros((1, 4 + index, 5), dtype=np.uint8), np.zeros(1)).read(0)
 
 
 def test_a_summary_counts_classes_and_measures_what_it_can_read():
-    pictures = np.zeros((4, 6, 8), dtype=np.uint8)
+    images = np.zeros((4, 6, 8), dtype=np.uint8)
     data = DataSet(
         name="two", classes=("a", "b"), notes=("a note",),
-        splits={"train": Broken(np.array([0, 0, 0, 1])), "test": ArraySplit(pictures, np.array([1, 1, 1, 1]))},
+        splits={"train": Broken(np.array([0, 0, 0, 1])), "test": ArraySplit(images, np.array([1, 1, 1, 1]))},
     )  # fmt: skip
     summary = summarize(data, bad=[BadFile("x.png", "train", "truncated")])
     assert {name: counts.tolist() for name, counts in summary.counts.items()} == {"train": [3, 1], "test": [0, 4]}
     assert summary.sizes == [(4, 5), (6, 5)]
     text = plain(show_data(summary, data.classes).__html__())
-    for words in ("Classes 2", "Pictures, train 4", "from 4×5 to 6×5", "Largest class b (5)", "Smallest class a (3)", "a note"):
+    for words in ("Classes 2", "Images, train 4", "from 4×5 to 6×5", "Largest class b (5)", "Smallest class a (3)", "a note"):
         assert words in text
-    assert "1 picture could not be read and was left out: x.png truncated" in text
+    assert "1 image could not be read and was left out: x.png truncated" in text
 
 
 def test_several_labels_are_counted_each():
@@ -84,7 +84,7 @@ def test_several_labels_are_counted_each():
 def test_only_the_first_bad_files_are_named_and_hostile_names_are_harmless():
     bad = [BadFile(f"<b>{i}.png", "train", "<i>broken") for i in range(20)]
     text = show_data(DataSummary(counts={}, images={}, bad=bad), ("a",)).__html__()
-    assert "20 pictures could not be read and were left out (bad_files.csv lists all 20)" in text
+    assert "20 images could not be read and were left out (bad_files.csv lists all 20)" in text
     assert text.count("<li>") == 8
     assert "<b>" not in text
     assert "<i>" not in text
@@ -105,7 +105,7 @@ def test_bars_of_many_classes_are_sorted_and_unnamed():
 
 
 def test_many_classes_start_with_the_lowest_and_those_without_an_answer_come_last():
-    truth = np.repeat(np.arange(39), 2)  # class 39 has no pictures
+    truth = np.repeat(np.arange(39), 2)  # class 39 has no images
     said = truth.copy()
     said[2 * 7] = said[2 * 7 + 1] = 8
     text = show_classes(tuple(f"c{k}" for k in range(40)), class_scores(truth, said, 40)).__html__()
@@ -126,24 +126,24 @@ def test_a_report_of_several_labels(tmp_path, make_several, write_report):
     assert "Mean average precision 90.00 % Micro F1 80.00 %" in words
     assert "Validation mAP" in words
     assert "Confusions" not in words
-    assert "1 of 40 pictures; the highest loss first." in words
+    assert "1 of 40 images; the highest loss first." in words
     assert "80 % false class 2 20 % missed class 0 90 % right class 1" in words
     assert "average precision precision recall F1" in words
     precision = re.search(r'data-value="class 2">.*?</tr>', text, re.DOTALL)[0]
-    assert "12" in re.findall(r'data-value="([\d.]+)"', precision)  # pictures of class 2: 8 of their own, 4 as the next
+    assert "12" in re.findall(r'data-value="([\d.]+)"', precision)  # images of class 2: 8 of their own, 4 as the next
 
 
-@pytest.mark.parametrize("pictures", [0, 3])
-def test_a_report_of_several_labels_with_little_to_show(tmp_path, make_report, write_report, pictures):
-    truth = np.zeros((pictures, 4), dtype=bool)
-    report = make_report(classes=4, truth=truth, probabilities=np.full((pictures, 4), 0.1, dtype=np.float32))
+@pytest.mark.parametrize("images", [0, 3])
+def test_a_report_of_several_labels_with_little_to_show(tmp_path, make_report, write_report, images):
+    truth = np.zeros((images, 4), dtype=bool)
+    report = make_report(classes=4, truth=truth, probabilities=np.full((images, 4), 0.1, dtype=np.float32))
     write_report(report, tmp_path / "report.html")
-    assert ("no label, rightly" in (tmp_path / "report.html").read_text()) is bool(pictures)
+    assert ("no label, rightly" in (tmp_path / "report.html").read_text()) is bool(images)
 
 
-def test_a_picture_that_has_gone_since_does_not_cost_the_report(tmp_path, make_report, write_report):
+def test_an_image_that_has_gone_since_does_not_cost_the_report(tmp_path, make_report, write_report):
     def gone(index):
-        raise PictureError("x.png", "no such file")
+        raise ImageError("x.png", "no such file")
 
     write_report(make_report(image=gone), tmp_path / "report.html")
     assert "no longer there" in (tmp_path / "report.html").read_text()

@@ -1,4 +1,4 @@
-"""The report of a real model on real pictures, and the commands it shows."""
+"""The report of a real model on real images, and the commands it shows."""
 
 import shlex
 
@@ -30,7 +30,7 @@ def report(path, predictions, model, data, *, title):
 
 
 def write(path, model, *, count=30, several=False):
-    """A page about random pictures."""
+    """A page about random images."""
     generator, classes = np.random.default_rng(0), model.num_classes
     labels = generator.random((count, classes)) < 0.4 if several else np.arange(count) % classes
     split = ArraySplit(generator.integers(0, 256, (count, *model.image_size, 3), dtype=np.uint8), labels)
@@ -79,9 +79,9 @@ def test_an_interval_without_width_is_not_claimed(small):
         assert summary.certainty.startswith(words)
 
 
-def test_no_pictures_at_all(tmp_path, small):
+def test_no_images_at_all(tmp_path, small):
     text = write(tmp_path / "report.html", small, count=0)
-    assert "There were no pictures to score." in text
+    assert "There were no images to score." in text
     assert "interval" not in text.split("</style>")[1]
 
 
@@ -96,7 +96,7 @@ def test_a_report_on_digits_is_written_quickly_and_small(tmp_path, monkeypatch):
     model.register_forward_pre_hook(lambda _, inputs: seen.append(len(inputs[0])))
     report(tmp_path / "report.html", predictions, model, data, title="digits")
     assert len(drawn) <= 8  # figures
-    assert sum(seen) <= 3 * 64  # pictures that the model is asked about, of 360
+    assert sum(seen) <= 3 * 64  # images that the model is asked about, of 360
     assert (tmp_path / "report.html").stat().st_size < 1_500_000
 
 

@@ -1,4 +1,4 @@
-"""Pictures with any number of labels, from a list to a trained model that gives each label a score of its own; class balance."""
+"""Images with any number of labels, from a list to a trained model that gives each label a score of its own; class balance."""
 
 import csv
 import json
@@ -16,7 +16,7 @@ CORNERS = ("north", "south", "east")
 
 @pytest.fixture(scope="module")
 def corners(tmp_path_factory):
-    """A list of pictures of which any of three edges may be light."""
+    """A list of images of which any of three edges may be light."""
     root, rng = tmp_path_factory.mktemp("corners"), np.random.default_rng(0)
     rows = []
     for number in range(160):
@@ -66,9 +66,9 @@ def test_the_command_and_eval_speak_of_map(command, run, corners, tmp_path):
 
 
 def test_a_pipeline_gives_each_label_a_score_of_its_own(run, corners):
-    picture = np.full((8, 8), 20, dtype=np.uint8)
-    picture[:2] = picture[-2:] = 200
-    scores = {row["label"]: row["score"] for row in vt.pipeline("image-classification", run.path)(picture)}
+    image = np.full((8, 8), 20, dtype=np.uint8)
+    image[:2] = image[-2:] = 200
+    scores = {row["label"]: row["score"] for row in vt.pipeline("image-classification", run.path)(image)}
     assert min(scores["north"], scores["south"]) > 0.5 > scores["east"]
 
 
@@ -103,9 +103,9 @@ def test_balance_helps_a_rare_class(tmp_path):
     rng, parts = np.random.default_rng(1), {}
     for split, count, one_in in (("train", 400, 20), ("val", 60, 6), ("test", 200, 2)):
         labels = (np.arange(count) % one_in == 0).astype(int)
-        pictures = rng.integers(0, 200, (count, 8, 8), dtype=np.uint8)
-        pictures[labels == 1, :4] += np.uint8(18)
-        parts |= {f"x_{split}": pictures, f"y_{split}": labels}
+        images = rng.integers(0, 200, (count, 8, 8), dtype=np.uint8)
+        images[labels == 1, :4] += np.uint8(18)
+        parts |= {f"x_{split}": images, f"y_{split}": labels}
     np.savez(tmp_path / "rare.npz", **parts)
     options = {
         "data": tmp_path / "rare.npz",

@@ -1,4 +1,4 @@
-"""A teacher that sees the student's pictures in its own size, channels, scale and order of classes, and never learns."""
+"""A teacher that sees the student's images in its own size, channels, scale and order of classes, and never learns."""
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ def test_another_size_scale_and_channels(batch):
     assert teacher(batch.images).shape == (6, 5)
 
 
-def test_gray_pictures_for_a_teacher_of_color():
+def test_gray_images_for_a_teacher_of_color():
     student = Preprocessing(size=(8, 8), channels=1, mean=(0.3,), std=(0.2,))
     unit = torch.rand(2, 1, 8, 8)
     teacher = Teacher(make_teacher().model, student=student, columns=range(5))
@@ -80,10 +80,10 @@ def test_classes_in_another_order(batch):
     assert_close(make_teacher(columns=columns)(batch.images), make_teacher()(batch.images)[:, list(columns)])
 
 
-def test_pictures_of_different_sizes(batch):
+def test_images_of_different_sizes(batch):
     teacher = make_teacher()
-    pictures = Ragged.join([batch.images[0], torch.randn(3, 4, 12)])
-    assert_close(teacher(pictures)[0], teacher(batch.images)[0], atol=1e-5, rtol=1e-5)
+    images = Ragged.join([batch.images[0], torch.randn(3, 4, 12)])
+    assert_close(teacher(images)[0], teacher(batch.images)[0], atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("distilled", [False, True])
@@ -103,7 +103,7 @@ def test_the_loss_is_both_losses_of_the_right_heads(batch, distilled, kind):
     assert loss.item() == pytest.approx(((1 - how.share) * labels + how.share * answers).item(), rel=1e-5)
 
 
-def test_mixed_labels_go_with_mixed_pictures(batch):
+def test_mixed_labels_go_with_mixed_images(batch):
     shares = torch.rand(6, 5).softmax(1)
     task = Classify(make_student(distilled=True), teacher=make_teacher(), distillation=PUBLISHED["hard"])
     assert torch.isfinite(task.loss(batch._replace(labels=shares)))

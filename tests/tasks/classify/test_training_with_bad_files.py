@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("quick_report")
 NANO = ("--model", "vit_nano_conv", "--epochs", 2, "--batch-size", 32, "--image-size", 16)
 
 
-def write_pictures(root, count=240):
+def write_images(root, count=240):
     """Photographs of two kinds: light above, light below."""
     rng = np.random.default_rng(0)
     for number in range(count):
@@ -42,9 +42,9 @@ def bomb():
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """The same pictures with 1 % of truncated, junk, empty and bomb files, and of PDF called .jpg; and without them."""
+    """The same images with 1 % of truncated, junk, empty and bomb files, and of PDF called .jpg; and without them."""
     root = tmp_path_factory.mktemp("sets")
-    write_pictures(root / "clean")
+    write_images(root / "clean")
     shutil.copytree(root / "clean", root / "dirty")
     whole = (root / "clean" / "above" / "000.jpg").read_bytes()
     contents = {
@@ -60,9 +60,9 @@ def folders(tmp_path_factory):
             path = root / "dirty" / kind / f"{20 * number + copy:03}x-{what}.jpg"  # among the others, in the order of names
             path.write_bytes(content)
             names.append(path)
-    for folder in ("clean", "dirty"):  # a PNG with another name is a good picture
-        picture = Image.open(io.BytesIO(whole))
-        picture.save(root / folder / "above" / "500.jpg", "PNG")
+    for folder in ("clean", "dirty"):  # a PNG with another name is a good image
+        image = Image.open(io.BytesIO(whole))
+        image.save(root / folder / "above" / "500.jpg", "PNG")
     return root / "clean", root / "dirty", names
 
 
@@ -87,7 +87,7 @@ def test_each_bad_file_is_named_once_with_its_reason(folders, runs):
     reasons = {row["picture"].split("-")[-1]: row["reason"] for row in rows}
     assert "pixels" in reasons["bomb.jpg"]
     assert reasons["empty.jpg"] == "an empty file"
-    assert "not a picture" in reasons["document.jpg"]
+    assert "not an image" in reasons["document.jpg"]
     assert not (runs["clean"] / "bad_files.csv").exists()
 
 
@@ -118,7 +118,7 @@ def test_the_command_says_how_many_and_eval_knows_them(command, folders, runs, t
 def test_too_many_stop_the_run_before_it_begins(command, folders, tmp_path):
     answer = command("train", "--data", folders[1], *NANO, "--bad-files", 0.03, "--out", tmp_path / "run")
     assert (answer.code, answer.err.count("\n")) == (2, 1)
-    assert "10 of 251 pictures (4.0%) cannot be read, more than the 3.0% that --bad-files 0.03 allows" in answer.err
+    assert "10 of 251 images (4.0%) cannot be read, more than the 3.0% that --bad-files 0.03 allows" in answer.err
     assert not (tmp_path / "run").exists()
     for wrong in (-0.1, 1.5, "nan"):
         assert command("train", "--data", folders[1], "--bad-files", wrong).code == 2

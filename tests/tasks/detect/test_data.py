@@ -1,4 +1,4 @@
-"""Pictures with boxes as batches: the boxes stay where their objects are, chance is a function of its key, and nothing bad ends a pass."""
+"""Images with boxes as batches: the boxes stay where their objects are, chance is a function of its key, and nothing bad ends a pass."""
 
 import json
 
@@ -12,9 +12,9 @@ from PIL import Image
 from vitrail.data.annotations import annotate
 from vitrail.data.box_data import count_objects, find_boxes, list_problems, read_marks
 from vitrail.data.dataset import Part
+from vitrail.data.image_store import ImageStore
 from vitrail.data.joint import Movement, Sample
 from vitrail.data.loader import Fetcher
-from vitrail.data.picture_store import PictureStore
 from vitrail.data.shapes import ShapesSplit
 from vitrail.data.transforms import denormalize
 from vitrail.errors import VitrailError
@@ -26,7 +26,7 @@ LIVELY = Movement(flip=True, flip_vertical=True, quarter_turns=True, shift=0.1, 
 
 
 def square(width, height, box):
-    """A black picture with one white rectangle, and its box."""
+    """A black image with one white rectangle, and its box."""
     array = np.zeros((height, width), dtype=np.uint8)
     array[box[1] : box[3], box[0] : box[2]] = 255
     return Image.fromarray(array)
@@ -34,7 +34,7 @@ def square(width, height, box):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """COCO: pictures of two sizes with a white rectangle each, one crowd, one picture without objects, one broken file, two bad boxes."""
+    """COCO: images of two sizes with a white rectangle each, one crowd, one image without objects, one broken file, two bad boxes."""
     path = tmp_path_factory.mktemp("coco")
     rng, images, annotations = np.random.default_rng(0), [], []
     for number in range(11):
@@ -59,7 +59,7 @@ def folder(tmp_path_factory):
 
 
 def make(split, *, size=(47, 43), seed=5, **how):
-    return BoxSource(PictureStore(split, channels=1, budget=10**6), neutral(size, 1), seed=seed, **how)
+    return BoxSource(ImageStore(split, channels=1, budget=10**6), neutral(size, 1), seed=seed, **how)
 
 
 def white_hull(image):
@@ -76,12 +76,12 @@ def white_hull(image):
 )
 def test_boxes_stay_around_their_objects(folder, how):
     split = find_boxes(str(folder))["train"]
-    pictures, seen = make(split, **how), 0
+    images, seen = make(split, **how), 0
     for epoch in range(3):
-        batch, bad = Fetcher(pictures)[epoch, list(range(11))]
+        batch, bad = Fetcher(images)[epoch, list(range(11))]
         assert [error.name.endswith("10.png") for error in bad] == [True]
         assert batch.images.shape == (10, 1, 47, 43)
-        for row, image in enumerate(denormalize(batch.images, pictures.preprocessing)[:, 0].numpy()):
+        for row, image in enumerate(denormalize(batch.images, images.preprocessing)[:, 0].numpy()):
             one = (batch.classes[row] != NOTHING) & ~batch.crowd[row]
             hull = white_hull(image)
             if hull is None or not one.any():
@@ -108,7 +108,7 @@ def test_what_is_learned_and_what_is_only_scored(folder):
     assert [" outside " in line or " category 9" in line for line in list_problems(find_boxes(str(folder)))] == [True, True]
 
 
-def test_a_batch_of_empty_pictures_is_fine(folder):
+def test_a_batch_of_empty_images_is_fine(folder):
     batch = Fetcher(make(find_boxes(str(folder))["train"], how=LIVELY, window=0.5))[0, [3, 3]].batch
     assert batch.boxes.shape == (2, 0, 4)
     assert [target.boxes.shape for target in batch.targets] == [(0, 4), (0, 4)]
@@ -118,11 +118,11 @@ def test_a_batch_of_empty_pictures_is_fine(folder):
 def test_chance_is_of_seed_epoch_and_index_alone(folder):
     split = find_boxes(str(folder))["train"]
     kept = Part(split, np.arange(10))
-    pictures = make(kept, how=LIVELY, window=0.5)
-    one, other = (Fetcher(pictures)[2, indices].batch for indices in ([7, 1], [1, 0, 7]))
+    images = make(kept, how=LIVELY, window=0.5)
+    one, other = (Fetcher(images)[2, indices].batch for indices in ([7, 1], [1, 0, 7]))
     assert torch.equal(one.images[0], other.images[2])
     assert torch.equal(one.targets[1].boxes, other.targets[0].boxes)
-    assert not torch.equal(Fetcher(pictures)[3, [7]].batch.images[0], one.images[0])
+    assert not torch.equal(Fetcher(images)[3, [7]].batch.images[0], one.images[0])
     bad = []
     loaders = [
         box_loader(make(kept, how=LIVELY), batch=4, shuffle=True, workers=workers, on_bad=bad.append) for workers in (0, 1)
@@ -133,7 +133,7 @@ def test_chance_is_of_seed_epoch_and_index_alone(folder):
     assert not bad
 
 
-def test_a_loader_tells_bad_pictures_and_goes_on(folder):
+def test_a_loader_tells_bad_images_and_goes_on(folder):
     bad = []
     loader = box_loader(make(find_boxes(str(folder))["train"]), batch=3, on_bad=bad.append)
     assert sum(len(batch.indices) for batch in loader.batches()) == 10
@@ -156,11 +156,11 @@ def test_a_window_lies_inside_and_keeps_an_object(size, least, seed, objects):
     sample = Sample(Image.new("L", (width, height)), annotate(boxes, list(range(objects))))
     draws = rng.random(6)
     cut = cut_window(sample, least, draws)
-    assert cut.picture.width >= round(least * width)
-    assert cut.picture.height >= round(least * height)
+    assert cut.image.width >= round(least * width)
+    assert cut.image.height >= round(least * height)
     if draws[0] < 0.5:
         assert cut is sample
-    limits = [cut.picture.width, cut.picture.height] * 2
+    limits = [cut.image.width, cut.image.height] * 2
     assert (cut.annotations.boxes >= 0).all()
     assert (cut.annotations.boxes <= limits).all()
     assert len(cut.annotations.classes) <= objects
@@ -169,7 +169,7 @@ def test_a_window_lies_inside_and_keeps_an_object(size, least, seed, objects):
     assert 0 < VISIBLE < 1
 
 
-def test_shapes_have_boxes_and_pictures_with_classes_have_none(tmp_path):
+def test_shapes_have_boxes_and_images_with_classes_have_none(tmp_path):
     data = find_boxes("shapes", image_size=(32, 48))
     split = data["train"]
     assert isinstance(split, ShapesSplit)

@@ -21,7 +21,7 @@ OBJECT = "<object><name>{}</name><difficult>{}</difficult><bndbox><xmin>{}</xmin
 
 
 def write_voc(path, count, *, names=("cell", "dust"), seed=0):
-    """Gray pictures of 37x29 with bright rectangles; train, val and test by lists."""
+    """Gray images of 37x29 with bright rectangles; train, val and test by lists."""
     rng = np.random.default_rng(seed)
     for folder in ("JPEGImages", "Annotations", "ImageSets/Main"):
         (path / folder).mkdir(parents=True)
@@ -41,10 +41,10 @@ def write_voc(path, count, *, names=("cell", "dust"), seed=0):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """VOC, with a file that is no picture, one whose boxes are of another size, a box outside, and an empty annotation."""
+    """VOC, with a file that is no image, one whose boxes are of another size, a box outside, and an empty annotation."""
     path = tmp_path_factory.mktemp("blood") / "blood"
     write_voc(path, 21)
-    (path / "JPEGImages" / "02.png").write_bytes(b"no picture")
+    (path / "JPEGImages" / "02.png").write_bytes(b"no image")
     Image.new("L", (50, 50)).save(path / "JPEGImages" / "04.png")
     file = path / "Annotations" / "07.xml"
     file.write_text(file.read_text().replace("</annotation>", OBJECT.format("cell", 0, 300, 3, 310, 9) + "</annotation>"))
@@ -110,24 +110,22 @@ def test_scoring_it_again_and_on_other_data(run, tmp_path, command):
     assert renumber(("a", "b"), ("a", "b"), where="x") is None
 
 
-def test_pictures_are_searched_and_drawn(run, folder, tmp_path, command):
-    picture = folder / "JPEGImages" / "20.png"
+def test_images_are_searched_and_drawn(run, folder, tmp_path, command):
+    image = folder / "JPEGImages" / "20.png"
     detect = vt.pipeline("object-detection", run.path)
-    found = detect(picture, threshold=0.0)
+    found = detect(image, threshold=0.0)
     assert [row["score"] for row in found] == sorted((row["score"] for row in found), reverse=True)
     assert set(found[0]) == {"score", "label", "box"}
     assert set(found[0]["box"]) == {"xmin", "ymin", "xmax", "ymax"}
-    assert detect([picture], threshold=0.0) == [found]
-    assert detect(picture, threshold=1.0) == []
+    assert detect([image], threshold=0.0) == [found]
+    assert detect(image, threshold=1.0) == []
     with pytest.raises(vt.VitrailError, match="this model is no classifier: it is of the kind detr"):
         vt.pipeline("image-classification", run.path)
-    answer = command(
-        "predict", run.path, picture, folder / "JPEGImages" / "02.png", "--threshold", 0, "--out", tmp_path / "out"
-    )
-    assert answer.code == 2  # one is no picture
-    assert f"{picture}  {len(found)} found: " in answer.out
+    answer = command("predict", run.path, image, folder / "JPEGImages" / "02.png", "--threshold", 0, "--out", tmp_path / "out")
+    assert answer.code == 2  # one is no image
+    assert f"{image}  {len(found)} found: " in answer.out
     assert Image.open(tmp_path / "out" / "20_boxes.png").size == (333, 261)  # enlarged, so that names can be read
-    told = json.loads(command("predict", run.path, picture, "--threshold", 0, "--json").out)
+    told = json.loads(command("predict", run.path, image, "--threshold", 0, "--json").out)
     assert (
         told == pytest.approx(found, rel=1e-5) if not found else [row["box"] for row in told] == [row["box"] for row in found]
     )
@@ -136,7 +134,7 @@ def test_pictures_are_searched_and_drawn(run, folder, tmp_path, command):
         (("--threshold", -1), "--threshold must be at least 0, got -1"),
         (("--merge", 2), "--merge is an option of --task classify only"),
     ):
-        assert message in command("predict", run.path, picture, *words).err
+        assert message in command("predict", run.path, image, *words).err
 
 
 def test_weights_of_detectors_classifiers_and_others(run, folder, tmp_path):
@@ -168,7 +166,7 @@ def test_weights_of_detectors_classifiers_and_others(run, folder, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"data": "digits"}, "no boxes are marked in its pictures"),
+        ({"data": "digits"}, "no boxes are marked in its images"),
         ({"model": "unet_nano"}, "unet_nano finds no objects"),
         ({"mixup": 0.2}, "mixup is an option of --task classify"),
         ({"smoothing": 0.1}, "smoothing is an option of --task classify"),
@@ -178,7 +176,7 @@ def test_weights_of_detectors_classifiers_and_others(run, folder, tmp_path):
         ({"min_crop": 0.0}, "--min-crop must be above 0"),
         ({"recipe": "large"}, "recipe: expected .*got 'large'"),
         ({"position": "rotary", "model": "detr_micro"}, "has no position to choose"),
-        ({"bad_files": 0.01}, "1 of 21 pictures"),
+        ({"bad_files": 0.01}, "1 of 21 images"),
     ],
 )
 def test_what_cannot_be_is_refused(folder, tmp_path, changes, message):
@@ -206,7 +204,7 @@ def test_check_names_what_is_wrong_with_boxes(folder, command):
     found = {finding["kind"]: finding for finding in json.loads(answer.out)["findings"]}
     assert {"unreadable", "foreign boxes", "corrupt label", "no boxes"} <= found.keys()
     assert found["foreign boxes"]["pictures"][0].endswith("04.png: its annotations were made for 37x29 pixels, it has 50x50")
-    assert "07.xml: cell: the box (299, 2, 310, 9) lies outside the picture: left out" in found["corrupt label"]["pictures"][0]
+    assert "07.xml: cell: the box (299, 2, 310, 9) lies outside the image: left out" in found["corrupt label"]["pictures"][0]
     assert "7 of 21 images have no box" in found["no boxes"]["text"]
     assert json.loads(answer.out)["suggestion"]["command"].startswith("vitrail train --task detect --data ")
     Image.new("L", (5, 5)).save(folder / "JPEGImages" / "lonely.png")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from vitrail.data.picture_store import PictureStore
+from vitrail.data.image_store import ImageStore
 from vitrail.data.shapes import ShapesSplit
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.step import Stepper, cut
@@ -21,7 +21,7 @@ from vitrail.tasks.detect.objective import Detect
 
 
 class Oracle(Detector):
-    """Says what it was told, in another order; a detector with a softmax and as many queries as a picture has objects at most."""
+    """Says what it was told, in another order; a detector with a softmax and as many queries as an image has objects at most."""
 
     num_classes = 10
 
@@ -45,7 +45,7 @@ class Oracle(Detector):
 
 def shapes_loader(count, *, batch, size=(48, 48), shuffle=False):
     split = ShapesSplit("train", count, size=size)
-    return box_loader(BoxSource(PictureStore(split, channels=3, budget=0), neutral(size, 3)), batch=batch, shuffle=shuffle)
+    return box_loader(BoxSource(ImageStore(split, channels=3, budget=0), neutral(size, 3)), batch=batch, shuffle=shuffle)
 
 
 def test_the_right_answers_score_1_and_none_0():
@@ -65,7 +65,7 @@ def test_the_right_answers_score_1_and_none_0():
     assert one.error > 0
 
 
-def test_boxes_are_told_in_pixels_of_the_picture_itself():
+def test_boxes_are_told_in_pixels_of_the_image_itself():
     batch = next(iter(shapes_loader(2, batch=2, size=(48, 48)).batches()))
     larger = batch._replace(sizes=torch.tensor([[96, 480], [96, 480]]))
     found = Detect(Oracle([larger.targets])).evaluate([larger])
@@ -90,18 +90,18 @@ def test_thresholds_are_lower_where_each_class_has_a_sigmoid():
 
 
 @pytest.mark.slow
-def test_it_learns_32_pictures_by_heart():
+def test_it_learns_32_images_by_heart():
     """AP50 above 0.9: some twenty seconds of one core."""
     torch.manual_seed(0)
     model = create_model("detr_micro", num_classes=10)
     split = ShapesSplit("train", 32)
-    pictures = BoxSource(PictureStore(split, channels=3, budget=0), model.preprocessing)
-    batches = list(box_loader(pictures, batch=8, shuffle=True).batches())
+    images = BoxSource(ImageStore(split, channels=3, budget=0), model.preprocessing)
+    batches = list(box_loader(images, batch=8, shuffle=True).batches())
     task, steps, rate = Detect(model), 96, 1e-3
     stepper = Stepper(task, Plan(epochs=1, lr=rate, weight_decay=0.0, warmup=0.0, clip=1.0), World())
     model.train()
     for step in range(steps):
         warm = min(1.0, (step + 1) / 12)
         stepper.take(batches[step % 4], rate * warm * (0.5 + 0.5 * math.cos(math.pi * step / steps)))
-    found = task.evaluate(box_loader(pictures, batch=32).batches())
+    found = task.evaluate(box_loader(images, batch=32).batches())
     assert found.metrics["ap50"] > 0.9

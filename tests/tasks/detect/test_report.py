@@ -1,4 +1,4 @@
-"""The page of a detection run: scores by class, curves, pictures with boxes; and the drawing of boxes by itself."""
+"""The page of a detection run: scores by class, curves, images with boxes; and the drawing of boxes by itself."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ BOX = [10.0, 10, 30, 40]
 
 @pytest.fixture(scope="module")
 def found():
-    """Three pictures of 60x50: a hit and a false alarm; a miss; nothing at all. A difficult object that nobody found is no mistake."""
+    """Three images of 60x50: a hit and a false alarm; a miss; nothing at all. A difficult object that nobody found is no mistake."""
     return Detections(
         found=np.array([[0, 0, 0.9, *BOX], [0, 1, 0.8, 2, 2, 9, 9], [0, 0, 0.1, 0, 0, 5, 5]], dtype=np.float64),
         truth=np.array([[0, 0, 0, 0, *BOX], [0, 1, 0, 1, 40, 40, 50, 50], [1, 1, 0, 0, *BOX]], dtype=np.float64),
@@ -27,7 +27,7 @@ def found():
 
 
 @pytest.fixture
-def pictures():
+def images():
     return ArraySplit(np.full((3, 50, 60, 3), 90, dtype=np.uint8), np.zeros(3, dtype=np.int64))
 
 
@@ -39,8 +39,8 @@ def test_boxes_hit_one_object_each():
     assert match_boxes(boxes[:0], np.zeros(0, dtype=int), np.array([BOX]), np.array([0])).found.tolist() == [False]
 
 
-def test_the_page(found, pictures, tmp_path):
-    examples = choose_examples(found, pictures, threshold=0.5)
+def test_the_page(found, images, tmp_path):
+    examples = choose_examples(found, images, threshold=0.5)
     assert [example.name for example in examples] == ["0", "1", "2"]
     assert [len(example.found) for example in examples] == [2, 0, 0]
     frame = Frame(title="cells", headline="test AP50 12.34 %", details={"Model": "detr"}, commands={"Look": "vitrail predict"})
@@ -64,8 +64,8 @@ def test_curves_are_drawn_of_classes_with_objects_alone(found):
 
 
 def test_a_drawn_box_is_where_it_is_said():
-    picture = Image.new("L", (400, 330), 0)
-    drawn = np.asarray(draw_boxes(picture, [Drawn([100, 50, 200, 150], "#ff0000")]))
+    image = Image.new("L", (400, 330), 0)
+    drawn = np.asarray(draw_boxes(image, [Drawn([100, 50, 200, 150], "#ff0000")]))
     rows, columns = np.nonzero(drawn[..., 0] > 200)
     assert (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1) == (100, 50, 200, 150)
     assert not drawn[60:140, 110:190].any()

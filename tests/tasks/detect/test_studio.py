@@ -44,7 +44,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def detect(ask):
-    """Uploads a picture and finds its boxes: detect("focal")."""
+    """Uploads an image and finds its boxes: detect("focal")."""
     return lambda model="focal", **options: ask("/api/detect/find", model, **options)
 
 
@@ -93,7 +93,7 @@ def test_what_is_read_for_a_box_is_the_models_own_and_sums_to_one(shop, detect, 
             assert np.array(layer["heads"]) == pytest.approx(maps.flatten(1).numpy(), abs=1e-4)
 
 
-def test_samples_are_of_the_runs_own_pictures(shop):
+def test_samples_are_of_the_runs_own_images(shop):
     client, models = shop
     samples = client.get(f"/api/models/{models['focal']['id']}/samples").json()
     assert len(samples) == 24
@@ -109,19 +109,19 @@ def test_what_cannot_be_answered_is_refused_in_a_sentence(shop, browse_studio, f
     missing = client.get(f"/api/detect/reading?answer={found['id']}&box=400")
     assert (missing.status_code, missing.json()["error"]) == (
         404,
-        f"There is no box 400: this picture has {len(found['boxes'])}.",
+        f"There is no box 400: this image has {len(found['boxes'])}.",
     )
     assert browse_studio(folder).get(f"/api/detect/reading?answer={found['id']}&box=0").status_code == 404  # another's
-    picture = client.post("/api/pictures", json={"model": models["focal"]["id"], "sample": 0}).json()["id"]
-    refused = client.post("/api/classify/look", json={"model": models["focal"]["id"], "picture": picture})
+    image = client.post("/api/images", json={"model": models["focal"]["id"], "sample": 0}).json()["id"]
+    refused = client.post("/api/classify/look", json={"model": models["focal"]["id"], "image": image})
     assert (refused.status_code, "finds objects" in refused.json()["error"]) == (422, True)
 
 
-def test_an_upright_picture_is_meant(detect, encode, shop):
+def test_an_upright_image_is_meant(detect, encode, shop):
     client, models = shop
     turned = Image.new("RGB", (60, 20), (200, 10, 10))
     exif = turned.getexif()
     exif[0x0112] = 6  # lies on its side
-    name = client.post("/api/pictures", files={"file": ("p.jpg", encode(turned, "JPEG", exif=exif))}).json()["id"]
-    found = client.post("/api/detect/find", json={"model": models["focal"]["id"], "picture": name}).json()
+    name = client.post("/api/images", files={"file": ("p.jpg", encode(turned, "JPEG", exif=exif))}).json()["id"]
+    found = client.post("/api/detect/find", json={"model": models["focal"]["id"], "image": name}).json()
     assert (found["width"], found["height"]) == (20, 60)

@@ -12,7 +12,7 @@ import vitrail as vt
 
 @pytest.fixture(scope="module")
 def site(serve, tmp_path_factory):
-    """A server with a detector and a model of labels; and a picture."""
+    """A server with a detector and a model of labels; and an image."""
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("site")
     model = vt.create_model("detr_micro", num_classes=3, image_size=(40, 56), queries=7).eval()
@@ -24,7 +24,7 @@ def site(serve, tmp_path_factory):
     rows, columns = np.mgrid[0:60, 0:80]
     scene = np.stack([4 * rows, 3 * columns, (7 * rows * columns) % 256], axis=-1).astype(np.uint8)
     Image.fromarray(scene).save(folder / "scene.png")
-    (folder / "words.png").write_text("no picture")
+    (folder / "words.png").write_text("no image")
     expected = vt.pipeline("object-detection", model)(Image.fromarray(scene), threshold=0.05)
     with serve([folder / "boxes", folder / "vit"], budget=16 << 20) as address:
         yield SimpleNamespace(address=address, folder=folder, expected=expected)
@@ -85,6 +85,6 @@ def test_a_chosen_box_that_is_not_sure_enough_is_let_go_and_a_bad_file_is_told(b
     tab.get_by_role("slider", name="Score").fill("0.95")
     tab.wait_for_selector("#reading[hidden]", state="attached")
     tab.set_input_files("#file", site.folder / "words.png")
-    tab.get_by_text("not a picture").first.wait_for()
+    tab.get_by_text("not an image").first.wait_for()
     tab.select_option("#model", label="vit")
     tab.wait_for_selector("body.attention[data-ready]")

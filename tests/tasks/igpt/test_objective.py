@@ -8,7 +8,7 @@ import torch
 
 from vitrail.data.digits import open_digits
 from vitrail.data.image_source import image_loader
-from vitrail.data.palette import learn_palette, some_pictures
+from vitrail.data.palette import learn_palette, some_images
 from vitrail.learn.training.objective import Evaluation, Objective
 from vitrail.models.igpt import IGPTConfig, build_igpt
 from vitrail.tasks.igpt.objective import PixelModeling, PixelScores, choose_hidden
@@ -22,7 +22,7 @@ def digit_model(**options):
         **{"width": 24, "depth": 2, "heads": 3, "colors": 17, "image_size": (8, 8), "in_channels": 1, **options}
     )
     model = build_igpt(config)
-    palette = learn_palette(some_pictures(DIGITS["train"], model.preprocessing), 17)
+    palette = learn_palette(some_images(DIGITS["train"], model.preprocessing), 17)
     model.palette.copy_(torch.from_numpy(palette.colors))
     return model
 
@@ -31,11 +31,11 @@ def loader(model, split: str = "val", batch: int = 50):
     return image_loader(DIGITS[split], model.preprocessing, batch=batch)
 
 
-def test_pictures_come_through_the_loader_exactly():
+def test_images_come_through_the_loader_exactly():
     model = digit_model()
     task, batch = PixelModeling(model), next(iter(loader(model).batches()))
-    pictures = DIGITS["val"].pictures[batch.indices.numpy()]
-    assert (task.palette.decode(task.encode(batch.images).numpy(), (8, 8))[..., 0] == pictures).all()
+    images = DIGITS["val"].images[batch.indices.numpy()]
+    assert (task.palette.decode(task.encode(batch.images).numpy(), (8, 8))[..., 0] == images).all()
 
 
 @pytest.mark.parametrize("causal", [True, False])

@@ -24,7 +24,7 @@ def test_what_was_not_given_is_not_shown():
         assert (shown[:2, :, :channels] == some_completion(channels).original[:2]).all()
 
 
-def test_a_sheet_has_a_picture_for_every_sample():
+def test_a_sheet_has_an_image_for_every_sample():
     figure = draw_completions([some_completion(), some_completion(name="b")])
     [page] = figure.axes
     assert len(page.images) == 2 * (2 + 3)

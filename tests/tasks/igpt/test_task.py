@@ -26,7 +26,7 @@ GRAYS = (0, 60, 130, 200, 255)
 
 @pytest.fixture(scope="module")
 def stripes(tmp_path_factory):
-    """4x4 pictures in five grays, of two classes: rows that are alike, or columns."""
+    """4x4 images in five grays, of two classes: rows that are alike, or columns."""
     generator, path = np.random.default_rng(0), tmp_path_factory.mktemp("data") / "stripes.npz"
     parts = {}
     for split, count in (("train", 64), ("val", 12), ("test", 13)):
@@ -134,15 +134,15 @@ def test_a_run_can_be_repeated_from_its_config(run):
     assert to_store(again.options) == yaml.safe_load((run.path / "config.yaml").read_text())
 
 
-def test_many_samples_of_a_picture_are_drawn_some_at_a_time(run, monkeypatch):
+def test_many_samples_of_an_image_are_drawn_some_at_a_time(run, monkeypatch):
     counts = list[int]()
     plain = completion.complete
     monkeypatch.setattr(predict, "AT_ONCE", 4)
     monkeypatch.setattr(
         completion, "complete", lambda *given, count, **how: counts.append(count) or plain(*given, count=count, **how)
     )
-    pictures = np.full((2, 4, 4, 1), 60, dtype=np.uint8)
-    made = predict.complete_images(run.model.cpu(), pictures, names=["a", "b"], samples=10)
+    images = np.full((2, 4, 4, 1), 60, dtype=np.uint8)
+    made = predict.complete_images(run.model.cpu(), images, names=["a", "b"], samples=10)
     assert counts == [4, 4, 2] * 2
     assert [len(one.samples) for one in made] == [10, 10]
 
@@ -158,10 +158,10 @@ def test_what_eval_and_complete_cannot_use_is_refused(run, command, tmp_path):
 
 def test_completions(run, stripes, tmp_path, command):
     with np.load(stripes) as arrays:
-        for number, picture in enumerate(arrays["x_test"][:2]):
+        for number, image in enumerate(arrays["x_test"][:2]):
             (tmp_path / str(number)).mkdir()
-            Image.fromarray(picture).save(tmp_path / str(number) / "same.png")
-    (tmp_path / "bad.png").write_text("no picture")
+            Image.fromarray(image).save(tmp_path / str(number) / "same.png")
+    (tmp_path / "bad.png").write_text("no image")
     words = ("complete", run.path, tmp_path / "0", tmp_path / "1", tmp_path / "bad.png", "--samples", 3, "--keep", 0.5)
     answer = command(*words, "--out", tmp_path / "out")
     assert answer.code == 2

@@ -1,4 +1,4 @@
-"""Drawing hidden patches as a task: scores of a split whatever the batches, and pictures of what is drawn."""
+"""Drawing hidden patches as a task: scores of a split whatever the batches, and images of what is drawn."""
 
 import math
 
@@ -72,11 +72,11 @@ def test_what_a_perfect_and_a_flat_drawing_explain():
     found = DrawnPatches(losses=np.array([0.0, flat]), flat=np.array([flat, flat]))
     assert found.metrics["explained"] == pytest.approx(0.5)
     assert DrawnPatches(losses=np.zeros(0), flat=np.zeros(0)).metrics == {"loss": math.inf, "explained": -math.inf}
-    assert DrawnPatches(losses=np.zeros(1), flat=np.zeros(1)).metrics["explained"] == 0.0  # pictures of one color
+    assert DrawnPatches(losses=np.zeros(1), flat=np.zeros(1)).metrics["explained"] == 0.0  # images of one color
 
 
 @pytest.mark.parametrize("normalize", [True, False])
-def test_drawn_pictures_have_the_error_that_the_loss_counts(images, normalize):
+def test_drawn_images_have_the_error_that_the_loss_counts(images, normalize):
     model = tiny(normalize=normalize).eval()
     kept = draw_kept(7, 15, 0.6, generator=torch.Generator().manual_seed(1))
     found = reconstruct(model, images, kept)
@@ -93,7 +93,7 @@ def test_drawn_pictures_have_the_error_that_the_loss_counts(images, normalize):
 
 
 @pytest.mark.parametrize("normalize", [True, False])
-def test_shown_pictures_are_drawn_where_hidden_and_themselves_where_seen(images, normalize):
+def test_shown_images_are_drawn_where_hidden_and_themselves_where_seen(images, normalize):
     model, kept = tiny(normalize=normalize).train(), draw_kept(7, 15, 0.6)
     found = reconstruct(model, images, kept, statistics="seen")
     assert model.training, "as it was"

@@ -6,12 +6,12 @@ from vitrail.tasks.mae.report import COLUMNS, DrawnImage, draw_rows, leave, show
 
 
 def drawn(channels, hide=0.75):
-    picture = np.random.default_rng(0).integers(0, 255, (4, 6, channels), dtype=np.uint8)
+    image = np.random.default_rng(0).integers(0, 255, (4, 6, channels), dtype=np.uint8)
     there = np.arange(24).reshape(4, 6) % 3 == 0
-    return DrawnImage("<a>", hide, picture, leave(picture, there), picture, picture, -0.034), there
+    return DrawnImage("<a>", hide, image, leave(image, there), image, image, -0.034), there
 
 
-def test_what_is_left_is_the_picture_and_nothing_elsewhere():
+def test_what_is_left_is_the_image_and_nothing_elsewhere():
     for channels in (1, 3):
         one, there = drawn(channels)
         assert one.left.shape == (4, 6, 4)
@@ -20,7 +20,7 @@ def test_what_is_left_is_the_picture_and_nothing_elsewhere():
         assert not one.left[~there].any()
 
 
-def test_rows_have_four_pictures_and_a_number():
+def test_rows_have_four_images_and_a_number():
     figure = draw_rows([drawn(3)[0], drawn(1)[0]], show_ratio=True)
     page = figure.axes[0]
     assert len(page.images) == 8

@@ -1,4 +1,4 @@
-"""Learning without labels as a job: from pictures to a report, again from its files, on with labels; and what cannot be."""
+"""Learning without labels as a job: from images to a report, again from its files, on with labels; and what cannot be."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def no_report(monkeypatch):
     monkeypatch.setattr("vitrail.report.frame.write_page", lambda path, *_: path.write_text("short"))
 
 
-def test_a_run_from_pictures_to_report(run):
+def test_a_run_from_images_to_report(run):
     options = yaml.safe_load((run.path / "config.yaml").read_text())
     assert (options["model"], options["mask_ratio"], options["mask_tokens"], options["flip"]) == (
         "vit_nano_patch2_32",
@@ -58,13 +58,13 @@ def test_a_run_from_pictures_to_report(run):
 
 def test_the_card_and_the_backbone(run):
     card = (run.path / "best" / "README.md").read_text()
-    for words in ("# Features learned without labels (mae)", "method `mae`", "a `vit`", "vitrail train --data pictures/ --weights", ".backbone",
+    for words in ("# Features learned without labels (mae)", "method `mae`", "a `vit`", "vitrail train --data images/ --weights", ".backbone",
                   "pipeline_tag: image-feature-extraction"):  # fmt: skip
         assert words in card, words
     model = vt.load(run.path)
     assert (model.architecture, model.backbone.architecture, model.backbone.num_classes) == ("mae", "vit", 0)
     assert model.preprocessing == model.backbone.preprocessing
-    assert model.preprocessing.mean != (0.5,), "measured on the pictures"
+    assert model.preprocessing.mean != (0.5,), "measured on the images"
     assert model.backbone.forward_features(torch.zeros(2, 1, 8, 8)).cells.shape == (2, 16, 64)
 
 
@@ -146,12 +146,12 @@ def test_what_cannot_be_is_one_line(arrays, tmp_path, command, words, message):
     assert not (tmp_path / "run" / "best").exists()
 
 
-def test_weights_of_words_have_no_features_of_pictures(arrays, tmp_path, command):
+def test_weights_of_words_have_no_features_of_images(arrays, tmp_path, command):
     vt.save(vt.create_model("gpt_tiny", vocabulary=40, width=8, heads=2, depth=1, hidden=8, longest=9), tmp_path / "words")
     for verb in (("pretrain", "--method", "mae"), ("train",)):
         answer = command(*verb, "--data", arrays, "--weights", tmp_path / "words", "--out", tmp_path / "run")
         assert answer.code == 2
-        assert "has no features of pictures to go on with" in answer.err
+        assert "has no features of images to go on with" in answer.err
         assert answer.err.count("\n") == 1
 
 

@@ -87,12 +87,12 @@ def test_other_k_space_is_scored_in_all_contrasts(run, scan, tmp_path):
     assert (tmp_path / "scores" / "report.html").is_file()
 
 
-def test_weights_from_pictures_go_on_with_a_volume(volume, tmp_path):
+def test_weights_from_images_go_on_with_a_volume(volume, tmp_path):
     generator = np.random.default_rng(0)
     for number in range(8):
-        picture = generator.integers(0, 256, (40, 50, 3), dtype=np.uint8)
+        image = generator.integers(0, 256, (40, 50, 3), dtype=np.uint8)
         (tmp_path / "photos").mkdir(exist_ok=True)
-        Image.fromarray(picture).save(tmp_path / "photos" / f"{number}.png")
+        Image.fromarray(image).save(tmp_path / "photos" / f"{number}.png")
     first = vt.train(data=tmp_path / "photos", out=tmp_path / "first", **{**OPTIONS, "epochs": 1})
     given = {name: value for name, value in OPTIONS.items() if name != "model"}
     second = vt.train(data=volume, weights=first.path, out=tmp_path / "second", slices=3, consistency="hard", lr=1e-9, **given)

@@ -1,4 +1,4 @@
-"""Patches and whole pictures as pairs: where they are cut, that nothing but (seed, epoch, index) decides, and what is kept."""
+"""Patches and whole images as pairs: where they are cut, that nothing but (seed, epoch, index) decides, and what is kept."""
 
 from itertools import islice
 
@@ -10,8 +10,8 @@ from torch.testing import assert_close
 
 from vitrail.data.dataset import ArraySplit, FileSplit, Part
 from vitrail.data.degradation import degrade, parse_degradation
-from vitrail.data.images import PictureError
-from vitrail.data.picture_store import PictureStore
+from vitrail.data.image_store import ImageStore
+from vitrail.data.images import ImageError
 from vitrail.data.unlabelled import divide_unlabelled, find_unlabelled
 from vitrail.errors import VitrailError
 from vitrail.nn.functional.bicubic import resize_levels
@@ -23,8 +23,8 @@ SIZES = ((23, 31), (40, 17), (9, 12), (31, 29), (20, 20), (33, 18))
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Pictures of six sizes, one of them smaller than a patch; red counts rows, green columns, blue is the picture's number."""
-    path = tmp_path_factory.mktemp("pictures")
+    """Images of six sizes, one of them smaller than a patch; red counts rows, green columns, blue is the image's number."""
+    path = tmp_path_factory.mktemp("images")
     for number, (height, width) in enumerate(SIZES):
         rows, columns = np.mgrid[:height, :width].astype(np.uint8)
         Image.fromarray(np.stack([rows, columns, np.full_like(rows, 40 * number)], axis=2)).save(path / f"{number}.png")
@@ -37,7 +37,7 @@ def split(folder):
 
 
 def store(split, budget=2**20):
-    return PictureStore(split, channels=3, budget=budget)
+    return ImageStore(split, channels=3, budget=budget)
 
 
 def same(one, other):
@@ -71,7 +71,7 @@ def test_processes_share_the_batches_of_one(split):
         assert torch.equal(batch.given[1::2], second.given)
 
 
-def test_an_epoch_has_every_picture_as_often_as_asked(split):
+def test_an_epoch_has_every_image_as_often_as_asked(split):
     loader = patch_loader(store(split), SR2, batch=6, patch=4, patches=4, turn=False, seed=0)
     seen = torch.cat([batch.truth[:, 2, 0, 0] for batch in loader.batches(0)])
     numbers, counts = (seen * 255 / 40).round().unique(return_counts=True)
@@ -84,7 +84,7 @@ def test_patches_are_cut_anywhere_and_come_with_what_is_left_of_them(split):
         for batch in patch_loader(store(split), SR2, batch=6, patch=4, turn=False, seed=0).batches(epoch):
             assert_close(batch.given, resize_levels(batch.truth, 0.5), rtol=0, atol=0)
             levels = (255 * batch.truth).round().int()
-            assert (levels[:, 0, 1:] - levels[:, 0, :-1] == 1).all()  # rows in order: a patch is a piece of a picture
+            assert (levels[:, 0, 1:] - levels[:, 0, :-1] == 1).all()  # rows in order: a patch is a piece of an image
             corners |= {(p[2, 0, 0].item() // 40, p[0, 0, 0].item(), p[1, 0, 0].item()) for p in levels}
     of_last = {(top, left) for number, top, left in corners if number == 5}
     assert {top for top, _ in of_last} <= set(range(26))
@@ -101,18 +101,18 @@ def test_the_eight_turns_are_the_squares_symmetries():
     assert turn_patch(patch, 4).tobytes() == patch[:, ::-1].tobytes()
 
 
-def test_small_pictures_go_on_as_their_mirror_image():
-    picture = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)
-    assert cut_patch(picture, 4, np.zeros(2))[:, :, 0].tolist() == [[0, 1, 2, 2], [3, 4, 5, 5], [3, 4, 5, 5], [0, 1, 2, 2]]
+def test_small_images_go_on_as_their_mirror_image():
+    image = np.arange(6, dtype=np.uint8).reshape(2, 3, 1)
+    assert cut_patch(image, 4, np.zeros(2))[:, :, 0].tolist() == [[0, 1, 2, 2], [3, 4, 5, 5], [3, 4, 5, 5], [0, 1, 2, 2]]
 
 
-def test_whole_pictures_are_cut_to_multiples_and_to_the_middle():
-    picture = np.arange(11 * 7).reshape(11, 7, 1).astype(np.uint8)
-    assert cut_middle(picture, None, multiple=3).tolist() == picture[:9, :6].tolist()
-    assert cut_middle(picture, 5, multiple=2).tolist() == picture[3:7, 1:5].tolist()
+def test_whole_images_are_cut_to_multiples_and_to_the_middle():
+    image = np.arange(11 * 7).reshape(11, 7, 1).astype(np.uint8)
+    assert cut_middle(image, None, multiple=3).tolist() == image[:9, :6].tolist()
+    assert cut_middle(image, 5, multiple=2).tolist() == image[3:7, 1:5].tolist()
 
 
-def test_whole_pictures_come_one_at_a_time_always_alike(split):
+def test_whole_images_come_one_at_a_time_always_alike(split):
     first = list(whole_loader(store(split), NOISE, seed=3).batches())
     again = list(whole_loader(store(split, 0), NOISE, seed=3, workers=1).batches(7))
     assert [tuple(pair.truth.shape[-2:]) for pair in first] == list(SIZES)
@@ -122,7 +122,7 @@ def test_whole_pictures_come_one_at_a_time_always_alike(split):
     assert_close(first[2].given, degrade(first[2].truth, NOISE, seed=3, epoch=0, indices=np.array([2])))
 
 
-def test_decoded_pictures_are_kept_within_the_budget(split, monkeypatch):
+def test_decoded_images_are_kept_within_the_budget(split, monkeypatch):
     reads = []
     plain = FileSplit.read
     monkeypatch.setattr(FileSplit, "read", lambda self, index, **how: reads.append(index) or plain(self, index, **how))
@@ -136,10 +136,10 @@ def test_decoded_pictures_are_kept_within_the_budget(split, monkeypatch):
     assert store(split).complete
 
 
-def test_pictures_in_memory_need_no_place():
-    pictures = np.random.default_rng(0).integers(0, 256, (3, 9, 8), dtype=np.uint8)
-    kept = PictureStore(ArraySplit(pictures, np.zeros(3)), channels=1, budget=2**20)
-    np.testing.assert_array_equal(kept.read(2)[:, :, 0], pictures[2])
+def test_images_in_memory_need_no_place():
+    images = np.random.default_rng(0).integers(0, 256, (3, 9, 8), dtype=np.uint8)
+    kept = ImageStore(ArraySplit(images, np.zeros(3)), channels=1, budget=2**20)
+    np.testing.assert_array_equal(kept.read(2)[:, :, 0], images[2])
 
 
 def test_what_cannot_be_read_is_left_out_and_told(split, tmp_path):
@@ -147,7 +147,7 @@ def test_what_cannot_be_read_is_left_out_and_told(split, tmp_path):
     broken.write_bytes(b"\x89PNG\r\n\x1a\nno more")
     Image.new("RGB", (5, 1)).save(tiny)
     files = FileSplit([split.paths[0], broken, tiny], np.zeros(3))
-    told: list[PictureError] = []
+    told: list[ImageError] = []
     (batch,) = patch_loader(store(files), SR2, batch=3, patch=4, on_bad=told.append).batches(0)
     assert sorted(batch.indices.tolist()) == [0, 2]
     assert [error.name for error in told] == [str(broken)]
@@ -171,7 +171,7 @@ def test_a_flat_folder_is_the_normal_case(folder):
     assert not names["train"] & names["val"]
     again = divide_unlabelled(find_unlabelled(str(folder)), seed=0)
     assert [again["val"].name(0)] == list(names["val"])
-    assert "1 pictures (10 %, seed 0)" in divided.notes[0]
+    assert "1 images (10 %, seed 0)" in divided.notes[0]
 
 
 def test_folders_of_splits_and_subfolders(tmp_path):
@@ -181,12 +181,12 @@ def test_folders_of_splits_and_subfolders(tmp_path):
     found = divide_unlabelled(find_unlabelled(str(tmp_path)), seed=0)
     assert {name: len(part) for name, part in found.splits.items()} == {"train": 3, "val": 1, "test": 1}
     (tmp_path / "empty").mkdir()
-    with pytest.raises(VitrailError, match="no pictures in this folder"):
+    with pytest.raises(VitrailError, match="no images in this folder"):
         find_unlabelled(str(tmp_path / "empty"))
-    with pytest.raises(VitrailError, match="one picture cannot be divided"):
+    with pytest.raises(VitrailError, match="one image cannot be divided"):
         divide_unlabelled(find_unlabelled(str(tmp_path / "valid")), seed=0)
 
 
-def test_built_in_sets_are_pictures_too():
+def test_built_in_sets_are_images_too():
     found = divide_unlabelled(find_unlabelled("shapes"), seed=0)
     assert (found.classes, len(found["test"])) == ((), 1000)

@@ -10,7 +10,7 @@ from torch import nn
 
 from vitrail.data.dataset import ArraySplit
 from vitrail.data.degradation import parse_degradation
-from vitrail.data.picture_store import PictureStore
+from vitrail.data.image_store import ImageStore
 from vitrail.learn.metrics.psnr import psnr, to_luma
 from vitrail.learn.metrics.restoration import measure
 from vitrail.learn.metrics.ssim import ssim
@@ -41,9 +41,9 @@ def pairs(name, *, channels=3, count=3):
     generator = np.random.default_rng(0)
     small = generator.uniform(0, 255, (count, channels, 6, 5)).astype(np.float32)
     smooth = torch.nn.functional.interpolate(torch.from_numpy(small), size=(25, 22), mode="bicubic")
-    pictures = round_levels(smooth).permute(0, 2, 3, 1).numpy().astype(np.uint8)
-    split = ArraySplit(pictures.squeeze(3) if channels == 1 else pictures, np.zeros(count))
-    return whole_loader(PictureStore(split, channels=channels, budget=0), parse_degradation(name), seed=4)
+    images = round_levels(smooth).permute(0, 2, 3, 1).numpy().astype(np.uint8)
+    split = ArraySplit(images.squeeze(3) if channels == 1 else images, np.zeros(count))
+    return whole_loader(ImageStore(split, channels=channels, budget=0), parse_degradation(name), seed=4)
 
 
 def test_it_satisfies_the_loop_and_tells_decibels():
@@ -96,9 +96,9 @@ def test_measured_as_papers_do(name, channels, luma, border):
     assert measure(other, truth, parse_degradation(name)) == pytest.approx(expected)
 
 
-def test_a_perfect_picture_has_a_finite_score():
-    pictures = [pair._replace(given=pair.truth) for pair in pairs("noise25").batches()]
-    assert Restore(Enlarge(), parse_degradation("noise25")).evaluate(pictures).metrics["psnr"] == 100
+def test_a_perfect_image_has_a_finite_score():
+    images = [pair._replace(given=pair.truth) for pair in pairs("noise25").batches()]
+    assert Restore(Enlarge(), parse_degradation("noise25")).evaluate(images).metrics["psnr"] == 100
 
 
 def test_no_more_examples_than_a_page_shows():
@@ -106,7 +106,7 @@ def test_no_more_examples_than_a_page_shows():
     assert (len(found.examples), len(found.rows)) == (8, 11)
 
 
-def test_large_pictures_are_restored_in_tiles(monkeypatch):
+def test_large_images_are_restored_in_tiles(monkeypatch):
     calls = []
 
     def tiled(model, given, *, tile):

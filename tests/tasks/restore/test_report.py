@@ -46,11 +46,11 @@ def noise(height, width, channels=3, seed=0):
 
 
 def example(name="a.png", *, height=59, width=61, channels=3, truth=True, **changes):
-    pictures = [noise(height, width, channels, seed) for seed in range(3)]
+    images = [noise(height, width, channels, seed) for seed in range(3)]
     values = {
-        "given": pictures[0],
-        "restored": pictures[1],
-        "truth": pictures[2] if truth else None,
+        "given": images[0],
+        "restored": images[1],
+        "truth": images[2] if truth else None,
         "psnr_given": 20.0,
         "psnr_restored": 23.5,
     }
@@ -82,14 +82,14 @@ def test_the_report_has_its_sections_and_its_slider(tmp_path):
     assert read(page)["before-after"] == 2
 
 
-def test_a_report_of_many_large_pictures_stays_small(tmp_path):
+def test_a_report_of_many_large_images_stays_small(tmp_path):
     found = report([example(height=900, width=900), *[example(height=7, width=5)] * 10])
     write(found, tmp_path / "report.html")
     assert "The first 8 of 11 images" in (tmp_path / "report.html").read_text()
     assert (tmp_path / "report.html").stat().st_size < 2 * BUDGET * 4 / 3 + 100_000
 
 
-def test_no_pictures_are_no_error(tmp_path):
+def test_no_images_are_no_error(tmp_path):
     write(report([]), tmp_path / "report.html")
     assert "no images to restore" in (tmp_path / "report.html").read_text()
 
@@ -114,9 +114,9 @@ def test_the_table_begins_with_the_least_gained_and_knows_what_cannot_be_subtrac
 @pytest.mark.parametrize(
     ("names", "told"),
     [(("/data/set5/a.png", "/data/set5/b/c.png"), ("a.png", "b/c.png")), (("one/a.png",), ("a.png",)), (("a.png", "x/b.png"), ("a.png", "x/b.png")),
-     (("/pictures/a.png", "b.png"), ("/pictures/a.png", "b.png")), (("ab/x.png", "abc/x.png"), ("ab/x.png", "abc/x.png"))],
+     (("/images/a.png", "b.png"), ("/images/a.png", "b.png")), (("ab/x.png", "abc/x.png"), ("ab/x.png", "abc/x.png"))],
 )  # fmt: skip
-def test_the_folder_of_all_pictures_is_left_out_of_their_names(names, told):
+def test_the_folder_of_all_images_is_left_out_of_their_names(names, told):
     found = report([], scores=[ImageScore(name=name, psnr_given=20.0, psnr_restored=30.0) for name in names])
     assert tuple(map(found.short, names)) == told
 

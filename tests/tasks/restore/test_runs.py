@@ -1,4 +1,4 @@
-"""Runs that restore: from images to its report, again from its files, and pictures restored by its model."""
+"""Runs that restore: from images to its report, again from its files, and images restored by its model."""
 
 import csv
 import json
@@ -26,14 +26,14 @@ SHORT = {"epochs": 2, "batch_size": 4, "patch_size": 8, "patches": 1, "model": "
 
 
 def draw(generator, height, width):
-    """A smooth picture in color."""
+    """A smooth image in color."""
     small = Image.fromarray(generator.integers(0, 256, (5, 6, 3), dtype=np.uint8))
     return small.resize((width, height), Image.Resampling.BICUBIC)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Pictures of several sizes, one that cannot be read."""
+    """Images of several sizes, one that cannot be read."""
     path, generator = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
     for number in range(20):
         draw(generator, 24 + number, 30 - number // 2).save(path / f"{number:02}.png")
@@ -58,7 +58,7 @@ def run(folder, tmp_path_factory):
     return train(data=folder, task="restore", degrade="sr2", out=tmp_path_factory.mktemp("runs") / "photos", **SHORT)
 
 
-def test_a_run_from_pictures_to_report(run, folder):
+def test_a_run_from_images_to_report(run, folder):
     options = yaml.safe_load((run.path / "config.yaml").read_text())
     assert (options["degrade"], options["model"], options["in_channels"], options["flip"]) == ("sr2", "unet_nano", 3, True)
     assert (options["recipe"], options["weight_decay"], options["ema"], options["workers"]) == ("small", 0.0, 0.999, 0)
@@ -79,7 +79,7 @@ def test_a_run_from_pictures_to_report(run, folder):
     assert "broken.png" in (run.path / "bad_files.csv").read_text()
     card = (run.path / "best" / "README.md").read_text()
     assert "pipeline_tag: image-to-image" in card
-    assert "It enlarges pictures 2 times." in card
+    assert "It enlarges images 2 times." in card
     assert f"PSNR on val: **{metrics['psnr']:.2f} dB**" in card
 
 
@@ -105,11 +105,11 @@ def test_a_test_folder_is_read_at_the_end(tmp_path):
         draw(generator, 20, 22).convert("L").save(tmp_path / "data" / name)
     run = train(data=tmp_path / "data", task="restore", degrade="jpeg10", out=tmp_path / "run", **{**SHORT, "batch_size": 2})
     assert json.loads((run.path / "metrics.json").read_text())["split"] == "test"
-    assert run.model.config.in_channels == 1  # as the pictures are
+    assert run.model.config.in_channels == 1  # as the images are
     assert (run.path / "report.html").read_text().startswith("test PSNR ")
 
 
-def test_scoring_it_again_and_on_other_pictures(run, tmp_path, command):
+def test_scoring_it_again_and_on_other_images(run, tmp_path, command):
     answer = command("eval", run.path, "--split", "val")
     assert answer.out.splitlines()[-1] == f"val PSNR {run.metrics['psnr']:.2f} dB"
     assert f"psnr_given         {run.metrics['psnr_given']:.4f}" in answer.out
@@ -163,13 +163,13 @@ def test_other_tasks_have_no_degradation(folder, tmp_path, command):
 def test_a_model_is_chosen_by_the_damage(folder, tmp_path, name, model):
     setup = prepare(Options(data=str(folder), degrade=name), ProgressBar(quiet=True), resumed=None)
     assert (setup.options.model, setup.options.patch_size, setup.options.batch_size) == (model, 32, 8)
-    assert setup.options.patches == 178  # 3200 patches of 18 pictures
+    assert setup.options.patches == 178  # 3200 patches of 18 images
     assert setup.model.scale == damage_of(setup.options).scale
     assert choose_restorer(damage_of(setup.options)) == model
 
 
 @pytest.mark.parametrize("told", [False, True])
-def test_pictures_smaller_than_a_patch_are_told_about(folder, told):
+def test_images_smaller_than_a_patch_are_told_about(folder, told):
     setup = prepare(Options(data=str(folder), degrade="sr2"), ProgressBar(quiet=True), resumed=None)
     smallest = min(min(setup.data["train"].read(index).size) for index in range(len(setup.data["train"])))
     options = replace(setup.options, patch_size=smallest // 2 + told)  # of which the true patch is twice as large
@@ -188,17 +188,17 @@ def test_weights_go_on_with_another_damage_of_the_scale(run, folder, tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "RGBA", "LA", "P", "I;16", "1", "CMYK"])
-def test_pictures_of_every_mode_are_restored(run, tmp_path, mode, command):
-    picture = draw(np.random.default_rng(1), 12, 15)
+def test_images_of_every_mode_are_restored(run, tmp_path, mode, command):
+    image = draw(np.random.default_rng(1), 12, 15)
     if mode == "I;16":
-        picture = Image.fromarray(np.asarray(picture.convert("L")).astype(np.uint16) * 257)
+        image = Image.fromarray(np.asarray(image.convert("L")).astype(np.uint16) * 257)
     elif mode in ("RGBA", "LA"):
-        picture = picture.convert(mode)
-        picture.putalpha(Image.fromarray(np.tile(np.linspace(0, 255, 15, dtype=np.uint8), (12, 1))))
+        image = image.convert(mode)
+        image.putalpha(Image.fromarray(np.tile(np.linspace(0, 255, 15, dtype=np.uint8), (12, 1))))
     else:
-        picture = picture.convert(mode)
+        image = image.convert(mode)
     path = tmp_path / ("a.tif" if mode in ("CMYK",) else "a.png")
-    picture.save(path)
+    image.save(path)
     before = path.read_bytes()
     answer = command("restore", run.path, path, "--device", "cpu")
     assert (answer.code, answer.out) == (0, f"{path} -> {tmp_path / 'a_restored.png'}\n")
@@ -222,7 +222,7 @@ def test_orientation_is_honored(run, tmp_path):
     restore = vt.pipeline("image-to-image", run.path)
     assert restore(tmp_path / "a.jpg").size == (24, 30)
     assert restore(str(tmp_path / "b.png")).size == (24, 30)
-    assert [picture.size for picture in restore([Image.open(tmp_path / "a.jpg"), np.zeros((3, 4), np.uint8)])] == [
+    assert [image.size for image in restore([Image.open(tmp_path / "a.jpg"), np.zeros((3, 4), np.uint8)])] == [
         (24, 30),
         (8, 6),
     ]
@@ -257,20 +257,20 @@ def test_tiles_give_what_the_whole_does(folder, monkeypatch):
     sides = []
     model.register_forward_pre_hook(lambda _, given: sides.append(max(given[0].shape[-2:])))
     restore.restore(layers)
-    assert max(sides) == 32 < 43  # a large picture is cut by itself
+    assert max(sides) == 32 < 43  # a large image is cut by itself
 
 
 def test_a_gray_model_restores_the_brightness_of_color(folder):
     model = vt.create_model("unet_nano", in_channels=1, out_channels=1, degradation="noise25")  # untrained: changes nothing
-    picture = Image.open(folder / "00.png")
-    restored = Pipeline(model)(picture)
+    image = Image.open(folder / "00.png")
+    restored = Pipeline(model)(image)
     assert restored.mode == "RGB"
-    assert np.abs(np.asarray(restored).astype(int) - np.asarray(picture)).max() <= 3  # YCbCr and back
-    assert Pipeline(model)(picture.convert("L")).mode == "L"
+    assert np.abs(np.asarray(restored).astype(int) - np.asarray(image)).max() <= 3  # YCbCr and back
+    assert Pipeline(model)(image.convert("L")).mode == "L"
 
 
 def test_other_models_and_wrong_numbers_are_refused(run, folder, command):
-    with pytest.raises(vt.VitrailError, match="this model restores no pictures"):
+    with pytest.raises(vt.VitrailError, match="this model restores no images"):
         vt.pipeline("image-to-image", vt.create_model("vit_nano_conv", num_classes=2))
     for words, message in ((("--tile", 0), "--tile must be at least 1"), (("--overlap", -1), "--overlap must be at least 0")):
         assert message in command("restore", run.path, folder / "00.png", *words).err

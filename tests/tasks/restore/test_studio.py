@@ -11,7 +11,7 @@ from PIL import Image
 
 import vitrail as vt
 from vitrail.data.degradation import degrade, parse_degradation
-from vitrail.data.images import read_picture
+from vitrail.data.images import read_image
 from vitrail.learn.metrics.psnr import psnr, to_luma
 from vitrail.models.tiling import restore_tiled
 from vitrail.report.compare import differing_square
@@ -36,13 +36,13 @@ def folder(tmp_path_factory):
     }
     for weight in models["broken"].parameters():
         weight.data.fill_(torch.nan)
-    pictures = place / "pictures"
-    pictures.mkdir()
+    images = place / "images"
+    images.mkdir()
     for number in range(12):
-        Image.new("RGB", (20 + number, 16), (20 * number, 30, 60)).save(pictures / f"p{number}.png")
+        Image.new("RGB", (20 + number, 16), (20 * number, 30, 60)).save(images / f"p{number}.png")
     for name, model in models.items():
         vt.save(model.eval(), place / name / "best")
-        (place / name / "config.yaml").write_text(f"data: {pictures}\nseed: 0\ntask: restore\n")
+        (place / name / "config.yaml").write_text(f"data: {images}\nseed: 0\ntask: restore\n")
     return place
 
 
@@ -57,10 +57,10 @@ def restore(shop, encode, scene):
     """Uploads the scene, restores it and waits: restore("twice", degrade=True)."""
     client, models = shop
 
-    def make(model, *, picture=scene, wait=True, **options):
-        content = picture if isinstance(picture, bytes) else encode(picture)
-        name = client.post("/api/pictures", files={"file": ("scene.png", content)}).json()["id"]
-        found = client.post("/api/restore/run", json={"model": models[model]["id"], "picture": name, **options}).json()
+    def make(model, *, image=scene, wait=True, **options):
+        content = image if isinstance(image, bytes) else encode(image)
+        name = client.post("/api/images", files={"file": ("scene.png", content)}).json()["id"]
+        found = client.post("/api/restore/run", json={"model": models[model]["id"], "image": name, **options}).json()
         return finish(client, found) if wait else found
 
     return make
@@ -97,7 +97,7 @@ def test_as_it_is_comes_out_what_the_command_gives(shop, restore, folder, scene)
     assert found["state"] == "done"
     assert (found["done"], found["of"]) == (1, 1)
     assert (found["width"], found["height"], found["given"]) == (122, 94, [47, 61])
-    assert found["pictures"] == ["given", "restored"]
+    assert found["images"] == ["given", "restored"]
     assert found["scores"] == {}
     expected = np.asarray(Pipeline(vt.load(folder / "twice"))(scene))
     assert (pixels(client, found, "restored") == expected).all()
@@ -135,7 +135,7 @@ def test_a_gray_model_keeps_colors_as_they_are_and_learns_in_gray(shop, restore)
     assert (pixels(client, other, "truth") == pixels(client, worse, "truth")).all()
 
 
-def test_progress_is_told_tile_by_tile_and_a_large_picture_is_cut(restore, monkeypatch):
+def test_progress_is_told_tile_by_tile_and_a_large_image_is_cut(restore, monkeypatch):
     monkeypatch.setattr(restorations, "TILE", 16)
     monkeypatch.setattr(restorations, "MOST_MADE", 4_000)
     found = restore("twice")
@@ -143,7 +143,7 @@ def test_progress_is_told_tile_by_tile_and_a_large_picture_is_cut(restore, monke
     assert found["width"] * found["height"] <= 4_000
     assert found["width"] / found["height"] == pytest.approx(61 / 47, rel=0.1)
     assert found["notes"][0].startswith("The middle 36 × 27 of 61 × 47 pixels")
-    worse = restore("twice", degrade=True, picture=Image.new("RGB", (100, 90)))
+    worse = restore("twice", degrade=True, image=Image.new("RGB", (100, 90)))
     assert (worse["width"] % 2, worse["height"] % 2) == (0, 0)
     assert worse["width"] * worse["height"] <= 4_000
 
@@ -188,22 +188,22 @@ def test_what_cannot_be_done_is_told_in_one_line(shop, restore, encode):
     broken = restore("broken")
     assert (broken["state"], broken["error"].count("\n")) == ("failed", 0)
     assert "finite" in broken["error"]
-    tiny = restore("twice", degrade=True, picture=Image.new("RGB", (1, 9)))
+    tiny = restore("twice", degrade=True, image=Image.new("RGB", (1, 9)))
     assert "cannot be made 2 times smaller" in tiny["error"]
-    assert restore("twice", picture=Image.new("RGB", (1, 1)))["state"] == "done"
-    picture = client.post("/api/pictures", files={"file": ("a.png", encode(Image.new("L", (9, 9))))}).json()["id"]
+    assert restore("twice", image=Image.new("RGB", (1, 1)))["state"] == "done"
+    image = client.post("/api/images", files={"file": ("a.png", encode(Image.new("L", (9, 9))))}).json()["id"]
 
     def ask(**order):
-        answer = client.post("/api/restore/run", json={"picture": picture, **order})
+        answer = client.post("/api/restore/run", json={"image": image, **order})
         return answer.status_code, answer.json()["error"]
 
-    assert ask(model=models["labels"]["id"]) == (422, "This model does not restore pictures.")
+    assert ask(model=models["labels"]["id"]) == (422, "This model does not restore images.")
     assert ask(model="gone")[0] == 404
     assert ask(model=models["new"]["id"], degrade=True)[1].startswith("This model does not say what it learned to undo")
     assert ask(model=models["new"]["id"], degrade="yes")[0] == 422
-    assert ask(model=models["new"]["id"], picture="gone")[0] == 404
-    look = client.post("/api/classify/look", json={"model": models["twice"]["id"], "picture": picture})
-    assert (look.status_code, look.json()["error"]) == (422, "This model restores pictures: it has no labels to tell.")
+    assert ask(model=models["new"]["id"], image="gone")[0] == 404
+    look = client.post("/api/classify/look", json={"model": models["twice"]["id"], "image": image})
+    assert (look.status_code, look.json()["error"]) == (422, "This model restores images: it has no labels to tell.")
     text = client.post("/api/translate/read", json={"model": models["twice"]["id"], "text": "a"})
     assert text.status_code == 422
 
@@ -222,25 +222,25 @@ def test_others_do_not_see_it(shop, restore):
 def test_what_no_longer_fits_the_memory_goes(folder, browse_studio, encode, scene):
     client = browse_studio(folder, budget=60_000)
     model = next(model["id"] for model in client.get("/api/models").json() if model["name"] == "twice")
-    picture = client.post("/api/pictures", files={"file": ("a.png", encode(scene))}).json()["id"]
+    image = client.post("/api/images", files={"file": ("a.png", encode(scene))}).json()["id"]
     names = []
     for _ in range(4):
-        answer = client.post("/api/restore/run", json={"model": model, "picture": picture})
-        if answer.status_code == 410:  # the picture itself had to go
+        answer = client.post("/api/restore/run", json={"model": model, "image": image})
+        if answer.status_code == 410:  # the image itself had to go
             break
         names.append(finish(client, answer.json())["id"])
     assert client.get(f"/api/restore/run/{names[0]}").status_code == 410
 
 
-def test_the_pictures_of_the_run_that_were_not_trained_on_are_offered(shop, folder):
+def test_the_images_of_the_run_that_were_not_trained_on_are_offered(shop, folder):
     client, models = shop
     name = models["twice"]["id"]
     [sample] = client.get(f"/api/models/{name}/samples").json()  # a tenth of twelve
     assert sample["label"].endswith(".png")
     assert client.get(sample["url"]).status_code == 200
-    picture = client.post("/api/pictures", json={"model": name, "sample": 0}).json()
-    found = read_picture(folder / "pictures" / sample["label"])
-    assert (picture["width"], picture["height"]) == found.size
+    image = client.post("/api/images", json={"model": name, "sample": 0}).json()
+    found = read_image(folder / "images" / sample["label"])
+    assert (image["width"], image["height"]) == found.size
 
 
 def test_the_page_and_the_reports_slider_are_served(shop):

@@ -1,4 +1,4 @@
-"""The studio's page of restoration in a real browser: a picture is handed in, restored, compared by slider and zoom, and saved."""
+"""The studio's page of restoration in a real browser: an image is handed in, restored, compared by slider and zoom, and saved."""
 
 import base64
 import io
@@ -19,7 +19,7 @@ SMALL = {"width": 8, "depths": (1,), "heads": 2, "window": 4}
 
 @pytest.fixture(scope="module")
 def site(serve, tmp_path_factory):
-    """A server with a model that enlarges twice, one that does not say what it undoes, and one of labels; and a picture."""
+    """A server with a model that enlarges twice, one that does not say what it undoes, and one of labels; and an image."""
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("site")
     models = {
@@ -32,7 +32,7 @@ def site(serve, tmp_path_factory):
     rows, columns = np.mgrid[0:90, 0:120]
     scene = Image.fromarray(np.stack([2 * rows, 2 * columns, (rows * columns) % 256], axis=-1).astype(np.uint8))
     scene.save(folder / "my scene.png")
-    (folder / "words.png").write_text("no picture")
+    (folder / "words.png").write_text("no image")
     with serve([folder / name for name in models], budget=16 << 20) as address:
         yield SimpleNamespace(address=address, folder=folder, models=models, scene=scene)
 
@@ -42,7 +42,7 @@ def hand_in(tab, site, name="my scene.png"):
     tab.wait_for_selector("#close:not([hidden]) canvas")
 
 
-def test_a_picture_is_handed_in_made_worse_restored_and_compared(visit, site):
+def test_an_image_is_handed_in_made_worse_restored_and_compared(visit, site):
     tab = visit()
     assert "/restore" in tab.url  # the first model restores
     hand_in(tab, site)
@@ -119,11 +119,11 @@ def test_models_are_changed_and_others_have_their_own_page(visit, site):
 
 
 @pytest.mark.slow
-def test_a_file_that_is_no_picture_is_told_and_the_page_goes_on(visit, site):
+def test_a_file_that_is_no_image_is_told_and_the_page_goes_on(visit, site):
     tab = visit(forgiven="422")
     tab.set_input_files("#file", site.folder / "words.png")
     tab.wait_for_selector("#toast:not([hidden])")
-    assert "not a picture" in tab.locator("#toast").inner_text()
+    assert "not an image" in tab.locator("#toast").inner_text()
     hand_in(tab, site)
 
 

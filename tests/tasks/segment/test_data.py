@@ -11,7 +11,7 @@ from PIL import Image
 from examples.images import write_colored_masks
 from vitrail.data.annotations import IGNORE, annotate
 from vitrail.data.base_size import base_size, cut_window, to_base
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.data.joint import Movement, Sample, flip_horizontal
 from vitrail.data.loader import Fetcher
 from vitrail.data.masked import find_masked
@@ -27,7 +27,7 @@ def folder(tmp_path):
 
 
 def marked(height=11, width=13):
-    """A picture that is its mask: whatever is done, the two must stay equal."""
+    """An image that is its mask: whatever is done, the two must stay equal."""
     mask = np.random.default_rng(1).integers(0, 100, (height, width)).astype(np.uint8)
     return Sample(Image.fromarray(mask), annotate(mask=mask))
 
@@ -36,8 +36,8 @@ def marked(height=11, width=13):
 def test_crops_commute_with_masks_and_flips(size):
     sample = marked()
     cut = cut_window(sample, size, (0.3, 0.8), fill=255)
-    assert (cut.picture.height, cut.picture.width) == size == cut.annotations.mask.shape
-    assert (np.asarray(cut.picture) == cut.annotations.mask).all()  # 255: no class, and the fill
+    assert (cut.image.height, cut.image.width) == size == cut.annotations.mask.shape
+    assert (np.asarray(cut.image) == cut.annotations.mask).all()  # 255: no class, and the fill
     mirrored = cut_window(flip_horizontal(sample), size, (0.3, 0.0), fill=255)
     straight = flip_horizontal(cut_window(sample, size, (0.3, 1 - 1e-9), fill=255))
     assert (mirrored.annotations.mask == straight.annotations.mask).all()
@@ -70,7 +70,7 @@ def test_workers_change_nothing(folder):
             assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def test_pixels_beyond_the_picture_have_no_class(folder):
+def test_pixels_beyond_the_image_have_no_class(folder):
     crops = CropSource(find_masked(str(folder))["train"], PREPROCESSING, classes=3, how=Movement(), zoom=0.9, seed=0)
     batches = [Fetcher(crops)[epoch, [0]].batch for epoch in range(12)]
     outside = [(batch.masks == IGNORE).any().item() for batch in batches]
@@ -81,7 +81,7 @@ def test_pixels_beyond_the_picture_have_no_class(folder):
         assert (batch.images[0, :, beyond].abs() < 0.01).all()  # the mean color
 
 
-def test_whole_pictures_come_at_their_base_size_with_masks_as_stored(folder):
+def test_whole_images_come_at_their_base_size_with_masks_as_stored(folder):
     split = find_masked(str(folder))["train"]
     preprocessing = replace(PREPROCESSING, size=(42, 30))
     (batch, *_) = whole_loader(split, preprocessing, classes=3, batch=4).batches()
@@ -96,7 +96,7 @@ def test_whole_pictures_come_at_their_base_size_with_masks_as_stored(folder):
 def test_bad_pairs_are_left_out_of_their_batch(folder):
     Image.fromarray(np.zeros((5, 6), dtype=np.uint8)).save(folder / "masks" / "2.png")
     Image.fromarray(np.full((21, 27), 255, dtype=np.uint8)).save(folder / "masks" / "3.png")
-    met: list[PictureError] = []
+    met: list[ImageError] = []
     split = find_masked(str(folder))["train"]
     loader = crop_loader(split, PREPROCESSING, classes=3, batch=4, how=Movement(), on_bad=met.append)
     assert sum(len(batch.images) for batch in loader.batches()) + len(met) == 4 * len(loader)

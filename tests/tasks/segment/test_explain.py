@@ -17,19 +17,19 @@ def segmenter(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def picture(tmp_path_factory):
-    path = tmp_path_factory.mktemp("pictures") / "one.png"
+def image(tmp_path_factory):
+    path = tmp_path_factory.mktemp("images") / "one.png"
     Image.fromarray(np.random.default_rng(0).integers(0, 255, (52, 70, 3), np.uint8)).save(path)
     return path
 
 
-def test_a_page_for_pixels(segmenter, picture, command, tmp_path):
+def test_a_page_for_pixels(segmenter, image, command, tmp_path):
     out = tmp_path / "look"
-    answer = command("explain", segmenter, picture, "--out", out, "--target", "car", "--head", 1)
+    answer = command("explain", segmenter, image, "--out", out, "--target", "car", "--head", 1)
     assert (answer.code, answer.err) == (0, "")
-    assert "1 of 1 pictures, explained by occlusion" in answer.out
-    page, files = (out / "index.html").read_text(), {path.name for path in (out / "picture_0").iterdir()}
-    assert {"picture.jpg", "answer.jpg", "unsure.jpg", "class_2_probability.jpg", "class_2_relevance.jpg"} <= files
+    assert "1 of 1 images, explained by occlusion" in answer.out
+    page, files = (out / "index.html").read_text(), {path.name for path in (out / "image_0").iterdir()}
+    assert {"image.jpg", "answer.jpg", "unsure.jpg", "class_2_probability.jpg", "class_2_relevance.jpg"} <= files
     assert {"class_2_class_0.jpg", "class_2_encoder_0.jpg", "class_2_encoder_1_head_1.jpg"} <= files
     assert "class_2_encoder_1_head_0.jpg" not in files
     assert "car" in page
@@ -49,8 +49,8 @@ def test_a_page_for_pixels(segmenter, picture, command, tmp_path):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )
-def test_wrong_words_for_pixels(segmenter, picture, command, tmp_path, words, message):
-    answer = command("explain", segmenter, picture, "--out", tmp_path / "look", *words)
+def test_wrong_words_for_pixels(segmenter, image, command, tmp_path, words, message):
+    answer = command("explain", segmenter, image, "--out", tmp_path / "look", *words)
     assert (answer.code, answer.err.count("\n")) == (2, 1)
     assert message in answer.err
     assert not (tmp_path / "look").exists()

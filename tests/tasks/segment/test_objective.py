@@ -37,7 +37,7 @@ class ByColor(Segmenter):
         return self.sharpness * self.scale * images
 
 
-def picture(index, *, height=8, width=11, wrong=0):
+def image(index, *, height=8, width=11, wrong=0):
     """Colors that say their class, but for `wrong` pixels of the mask."""
     generator = np.random.default_rng(index)
     numbers = generator.integers(0, 3, (height, width))
@@ -65,18 +65,18 @@ def test_rare_classes_count_more_in_the_loss():
 def test_it_is_a_task_and_a_perfect_model_has_perfect_scores():
     task = Segment(ByColor(), edges=True)
     assert isinstance(task, Objective)
-    found = task.evaluate([batch(picture(0), picture(1, height=5)), batch(picture(2))])
+    found = task.evaluate([batch(image(0), image(1, height=5)), batch(image(2))])
     assert isinstance(found, Evaluation)
     assert found.metrics == pytest.approx({"loss": 0, "miou": 1, "pixel_accuracy": 1, "boundary_f": 1}, abs=1e-6)
     assert found.indices.tolist() == [0, 1, 2]
     assert found.matrix.sum() == 8 * 11 + 5 * 11 + 8 * 11 - 3  # each has a pixel of no class
 
 
-def test_scores_are_of_all_pixels_and_rows_of_each_picture():
-    pictures = [picture(0, wrong=9), picture(1, wrong=40), picture(2)]
-    found = Segment(ByColor()).evaluate([batch(*pictures)])
-    said = [one.image[0].argmax(0).numpy() for one in pictures]
-    matrices = [pixel_confusion(one.mask.numpy(), answer, 3) for one, answer in zip(pictures, said, strict=True)]
+def test_scores_are_of_all_pixels_and_rows_of_each_image():
+    images = [image(0, wrong=9), image(1, wrong=40), image(2)]
+    found = Segment(ByColor()).evaluate([batch(*images)])
+    said = [one.image[0].argmax(0).numpy() for one in images]
+    matrices = [pixel_confusion(one.mask.numpy(), answer, 3) for one, answer in zip(images, said, strict=True)]
     assert found.metrics["miou"] == pytest.approx(mean_iou(sum(matrices)))
     assert found.rows[:, 1].tolist() == pytest.approx([mean_iou(matrix) for matrix in matrices])
     assert "boundary_f" not in found.metrics
@@ -84,20 +84,20 @@ def test_scores_are_of_all_pixels_and_rows_of_each_picture():
 
 
 def test_the_worst_are_kept_and_no_more_of_them():
-    found = Segment(ByColor()).evaluate([batch(picture(index, wrong=index)) for index in range(21)])
+    found = Segment(ByColor()).evaluate([batch(image(index, wrong=index)) for index in range(21)])
     assert [example.name for example in found.worst] == [f"{index}.png" for index in range(20, 20 - WORST, -1)]
     assert [example.name for example in found.examples] == [f"{index}.png" for index in range(8)]
 
 
-def test_large_pictures_are_kept_small():
-    (example,) = Segment(ByColor()).evaluate([batch(picture(0, height=400, width=1000))]).examples
+def test_large_images_are_kept_small():
+    (example,) = Segment(ByColor()).evaluate([batch(image(0, height=400, width=1000))]).examples
     assert example.image.shape == (154, 384, 3)
     assert example.truth.shape == example.predicted.shape == (154, 384)
 
 
 def test_windows_scales_and_flips_do_not_move_what_is_plain():
     task = Segment(ByColor(), how=Inference(window=(5, 7), flip=True))
-    assert task.evaluate([batch(picture(0))]).metrics["miou"] == 1
+    assert task.evaluate([batch(image(0))]).metrics["miou"] == 1
 
 
 def test_surprise_by_hand():
@@ -115,7 +115,7 @@ def test_auxiliary_heads_add_their_share():
         def forward_training(self, images):
             return self(images), (self(images.flip(1)),)
 
-    one = picture(0)
+    one = image(0)
     batch = DenseBatch(one.image, one.mask[None], torch.tensor([0]))
     plain, both = Segment(ByColor()).loss(batch), Segment(Two()).loss(batch)
     other = Segment(ByColor()).loss(batch._replace(images=one.image.flip(1)))

@@ -21,9 +21,9 @@ def make_report(*, count=3, boundary=True, examples=2):
         truth[0] = IGNORE
         counted = pixel_confusion(truth, said, 4)
         matrix += counted
-        picture = generator.integers(0, 256, (11, 13, 1 + 2 * (number % 2)), dtype=np.uint8)
+        image = generator.integers(0, 256, (11, 13, 1 + 2 * (number % 2)), dtype=np.uint8)
         shown.append(
-            SegmentedExample(name=f"a/{number}.png", image=picture, truth=truth, predicted=said, score=mean_iou(counted))
+            SegmentedExample(name=f"a/{number}.png", image=image, truth=truth, predicted=said, score=mean_iou(counted))
         )
     found = Segmentations(
         matrix=matrix,
@@ -42,7 +42,7 @@ def write(shown, tmp_path):
     return (tmp_path / "report.html").read_text()
 
 
-def test_pictures_classes_worst_and_confusions(tmp_path):
+def test_images_classes_worst_and_confusions(tmp_path):
     page = write(make_report(), tmp_path)
     assert re.findall(r'<section id="([^"]+)"', page) == [
         "images",

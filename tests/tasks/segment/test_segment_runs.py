@@ -32,8 +32,8 @@ def draw(generator, height, width):
     mask = np.zeros((height, width), dtype=np.uint8)
     mask[(rows - generator.integers(6, height - 6)) ** 2 + (columns - generator.integers(6, width - 6)) ** 2 < 30] = 1
     mask[:, (left := int(generator.integers(0, width - 5))) : left + 4] = 2
-    picture = np.array(COLORS, dtype=np.uint8).reshape(3, 3)[mask].astype(int) + generator.integers(0, 30, (height, width, 3))
-    return Image.fromarray(picture.astype(np.uint8)), mask
+    image = np.array(COLORS, dtype=np.uint8).reshape(3, 3)[mask].astype(int) + generator.integers(0, 30, (height, width, 3))
+    return Image.fromarray(image.astype(np.uint8)), mask
 
 
 def write_folder(path, *, count=20, seed=0):
@@ -41,9 +41,9 @@ def write_folder(path, *, count=20, seed=0):
     for part in ("images", "masks"):
         (path / part).mkdir(parents=True)
     for number in range(count):
-        picture, mask = draw(generator, 24, 28 if number % 3 else 24)
+        image, mask = draw(generator, 24, 28 if number % 3 else 24)
         mask[:2] = 255  # nobody has decided
-        picture.save(path / "images" / f"{number:02}.png")
+        image.save(path / "images" / f"{number:02}.png")
         file = Image.fromarray(mask).convert("P")
         file.putpalette([*COLORS, *([0] * 700)])
         file.save(path / "masks" / f"{number:02}.png")
@@ -104,7 +104,7 @@ def test_a_run_from_folder_to_report(run):
     assert f"Mean intersection over union on test: **{100 * metrics['miou']:.2f} %**" in card
 
 
-def test_scoring_it_again_in_several_ways_and_on_other_pictures(run, tmp_path, command):
+def test_scoring_it_again_in_several_ways_and_on_other_images(run, tmp_path, command):
     answer = command("eval", run.path)
     assert answer.out.splitlines()[-1] == f"test mIoU {100 * run.metrics['miou']:.2f} %"
     assert "the weakest class is" in answer.out
@@ -125,9 +125,9 @@ def test_scoring_it_again_in_several_ways_and_on_other_pictures(run, tmp_path, c
 
 
 def test_predicting_masks_and_overlays(run, folder, tmp_path, command):
-    pictures = [folder / "images" / f"{number:02}.png" for number in (0, 1)]
-    (tmp_path / "broken.png").write_bytes(b"no picture")
-    answer = command("predict", run.path, *pictures, tmp_path / "broken.png", "--out", tmp_path / "masks", "--json")
+    images = [folder / "images" / f"{number:02}.png" for number in (0, 1)]
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    answer = command("predict", run.path, *images, tmp_path / "broken.png", "--out", tmp_path / "masks", "--json")
     assert answer.code == 2
     assert "broken.png" in answer.err
     first, second, none = json.loads(answer.out)
@@ -138,17 +138,17 @@ def test_predicting_masks_and_overlays(run, folder, tmp_path, command):
     assert (mask.mode, mask.size, mask.getpalette()[:9]) == ("P", (28, 24), COLORS)
     assert Image.open(tmp_path / "masks" / "01_overlay.png").mode == "RGB"
     segment = vt.pipeline("image-segmentation", run.path)
-    parts = segment(pictures[1])
+    parts = segment(images[1])
     numbers = read_mask(tmp_path / "masks" / "01_mask.png")
     for part in parts:
         assert (part["mask"].mode, part["mask"].size) == ("L", (28, 24))
         assert 0 < part["score"] <= 1
         where = np.asarray(part["mask"]) == 255
         assert (where == (numbers == run.model.labels.index(part["label"]))).all()
-    assert [len(found) for found in segment([pictures[0], np.zeros((9, 11, 3), dtype=np.uint8)])] == [len(segment(pictures[0])), len(segment(np.zeros((9, 11, 3), dtype=np.uint8)))]  # fmt: skip
-    plain = command("predict", run.path, pictures[0], "--top-k", 1)
+    assert [len(found) for found in segment([images[0], np.zeros((9, 11, 3), dtype=np.uint8)])] == [len(segment(images[0])), len(segment(np.zeros((9, 11, 3), dtype=np.uint8)))]  # fmt: skip
+    plain = command("predict", run.path, images[0], "--top-k", 1)
     assert plain.out.split()[-1] == "%"
-    assert "--merge is an option of --task classify only" in command("predict", run.path, pictures[0], "--merge", 2).err
+    assert "--merge is an option of --task classify only" in command("predict", run.path, images[0], "--merge", 2).err
 
 
 def test_weights_go_on_as_encoder_and_whole(run, folder, tmp_path):
@@ -235,11 +235,11 @@ def test_masks_that_count_from_one_are_scored_and_written_by_their_numbers(tmp_p
     assert run.model.labels == ("1", "2", "3")
     assert yaml.safe_load((run.path / "config.yaml").read_text())["ignore_index"] == [0]
     assert run.model.config.values == vt.load(run.path).config.values == (1, 2, 3)
-    pictures = sorted((one / "images").glob("*.png"))[:3]
-    answer = json.loads(command("predict", run.path, *pictures, "--out", tmp_path / "masks", "--json").out)
-    for picture, rows in zip(pictures, answer, strict=True):
+    images = sorted((one / "images").glob("*.png"))[:3]
+    answer = json.loads(command("predict", run.path, *images, "--out", tmp_path / "masks", "--json").out)
+    for image, rows in zip(images, answer, strict=True):
         assert all(row["value"] == int(row["label"]) for row in rows)
-        written = tmp_path / "masks" / f"{picture.stem}_mask.png"
+        written = tmp_path / "masks" / f"{image.stem}_mask.png"
         numbers = read_mask(written)
         assert set(np.unique(numbers).tolist()) == {row["value"] for row in rows} <= {1, 2, 3}
         assert np.array_equal(np.asarray(Image.open(written).convert("RGB")), np.array(COLORS).reshape(3, 3)[numbers - 1])
@@ -270,10 +270,10 @@ def test_wrong_wishes_in_one_line(folder, tmp_path, command):
     assert "--loss is an option of --task segment only" in answer.err
     assert "--ignore-index is about masks: --task classify" in command("check", "digits", "--ignore-index", 3).err
     answer = command("train", "--task", "segment", "--data", "digits")
-    assert "pictures without masks" in answer.err
+    assert "images without masks" in answer.err
 
 
-def test_the_size_follows_the_pictures():
+def test_the_size_follows_the_images():
     assert choose_dense_size([Image.new("L", (240, 180))] * 3) == (180, 240)
     assert choose_dense_size([Image.new("L", (640, 480))] * 3) == (224, 224)
     assert choose_dense_size([Image.new("L", (120, 90)), Image.new("L", (100, 90))]) == (80, 80)

@@ -47,7 +47,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def segment(ask):
-    """Uploads a picture and asks for its classes: segment("vit")."""
+    """Uploads an image and asks for its classes: segment("vit")."""
     return lambda model="vit", **options: ask("/api/segment/find", model, **options)
 
 
@@ -119,7 +119,7 @@ def test_what_a_place_attends_to_is_the_encoders_own(shop, segment, folder, phot
         assert heads.sum(1) == pytest.approx(1, abs=1e-3)  # of an encoder without prefix tokens
 
 
-def test_numbers_of_two_bytes_survive_and_large_pictures_are_shown_smaller():
+def test_numbers_of_two_bytes_survive_and_large_images_are_shown_smaller():
     numbers = np.array([[0, 255, 256], [9999, 513, 1]])
     pixels = np.asarray(Image.open(io.BytesIO(encode_numbers(numbers)))).astype(np.int64)
     assert (pixels[:, :, 0] + 256 * pixels[:, :, 1] == numbers).all()
@@ -131,8 +131,8 @@ def test_numbers_of_two_bytes_survive_and_large_pictures_are_shown_smaller():
 def test_without_room_there_are_no_probabilities_and_it_is_said(folder, browse_studio, encode, photo):
     client = browse_studio(folder, budget=30_000)
     [model] = [one for one in client.get("/api/models").json() if one["name"] == "vit"]
-    name = client.post("/api/pictures", files={"file": ("photo.png", encode(photo))}).json()["id"]
-    found = client.post("/api/segment/find", json={"model": model["id"], "picture": name}).json()
+    name = client.post("/api/images", files={"file": ("photo.png", encode(photo))}).json()["id"]
+    found = client.post("/api/segment/find", json={"model": model["id"], "image": name}).json()
     assert found["kept"] is False
     refused = client.get(f"/api/segment/place?answer={found['id']}&row=0&column=0")
     assert (refused.status_code, "--memory" in refused.json()["error"]) == (422, True)

@@ -1,4 +1,4 @@
-"""The studio's page of segmenters in a real browser: colors over a picture, a legend, a pixel's probabilities, what its place attends to."""
+"""The studio's page of segmenters in a real browser: colors over an image, a legend, a pixel's probabilities, what its place attends to."""
 
 import base64
 import io
@@ -17,7 +17,7 @@ COLORS = ((1, 2, 3), (250, 0, 0), (0, 250, 0), (0, 0, 250))
 
 @pytest.fixture(scope="module")
 def site(serve, tmp_path_factory):
-    """A server with a segmenter and a model of labels; and a picture."""
+    """A server with a segmenter and a model of labels; and an image."""
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("site")
     model = vt.create_model("segmenter_linear_vit_micro_hybrid", num_classes=4, image_size=(32, 48)).eval()

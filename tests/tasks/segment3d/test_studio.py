@@ -212,8 +212,8 @@ def test_what_goes_wrong_on_the_way_is_told(shop, label, browse_studio, folder):
     assert (
         browse_studio(folder).get(f"/api/segment3d/slice?answer={found['id']}&plane=axial&number=0").status_code == 404
     )  # another's
-    picture = client.post("/api/pictures", json={"model": models["plain"]["id"], "sample": 0})
-    assert (picture.status_code, list(picture.json())) == (422, ["error"])
+    image = client.post("/api/images", json={"model": models["plain"]["id"], "sample": 0})
+    assert (image.status_code, list(image.json())) == (422, ["error"])
 
 
 def test_nothing_is_left_of_the_temporary_files(label, tmp_path, monkeypatch):

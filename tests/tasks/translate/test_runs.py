@@ -308,7 +308,7 @@ def test_what_does_not_fit_is_refused_in_one_line(pairs, command, tmp_path, word
     assert answer.err.count("\n") == 1
 
 
-def test_options_of_text_are_refused_for_pictures(command, arrays):
+def test_options_of_text_are_refused_for_images(command, arrays):
     answer = command("train", "--data", arrays, "--lower")
     assert (answer.code, answer.err) == (2, "vitrail: --lower is an option of --task translate, language and caption only\n")
     answer = command("train", "--data", arrays, "--model", "transformer_tiny")

@@ -1,4 +1,4 @@
-"""Class names: their order, their files, and pictures' labels by name."""
+"""Class names: their order, their files, and images' labels by name."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -56,7 +56,7 @@ def check_names(names: object, *, where: str) -> tuple[str, ...]:
 
 
 def mark_present(found: Sequence[Iterable[int]], classes: int) -> np.ndarray:
-    """n k booleans: which classes occur in each picture."""
+    """n k booleans: which classes occur in each image."""
     present = np.zeros((len(found), classes), dtype=bool)
     for row, numbers in zip(present, found, strict=True):
         row[list(numbers)] = True

@@ -1,7 +1,7 @@
-"""COCO JSON: pictures, boxes, polygons and run lengths in one file a split  [Lin+ 2014].
+"""COCO JSON: images, boxes, polygons and run lengths in one file a split  [Lin+ 2014].
 
 One file is the training split. A folder may hold `annotations/instances_train*.json` with val and test likewise (or
-`annotations/train.json`), and its pictures in folders of the same name; or `train/_annotations.coco.json` with pictures beside.
+`annotations/train.json`), and its images in folders of the same name; or `train/_annotations.coco.json` with images beside.
 Category numbers may have gaps: classes are the categories in the order of their numbers, from the training file.
 
 n objects
@@ -110,7 +110,7 @@ def _split(table: dict[str, Any], file: Path, numbers: dict[int, int], classes: 
     if not names:
         raise VitrailError(f"{file}: has no images")
     try:
-        folder = _picture_folder(file, names)
+        folder = _image_folder(file, names)
         paths = [locate(folder, label) for label in names]
     except VitrailError as error:
         raise VitrailError(f"{file}: file_name: {error}") from None
@@ -120,8 +120,8 @@ def _split(table: dict[str, Any], file: Path, numbers: dict[int, int], classes: 
     return MarkedSplit(paths, marks, classes=classes, problems=problems, ids=tuple(rows), kinds=kinds)
 
 
-def _picture_folder(file: Path, names: list[str]) -> Path:
-    """Where the pictures lie: beside the file, in `images`, or in a folder named as the split, there or one folder up."""
+def _image_folder(file: Path, names: list[str]) -> Path:
+    """Where the images lie: beside the file, in `images`, or in a folder named as the split, there or one folder up."""
     stem = file.stem.removeprefix("instances_")
     below = (".", "images", stem, f"images/{stem}", re.sub(r"\d+$", "", stem))
     candidates = [top / name for top in (file.parent, file.parent.parent) for name in dict.fromkeys(below)]
@@ -139,16 +139,16 @@ def _marks(
     problems: list[str] = []
     owners, kinds, boxes, kept = [], [], [], []
     for number, entry in enumerate(entries):
-        picture, category, box = entry.get("image_id"), entry.get("category_id"), entry.get("bbox")
+        image, category, box = entry.get("image_id"), entry.get("category_id"), entry.get("bbox")
         fault = ""
-        if not isinstance(picture, int | str) or picture not in rows:
-            fault = f"there is no image {picture!r}"
+        if not isinstance(image, int | str) or image not in rows:
+            fault = f"there is no image {image!r}"
         elif type(category) is not int or category not in numbers:
             fault = f"there is no category {category!r}"
         elif not isinstance(box, list) or len(box) != 4:
             fault = "bbox must be four numbers, x y width height"
         else:
-            owners.append(rows[picture])
+            owners.append(rows[image])
             kinds.append(numbers[category])
             boxes.append([as_number(value) for value in box])
             kept.append(number)

@@ -1,6 +1,6 @@
 """Hugging Face datasets: `hf:owner/name` from the hub, or a folder that `save_to_disk` wrote. Needs the extra `data`.
 
-The image column is taken undecoded, so that pictures go through our own reader. Labels are a ClassLabel column, a list of
+The image column is taken undecoded, so that images go through our own reader. Labels are a ClassLabel column, a list of
 those (several labels), or a plain column named label.
 """
 
@@ -15,7 +15,7 @@ from PIL import Image
 from vitrail.data.dataset import SYNONYMS, DataSet, Labelled, Split, SplitName
 from vitrail.data.formats.classes import mark_present, order_classes
 from vitrail.data.formats.layout import in_order
-from vitrail.data.images import PictureError, read_picture
+from vitrail.data.images import ImageError, read_image
 from vitrail.errors import VitrailError
 from vitrail.extras import need
 
@@ -23,7 +23,7 @@ LABELS = ("label", "labels", "class", "fine_label")
 
 
 class HubSplit(Labelled):
-    """Rows of a table; a picture is stored as its file's bytes, or as the path of one."""
+    """Rows of a table; an image is stored as its file's bytes, or as the path of one."""
 
     encoded = True
 
@@ -32,18 +32,18 @@ class HubSplit(Labelled):
         self.table, self.column, self.source = table.select_columns([column]), column, source
 
     def read(self, index: int, *, target: tuple[int, int] | None = None) -> Image.Image:
-        return read_picture(self.content(index), name=self.name(index), target=target)
+        return read_image(self.content(index), name=self.name(index), target=target)
 
     def content(self, index: int) -> bytes:
         cell = self.table[int(index) % len(self)][self.column] or {}
         if cell.get("bytes") is not None:
             return bytes(cell["bytes"])
         if not cell.get("path"):
-            raise PictureError(self.name(index), "no picture in this row")
+            raise ImageError(self.name(index), "no image in this row")
         try:
             return Path(cell["path"]).read_bytes()
         except (OSError, ValueError) as error:
-            raise PictureError(self.name(index), f"cannot be read ({error})") from None
+            raise ImageError(self.name(index), f"cannot be read ({error})") from None
 
     def name(self, index: int) -> str:
         return f"{self.source}[{index}]"
@@ -125,7 +125,7 @@ def _convert(found: Any, *, name: str, where: str) -> DataSet:
 def _image_column(features: Mapping[str, Any], datasets: Any, *, where: str) -> str:
     found = [name for name, feature in features.items() if isinstance(feature, datasets.Image)]
     if not found:
-        raise VitrailError(f"{where}: no column of pictures; it has {', '.join(features)}")
+        raise VitrailError(f"{where}: no column of images; it has {', '.join(features)}")
     return next((name for name in ("image", "img") if name in found), found[0])
 
 

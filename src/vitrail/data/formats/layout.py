@@ -1,4 +1,4 @@
-"""What the readers share about folders: pictures by stem, splits by name, and a check that pictures are where a file says."""
+"""What the readers share about folders: images by stem, splits by name, and a check that images are where a file says."""
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from vitrail.data.dataset import SYNONYMS, SplitName
-from vitrail.data.folder import find_pictures
+from vitrail.data.folder import find_images
 from vitrail.data.formats.reading import read_text
 from vitrail.errors import VitrailError
 
 T = TypeVar("T")
-TRIED = 20  # so many of the first pictures are looked for
+TRIED = 20  # so many of the first images are looked for
 
 
 def locate(folder: Path, name: str) -> Path:
@@ -34,9 +34,9 @@ def exists(path: Path) -> bool:
 
 
 def check_some_exist(paths: Sequence[Path], *, where: Path) -> None:
-    """One missing picture is a bad file, told when it is read; when none of the first is there, the list is read wrongly."""
+    """One missing image is a bad file, told when it is read; when none of the first is there, the list is read wrongly."""
     if paths and not any(exists(path) for path in paths[:TRIED]):
-        raise VitrailError(f'{where}: none of its first {len(paths[:TRIED])} pictures is there: no file "{paths[0]}"')
+        raise VitrailError(f'{where}: none of its first {len(paths[:TRIED])} images is there: no file "{paths[0]}"')
 
 
 def folder_splits(folder: Path) -> dict[SplitName, Path]:
@@ -73,14 +73,14 @@ def read_stems(file: Path, known: Collection[str]) -> list[str]:
             tries = (line, word, line.rpartition(".")[0], word.rpartition(".")[0], Path(word).stem)
             stems[next((name for name in tries if name in known), line)] = None
     if not stems:
-        raise VitrailError(f"{file}: names no picture")
+        raise VitrailError(f"{file}: names no image")
     return list(stems)
 
 
-def pictures_by_stem(folder: Path) -> dict[str, Path]:
-    """Pictures below a folder, by their path in it without the suffix."""
+def images_by_stem(folder: Path) -> dict[str, Path]:
+    """Images below a folder, by their path in it without the suffix."""
     found: dict[str, Path] = {}
-    for path in find_pictures(folder):
+    for path in find_images(folder):
         stem = path.relative_to(folder).with_suffix("").as_posix()
         if stem in found:
             raise VitrailError(f"{folder}: both {found[stem].name} and {path.name} have the name {stem}; keep one")

@@ -28,7 +28,7 @@ DELIMITERS = (",", ";", "\t")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListRow:
-    """One picture of a list: a label, or a tuple of labels."""
+    """One image of a list: a label, or a tuple of labels."""
 
     path: Path
     label: str | tuple[str, ...]
@@ -44,7 +44,7 @@ def open_list(path: Path) -> DataSet:
     parts = in_order({split: [row for row in rows if row.split == split] for split in {row.split for row in rows}}, where=path)
     classes = order_classes(name for row in parts["train"] for name in _labels_of(row))
     if not classes:
-        raise VitrailError(f"{path}: no picture of train has a label")
+        raise VitrailError(f"{path}: no image of train has a label")
     numbers = {name: number for number, name in enumerate(classes)}
     splits: dict[SplitName, Split] = {}
     for split, members in parts.items():
@@ -81,12 +81,12 @@ def read_list(path: Path) -> list[ListRow]:
             raise VitrailError(f"{path}, line {line}: {error}") from None
         rows.append(row)
     if not rows:
-        raise VitrailError(f"{path}: lists no pictures")
+        raise VitrailError(f"{path}: lists no images")
     return rows
 
 
 def write_list(path: Path, rows: Iterable[ListRow]) -> None:
-    """A CSV file that `open_list` reads; a picture below the list's folder is named from there, another by its whole path."""
+    """A CSV file that `open_list` reads; an image below the list's folder is named from there, another by its whole path."""
     rows = list(rows)
     several = bool(rows) and isinstance(rows[0].label, tuple)
     folder = path.parent.absolute()

@@ -1,9 +1,9 @@
 """Boxes as a file states them, the rules that mend them, and the split that COCO, VOC and YOLO share.
 
-A box is clipped to its picture. One that has no area, lies outside, is no number or has no known class is left out. Each of
-these is a line in the split's `problems`; a box that leaves the picture by a pixel or less is rounding, and not worth one.
+A box is clipped to its image. One that has no area, lies outside, is no number or has no known class is left out. Each of
+these is a line in the split's `problems`; a box that leaves the image by a pixel or less is rounding, and not worth one.
 
-n boxes, m pictures, k classes, h w picture
+n boxes, m images, k classes, h w image
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float32, Float64, Int64
 from vitrail.data.annotations import AnnotatedSplit, Annotations, Frame, annotate, mask_type, read_frame
 from vitrail.data.formats.classes import mark_present
 from vitrail.data.formats.outlines import Outline, Runs, fill_outline
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.errors import VitrailError
 
 GROUND = "background"  # the name of number 0 in masks that are made of objects
@@ -24,7 +24,7 @@ GROUND = "background"  # the name of number 0 in masks that are made of objects
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Marks:
-    """The objects of one picture, as its file states them: on a picture of `size`, or in shares of its sides without one."""
+    """The objects of one image, as its file states them: on an image of `size`, or in shares of its sides without one."""
 
     boxes: Float32[np.ndarray, "n 4"]  # x0 y0 x1 y1
     classes: Int64[np.ndarray, "n"]
@@ -42,7 +42,7 @@ def check_boxes(
     describe: Callable[[int], str],
     slack: float = 1.0,
 ) -> tuple[Float64[np.ndarray, "n 4"], Bool[np.ndarray, "n"], list[str]]:
-    """Boxes clipped to their pictures (height and width, infinite where unknown), which of them remain, and what was wrong."""
+    """Boxes clipped to their images (height and width, infinite where unknown), which of them remain, and what was wrong."""
     with np.errstate(invalid="ignore"):
         finite = np.isfinite(boxes).all(axis=1)
         solid = finite & (boxes[:, 2] > boxes[:, 0]) & (boxes[:, 3] > boxes[:, 1])
@@ -55,8 +55,8 @@ def check_boxes(
         fault = (
             "is not made of numbers: left out" if not finite[number]
             else "has no area: left out" if not solid[number]
-            else "lies outside the picture: left out" if not inside[number]
-            else "reaches outside the picture: clipped"
+            else "lies outside the image: left out" if not inside[number]
+            else "reaches outside the image: clipped"
         )  # fmt: skip
         shown = ", ".join(f"{value:g}" for value in boxes[number])
         problems.append(f"{describe(number)}: the box ({shown}) {fault}")
@@ -64,7 +64,7 @@ def check_boxes(
 
 
 class MarkedSplit(AnnotatedSplit):
-    """Pictures whose objects are known from files beside them. Masks number the ground 0, and class c 1 + c."""
+    """Images whose objects are known from files beside them. Masks number the ground 0, and class c 1 + c."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class MarkedSplit(AnnotatedSplit):
         ids: Sequence[int | str] | None = None,
         kinds: Sequence[int] | None = None,
     ) -> None:
-        """`ids` of the pictures and `kinds` of the classes are what a file calls them, where it does (COCO)."""
+        """`ids` of the images and `kinds` of the classes are what a file calls them, where it does (COCO)."""
         present = mark_present([entry.classes.tolist() for entry in marks], len(classes))
         super().__init__(paths, present, mask_classes=(GROUND, *classes), problems=problems)
         self.marks = list(marks)
@@ -88,10 +88,10 @@ class MarkedSplit(AnnotatedSplit):
         try:
             turned = frame.turned(marks.size)
             drawn = self.draw_mask(index, frame) if mask else None
-        except PictureError:
+        except ImageError:
             raise
         except VitrailError as error:
-            raise PictureError(self.name(index), str(error)) from None
+            raise ImageError(self.name(index), str(error)) from None
         height, width = frame.size
         sides = np.array([width, height, width, height], dtype=np.float32)
         boxes = frame.turn_boxes(marks.boxes) if turned else marks.boxes * sides if marks.shares else marks.boxes

@@ -8,7 +8,7 @@ class 1.
 A file of class names has a line for each number from 0 on, for those that are no class too. Where masks would exceed it so, and would
 not if only classes had lines, only classes have.
 
-h w picture, k classes
+h w image, k classes
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence

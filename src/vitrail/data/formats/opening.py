@@ -40,7 +40,7 @@ def open_format(path: Path, *, ignore: Numbers | None = None, masks: bool = Fals
 
 
 def _open_folder(path: Path, ignore: Numbers | None, *, masks: bool) -> DataSet | None:
-    """Each layout is told by files that no folder of classes has: an XML, a label text, a mask of every picture's name."""
+    """Each layout is told by files that no folder of classes has: an XML, a label text, a mask of every image's name."""
     if is_saved(path):
         return open_saved(path)
     if files := find_coco(path):
@@ -53,8 +53,8 @@ def _open_folder(path: Path, ignore: Numbers | None, *, masks: bool) -> DataSet 
     for name in ("data.yaml", "dataset.yaml", "data.yml", "dataset.yml"):
         if (path / name).is_file() and _describes(path / name):
             return open_yolo_description(path / name)
-    if pictures := find_yolo(path):
-        return open_yolo(path, pictures)
+    if images := find_yolo(path):
+        return open_yolo(path, images)
     if pairs := find_mask_folders(path):
         return open_masks(path, pairs, ignore=ignore)
     if shards := find_shards(path):

@@ -1,6 +1,6 @@
 """What an object covers: polygons and run lengths to pixels.
 
-h w picture, p corners, r runs
+h w image, p corners, r runs
 """
 
 from dataclasses import dataclass
@@ -72,17 +72,17 @@ def check_polygon(numbers: list[Any]) -> Float32[np.ndarray, "p 2"]:
     return corners
 
 
-def check_runs(counts: Any, size: Any, picture: tuple[int, int] | None) -> Runs:
-    """Run lengths of COCO, as a list or in its compressed letters; they must cover the picture exactly."""
+def check_runs(counts: Any, size: Any, image: tuple[int, int] | None) -> Runs:
+    """Run lengths of COCO, as a list or in its compressed letters; they must cover the image exactly."""
     if not (isinstance(size, list) and len(size) == 2 and all(type(side) is int and 0 < side <= 10**6 for side in size)):
         raise VitrailError("run lengths need a size [height, width]")
-    if picture is not None and tuple(size) != picture:
-        raise VitrailError(f"run lengths are of {size[1]}x{size[0]} pixels, the picture has {picture[1]}x{picture[0]}")
+    if image is not None and tuple(size) != image:
+        raise VitrailError(f"run lengths are of {size[1]}x{size[0]} pixels, the image has {image[1]}x{image[0]}")
     pixels = size[0] * size[1]
     if isinstance(counts, str):
         counts = _expand(counts, pixels)
     if not isinstance(counts, list) or not all(type(count) is int and 0 <= count <= pixels for count in counts):
-        raise VitrailError("run lengths must be whole numbers from 0 up, none larger than the picture")
+        raise VitrailError("run lengths must be whole numbers from 0 up, none larger than the image")
     if sum(counts) != pixels:
         raise VitrailError(f"run lengths add up to {sum(counts)} pixels, not {pixels}")
     return Runs(np.array(counts, dtype=np.int64), (size[0], size[1]))
@@ -104,7 +104,7 @@ def _expand(letters: str, pixels: int) -> list[int]:
                 value -= 1 << shift
             counts.append(value + counts[-2] if len(counts) > 2 else value)
             if not 0 <= counts[-1] <= pixels:
-                raise VitrailError("run lengths must be whole numbers from 0 up, none larger than the picture")
+                raise VitrailError("run lengths must be whole numbers from 0 up, none larger than the image")
             value = shift = 0
     if shift:
         raise VitrailError("run lengths end in the middle of a number")

@@ -56,7 +56,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def as_number(value: Any) -> float:
-    """A number as a float; not-a-number for everything else, and for what no picture is large enough for."""
+    """A number as a float; not-a-number for everything else, and for what no image is large enough for."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return math.nan
     return float(value) if abs(value) <= 1e7 else math.nan  # compared before it is converted: an int may exceed every float

@@ -17,9 +17,9 @@ from vitrail.files import write_whole
 def write_shards(
     split: Split, folder: Path, *, classes: Sequence[str], per_shard: int = 1000, name: SplitName = "train"
 ) -> list[Path]:
-    """A split as shards `train-00000.tar`, …, with classes.txt beside them. Files go in as they are, other pictures as PNG."""
+    """A split as shards `train-00000.tar`, …, with classes.txt beside them. Files go in as they are, other images as PNG."""
     if per_shard < 1:
-        raise VitrailError(f"a shard holds at least 1 picture: got {per_shard}")
+        raise VitrailError(f"a shard holds at least 1 image: got {per_shard}")
     if any(label != label.strip() or not label or len(label.splitlines()) != 1 for label in classes):
         raise VitrailError("a class name that is empty, or has spaces around it or several lines, cannot stand in classes.txt")
     folder.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ def write_shards(
                 else:
                     extra, kind = str(int(label)), "cls"
                 for data, ending in ((content, suffix), (extra.encode(), kind)):
-                    entry = tarfile.TarInfo(f"{index:09d}.{ending}")  # no date, no owner: equal pictures give equal shards
+                    entry = tarfile.TarInfo(f"{index:09d}.{ending}")  # no date, no owner: equal images give equal shards
                     entry.size = len(data)
                     archive.addfile(entry, io.BytesIO(data))
         write_whole(path, buffer.getvalue())
@@ -46,7 +46,7 @@ def write_shards(
 
 
 def _encode(split: Split, index: int) -> tuple[bytes, str]:
-    """A picture's own file where it has one, else a PNG of it; and the suffix."""
+    """An image's own file where it has one, else a PNG of it; and the suffix."""
     if split.encoded:
         content, suffix = split.content(index), Path(split.name(index)).suffix.lower()
         if suffix in EXTENSIONS:

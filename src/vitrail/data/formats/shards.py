@@ -4,7 +4,7 @@ A name up to its first dot is the sample's. `.cls` is a class number, `.txt` a c
 or `labels` (several). Splits are folders (`train/*.tar`) or words of a file's name (`train-000.tar`); a shard of neither is train's.
 `classes.txt` beside the shards gives numbers their names.
 
-The index is built once from the archives' headers. A picture is then read by its place; each read opens its shard anew, so that
+The index is built once from the archives' headers. An image is then read by its place; each read opens its shard anew, so that
 nothing is shared between workers, however they were started.
 """
 
@@ -17,12 +17,12 @@ import numpy as np
 from PIL import Image
 
 from vitrail.data.dataset import SYNONYMS, DataSet, Labelled, Split, SplitName
-from vitrail.data.folder import find_pictures
+from vitrail.data.folder import find_images
 from vitrail.data.formats.classes import find_names, mark_present, order_classes
 from vitrail.data.formats.layout import folder_splits, in_order
 from vitrail.data.formats.reading import parse_json
 from vitrail.data.formats.tar_index import Member, list_members
-from vitrail.data.images import EXTENSIONS, PictureError, read_picture
+from vitrail.data.images import EXTENSIONS, ImageError, read_image
 from vitrail.errors import VitrailError
 
 LABEL_LIMIT = 65_536  # bytes of one label file
@@ -31,7 +31,7 @@ Label = int | str | tuple[int | str, ...]  # a class number or a class name, or 
 
 
 class ShardSplit(Labelled):
-    """Pictures inside archives, by shard, offset and size."""
+    """Images inside archives, by shard, offset and size."""
 
     encoded = True
 
@@ -40,16 +40,16 @@ class ShardSplit(Labelled):
         self.shards, self.names, self.places = list(shards), list(names), places  # places: n 3 (shard, offset, size)
 
     def read(self, index: int, *, target: tuple[int, int] | None = None) -> Image.Image:
-        return read_picture(self.content(index), name=self.name(index), target=target)
+        return read_image(self.content(index), name=self.name(index), target=target)
 
     def content(self, index: int) -> bytes:
         shard, offset, size = self.places[index].tolist()
         try:
             content = _read_at(self.shards[shard], offset, size)
         except OSError as error:
-            raise PictureError(self.name(index), (error.strerror or "cannot be read").lower()) from None
+            raise ImageError(self.name(index), (error.strerror or "cannot be read").lower()) from None
         if len(content) < size:
-            raise PictureError(self.name(index), "its shard was cut off after it was opened")
+            raise ImageError(self.name(index), "its shard was cut off after it was opened")
         return content
 
     def name(self, index: int) -> str:
@@ -69,13 +69,13 @@ def find_shards(root: Path) -> dict[SplitName, list[Path]] | None:
 
 
 def open_shards(shards: dict[SplitName, list[Path]], *, root: Path) -> DataSet:
-    """Indexes every shard; labels are read, pictures are not."""
+    """Indexes every shard; labels are read, images are not."""
     indexed = {split: _index(files) for split, files in in_order(shards, where=root).items()}
     folder = root if root.is_dir() else root.parent
     names = find_names(folder)
     classes = names or order_classes(str(name) for _, _, labels in indexed["train"] for name in _each(labels))
     if not classes:
-        raise VitrailError(f"{root}: no picture of train has a label")
+        raise VitrailError(f"{root}: no image of train has a label")
     numbers = {name: number for number, name in enumerate(classes)}
     several = any(isinstance(label, tuple) for samples in indexed.values() for _, _, label in samples)
     splits: dict[SplitName, Split] = {}
@@ -98,8 +98,8 @@ def open_shards(shards: dict[SplitName, list[Path]], *, root: Path) -> DataSet:
 def _tars(folder: Path) -> list[Path]:
     files = sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
     archives = [file for file in files if file.suffix.lower() == ".tar" or is_compressed(file)]
-    if not archives or any(find_pictures(child) for child in folder.iterdir() if child.is_dir()):
-        return []  # an archive beside folders of pictures is what they came in
+    if not archives or any(find_images(child) for child in folder.iterdir() if child.is_dir()):
+        return []  # an archive beside folders of images is what they came in
     refuse_compressed(archives[0])
     return [file for file in archives if not is_compressed(file)]
 
@@ -117,31 +117,31 @@ def refuse_compressed(path: Path) -> None:
 def _index(files: Sequence[Path]) -> list[tuple[int, Member, Label]]:
     samples: list[tuple[int, Member, Label]] = []
     for shard, file in enumerate(files):
-        pictures: dict[str, Member] = {}
+        images: dict[str, Member] = {}
         notes: dict[str, dict[str, Member]] = {}
         for member in list_members(file):
             head, _, base = member.name.rpartition("/")
             stem, _, ending = base.partition(".")
             key = f"{head}/{stem}"
             if f".{ending.lower()}" in EXTENSIONS and stem:
-                if key in pictures:
-                    raise VitrailError(f"{file}: both {pictures[key].name} and {member.name} are pictures of one sample")
-                pictures[key] = member
+                if key in images:
+                    raise VitrailError(f"{file}: both {images[key].name} and {member.name} are images of one sample")
+                images[key] = member
             elif ending in KINDS and stem:
                 notes.setdefault(key, {})[ending] = member
-        if not pictures:
-            raise VitrailError(f"{file}: holds no pictures ({', '.join(sorted(EXTENSIONS))})")
+        if not images:
+            raise VitrailError(f"{file}: holds no images ({', '.join(sorted(EXTENSIONS))})")
         with file.open("rb") as opened:
-            for key, picture in pictures.items():
+            for key, image in images.items():
                 found = notes.get(key, {})
                 kind = next((kind for kind in KINDS if kind in found), None)
                 if kind is None:
-                    raise VitrailError(f"{file}: {picture.name} has no label: no .cls, .txt or .json of its name")
+                    raise VitrailError(f"{file}: {image.name} has no label: no .cls, .txt or .json of its name")
                 where = f"{file}:{found[kind].name}"
                 if found[kind].size > LABEL_LIMIT:
                     raise VitrailError(f"{where}: a label of {found[kind].size:,} bytes is over the limit of {LABEL_LIMIT:,}")
                 opened.seek(found[kind].offset)
-                samples.append((shard, picture, _parse(opened.read(found[kind].size), kind, where=where)))
+                samples.append((shard, image, _parse(opened.read(found[kind].size), kind, where=where)))
     return samples
 
 

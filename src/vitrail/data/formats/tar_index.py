@@ -41,7 +41,7 @@ def _members(file: BinaryIO, end: int) -> Iterator[Member]:
         file.seek(offset)
         header = file.read(BLOCK)
         if offset == 0 and header[:2] == b"\x1f\x8b":
-            raise VitrailError("compressed with gzip, so its pictures cannot be read in any order; gunzip it first")
+            raise VitrailError("compressed with gzip, so its images cannot be read in any order; gunzip it first")
         if header.count(0) == len(header) and offset:
             return
         if len(header) < BLOCK:

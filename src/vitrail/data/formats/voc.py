@@ -1,11 +1,11 @@
-"""Pascal VOC: an XML file a picture, with boxes; lists of names for the splits; masks for some  [Everingham+ 2010].
+"""Pascal VOC: an XML file an image, with boxes; lists of names for the splits; masks for some  [Everingham+ 2010].
 
 `JPEGImages` (or `images`), `Annotations` with .xml files, `ImageSets/Main/train.txt`, val and test; without train.txt,
-trainval.txt is the training split, and without any list every picture is. `SegmentationClass` may hold masks, 255 their border;
+trainval.txt is the training split, and without any list every image is. `SegmentationClass` may hold masks, 255 their border;
 what is opened for them is divided by the lists in `ImageSets/Segmentation`, if there are any. All may lie in `VOCdevkit/VOC2012`.
 VOC counts pixels from 1, the last one included: xmin..xmax covers xmin - 1 to xmax of ours.
 
-n objects, h w picture
+n objects, h w image
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ import numpy as np
 from vitrail.data.annotations import Frame, mask_type
 from vitrail.data.dataset import DataSet, SplitName
 from vitrail.data.formats.classes import order_classes
-from vitrail.data.formats.layout import check_some_exist, find_lists, in_order, pictures_by_stem, read_stems
+from vitrail.data.formats.layout import check_some_exist, find_lists, images_by_stem, in_order, read_stems
 from vitrail.data.formats.marks import GROUND, MarkedSplit, Marks, check_boxes
 from vitrail.data.formats.masks import SEGMENTATION, open_masks, read_mask
 from vitrail.data.formats.numbering import Numbers
@@ -49,7 +49,7 @@ class _Builder(ElementTree.TreeBuilder):
 
 
 class VOCSplit(MarkedSplit):
-    """Boxes from XML, masks from files where a picture has one."""
+    """Boxes from XML, masks from files where an image has one."""
 
     masks: dict[str, Path]
 
@@ -69,7 +69,7 @@ class VOCSplit(MarkedSplit):
 
 
 def find_root(folder: Path) -> Path:
-    """The folder of pictures and the rest, if it is below: VOC2012, or VOCdevkit/VOC2012; else the folder itself."""
+    """The folder of images and the rest, if it is below: VOC2012, or VOCdevkit/VOC2012; else the folder itself."""
     below = [
         inner for pattern in ("VOC*", "VOC*/VOC*") for inner in sorted(folder.glob(pattern)) if (inner / "JPEGImages").is_dir()
     ]
@@ -81,26 +81,26 @@ def find_root(folder: Path) -> Path:
 
 
 def find_voc(root: Path) -> tuple[Path, Path] | None:
-    """The folders of pictures and of XML files; None where a folder is not laid out so."""
-    for pictures in (root / "JPEGImages", root / "images"):
+    """The folders of images and of XML files; None where a folder is not laid out so."""
+    for images in (root / "JPEGImages", root / "images"):
         for annotations in (root / "Annotations", root / "annotations"):
-            if pictures.is_dir() and annotations.is_dir() and next(annotations.glob("*.xml"), None):
-                return pictures, annotations
+            if images.is_dir() and annotations.is_dir() and next(annotations.glob("*.xml"), None):
+                return images, annotations
     return None
 
 
 def open_voc(root: Path, folders: tuple[Path, Path]) -> DataSet:
     """Every XML file of a split is read when the set is opened."""
-    pictures, annotations = folders
+    images, annotations = folders
     found = {split: _read_split(stems, annotations) for split, stems in _stems(root, annotations).items()}
-    masks = pictures_by_stem(root / "SegmentationClass") if (root / "SegmentationClass").is_dir() else {}
+    masks = images_by_stem(root / "SegmentationClass") if (root / "SegmentationClass").is_dir() else {}
     classes = _classes(found["train"][0], masks=bool(masks))
     if not classes:
         raise VitrailError(f"{annotations}: no object is marked in any file of the train split")
-    files = pictures_by_stem(pictures)
+    files = images_by_stem(images)
     splits: dict[SplitName, VOCSplit] = {}
     for split, (entries, problems) in found.items():
-        paths = [files.get(stem, pictures / f"{stem}.jpg") for stem in entries]
+        paths = [files.get(stem, images / f"{stem}.jpg") for stem in entries]
         check_some_exist(paths, where=annotations)
         marks = []
         for stem, (things, size) in entries.items():
@@ -113,9 +113,9 @@ def open_voc(root: Path, folders: tuple[Path, Path]) -> DataSet:
 
 
 def find_voc_masks(root: Path) -> tuple[Path, Path] | None:
-    """The folders of pictures and of masks, if lists in ImageSets/Segmentation divide them."""
-    pictures, masks = root / "JPEGImages", root / "SegmentationClass"
-    return (pictures, masks) if pictures.is_dir() and masks.is_dir() and find_lists(root / SEGMENTATION) else None
+    """The folders of images and of masks, if lists in ImageSets/Segmentation divide them."""
+    images, masks = root / "JPEGImages", root / "SegmentationClass"
+    return (images, masks) if images.is_dir() and masks.is_dir() and find_lists(root / SEGMENTATION) else None
 
 
 def open_voc_masks(root: Path, folders: tuple[Path, Path], *, ignore: Numbers | None = None) -> DataSet:
@@ -130,7 +130,7 @@ def open_voc_masks(root: Path, folders: tuple[Path, Path], *, ignore: Numbers | 
 
 
 def read_voc(file: Path) -> Entry:
-    """The objects of one XML file, and the size of picture it states, if any."""
+    """The objects of one XML file, and the size of image it states, if any."""
     try:
         if file.stat().st_size > XML_LIMIT:
             raise VitrailError(f"over the limit of {XML_LIMIT:,} bytes of XML")
@@ -169,14 +169,14 @@ def _stems(root: Path, annotations: Path) -> dict[SplitName, list[str]]:
 
 
 def _read_split(stems: list[str], annotations: Path) -> tuple[dict[str, Entry], list[str]]:
-    """A file that cannot be read leaves its picture out; where all are so, the first says why."""
+    """A file that cannot be read leaves its image out; where all are so, the first says why."""
     found: dict[str, Entry] = {}
     problems: list[str] = []
     for stem in stems:
         try:
             found[stem] = read_voc(annotations / f"{stem}.xml")
         except VitrailError as error:
-            problems.append(f"{error}: picture left out")
+            problems.append(f"{error}: image left out")
     if not found:
         raise VitrailError(f"{annotations}: none of its files can be read, the first for this: {problems[0]}")
     return found, problems

@@ -1,8 +1,8 @@
-"""YOLO text: a file a picture, a line an object: class, then cx cy w h, or the corners of a polygon, in shares of the sides.
+"""YOLO text: a file an image, a line an object: class, then cx cy w h, or the corners of a polygon, in shares of the sides.
 
 `data.yaml` names the classes and where train, val and test lie; without it `train/images` + `train/labels`, `images/train` +
-`labels/train`, or `images` + `labels`. A picture's file is found by `labels` in place of `images` in its path; a picture
-without a file has no objects. Shares are of the upright picture, as the tools that write this format draw them.
+`labels/train`, or `images` + `labels`. An image's file is found by `labels` in place of `images` in its path; an image
+without a file has no objects. Shares are of the upright image, as the tools that write this format draw them.
 
 n objects
 """
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vitrail.data.dataset import DataSet, SplitName
-from vitrail.data.folder import find_pictures
+from vitrail.data.folder import find_images
 from vitrail.data.formats.classes import check_names, find_names
 from vitrail.data.formats.layout import check_some_exist, exists, folder_splits, in_order, locate
 from vitrail.data.formats.marks import MarkedSplit, Marks, check_boxes
@@ -35,13 +35,13 @@ class Line(NamedTuple):
 
 
 def find_yolo(root: Path) -> dict[SplitName, list[Path]] | None:
-    """The pictures of a folder laid out for YOLO, split by split; None where there are no label files of this kind."""
+    """The images of a folder laid out for YOLO, split by split; None where there are no label files of this kind."""
     images, labels = root / "images", root / "labels"
     if images.is_dir() and labels.is_dir() and _has_labels(labels):
         inner = folder_splits(images)
-        return {split: find_pictures(folder) for split, folder in inner.items()} or {"train": find_pictures(images)}
+        return {split: find_images(folder) for split, folder in inner.items()} or {"train": find_images(images)}
     found = {
-        split: find_pictures(folder / "images")
+        split: find_images(folder / "images")
         for split, folder in folder_splits(root).items()
         if (folder / "images").is_dir() and (folder / "labels").is_dir() and _has_labels(folder / "labels")
     }
@@ -49,7 +49,7 @@ def find_yolo(root: Path) -> dict[SplitName, list[Path]] | None:
 
 
 def is_yolo_description(table: Any) -> bool:
-    """Whether a YAML file's content is YOLO's: class names and where the pictures lie."""
+    """Whether a YAML file's content is YOLO's: class names and where the images lie."""
     return isinstance(table, dict) and "names" in table and any(key in table for keys in KEYS.values() for key in keys)
 
 
@@ -64,33 +64,33 @@ def open_yolo_description(file: Path) -> DataSet:
     stated = table.get("path")
     root = locate(file.parent, stated) if isinstance(stated, str) else file.parent
     root = root if exists(root) else file.parent  # tools write a path of the machine they ran on
-    pictures: dict[SplitName, list[Path]] = {}
+    images: dict[SplitName, list[Path]] = {}
     for split, keys in KEYS.items():
         value = next((table[key] for key in keys if table.get(key)), None)
         if value is not None:
-            pictures[split] = _listed(value, root, where=f"{file}: {split}")
-    return open_yolo(file, pictures, names=names)
+            images[split] = _listed(value, root, where=f"{file}: {split}")
+    return open_yolo(file, images, names=names)
 
 
-def open_yolo(root: Path, pictures: Mapping[SplitName, list[Path]], *, names: tuple[str, ...] | None = None) -> DataSet:
+def open_yolo(root: Path, images: Mapping[SplitName, list[Path]], *, names: tuple[str, ...] | None = None) -> DataSet:
     """Every label file is read when the set is opened."""
     folder = root if root.is_dir() else root.parent
-    pictures = in_order(pictures, where=root)
+    images = in_order(images, where=root)
     names = names or find_names(folder, folder / "labels", folder / "train" / "labels")
-    read = {split: [_read_picture(path) for path in paths] for split, paths in pictures.items()}
-    for split, paths in pictures.items():
+    read = {split: [_read_image(path) for path in paths] for split, paths in images.items()}
+    for split, paths in images.items():
         if not paths:
-            raise VitrailError(f"{root}: the {split} split has no pictures")
+            raise VitrailError(f"{root}: the {split} split has no images")
         check_some_exist(paths, where=root)
         if not any(exists(label_file(path)) for path in paths):
-            raise VitrailError(f'{root}: no picture of {split} has a label file: no file "{label_file(paths[0])}"')
+            raise VitrailError(f'{root}: no image of {split} has a label file: no file "{label_file(paths[0])}"')
     if names is None:
         highest = max((line.number for lines, _ in read["train"] for line in lines), default=-1)
         names = tuple(map(str, range(highest + 1)))
     if not names:
         raise VitrailError(f"{root}: no object is marked in any file of the train split")
     splits: dict[SplitName, MarkedSplit] = {}
-    for split, paths in pictures.items():
+    for split, paths in images.items():
         problems: list[str] = []
         marks = []
         for path, (lines, faults) in zip(paths, read[split], strict=True):
@@ -98,17 +98,17 @@ def open_yolo(root: Path, pictures: Mapping[SplitName, list[Path]], *, names: tu
             marks.append(entry)
             problems += faults + more
         if split == "train":
-            problems += [f"{file}: has no picture: left out" for file in _without_picture(pictures)]
+            problems += [f"{file}: has no image: left out" for file in _without_image(images)]
         splits[split] = MarkedSplit(paths, marks, classes=names, problems=problems)
     return DataSet(name=folder.resolve().name, classes=names, splits=splits)
 
 
-def label_file(picture: Path) -> Path:
-    """`…/images/…/x.jpg` to `…/labels/…/x.txt`; beside the picture where no folder is named images."""
-    parts = list(picture.parts[:-1])
+def label_file(image: Path) -> Path:
+    """`…/images/…/x.jpg` to `…/labels/…/x.txt`; beside the image where no folder is named images."""
+    parts = list(image.parts[:-1])
     if "images" in parts:
         parts[len(parts) - 1 - parts[::-1].index("images")] = "labels"
-    return Path(*parts, f"{picture.stem}.txt")
+    return Path(*parts, f"{image.stem}.txt")
 
 
 def parse_line(text: str) -> Line:
@@ -130,8 +130,8 @@ def parse_line(text: str) -> Line:
     return Line(int(values[0]), (min(x), min(y), max(x), max(y)), tuple(values[1:]))
 
 
-def _read_picture(picture: Path) -> tuple[list[Line], list[str]]:
-    file = label_file(picture)
+def _read_image(image: Path) -> tuple[list[Line], list[str]]:
+    file = label_file(image)
     if not exists(file):
         return [], []
     lines, problems = [], []
@@ -170,24 +170,24 @@ def _mark(lines: list[Line], classes: int, *, where: str) -> tuple[Marks, list[s
     ), problems + faults  # fmt: skip
 
 
-def _without_picture(splits: Mapping[SplitName, list[Path]]) -> list[Path]:
-    """Text files in the folders of labels of these pictures whose picture is not there. Beside pictures any text may lie."""
+def _without_image(splits: Mapping[SplitName, list[Path]]) -> list[Path]:
+    """Text files in the folders of labels of these images whose image is not there. Beside images any text may lie."""
     paths = (path for paths in splits.values() for path in paths)
     folders = {label_file(path).parent: path.parent for path in paths if "images" in path.parts[:-1]}
     found: list[Path] = []
-    for labels, pictures in folders.items():
-        stems = {path.stem for path in pictures.iterdir()} if pictures.is_dir() else set()
+    for labels, images in folders.items():
+        stems = {path.stem for path in images.iterdir()} if images.is_dir() else set()
         found += [file for file in sorted(labels.glob("*.txt")) if file.stem not in stems and "classes" not in file.stem]
     return found
 
 
 def _has_labels(folder: Path) -> bool:
-    """Text files beside no pictures: a class of pictures that is called labels has pictures."""
-    return any(file.name != "classes.txt" for file in folder.rglob("*.txt")) and not find_pictures(folder)
+    """Text files beside no images: a class of images that is called labels has images."""
+    return any(file.name != "classes.txt" for file in folder.rglob("*.txt")) and not find_images(folder)
 
 
 def _listed(value: Any, root: Path, *, where: str) -> list[Path]:
-    """A folder of pictures, a .txt file of paths, or several of these."""
+    """A folder of images, a .txt file of paths, or several of these."""
     found: list[Path] = []
     for entry in value if isinstance(value, list) else [value]:
         if not isinstance(entry, str):
@@ -198,7 +198,7 @@ def _listed(value: Any, root: Path, *, where: str) -> list[Path]:
         if place is None:
             raise VitrailError(f'{where}: no folder or file "{root / entry}"')
         if place.is_dir():
-            found += find_pictures(place)
+            found += find_images(place)
         else:
             found += [locate(place.parent, line.strip()) for line in read_text(place).splitlines() if line.strip()]
     return found

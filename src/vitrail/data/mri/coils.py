@@ -41,7 +41,7 @@ def make_coils(
 
 
 def make_phase(size: tuple[int, int], generator: np.random.Generator, *, rows: slice = ALL) -> Float[np.ndarray, "r w"]:
-    """A surface of second degree, in radians: what an uneven main field leaves in a picture."""
+    """A surface of second degree, in radians: what an uneven main field leaves in an image."""
     y, x = np.meshgrid(np.linspace(-1, 1, size[0])[rows], np.linspace(-1, 1, size[1]), indexing="ij")
     terms = np.stack([np.ones_like(x), x, y, x**2, x * y, y**2])
     return np.tensordot(generator.normal(0, 0.7, len(terms)), terms, axes=1)

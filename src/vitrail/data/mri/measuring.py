@@ -15,7 +15,7 @@ from vitrail.data.mri.slices import Slice, Slices, brightness, combine
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sample:
-    """The measured lines of a slice, scaled so that their zero-filled picture has brightness 1."""
+    """The measured lines of a slice, scaled so that their zero-filled image has brightness 1."""
 
     kspace: Complex64[np.ndarray, "c h w"]  # zero where nothing was measured
     mask: Bool[np.ndarray, "w"]
@@ -29,7 +29,7 @@ def measure(one: Slice, mask: Bool[np.ndarray, "w"], *, calibration: int) -> Sam
     """The slice as a scan of the masked lines alone would have it.
 
     Sensitivities that the slice does not bring along are estimated from the calibration lines, never from the others. The
-    target is the slice's own where that is a complex picture of the whole, otherwise what all lines give with these maps.
+    target is the slice's own where that is a complex image of the whole, otherwise what all lines give with these maps.
     Maps are brought to sum |S_i|² = 1, and the target to what they then have to explain.
     """
     mask = mask & ~missing_lines(one.kspace)

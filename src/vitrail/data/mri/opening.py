@@ -1,4 +1,4 @@
-"""From what a user names to slices to learn from: k-space that was measured, or simulated from a volume or from pictures."""
+"""From what a user names to slices to learn from: k-space that was measured, or simulated from a volume or from images."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ import numpy as np
 
 from vitrail.data.dataset import SPLITS, SplitName
 from vitrail.data.mri.reading import read_slices
-from vitrail.data.mri.simulation import SIZE, simulate, simulate_pictures, split_slabs
+from vitrail.data.mri.simulation import SIZE, simulate, simulate_images, split_slabs
 from vitrail.data.mri.slices import JoinedSlices, LazySlices, Slice, Slices, SomeSlices, crop_slice
 from vitrail.data.volumes.reading import ENDINGS
 from vitrail.errors import VitrailError
 
 HDF5 = (".h5", ".hdf5")
 MEASURED = (*HDF5, ".npz")
-HELD_OUT, MOST_HELD_OUT = 0.1, 24  # pictures of val and of test: that share, and so many at most
+HELD_OUT, MOST_HELD_OUT = 0.1, 24  # images of val and of test: that share, and so many at most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +30,10 @@ class ScanData:
 def open_scans(
     source: str, *, seed: int = 0, image_size: tuple[int, int] | None = None, scalp: bool = False, divide: bool = True
 ) -> ScanData:
-    """Slices of a NIfTI volume (simulated), a folder of pictures (simulated), an HDF5 file or a folder of them, or an .npz.
+    """Slices of a NIfTI volume (simulated), a folder of images (simulated), an HDF5 file or a folder of them, or an .npz.
 
     `image_size` is that of simulated slices; the field of view of measured ones is cropped to it. `seed` decides what is simulated, and
-    which pictures are held out; of volumes that are slabs, or whole files (`split_slabs`, `split_files`). Not divided, all is train.
+    which images are held out; of volumes that are slabs, or whole files (`split_slabs`, `split_files`). Not divided, all is train.
     """
     path = Path(source).expanduser()
     if not path.exists():
@@ -46,9 +46,7 @@ def open_scans(
     if path.is_file() and not path.name.endswith(ENDINGS):
         raise VitrailError(f"{path}: expected a volume ({', '.join(ENDINGS)}), k-space ({', '.join(MEASURED)}) or a folder")
     size = image_size or SIZE
-    slices = (
-        simulate_pictures(path, seed=seed, size=size) if path.is_dir() else simulate(path, seed=seed, size=size, scalp=scalp)
-    )
+    slices = simulate_images(path, seed=seed, size=size) if path.is_dir() else simulate(path, seed=seed, size=size, scalp=scalp)
     note = f"simulated: {slices.coils} coils, {size[0]}x{size[1]}, noise of {slices.noise:.0%} of the brightness"
     if not divide:
         return ScanData(name=name, splits={"train": slices}, notes=(note,))
@@ -98,10 +96,10 @@ def split_files(folder: Path, paths: Sequence[Path]) -> dict[SplitName, list[Pat
 
 
 def split_at_random(count: int, *, seed: int) -> dict[SplitName, np.ndarray]:
-    """Numbers of the pictures of each split."""
+    """Numbers of the images of each split."""
     held = min(max(1, round(HELD_OUT * count)), MOST_HELD_OUT)
     if count < 2 * held + 1:
-        raise VitrailError(f"{count} pictures cannot be divided into train, val and test; give at least 3")
+        raise VitrailError(f"{count} images cannot be divided into train, val and test; give at least 3")
     order = np.random.default_rng(seed).permutation(count)
     return {
         "train": np.sort(order[2 * held :]), "val": np.sort(order[:held]), "test": np.sort(order[held : 2 * held]),

@@ -27,9 +27,9 @@ def read_slices(path: str | Path) -> LazySlices:
 
     `kspace` is slices coils h w, complex; of three axes it is slices h w in HDF5 (fastMRI's single-coil scans) and coils h w
     in `.npz`, unless sensitivities of the same shape say that it is coils. Sensitivities (`maps`, `sens`, `coils`, …) are
-    coils h w for all slices, or slices coils h w. The picture (`reconstruction_rss`) may be the center alone, and the
+    coils h w for all slices, or slices coils h w. The image (`reconstruction_rss`) may be the center alone, and the
     attribute `max` is its volume's peak; everything else is left alone, `ismrmrd_header` too.
-    Where the zero frequency stands in the corner, the k-space is taken for numpy's `fft2` of the picture, and centered.
+    Where the zero frequency stands in the corner, the k-space is taken for numpy's `fft2` of the image, and centered.
     """
     path = Path(path)
     if path.is_dir():
@@ -111,7 +111,7 @@ def is_centered(kspace: Complex64[np.ndarray, "c h w"]) -> bool:
 
 
 def center_kspace(kspace: Complex64[np.ndarray, "c h w"]) -> Complex64[np.ndarray, "c h w"]:
-    """From numpy's order, fft2(x), to ours: the same picture's `to_kspace`. More than a shift: the phase has another origin."""
+    """From numpy's order, fft2(x), to ours: the same image's `to_kspace`. More than a shift: the phase has another origin."""
     return kspace_of(np.fft.ifft2(kspace, norm="ortho"))
 
 
@@ -141,7 +141,7 @@ def find_layout(path: Path, contents: Contents) -> Layout:
     if target is not None:
         size = arrays[target].shape
         if len(size) != 3 or size[0] != count or 0 in size or arrays[target].dtype.kind not in "fciu":
-            raise VitrailError(f"{path}: {target} must be one picture for each of {count} slices, got shape {size}")
+            raise VitrailError(f"{path}: {target} must be one image for each of {count} slices, got shape {size}")
         if size[1] * size[2] > MOST_POINTS:
             raise VitrailError(f"{path}: {target} of shape {size} has more than {MOST_POINTS} points a slice")
     peak = contents.numbers.get("max", 0.0)

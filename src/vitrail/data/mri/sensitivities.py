@@ -26,10 +26,10 @@ def estimate_maps(
 ) -> Complex64[np.ndarray, "c h w"]:
     """Sensitivities S_i with sum_i |S_i|² = 1 from the `calibration` columns around the zero frequency.
 
-    smooth: the coils' pictures of low resolution, divided by their root sum of squares  [Pruessmann+ 1999]. The picture is
+    smooth: the coils' images of low resolution, divided by their root sum of squares  [Pruessmann+ 1999]. The image is
     still in them where it changes quickly. espirit: what stays the same under convolution with the patches that occur in the
     calibration lines  [Uecker+ 2014], which depends on the coils alone; with few lines it falls back on the smooth ones.
-    The phase is that of the coils' main direction, so that S is smooth and the picture keeps its own phase.
+    The phase is that of the coils' main direction, so that S is smooth and the image keeps its own phase.
     """
     check_choice("way to estimate sensitivities", method, ("smooth", "espirit"))
     coils, h, w = kspace.shape
@@ -56,17 +56,17 @@ def normalize_maps(
 
 
 def _smooth(block: Complex[Tensor, "c r q"], size: tuple[int, int]) -> Complex[Tensor, "c h w"]:
-    """Low-resolution pictures: the block, faded out towards its edges against ringing, in an empty k-space."""
+    """Low-resolution images: the block, faded out towards its edges against ringing, in an empty k-space."""
     windows = [torch.hann_window(count + 2, periodic=False)[1:-1] for count in block.shape[1:]]
     return to_image(_embed(block * windows[0][:, None] * windows[1], size))
 
 
 def _espirit(block: Complex[Tensor, "c r q"], size: tuple[int, int]) -> Complex[Tensor, "c h w"]:
-    """The eigenvectors of the largest eigenvalue (1 where there is a picture) of a c x c matrix at each pixel.
+    """The eigenvectors of the largest eigenvalue (1 where there is an image) of a c x c matrix at each pixel.
 
     Patches of all coils at all positions of the block are rows of a matrix; those that occur span a small space V. A true
     k-space does not change if each of its patches is projected onto V and the overlapping results are averaged; that is a
-    convolution, so in the picture a matrix at each pixel, of which the sensitivities are an eigenvector of eigenvalue 1.
+    convolution, so in the image a matrix at each pixel, of which the sensitivities are an eigenvector of eigenvalue 1.
     """
     coils = block.shape[0]
     patches = block.unfold(1, KERNEL, 1).unfold(2, KERNEL, 1)  # c r' q' k k

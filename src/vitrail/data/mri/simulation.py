@@ -1,4 +1,4 @@
-"""Scans that were never made: the k-space that coils would measure of a volume's slices, or of pictures.
+"""Scans that were never made: the k-space that coils would measure of a volume's slices, or of images.
 
 c coils, h rows, w columns, n slices
 """
@@ -12,8 +12,8 @@ from jaxtyping import Float32, Int, Real
 from PIL import Image
 
 from vitrail.data.dataset import SplitName
-from vitrail.data.folder import find_pictures
-from vitrail.data.images import read_picture
+from vitrail.data.folder import find_images
+from vitrail.data.images import read_image
 from vitrail.data.mri.coils import ALL, make_coils, make_noise, make_phase
 from vitrail.data.mri.scalp import add_scalp, find_outline
 from vitrail.data.mri.slices import LazySlices, Slice, brightness, kspace_of
@@ -23,7 +23,7 @@ from vitrail.errors import VitrailError
 
 COILS, NOISE, SIZE = 8, 0.02, (224, 224)
 NOISES = (0.25, 2.0)  # times the noise, of scans to learn from
-MOST_PLANES = 512  # that are kept in memory: reading a picture takes longer than scanning it
+MOST_PLANES = 512  # that are kept in memory: reading an image takes longer than scanning it
 EMPTY = 0.1  # a slice is left out where less than this share of it is brighter than a tenth of the volume's brightness
 
 
@@ -31,7 +31,7 @@ class SimulatedSlices(LazySlices):
     """y_i = F (S_i x) + noise of magnitudes |x|, each with coils, a phase and noise of its own: a function of (seed, slice).
 
     x = |x| · profile · exp(i phase), where the profile is how strongly all coils see a pixel, so that x is what coils of
-    sum |S_i|² = 1 have to explain; it is the target. `noise` is its root mean square in a coil's picture, as a share of the
+    sum |S_i|² = 1 have to explain; it is the target. `noise` is its root mean square in a coil's image, as a share of the
     99th percentile of |x|. With `scalp`, a skull and a scalp are drawn around each magnitude.
 
     `draw` makes another scan of a slice each time, to learn from: of another contrast, in another pose, with other coils, phase and noise.
@@ -52,7 +52,7 @@ class SimulatedSlices(LazySlices):
         if coils < 1:
             raise VitrailError(f"a scan needs at least 1 coil, got {coils}")
         if not 0 <= noise < float("inf"):
-            raise VitrailError(f"noise must be 0 or a positive share of the picture's brightness, got {noise}")
+            raise VitrailError(f"noise must be 0 or a positive share of the image's brightness, got {noise}")
         self.planes, self.names = planes, names
         self.plane = lru_cache(MOST_PLANES)(lambda index: planes[index]())
         self.outline = lru_cache(MOST_PLANES)(lambda index: find_outline(self.plane(index)))
@@ -135,25 +135,25 @@ def simulate(
     return SimulatedSlices(planes, names, coils=coils, noise=noise, seed=seed, scalp=scalp)
 
 
-def simulate_pictures(
+def simulate_images(
     folder: str | Path, *, coils: int = COILS, noise: float = NOISE, seed: int = 0, size: tuple[int, int] = SIZE
 ) -> SimulatedSlices:
-    """Scans of a folder's pictures, in gray, cropped to the shape of `size` about their middle: for pretraining."""
-    paths = find_pictures(Path(folder))
+    """Scans of a folder's images, in gray, cropped to the shape of `size` about their middle: for pretraining."""
+    paths = find_images(Path(folder))
     if not paths:
-        raise VitrailError(f"{folder}: no pictures")
+        raise VitrailError(f"{folder}: no images")
     planes = [partial(read_gray, path, size) for path in paths]
     return SimulatedSlices(planes, [path.name for path in paths], coils=coils, noise=noise, seed=seed)
 
 
 def read_gray(path: Path, size: tuple[int, int]) -> Float32[np.ndarray, "h w"]:
-    """A picture in gray from 0 to 1, scaled to cover `size` and cropped about its middle."""
-    picture = read_picture(path).convert("L")
-    scale = max(size[0] / picture.height, size[1] / picture.width)
+    """An image in gray from 0 to 1, scaled to cover `size` and cropped about its middle."""
+    image = read_image(path).convert("L")
+    scale = max(size[0] / image.height, size[1] / image.width)
     width, height = size[1] / scale, size[0] / scale
-    left, top = (picture.width - width) / 2, (picture.height - height) / 2
+    left, top = (image.width - width) / 2, (image.height - height) / 2
     box = (left, top, left + width, top + height)
-    resized = picture.resize((size[1], size[0]), Image.Resampling.BICUBIC, box=box)
+    resized = image.resize((size[1], size[0]), Image.Resampling.BICUBIC, box=box)
     return np.asarray(resized, dtype=np.float32) / 255
 
 

@@ -17,16 +17,16 @@ from vitrail.nn.functional.fourier import sense_adjoint, to_image, to_kspace
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Slice:
-    """The coils' k-space, with the zero frequency at h // 2, w // 2; sensitivities and the picture sought where they are known.
+    """The coils' k-space, with the zero frequency at h // 2, w // 2; sensitivities and the image sought where they are known.
 
-    A stored picture may be the center alone: fastMRI's are 320 x 320 where its k-space is 640 x 368.
+    A stored image may be the center alone: fastMRI's are 320 x 320 where its k-space is 640 x 368.
     """
 
     kspace: Complex64[np.ndarray, "c h w"]
     maps: Complex64[np.ndarray, "c h w"] | None
     target: Inexact[np.ndarray, "height width"] | None
     name: str
-    peak: float | None = None  # the largest magnitude of the volume's pictures, which fastMRI measures PSNR against
+    peak: float | None = None  # the largest magnitude of the volume's images, which fastMRI measures PSNR against
 
     @property
     def size(self) -> tuple[int, int]:
@@ -62,7 +62,7 @@ class LazySlices:
         raise NotImplementedError
 
     def draw(self, index: int, *, number: int, rows: int | None = None) -> Slice:
-        """One version of a slice, of so many neighboring rows of its picture, all by default."""
+        """One version of a slice, of so many neighboring rows of its image, all by default."""
         raise NotImplementedError
 
     @overload
@@ -123,18 +123,18 @@ def kspace_of(images: Complex[np.ndarray, "*b h w"]) -> Complex64[np.ndarray, "*
 def combine(
     kspace: Complex64[np.ndarray, "c h w"], maps: Complex64[np.ndarray, "c h w"], mask: Bool[np.ndarray, "w"] | None = None
 ) -> Complex64[np.ndarray, "h w"]:
-    """A^H y of one slice: with all lines the picture, with a mask the zero-filled one."""
+    """A^H y of one slice: with all lines the image, with a mask the zero-filled one."""
     seen = None if mask is None else from_numpy(mask)[None, None]
     return sense_adjoint(from_numpy(kspace)[None], from_numpy(maps)[None], seen)[0].numpy()
 
 
 def brightness(image: Inexact[np.ndarray, "h w"]) -> float:
-    """The 99th percentile of the magnitude: a scale that a few bright vessels do not move. 1 for a picture of nothing."""
+    """The 99th percentile of the magnitude: a scale that a few bright vessels do not move. 1 for an image of nothing."""
     return float(np.percentile(np.abs(image), 99)) or 1.0
 
 
 def crop_center(image: Inexact[np.ndarray, "*b h w"], size: tuple[int, int]) -> Inexact[np.ndarray, "*b height width"]:
-    """The middle of a picture, around h // 2, w // 2."""
+    """The middle of an image, around h // 2, w // 2."""
     if not (1 <= size[0] <= image.shape[-2] and 1 <= size[1] <= image.shape[-1]):
         raise VitrailError(f"cannot crop {image.shape[-2]} x {image.shape[-1]} to {size[0]} x {size[1]}")
     top, left = image.shape[-2] // 2 - size[0] // 2, image.shape[-1] // 2 - size[1] // 2

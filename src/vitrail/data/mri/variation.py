@@ -38,5 +38,5 @@ def vary_pose(plane: Float32[np.ndarray, "h w"], generator: np.random.Generator)
     # Output to input, in coordinates from -1 to 1 along each side: pixels are square, the sides need not be as long.
     matrix = torch.tensor([[[mirror * cos, -mirror * sin * height / width, 0.0], [sin * width / height, cos, 0.0]]])
     grid = F.affine_grid(matrix, [1, 1, height, width], align_corners=False)
-    picture = torch.from_numpy(np.ascontiguousarray(plane))[None, None]
-    return F.grid_sample(picture, grid, mode="bicubic", align_corners=False).clamp(min=0)[0, 0].numpy()
+    image = torch.from_numpy(np.ascontiguousarray(plane))[None, None]
+    return F.grid_sample(image, grid, mode="bicubic", align_corners=False).clamp(min=0)[0, 0].numpy()

@@ -1,4 +1,4 @@
-"""Volumes of NIfTI files, and their slices as pictures of a given size.
+"""Volumes of NIfTI files, and their slices as images of a given size.
 
 x to the patient's right, y to the front, z up; h rows, w columns
 """
@@ -42,7 +42,7 @@ def fit_plane(
     lengths = plane.shape[0] * spacing[0], plane.shape[1] * spacing[1]
     scale = min(size[0] / lengths[0], size[1] / lengths[1])
     inner = max(round(lengths[0] * scale), 1), max(round(lengths[1] * scale), 1)
-    picture = torch.from_numpy(np.ascontiguousarray(plane))[None, None]
-    picture = F.interpolate(picture, size=inner, mode="bicubic", antialias=True, align_corners=False).clamp(min=0)[0, 0]
+    image = torch.from_numpy(np.ascontiguousarray(plane))[None, None]
+    image = F.interpolate(image, size=inner, mode="bicubic", antialias=True, align_corners=False).clamp(min=0)[0, 0]
     top, left = (size[0] - inner[0]) // 2, (size[1] - inner[1]) // 2
-    return F.pad(picture, (left, size[1] - inner[1] - left, top, size[0] - inner[0] - top)).numpy()
+    return F.pad(image, (left, size[1] - inner[1] - left, top, size[0] - inner[0] - top)).numpy()

@@ -51,8 +51,8 @@ def resample(source: Any, size: Sides, *, labels: bool = False, target: Any = No
 def linear(plane: Shaped[np.ndarray, "x y"], size: tuple[int, int]) -> Shaped[np.ndarray, "x2 y2"]:
     if plane.shape == size:
         return plane
-    picture = torch.from_numpy(np.ascontiguousarray(plane, dtype=np.float32))[None, None]
-    return F.interpolate(picture, size=size, mode="bilinear", align_corners=False)[0, 0].numpy()
+    image = torch.from_numpy(np.ascontiguousarray(plane, dtype=np.float32))[None, None]
+    return F.interpolate(image, size=size, mode="bilinear", align_corners=False)[0, 0].numpy()
 
 
 def nearest(plane: Shaped[np.ndarray, "x y"], size: tuple[int, int]) -> Shaped[np.ndarray, "x2 y2"]:

@@ -45,8 +45,8 @@ def turn_crop(
     axes = [torch.arange(length) - (length - 1) / 2 for length in side]
     offsets = torch.stack(torch.meshgrid(*axes, indexing="ij"), dim=-1) @ matrix.T  # x y z 3, from the middle, in voxels
     grid = (offsets / torch.tensor([max(1, length - 1) / 2 for length in wide])).flip(-1)[None]  # grid_sample's order is z y x
-    picture = sample(cut_crop(image, begin, wide), grid, "bilinear")
-    return picture.numpy(), sample(cut_crop(classes, begin, wide), grid, "nearest").numpy().astype(classes.dtype)
+    turned = sample(cut_crop(image, begin, wide), grid, "bilinear")
+    return turned.numpy(), sample(cut_crop(classes, begin, wide), grid, "nearest").numpy().astype(classes.dtype)
 
 
 def random_matrix(draws: Float[np.ndarray, "4"], *, rotate: float, zoom: float) -> Float[Tensor, "3 3"]:

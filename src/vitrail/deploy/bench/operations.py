@@ -1,6 +1,6 @@
 """How many floating-point operations a forward pass takes, counted while it runs: for any model, not by a formula of one kind.
 
-b batch, ch channels, h w picture
+b batch, ch channels, h w image
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ Shape = tuple[int, ...] | torch.Size
 
 
 def count_flops(model: nn.Module, images: Float[Tensor, "b ch h w"]) -> int:
-    """Operations of these pictures, two a multiply-add: matrix products, convolutions and attention.
+    """Operations of these images, two a multiply-add: matrix products, convolutions and attention.
 
     Norms, softmax, activations and sums are not counted, as everywhere: they wait for memory, not for arithmetic.
     """

@@ -1,6 +1,6 @@
 """The same model of timm or transformers, with our weights in it: the eager forward pass that people compare with.
 
-b batch, ch channels, h w picture, k classes
+b batch, ch channels, h w image, k classes
 """
 
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ def check_installed(peer: str) -> None:
 
 
 def make_peer(model: Classifier, peer: str) -> Callable[[Tensor], Tensor]:
-    """Pictures to logits, or to features where the model has no classes; refused where the library has no such model."""
+    """Images to logits, or to features where the model has no classes; refused where the library has no such model."""
     check_installed(peer)
     if model.architecture not in KINDS:
         raise VitrailError(f"--against {peer} is for models of the kind {' or '.join(KINDS)}, got {model.architecture}")
@@ -88,7 +88,7 @@ def build_timm(timm: ModuleType, architecture: str, config: Any) -> nn.Module:
 
 
 def same_presets(architecture: str, config: Any) -> list[str]:
-    """Names of our catalogue for this config, whatever its pictures and classes are."""
+    """Names of our catalogue for this config, whatever its images and classes are."""
     seen = plain(config, without=OF_DATA)
     made: Callable[[Any], Any] = settle if architecture == "vit" else lambda preset: preset
     return [

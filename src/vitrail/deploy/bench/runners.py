@@ -1,4 +1,4 @@
-"""What is measured: an engine of ours, or the same model of another library, as a function from pictures to answers."""
+"""What is measured: an engine of ours, or the same model of another library, as a function from images to answers."""
 
 from collections.abc import Callable
 

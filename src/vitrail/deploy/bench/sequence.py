@@ -1,6 +1,6 @@
 """How many tokens a model's blocks read, seen while it runs.
 
-ch channels, h w picture
+ch channels, h w image
 """
 
 from typing import Any

@@ -1,6 +1,6 @@
 """The engine `auto`: measures those that are installed, once a machine and model, and remembers which was the fastest.
 
-b batch, ch channels, h w picture
+b batch, ch channels, h w image
 """
 
 import os

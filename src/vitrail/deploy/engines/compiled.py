@@ -1,6 +1,6 @@
 """The engine `compile`: torch.compile, which writes C++ for what lies between the matrix products and compiles it.
 
-b batch, ch channels, h w picture
+b batch, ch channels, h w image
 """
 
 import os
@@ -26,7 +26,7 @@ def find_compiler() -> str | None:
 
 
 class CompiledEngine:
-    """Compiled twice: for one picture, and for several, whose number is left open. The weights are packed once (`freezing`)."""
+    """Compiled twice: for one image, and for several, whose number is left open. The weights are packed once (`freezing`)."""
 
     name = "compile"
 

@@ -1,6 +1,6 @@
 """The engine `torch`: the model itself, layer by layer, without what training needs.
 
-b batch, ch channels, h w picture
+b batch, ch channels, h w image
 """
 
 import torch
@@ -12,7 +12,7 @@ from vitrail.ragged import Ragged
 
 
 class TorchEngine:
-    """The only one that takes pictures of different sizes together, and works where the model is."""
+    """The only one that takes images of different sizes together, and works where the model is."""
 
     name = "torch"
 

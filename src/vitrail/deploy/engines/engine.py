@@ -1,6 +1,6 @@
 """What an engine is, and the one promise it makes: torch's answers.
 
-b batch, ch channels, h w picture
+b batch, ch channels, h w image
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ CLOSE = 1e-4  # how far a number of an answer may be from torch's, beside that s
 
 @runtime_checkable
 class Engine(Protocol):
-    """`engine(images)` gives the outputs of the model's interface for any number of pictures of the model's size, from any thread."""
+    """`engine(images)` gives the outputs of the model's interface for any number of images of the model's size, from any thread."""
 
     name: str
 
@@ -37,7 +37,7 @@ def sample_images(model: ImageModel, batch: int) -> Float[Tensor, "b ch h w"]:
 def check_answers(
     model: ImageModel, engine: Callable[[Tensor], Outputs], name: str, *, interface: Interface | None = None
 ) -> None:
-    """Refuse an engine that does not give torch's answers, for one picture and for several."""
+    """Refuse an engine that does not give torch's answers, for one image and for several."""
     module = (interface or plain_interface(model)).module
     for batch in (1, 3):
         images = sample_images(model, batch)

@@ -46,7 +46,7 @@ def make_engine(model: Model, name: str, *, threads: int | None = None, interfac
         raise VitrailError(f"threads must be at least 1, got {threads}")
     model = unwrap(model)
     if not isinstance(model, ImageModel) or not isinstance(model, HasClasses):
-        raise VitrailError(f"engines are for models that classify pictures; this one is of the kind {model.architecture}")
+        raise VitrailError(f"engines are for models that classify images; this one is of the kind {model.architecture}")
     model = model.eval()
     interface = interface or plain_interface(model)
     if name == "torch":

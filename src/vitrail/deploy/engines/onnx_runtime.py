@@ -1,6 +1,6 @@
 """The engine `onnxruntime`: the model as an ONNX graph in Microsoft's runtime.
 
-b batch, ch channels, h w picture
+b batch, ch channels, h w image
 """
 
 from functools import partial
@@ -29,7 +29,7 @@ class OnnxRuntimeEngine:
         options = runtime.SessionOptions()
         options.intra_op_num_threads = threads
         options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_ENABLE_ALL
-        # its threads would go on spinning for 50 ms behind a call and take the cores from what prepares the next pictures
+        # its threads would go on spinning for 50 ms behind a call and take the cores from what prepares the next images
         options.add_session_config_entry("session.force_spinning_stop", "1")
         options.log_severity_level = 3  # errors only: what it says of its optimizations is nothing for our users
         with kept_file(model, "onnx", partial(write_onnx, interface=interface)) as path:
@@ -42,7 +42,7 @@ class OnnxRuntimeEngine:
 
 
 def write_onnx(model: ImageModel, folder: Path, *, interface: Interface) -> Path:
-    """The model's graph for any number of pictures of its size, weights included."""
+    """The model's graph for any number of images of its size, weights included."""
     images = sample_images(model, 2)
     how: dict[str, Any] = {"interface": interface, "images": images, "dynamic_size": "off", "check": False}
     return onnx_file.write_onnx(model, folder / "model.onnx", **how).path

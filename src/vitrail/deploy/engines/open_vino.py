@@ -1,6 +1,6 @@
 """The engine `openvino`: Intel's runtime, in 32-bit arithmetic.
 
-b batch, ch channels, h w picture
+b batch, ch channels, h w image
 """
 
 import threading
@@ -21,7 +21,7 @@ from vitrail.models.model import ImageModel
 
 
 class OpenVinoEngine:
-    """Two graphs, each compiled when it is first asked for: one picture (ViT-S/16: 45 ms against 50 ms) and any number of them.
+    """Two graphs, each compiled when it is first asked for: one image (ViT-S/16: 45 ms against 50 ms) and any number of them.
 
     A request is not to be run by two threads at once, so each thread has its own.
     """
@@ -37,7 +37,7 @@ class OpenVinoEngine:
         }
         with kept_file(model, "openvino", partial(write_openvino, interface=interface)) as path:
             self.graph = self.core.read_model(str(path))
-        self.compiled: dict[bool, Any] = {}  # by whether it is the graph of one picture
+        self.compiled: dict[bool, Any] = {}  # by whether it is the graph of one image
         self.compiling, self.own = threading.Lock(), threading.local()
 
     def __call__(self, images: Float[Tensor, "b ch h w"]) -> Outputs:
@@ -64,7 +64,7 @@ class OpenVinoEngine:
 
 
 def write_openvino(model: ImageModel, folder: Path, *, interface: Interface) -> Path:
-    """The model as OpenVINO keeps it: any number of pictures of the model's size, 32-bit weights."""
+    """The model as OpenVINO keeps it: any number of images of the model's size, 32-bit weights."""
     images = sample_images(model, 2)
     how: dict[str, Any] = {"interface": interface, "images": images, "dynamic_size": "off", "check": False}
     return openvino_file.write_openvino(model, folder / "model.xml", **how).path

@@ -56,7 +56,7 @@ def find_prepared(preprocessing: Preprocessing, *, data: str | None, trained: An
     if preprocessing.channels not in (1, 3):
         shape = (count, preprocessing.channels, *preprocessing.size)
         noise = torch.randn(shape, generator=torch.Generator().manual_seed(0))
-        return Examples(noise, "noise: no picture has so many channels")
+        return Examples(noise, "noise: no image has so many channels")
     if data is not None:
         return Examples(prepare(named_images(data, preprocessing.size, count), preprocessing), data)
     if trained is not None:

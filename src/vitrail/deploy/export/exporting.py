@@ -48,9 +48,9 @@ class Exporting(TypedDict, total=False):
 
 
 def export_file(model: Model, path: str | Path, format: Format, **how: Unpack[Exporting]) -> Exported:
-    """The model, for pictures of the size of `images`, in a file that is there whole or not at all.
+    """The model, for images of the size of `images`, in a file that is there whole or not at all.
 
-    With `check` it is first run on `images`, which are real pictures, ready for the model; if it answers otherwise than the model,
+    With `check` it is first run on `images`, which are real images, ready for the model; if it answers otherwise than the model,
     nothing is written. Where no size is given, see `Classifier.image_size`.
     """
     interface, images, check = how["interface"], how["images"], how.get("check", True)
@@ -92,6 +92,6 @@ def with_suffix(path: Path, suffix: str) -> Path:
 
 
 def plain_images(model: ImageModel, size: tuple[int, int] | None = None, *, count: int = 2) -> Float[Tensor, "b ch h w"]:
-    """Pictures of nothing in the shape that a model takes: where a program is wanted and no check of it."""
+    """Images of nothing in the shape that a model takes: where a program is wanted and no check of it."""
     height, width = size or model.preprocessing.size
     return torch.zeros(count, model.preprocessing.channels, height, width)

@@ -21,7 +21,7 @@ class Interface(NamedTuple):
     @property
     def plural(self) -> str:
         """What is given to it, in a sentence."""
-        return "pictures" if self.input == "images" else self.input
+        return self.input
 
 
 def plain_interface(model: Model) -> Interface:

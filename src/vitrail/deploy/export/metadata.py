@@ -12,9 +12,9 @@ from vitrail.version import __version__
 def metadata_of(
     model: Model, interface: Interface, *, size: tuple[int, ...] | None = None, size_step: int | None = None
 ) -> dict[str, str]:
-    """How a picture, or a scan, becomes its input, what its numbers mean, and where it comes from.
+    """How an image, or a scan, becomes its input, what its numbers mean, and where it comes from.
 
-    `size` is what pictures are brought to, by default as the model has it. `size_step`: sides may be any multiples of it; None: the
+    `size` is what images are brought to, by default as the model has it. `size_step`: sides may be any multiples of it; None: the
     size is fixed.
     """
     described = describe_scan(model.config) if model.preprocessing is None else to_record(model.preprocessing)

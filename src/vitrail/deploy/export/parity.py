@@ -1,4 +1,4 @@
-"""Whether a file computes what the model does: both on the same pictures, in batches of several numbers and, if it may, sizes.
+"""Whether a file computes what the model does: both on the same images, in batches of several numbers and, if it may, sizes.
 
 b batch, ch channels
 """
@@ -23,24 +23,24 @@ class Parity(NamedTuple):
     """How far a file is from its model."""
 
     deviation: float  # the largest of any number of any output
-    pictures: int
+    images: int
     batches: tuple[int, ...]
     sizes: tuple[tuple[int, ...], ...]
-    what: str = "pictures"
+    what: str = "images"
 
     def __str__(self) -> str:
         sizes = " and ".join("x".join(map(str, size)) for size in self.sizes)
         batches = ", ".join(map(str, self.batches))
-        what = self.what.removesuffix("s") if self.pictures == 1 else self.what
-        return f"differs by at most {self.deviation:.1g} on {self.pictures} {what} of {sizes}, in batches of {batches}"
+        what = self.what.removesuffix("s") if self.images == 1 else self.what
+        return f"differs by at most {self.deviation:.1g} on {self.images} {what} of {sizes}, in batches of {batches}"
 
 
 def compare(
-    model: Model, run: Runner, images: Float[Tensor, "b ch *size"], *, step: int | None, what: str = "pictures"
+    model: Model, run: Runner, images: Float[Tensor, "b ch *size"], *, step: int | None, what: str = "images"
 ) -> Parity:
-    """One picture, three, then the rest; with `step`, three at another size as well. `model` gives plain tensors."""
+    """One image, three, then the rest; with `step`, three at another size as well. `model` gives plain tensors."""
     while len(images) < 4:
-        images = torch.cat([images, images.flip(-1)])  # mirrored: other pictures, but real ones
+        images = torch.cat([images, images.flip(-1)])  # mirrored: other images, but real ones
     groups = [images[:1], images[1:4], *([images[4:]] if len(images) > 4 else [])]
     if step is not None:
         groups.append(F.interpolate(images[:3], size=other_size((images.shape[2], images.shape[3]), step), mode="bilinear"))

@@ -23,11 +23,11 @@ DYNAMIC_SIZES = ("auto", "on", "off")
 ONE_SIZE = {
     "swin": "how the grid is padded, cut into windows and shifted depends on its size",
     "gsa": "which pairs of cells are neighbors is listed for one grid",
-    "gcnn": "pictures that are turned must be square, and two free sides are not",
+    "gcnn": "images that are turned must be square, and two free sides are not",
     "swinir": "how the grid is padded, cut into windows and shifted depends on its size",
-    "vit_restorer": "how the picture is padded to whole patches depends on its size",
-    "unet": "how the picture is padded to whole cells depends on its size",
-    "segmenter": "how the picture is padded to whole cells depends on its size",
+    "vit_restorer": "how the image is padded to whole patches depends on its size",
+    "unet": "how the image is padded to whole cells depends on its size",
+    "segmenter": "how the image is padded to whole cells depends on its size",
     "detr": "where the tokens of its maps stand is laid out for one size",
     "unetr": "windows of that size are what it looks at",
     "convolution_free": "windows of that size are what it looks at",
@@ -36,7 +36,7 @@ FEWEST_CELLS = 2  # along a free side: of one, torch.export would make a case of
 
 
 def size_step(model: Model, wish: DynamicSize, format: str) -> int | None:
-    """What the sides of a picture are multiples of if the file is to take any size; None if it is for one."""
+    """What the sides of an image are multiples of if the file is to take any size; None if it is for one."""
     check_choice("dynamic size", wish, DYNAMIC_SIZES)
     if wish == "off":
         return None
@@ -65,7 +65,7 @@ def smallest_step(model: Model) -> int:
 
 
 def trace(model: Model, module: nn.Module, images: Float[Tensor, "b ch *size"], *, step: int | None) -> ExportedProgram:
-    """The program of `module(images)`, the model's interface, in evaluation mode, for any number of pictures and, with `step`, of any size of such sides."""
+    """The program of `module(images)`, the model's interface, in evaluation mode, for any number of images and, with `step`, of any size of such sides."""
     channels, *sides = images.shape[1:]
     free: dict[int, Any] = {0: Dim.DYNAMIC}
     if step is not None:
@@ -73,7 +73,7 @@ def trace(model: Model, module: nn.Module, images: Float[Tensor, "b ch *size"], 
         # A side of one cell would be taken for a rule, and two equal ones for one.
         height, width = (max(side, FEWEST_CELLS * step) for side in sides)
         sides = [height, width + step]
-    example = images.new_zeros(2, channels, *sides)  # one picture would be taken for a rule, too
+    example = images.new_zeros(2, channels, *sides)  # one image would be taken for a rule, too
     with without_gradients(model.eval()), quiet():
         try:
             program = torch.export.export(module.eval(), (example,), dynamic_shapes=(free,))
@@ -105,7 +105,7 @@ def without_gradients(model: nn.Module) -> Iterator[None]:
 
 
 def input_shape(program: ExportedProgram) -> tuple[int | None, ...]:
-    """Of the pictures that a program takes; None: any number."""
+    """Of the images that a program takes; None: any number."""
     name = program.graph_signature.user_inputs[0]
     example = next(node.meta["val"] for node in program.graph.nodes if node.name == name)
     return tuple(side if isinstance(side, int) else None for side in example.shape)

@@ -23,7 +23,7 @@ class ImageOrder(Order):
     """A model and an image of this session, by their ids."""
 
     model: StrictStr
-    picture: StrictStr
+    image: StrictStr
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Pictures to begin with: some of a run's own test split, where its data can still be opened."""
+"""Images to begin with: some of a run's own test split, where its data can still be opened."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from vitrail.data.opening import divide_data, find_data
 from vitrail.data.unlabelled import divide_unlabelled, find_unlabelled
 from vitrail.deploy.studio.pixels import encode_pixels
 from vitrail.deploy.studio.studio_error import StudioError
-from vitrail.deploy.studio.uploads import Picture, encode, read_upload
+from vitrail.deploy.studio.uploads import UploadedImage, encode, read_upload
 from vitrail.errors import VitrailError
 from vitrail.run_files import read_run
 
@@ -41,15 +41,15 @@ class SampleList(Protocol):
 
 @dataclass(frozen=True)
 class Samples:
-    """`chosen` pictures of a split."""
+    """`chosen` images of a split."""
 
-    kind: ClassVar[type[Any]] = Picture
+    kind: ClassVar[type[Any]] = UploadedImage
     has_thumbnails: ClassVar[bool] = True
     split: Split | None
     chosen: tuple[int, ...]
     labels: tuple[str, ...]
 
-    def item(self, number: int) -> Picture:
+    def item(self, number: int) -> UploadedImage:
         """The sample as if a person had handed in its file."""
         split = self.check(number)
         index = self.chosen[number]
@@ -75,7 +75,7 @@ NONE = Samples(None, (), ())
 
 def find_samples(run: Path, image_size: tuple[int, int] | None, *, marked: Callable[..., DataSet] | None = None) -> Samples:
     """From the data that config.yaml names, divided as in training; none where it is gone, or would have to be downloaded.
-    `image_size`: what the model of labels reads; None: pictures without labels, of any size. `marked` finds pictures in which more is
+    `image_size`: what the model of labels reads; None: images without labels, of any size. `marked` finds images in which more is
     marked than their labels: boxes, or masks."""
     options = read_run(run).options
     source, seed = options.get("data"), options.get("seed", 0)

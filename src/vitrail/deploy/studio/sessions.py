@@ -1,4 +1,4 @@
-"""What the studio keeps of each session, in memory alone: pictures and looks, the least recently used going first."""
+"""What the studio keeps of each session, in memory alone: images and looks, the least recently used going first."""
 
 import hmac
 import secrets
@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from vitrail.deploy.studio.studio_error import StudioError
 
-MOST_PICTURES = 24  # of one session
+MOST_IMAGES = 24  # of one session
 T = TypeVar("T")
 
 
@@ -34,8 +34,8 @@ class Store:
     session was once given is told from one that it never was, without a list of what is gone.
     """
 
-    def __init__(self, budget: int, *, pictures: int = MOST_PICTURES) -> None:
-        self.budget, self.pictures = budget, pictures
+    def __init__(self, budget: int, *, images: int = MOST_IMAGES) -> None:
+        self.budget, self.images = budget, images
         self._secret = secrets.token_bytes(32)
         self._kept: OrderedDict[str, Kept] = OrderedDict()
         self._lock = threading.RLock()

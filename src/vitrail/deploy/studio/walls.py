@@ -1,4 +1,4 @@
-"""A wall of maps: what something reads of a picture in every layer and head, as the page hangs it.
+"""A wall of maps: what something reads of an image in every layer and head, as the page hangs it.
 
 a heads, gh gw grid
 """
@@ -13,7 +13,7 @@ from torch import Tensor
 def describe_wall(
     name: str, title: str, layers: Sequence[Float[Tensor, "_ _ _"]], *, covers: tuple[float, float] = (1.0, 1.0)
 ) -> dict[str, Any]:
-    """`covers`: how many times as high and as wide as the picture the grids are, where it was padded to whole cells."""
+    """`covers`: how many times as high and as wide as the image the grids are, where it was padded to whole cells."""
     return {
         "name": name,
         "title": title,

@@ -38,7 +38,7 @@ def draw_alignment(
     with house_style():
         sheet = Sheet(max(left + across + letter * longest(above) * lean + 0.1, 3.4), top + down + 0.1)
         sheet.ramp(0.1, 0.2, 1.8, (0.0, limit), "share of attention, each row sums to 1", labels=scale_words(limit))
-        sheet.picture(left, top, across, down, shade(numbers, limit))
+        sheet.image(left, top, across, down, shade(numbers, limit))
         for place, word in enumerate(above):
             sheet.write(
                 left + (place + 0.5) * side, top - 0.05, word,

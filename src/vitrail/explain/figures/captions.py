@@ -1,6 +1,6 @@
-"""Captions word by word: a picture, then for each word the picture under the model's attention.
+"""Captions word by word: an image, then for each word the image under the model's attention.
 
-t words, gh gw grid, y x picture, c channels
+t words, gh gw grid, y x image, c channels
 """
 
 import textwrap
@@ -16,16 +16,16 @@ from vitrail.explain.figures.overlay import end_words, fit_between, overlay, sca
 from vitrail.explain.figures.sheet import Sheet
 from vitrail.rendering import ORANGE, STRONG, house_style, shorten
 
-COLUMNS = 9  # cells of a line, the picture's own among them
+COLUMNS = 9  # cells of a line, the image's own among them
 CELL, GAP, LEFT, WORD, HEADING = 0.92, 0.07, 0.08, 0.17, 0.19  # inches
-DETAIL = 160  # pixels of a small picture's longer side at most
+DETAIL = 160  # pixels of a small image's longer side at most
 
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionRow:
-    """A picture and what was said of it. `reference`: what it should have been, where that is something else."""
+    """An image and what was said of it. `reference`: what it should have been, where that is something else."""
 
-    picture: UInt8[np.ndarray, "y x c"]
+    image: UInt8[np.ndarray, "y x c"]
     caption: str
     words: Sequence[str]
     maps: Float[Tensor, "t gh gw"] | Float[np.ndarray, "t gh gw"]
@@ -33,7 +33,7 @@ class CaptionRow:
 
     @property
     def lines(self) -> int:
-        """Of cells; the picture stands before the first."""
+        """Of cells; the image stands before the first."""
         return max(1, -(-len(self.words) // (COLUMNS - 1)))
 
 
@@ -42,7 +42,7 @@ def draw_captions(rows: Sequence[CaptionRow], *, highest: float | None = None) -
     shares = [times_even(row.maps) for row in rows]
     everything = np.concatenate([maps.ravel() for maps in shares]) if rows else np.ones(1)
     highest = scale_end(everything) if highest is None else highest
-    cells = [cell_size(row.picture) for row in rows]
+    cells = [cell_size(row.image) for row in rows]
     heads = [heading(row) for row in rows]
     tall = [
         len(lines) * HEADING + row.lines * (cell[1] + WORD + GAP) + 0.14
@@ -57,21 +57,21 @@ def draw_captions(rows: Sequence[CaptionRow], *, highest: float | None = None) -
             for number, (line, color) in enumerate(lines):
                 sheet.write(LEFT, top + number * HEADING + 0.11, line, fontsize=8.5, color=color)
             first = top + len(lines) * HEADING
-            small = fit_between(row.picture, smallest=DETAIL // 2, largest=DETAIL)
-            sheet.picture(LEFT, first, across, down, small.repeat(3, axis=2) if small.shape[2] == 1 else small)
+            small = fit_between(row.image, smallest=DETAIL // 2, largest=DETAIL)
+            sheet.image(LEFT, first, across, down, small.repeat(3, axis=2) if small.shape[2] == 1 else small)
             for number, word in enumerate(row.words):
                 down_by, column = divmod(number, COLUMNS - 1)
                 left, above = LEFT + (column + 1) * (CELL + GAP), first + down_by * (down + WORD + GAP)
-                pixels = overlay(row.picture, maps[number], highest, smallest=DETAIL // 2, largest=DETAIL)
-                sheet.picture(left, above, across, down, pixels)
+                pixels = overlay(row.image, maps[number], highest, smallest=DETAIL // 2, largest=DETAIL)
+                sheet.image(left, above, across, down, pixels)
                 sheet.write(left + across / 2, above + down + 0.04, shorten(word, 14), ha="center", va="top", fontsize=7.5)
             top += height
         return sheet.figure
 
 
-def cell_size(picture: UInt8[np.ndarray, "y x c"]) -> tuple[float, float]:
-    """Width and height of a small picture in inches."""
-    tall, wide = picture.shape[:2]
+def cell_size(image: UInt8[np.ndarray, "y x c"]) -> tuple[float, float]:
+    """Width and height of a small image in inches."""
+    tall, wide = image.shape[:2]
     return (CELL, CELL * tall / wide) if wide >= tall else (CELL * wide / tall, CELL)
 
 

@@ -1,6 +1,6 @@
-"""Pictures and the colors of their tokens, side by side.
+"""Images and the colors of their tokens, side by side.
 
-b pictures, gh gw grid, h w picture
+b images, gh gw grid, h w image
 """
 
 from collections.abc import Sequence
@@ -17,25 +17,25 @@ COLUMNS = 6
 NAMES = ("first component", "second", "third")
 
 
-def draw_colors(colors: Float[Tensor, "b gh gw 3"], pictures: Sequence[UInt8[np.ndarray, "_ _ _"]] | None = None) -> Figure:
-    """Patch by patch, below the picture; each of its own shape."""
+def draw_colors(colors: Float[Tensor, "b gh gw 3"], images: Sequence[UInt8[np.ndarray, "_ _ _"]] | None = None) -> Figure:
+    """Patch by patch, below the image; each of its own shape."""
     numbers = colors.double().cpu().numpy()
     count, columns = len(numbers), min(COLUMNS, len(numbers))
-    tall, wide = numbers.shape[1:3] if pictures is None or not len(pictures) else pictures[0].shape[:2]
+    tall, wide = numbers.shape[1:3] if images is None or not len(images) else images[0].shape[:2]
     across = min(1.15, 1.6 * wide / tall)
     down, gap, top = across * tall / wide, 0.08, 0.62
-    each = (1 if pictures is None else 2) * (down + gap / 2) + 2 * gap
+    each = (1 if images is None else 2) * (down + gap / 2) + 2 * gap
     with house_style():
         sheet = Sheet(max(0.2 + columns * (across + gap), 4.3), top + -(-count // columns) * each)
         for number in range(count):
             row, column = divmod(number, columns)
             left, above = 0.1 + column * (across + gap), top + row * each
-            if pictures is not None:
-                picture = pictures[number]
-                shown = np.repeat(picture, 3, axis=2) if picture.shape[2] == 1 else picture
-                sheet.picture(left, above, across, down, shown)
+            if images is not None:
+                image = images[number]
+                shown = np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
+                sheet.image(left, above, across, down, shown)
                 above += down + gap / 2
-            sheet.picture(left, above, across, down, _bytes(numbers[number]))
+            sheet.image(left, above, across, down, _bytes(numbers[number]))
         for channel, name in enumerate(NAMES):
             ramp = np.full((1, 65, 3), 0.5)
             ramp[0, :, channel] = np.linspace(0, 1, 65)

@@ -1,4 +1,4 @@
-"""The first layer's filters as pictures  [Dosovitskiy+ 2021, fig. 7 left].
+"""The first layer's filters as images  [Dosovitskiy+ 2021, fig. 7 left].
 
 k filters, ch channels, p q sides
 """
@@ -20,20 +20,20 @@ def draw_filters(filters: Filters) -> Figure:
     Three channels are shown as red, green and blue, where mid-gray is 0; one channel in blue and orange, where nothing is 0; others as the mean
     over channels.
     """
-    pictures = filters.pictures.double().cpu().numpy()
-    colored = pictures.shape[1] == 3
-    if pictures.shape[1] not in (1, 3):
-        pictures = pictures.mean(axis=1, keepdims=True)
-    count, _, tall, wide = pictures.shape
+    images = filters.images.double().cpu().numpy()
+    colored = images.shape[1] == 3
+    if images.shape[1] not in (1, 3):
+        images = images.mean(axis=1, keepdims=True)
+    count, _, tall, wide = images.shape
     columns = min(COLUMNS, count)
     rows = -(-count // columns)
     side, gap, label, top = 0.78, 0.1, 0.17, 0.78
     with house_style():
         sheet = Sheet(max(0.2 + columns * (side + gap), 4.6), top + rows * (side * tall / wide + gap + label) + 0.02)
-        for number, (picture, share) in enumerate(zip(pictures, filters.shares.tolist(), strict=True)):
+        for number, (image, share) in enumerate(zip(images, filters.shares.tolist(), strict=True)):
             row, column = divmod(number, columns)
             place = (0.1 + column * (side + gap), top + label + row * (side * tall / wide + gap + label))
-            sheet.picture(*place, side, side * tall / wide, _stretch(picture))
+            sheet.image(*place, side, side * tall / wide, _stretch(image))
             sheet.write(place[0], place[1] - 0.04, f"{100 * share:.1f} %" if share >= 0.001 else "< 0.1 %", fontsize=7)
         words = shorten(filters.words[0].upper() + filters.words[1:], int(sheet.width / 0.066))
         sheet.write(0.1, 0.18, words, fontsize=7.5)
@@ -49,8 +49,8 @@ def draw_filters(filters: Filters) -> Figure:
         return sheet.figure
 
 
-def _stretch(picture: Float[np.ndarray, "ch p q"]) -> UInt8[np.ndarray, "p q _"]:
-    limit = float(np.abs(picture).max()) or 1.0
-    if len(picture) == 1:
-        return shade(picture[0], limit)
-    return np.round(127.5 * (1 + picture.transpose(1, 2, 0) / limit)).astype(np.uint8)
+def _stretch(image: Float[np.ndarray, "ch p q"]) -> UInt8[np.ndarray, "p q _"]:
+    limit = float(np.abs(image).max()) or 1.0
+    if len(image) == 1:
+        return shade(image[0], limit)
+    return np.round(127.5 * (1 + image.transpose(1, 2, 0) / limit)).astype(np.uint8)

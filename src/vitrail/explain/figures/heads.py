@@ -43,7 +43,7 @@ def draw_divergence(divergence: Float[Tensor, "l h h"]) -> Figure:
             row, column = divmod(layer, columns)
             heads = int((~np.isnan(numbers[layer, 0])).sum())  # of this layer
             place = (left + column * (side + gap_across), top + row * (side + gap_down))
-            sheet.picture(*place, side, side, shade(numbers[layer, :heads, :heads], limit))
+            sheet.image(*place, side, side, shade(numbers[layer, :heads, :heads], limit))
             sheet.write(place[0], place[1] - 0.05, f"layer {layer}", fontsize=7.5)
             for head in range(0, heads, max(1, -(-heads // 6))):
                 middle = (head + 0.5) * side / heads

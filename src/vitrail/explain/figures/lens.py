@@ -1,6 +1,6 @@
-"""What the head would say after each layer: curves of the whole picture, maps of its patches.
+"""What the head would say after each layer: curves of the whole image, maps of its patches.
 
-l steps, b pictures, gh gw grid, k classes
+l steps, b images, gh gw grid, k classes
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ COLUMNS = 7
 HUES = (BLUE, ORANGE, "#4d9a5b", "#9467b8", "#b8506b")
 
 
-def draw_lens(lens: Lens, labels: Sequence[str] | None = None, *, picture: int = 0, target: int | None = None) -> Figure:
-    """Of one picture: the likeliest classes over the layers, and below, patch by patch, the probability of `target`.
+def draw_lens(lens: Lens, labels: Sequence[str] | None = None, *, image: int = 0, target: int | None = None) -> Figure:
+    """Of one image: the likeliest classes over the layers, and below, patch by patch, the probability of `target`.
 
     `target` is the model's answer unless told otherwise. The maps' scale goes from 0 to the highest probability there is.
     """
-    whole = lens.whole[:, picture].double().cpu().numpy()  # l k
+    whole = lens.whole[:, image].double().cpu().numpy()  # l k
     target = int(whole[-1].argmax()) if target is None else target
-    patches = lens.patches[:, picture, ..., target].double().cpu().numpy()  # l gh gw
+    patches = lens.patches[:, image, ..., target].double().cpu().numpy()  # l gh gw
     names = [str(number) for number in range(whole.shape[1])] if labels is None else [shorten(label, 20) for label in labels]
     order = sorted(range(whole.shape[1]), key=lambda k: (k != target, -whole[-1, k]))[: len(HUES)]
     steps, tall, wide = patches.shape
@@ -58,6 +58,6 @@ def draw_lens(lens: Lens, labels: Sequence[str] | None = None, *, picture: int =
         for step in range(steps):
             row, column = divmod(step, columns)
             place = (left + column * (across + gap), top + 0.1 + row * (down + 0.3))
-            sheet.picture(*place, across, down, shade(patches[step], limit))
+            sheet.image(*place, across, down, shade(patches[step], limit))
             sheet.write(place[0], place[1] - 0.04, "embedding" if step == 0 else f"layer {step - 1}", fontsize=7)
         return sheet.figure

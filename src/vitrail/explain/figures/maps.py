@@ -1,6 +1,6 @@
 """Maps of all layers and heads, on one scale.
 
-l layers, h heads, gh gw grid, y x picture, c channels
+l layers, h heads, gh gw grid, y x image, c channels
 """
 
 from collections.abc import Sequence
@@ -15,22 +15,22 @@ from vitrail.explain.figures.sheet import Sheet, shade
 from vitrail.rendering import house_style
 
 WIDEST, LARGEST_CELL = 7.4, 1.25  # inches
-DETAIL = 160  # pixels of a small picture's longer side at most
+DETAIL = 160  # pixels of a small image's longer side at most
 
 
 def draw_maps(
     maps: Float[Tensor, "l h gh gw"],
     *,
-    picture: UInt8[np.ndarray, "y x c"] | None = None,
+    image: UInt8[np.ndarray, "y x c"] | None = None,
     layers: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
     highest: float | None = None,
 ) -> Figure:
-    """A row a layer, a column a head, in times an even share: over the picture, or patch by patch without one."""
+    """A row a layer, a column a head, in times an even share: over the image, or patch by patch without one."""
     shares = times_even(maps)
     highest = scale_end(shares) if highest is None else highest
     rows, columns = shares.shape[:2]
-    tall, wide = shares.shape[2:] if picture is None else picture.shape[:2]
+    tall, wide = shares.shape[2:] if image is None else image.shape[:2]
     left, gap, top = 0.66, 0.06, 0.82
     across = min(LARGEST_CELL, (WIDEST - left) / columns - gap, LARGEST_CELL * wide / tall)
     down = across * tall / wide
@@ -42,10 +42,10 @@ def draw_maps(
             for j in range(columns):
                 drawn = (
                     shade(shares[i, j], highest)
-                    if picture is None
-                    else overlay(picture, shares[i, j], highest, smallest=DETAIL // 2, largest=DETAIL)
+                    if image is None
+                    else overlay(image, shares[i, j], highest, smallest=DETAIL // 2, largest=DETAIL)
                 )
-                sheet.picture(left + j * (across + gap), above, across, down, drawn)
+                sheet.image(left + j * (across + gap), above, across, down, drawn)
         for j, head in enumerate(heads or range(columns)):
             words = f"head {head}" if across > 0.45 else str(head)
             sheet.write(left + j * (across + gap) + across / 2, top - 0.06, words, ha="center", fontsize=7.5)
@@ -56,6 +56,6 @@ def draw_maps(
             (0.0, highest),
             "attention, times an even share",
             labels=("0", end_words(highest, shares)),
-            pixels=None if picture is None else scale(highest),
+            pixels=None if image is None else scale(highest),
         )
         return sheet.figure

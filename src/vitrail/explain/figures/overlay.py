@@ -1,6 +1,6 @@
-"""A map laid over its picture, at the picture's own resolution, with its scale.
+"""A map laid over its image, at the image's own resolution, with its scale.
 
-h w picture, c channels, gh gw grid, y x pixels drawn
+h w image, c channels, gh gw grid, y x pixels drawn
 """
 
 import textwrap
@@ -22,38 +22,38 @@ SMALLEST = 128  # pixels of the longer side that an overlay has at least: a 4x4 
 SMALLEST_DRAWN = 420  # the same for a figure, which has words beside it
 NOTHING, MUCH = np.array([204.0, 103.0, 29.0]), np.array([255.0, 222.0, 110.0])  # the tint's ends
 STEPS = (1.5, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 50, 60, 80, 100)  # where a scale may end
-DPI = 144  # at which a figure is saved unless told otherwise: then a pixel of the picture is a pixel of the file
+DPI = 144  # at which a figure is saved unless told otherwise: then a pixel of the image is a pixel of the file
 
 Map = Float[np.ndarray, "gh gw"] | Float[Tensor, "gh gw"]
 
 
 def overlay(
-    picture: UInt8[np.ndarray, "h w c"], shares: Map, highest: float, *, smallest: int = SMALLEST, largest: int | None = None
+    image: UInt8[np.ndarray, "h w c"], shares: Map, highest: float, *, smallest: int = SMALLEST, largest: int | None = None
 ) -> UInt8[np.ndarray, "y x 3"]:
-    """The picture in faint gray under the map, enlarged bilinearly: nothing at 0, bright yellow at `highest` and above.
+    """The image in faint gray under the map, enlarged bilinearly: nothing at 0, bright yellow at `highest` and above.
 
-    It has the picture's pixels; a picture whose longer side is below `smallest` is enlarged by a whole number, and one above
+    It has the image's pixels; an image whose longer side is below `smallest` is enlarged by a whole number, and one above
     `largest` made smaller.
     """
-    gray = fit_between(picture.mean(axis=-1, keepdims=True).astype(np.uint8), smallest=smallest, largest=largest)[..., 0]
+    gray = fit_between(image.mean(axis=-1, keepdims=True).astype(np.uint8), smallest=smallest, largest=largest)[..., 0]
     heat = enlarge(torch.as_tensor(shares, dtype=torch.float32).cpu()[None], (gray.shape[0], gray.shape[1]))[0]
     level = (heat * (255 / highest)).round_().clamp_(0, 255).byte().numpy()
     return _table()[level, gray]
 
 
 def fit_between(
-    picture: UInt8[np.ndarray, "h w c"], *, smallest: int = SMALLEST, largest: int | None = None
+    image: UInt8[np.ndarray, "h w c"], *, smallest: int = SMALLEST, largest: int | None = None
 ) -> UInt8[np.ndarray, "y x c"]:
     """Enlarged by repeating pixels to `smallest` at least, or made smaller to `largest` at most, of the longer side."""
-    longer = max(picture.shape[:2])
+    longer = max(image.shape[:2])
     if longer < smallest:
         factor = -(-smallest // longer)
-        return picture.repeat(factor, axis=0).repeat(factor, axis=1)
+        return image.repeat(factor, axis=0).repeat(factor, axis=1)
     if largest is None or longer <= largest:
-        return picture
-    image = Image.fromarray(picture.squeeze(-1) if picture.shape[-1] == 1 else picture)
-    image.thumbnail((largest, largest), Image.Resampling.LANCZOS)
-    return np.asarray(image).reshape(image.height, image.width, -1)
+        return image
+    resized = Image.fromarray(image.squeeze(-1) if image.shape[-1] == 1 else image)
+    resized.thumbnail((largest, largest), Image.Resampling.LANCZOS)
+    return np.asarray(resized).reshape(resized.height, resized.width, -1)
 
 
 @lru_cache(maxsize=1)
@@ -89,7 +89,7 @@ def end_words(highest: float, shares: Float[np.ndarray, "..."]) -> str:
 
 
 def draw_overlay(
-    picture: UInt8[np.ndarray, "h w c"],
+    image: UInt8[np.ndarray, "h w c"],
     relevance: Map,
     *,
     highest: float | None = None,
@@ -99,12 +99,12 @@ def draw_overlay(
 ) -> Figure:
     """The overlay of one map, in times an even share, and its legend below.
 
-    Saved at 144 dots per inch, as `to_png` does, a pixel of the picture is a pixel of the file. `highest` is the end of a scale
+    Saved at 144 dots per inch, as `to_png` does, a pixel of the image is a pixel of the file. `highest` is the end of a scale
     that several maps share; `query` a cell to frame.
     """
     shares = times_even(relevance)
     highest = scale_end(shares) if highest is None else highest
-    pixels = overlay(picture, shares, highest, smallest=SMALLEST_DRAWN, largest=largest)
+    pixels = overlay(image, shares, highest, smallest=SMALLEST_DRAWN, largest=largest)
     height, width = pixels.shape[:2]
     unit = max(1.0, max(height, width) / 640)  # words grow with large photographs
     whole = max(width, round(2.9 * DPI * unit))
@@ -113,16 +113,16 @@ def draw_overlay(
     left, top = (whole - width) // 2 / DPI, above / DPI
     with house_style():
         sheet = Sheet(whole / DPI, (above + height + below) / DPI, dpi=DPI)
-        sheet.picture(left, top, width / DPI, height / DPI, pixels, frame=False)
+        sheet.image(left, top, width / DPI, height / DPI, pixels, frame=False)
         if query is not None:
             down, across = height / DPI / shares.shape[0], width / DPI / shares.shape[1]
             corner = (left + query[1] * across, top + query[0] * down)
-            for color, line in (("white", 3.2), (BLUE, 1.6)):  # to be seen on any picture
+            for color, line in (("white", 3.2), (BLUE, 1.6)):  # to be seen on any image
                 sheet.page.add_patch(Rectangle(corner, across, down, fill=False, edgecolor=color, linewidth=line * unit))
         middle = sheet.width / 2
         sheet.write(middle, top - 0.08 * unit, "\n".join(lines), ha="center", va="bottom", fontsize=9 * unit)
         legend = top + height / DPI + 0.16 * unit
-        sheet.picture(middle - 1.27 * unit, legend, 0.85 * unit, 0.12 * unit, scale(highest), frame=False)
+        sheet.image(middle - 1.27 * unit, legend, 0.85 * unit, 0.12 * unit, scale(highest), frame=False)
         for place, text, side in ((-1.32, "0", "right"), (-0.36, f"{end_words(highest, shares)} an even share", "left")):
             sheet.write(middle + place * unit, legend + 0.06 * unit, text, ha=side, va="center", fontsize=7.5 * unit)
         return sheet.figure

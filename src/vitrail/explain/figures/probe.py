@@ -9,7 +9,7 @@ from vitrail.rendering import BLUE, INK, house_style
 
 
 def draw_probe(probe: Probe) -> Figure:
-    """Accuracy on the test pictures behind each block, numbered from 1; a ring where validation is highest."""
+    """Accuracy on the test images behind each block, numbered from 1; a ring where validation is highest."""
     layers = range(1, len(probe.test) + 1)
     with house_style():
         figure = Figure(figsize=(5.2, 3.0), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))

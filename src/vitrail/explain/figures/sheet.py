@@ -1,6 +1,6 @@
-"""What figures of many small pictures share: places measured in inches from the top left, and scales beside them.
+"""What figures of many small images share: places measured in inches from the top left, and scales beside them.
 
-h w picture
+h w image
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ BAR = 0.1  # height of a scale
 class Sheet:
     """A figure of a known size. Make and use it within `house_style`.
 
-    Small pictures lie on one page, whose coordinates are inches: axes for each would take most of the time of drawing.
+    Small images lie on one page, whose coordinates are inches: axes for each would take most of the time of drawing.
     """
 
     def __init__(self, width: float, height: float, *, dpi: int = 144) -> None:
@@ -37,7 +37,7 @@ class Sheet:
             (left / self.width, 1 - (top + height) / self.height, width / self.width, height / self.height)
         )
 
-    def picture(
+    def image(
         self, left: float, top: float, width: float, height: float, pixels: UInt8[np.ndarray, "h w _"], *, frame: bool = True
     ) -> AxesImage:
         """Pixels, three or four numbers each, stretched over a place, in a faint frame."""
@@ -71,7 +71,7 @@ class Sheet:
         low, high = ends[0], ends[-1]
         if pixels is None:
             pixels = shade(np.linspace(low, high, 129)[None, :], max(abs(low), abs(high)))
-        self.picture(left, top, width, BAR, pixels)
+        self.image(left, top, width, BAR, pixels)
         self.write(left, top - 0.05, words, fontsize=7.5)
         for number, end in enumerate(ends):
             side = "left" if number == 0 else "right" if number == len(ends) - 1 else "center"

@@ -1,4 +1,4 @@
-"""The six steps of self-attention as one picture: a line for each of the keys that matter most.
+"""The six steps of self-attention as one image: a line for each of the keys that matter most.
 
 m keys, d width of a vector
 """
@@ -44,7 +44,7 @@ def draw_steps(steps: Steps, *, count: int = 8) -> Figure:
     width, bottom = lefts[-1] + VECTOR + 0.12, TOP + lines * LINE
     with house_style():
         sheet = Sheet(width, bottom + 1.1)
-        head = f"Layer {steps.layer}, head {steps.head}: how the {_place(steps.asker)} reads the picture"
+        head = f"Layer {steps.layer}, head {steps.head}: how the {_place(steps.asker)} reads the image"
         sheet.write(0.1, 0.2, head, fontsize=9, fontweight="bold")
         for number, sentence in enumerate(WORDS):
             column, row = divmod(number, 3)
@@ -100,7 +100,7 @@ def _title(sheet: Sheet, left: float, top: float, words: str, *, strong: bool = 
 
 
 def _strip(sheet: Sheet, row: Float[np.ndarray, "1 d"], limit: float, left: float, top: float) -> None:
-    sheet.picture(left, top, VECTOR, LINE - 0.08, shade(row, limit))
+    sheet.image(left, top, VECTOR, LINE - 0.08, shade(row, limit))
 
 
 def _bars(sheet: Sheet, left: float, lines: int, numbers: list[float], *, percent: bool = False) -> None:

@@ -130,7 +130,7 @@ def draw_word_heads(
             sheet.write(left - 0.08, place + down / 2, f"layer {layer}", ha="right", va="center", fontsize=7.5)
             for head in range(heads):
                 at = left + head * (across + gap)
-                sheet.picture(at, place, across, down, shade(numbers[layer, head], limit))
+                sheet.image(at, place, across, down, shade(numbers[layer, head], limit))
                 if chosen is not None and chosen[0] == layer and chosen[1] in (None, head):
                     sheet.page.add_patch(
                         Rectangle((at, place), across, down, fill=False, edgecolor=ORANGE, linewidth=1.6, clip_on=False)

@@ -1,6 +1,6 @@
 """Weights that let rare classes count as much as frequent ones.
 
-n pictures, k classes
+n images, k classes
 """
 
 import numpy as np
@@ -10,11 +10,11 @@ LARGEST = 100.0  # weight of a label, and the inverse of the smallest: a single 
 
 
 def class_weights(labels: Integer[np.ndarray, "n"] | Bool[np.ndarray, "n k"], classes: int) -> Float32[np.ndarray, "k"]:
-    """What a class's pictures count in the loss; the kind of labels decides the kind of weights.
+    """What a class's images count in the loss; the kind of labels decides the kind of weights.
 
-    One label a picture: w_c = n / (k n_c), k being the classes that have pictures [King and Zeng 2001]: each class weighs
-    the same in all, and a picture weighs 1 on average. Many labels: the weight of a label's positives, negatives / positives,
-    between 1/100 and 100. A class without pictures gets 1.
+    One label per image: w_c = n / (k n_c), k being the classes that have images [King and Zeng 2001]: each class weighs
+    the same in all, and an image weighs 1 on average. Many labels: the weight of a label's positives, negatives / positives,
+    between 1/100 and 100. A class without images gets 1.
     """
     if labels.ndim == 2:
         positives = labels.sum(axis=0)

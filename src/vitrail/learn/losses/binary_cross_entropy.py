@@ -1,4 +1,4 @@
-"""The classification loss where a picture has any number of labels: each class is a yes or no of its own.
+"""The classification loss where an image has any number of labels: each class is a yes or no of its own.
 
 b batch, k classes
 """
@@ -28,7 +28,7 @@ def binary_cross_entropy(
     A label that is there by a share a, as mixing makes them, costs a times what its presence would and 1 - a times what its
     absence would. That is the same formula with the expected weight w = a `weights` + 1 - a and the weighted mean of both t.
 
-    With the reduction "none" a loss for each picture: the mean over its classes.
+    With the reduction "none" a loss for each image: the mean over its classes.
     """
     shares = targets.float()
     smooth = shares * (1.0 - smoothing) + 0.5 * smoothing

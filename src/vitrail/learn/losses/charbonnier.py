@@ -1,4 +1,4 @@
-"""Distance between pictures that outliers do not rule."""
+"""Distance between images that outliers do not rule."""
 
 from jaxtyping import Float
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""The classification loss: one label a picture, or shares of several that sum to 1.
+"""The classification loss: one label per image, or shares of several that sum to 1.
 
 b batch, k classes
 """
@@ -24,7 +24,7 @@ def cross_entropy(
     divided by the sum of its targets' weights, of a row of shares the expected one, sum_k w_k target_k: with all weights 1, the
     mean. So a row of shares costs the same as its labels would, each counted by its share.
 
-    With the reduction "none" a loss for each picture, so scaled that their mean is the loss of the batch.
+    With the reduction "none" a loss for each image, so scaled that their mean is the loss of the batch.
     """
     if reduction == "none":
         each = F.cross_entropy(logits.float(), targets, weight=weights, label_smoothing=smoothing, reduction="none")

@@ -1,4 +1,4 @@
-"""The Dice loss of soft labels, in pictures and volumes alike, and its sum with cross-entropy.
+"""The Dice loss of soft labels, in images and volumes alike, and its sum with cross-entropy.
 
 b batch, k classes
 """
@@ -26,8 +26,8 @@ def dice_loss(
     nnU-Net's, Isensee+ 2021].
 
     By `each` "sample" sums are over its cells, and the mean over samples and classes: few crops, in which a class that is nowhere is not to
-    be found either. By "batch" sums are over the cells of all samples, and the mean over the classes that are in them: pictures of many
-    classes, most of which one picture does not have.
+    be found either. By "batch" sums are over the cells of all samples, and the mean over the classes that are in them: images of many
+    classes, most of which one image does not have.
 
     Cells of the class `ignore` do not count; class 0, the background, of samples only if asked for.
     """

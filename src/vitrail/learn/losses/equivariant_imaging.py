@@ -1,6 +1,6 @@
 """Equivariant imaging: to invert measurements, learned from measurements alone.
 
-b batch, h w picture, m whatever a measurement has
+b batch, h w image, m whatever a measurement has
 """
 
 import math
@@ -20,9 +20,9 @@ def equivariant_imaging(
     transform: Callable[[Tensor], Tensor],
     alpha: float = 1.0,
 ) -> Float[Tensor, "b"]:
-    """||A f(y) - y||^2 + alpha ||T f(y) - f(A T f(y))||^2 of each picture, for its pixels' number  [Chen+ 2021, eq. 8].
+    """||A f(y) - y||^2 + alpha ||T f(y) - f(A T f(y))||^2 of each image, for its pixels' number  [Chen+ 2021, eq. 8].
 
-    f is `reconstruct`, A `measure`, T `transform`: something that turns one plausible picture into another. The first term says
+    f is `reconstruct`, A `measure`, T `transform`: something that turns one plausible image into another. The first term says
     nothing of what A does not see, the null space: its gradient is A^H of something. The second asks that f also recovers T x from
     A T x, and A T is an operator with another null space: so what f puts where A sees nothing is judged.
     """
@@ -41,7 +41,7 @@ def squared(x: Complex[Tensor, "b *m"]) -> Float[Tensor, "b"]:
 
 
 def draw_rotation(image: Complex[Tensor, "b h w"]) -> Complex[Tensor, "b h w"]:
-    """The batch turned: square pictures by one, two or three right angles, which loses nothing; others by any angle."""
+    """The batch turned: square images by one, two or three right angles, which loses nothing; others by any angle."""
     if image.shape[-2] == image.shape[-1]:
         return torch.rot90(image, int(torch.randint(1, 4, ())), dims=(-2, -1))
     return rotate(image, 360.0 * float(torch.rand(())))

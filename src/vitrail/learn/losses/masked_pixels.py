@@ -24,7 +24,7 @@ def normalize_patches(patches: Float[Tensor, "b c p"]) -> Float[Tensor, "b c p"]
 def masked_pixel_losses(
     predicted: Float[Tensor, "b c p"], target: Float[Tensor, "b c p"], hidden: Bool[Tensor, "b c"]
 ) -> Float[Tensor, "b"]:
-    """The mean squared error over each picture's hidden patches  [He+ 2022, section 3]; what was seen does not count."""
+    """The mean squared error over each image's hidden patches  [He+ 2022, section 3]; what was seen does not count."""
     errors = (predicted.float() - target.float()).square().mean(-1)  # b c
     return (errors * hidden).sum(1) / hidden.sum(1)
 

@@ -1,6 +1,6 @@
 """How far a segmenter's answers are from masks. Pixels of no class (`ignore`) count in none of these, and give no gradient.
 
-b pictures, k classes, h w picture, n pixels of a class
+b images, k classes, h w image, n pixels of a class
 """
 
 from typing import Literal
@@ -69,7 +69,7 @@ def focal_loss(
 
 
 def balanced_weights(pixels: Integer[np.ndarray, "k"], around: Integer[np.ndarray, "k"]) -> Float32[np.ndarray, "k"]:
-    """Median frequency balancing: w_c = median(f) / f_c, f_c = pixels of the class / pixels of the pictures that it is in
+    """Median frequency balancing: w_c = median(f) / f_c, f_c = pixels of the class / pixels of the images that it is in
     [Eigen and Fergus 2015, section 6.3.2]. A class that was not met gets 1."""
     met = pixels > 0
     share = pixels / np.maximum(around, 1)

@@ -1,4 +1,4 @@
-"""Agreement of a student with its teacher on prototypes, over views of the same pictures.
+"""Agreement of a student with its teacher on prototypes, over views of the same images.
 
 v views of the student, u views of the teacher, b batch, k prototypes
 """
@@ -17,7 +17,7 @@ def sharpen(outputs: Float[Tensor, "*some k"], center: Float[Tensor, "k"], tempe
 def self_distillation_loss(
     student: Float[Tensor, "v b k"], taught: Float[Tensor, "u b k"], *, temperature: float
 ) -> Float[Tensor, ""]:
-    """Mean of H(P_t(x), P_s(x')) over pictures and pairs of views x != x'  [Caron+ 2021, eq. 3].
+    """Mean of H(P_t(x), P_s(x')) over images and pairs of views x != x'  [Caron+ 2021, eq. 3].
 
     `taught` are the teacher's probabilities of the first u views of the student. The sum over pairs is a sum over the teacher's views
     of sums over the student's, less those of the same view: one product, not v u of them.

@@ -1,6 +1,6 @@
 """Set prediction: which answer is to be which object, and how far all of them are from that.
 
-b pictures, q queries, k classes (and one more for nothing, where they share a softmax), n objects, l blocks, m noised objects, p pairs
+b images, q queries, k classes (and one more for nothing, where they share a softmax), n objects, l blocks, m noised objects, p pairs
 """
 
 from collections.abc import Sequence
@@ -35,9 +35,9 @@ WEIGHTS = LossWeights()
 class Pairs(NamedTuple):
     """Answers and objects that belong together."""
 
-    picture: Int[Tensor, "p"]
+    image: Int[Tensor, "p"]
     query: Int[Tensor, "p"]
-    target: Int[Tensor, "p"]  # its number in its picture
+    target: Int[Tensor, "p"]  # its number in its image
 
 
 @torch.no_grad()
@@ -50,7 +50,7 @@ def match(
     weights: LossWeights = WEIGHTS,
     repeats: int = 1,
 ) -> Pairs:
-    """The one-to-one pairing of least cost  [Carion+ 2020, eq. 1], by the Hungarian method, picture by picture.
+    """The one-to-one pairing of least cost  [Carion+ 2020, eq. 1], by the Hungarian method, image by image.
 
     With `repeats` each object is there so many times, and up to so many answers are paired with it  [Jia+ 2023, section 3.2].
 
@@ -59,7 +59,7 @@ def match(
     """
     assign = need("scipy.optimize", "detect").linear_sum_assignment
     found: list[tuple[Tensor, Tensor, Tensor]] = []
-    for picture, (said, placed, target) in enumerate(zip(logits.float(), boxes.float(), targets, strict=True)):
+    for image, (said, placed, target) in enumerate(zip(logits.float(), boxes.float(), targets, strict=True)):
         if not len(target.classes):
             continue
         kinds, goal = target.classes.long(), target.boxes.to(placed)
@@ -72,7 +72,7 @@ def match(
         most = torch.finfo(cost.dtype).max
         rows, columns = assign(np.tile(cost.nan_to_num(most, most, most).cpu().numpy(), repeats))
         query, which = (torch.as_tensor(side, dtype=torch.int64) for side in (rows, columns % len(kinds)))
-        found.append((torch.full_like(query, picture), query, which))
+        found.append((torch.full_like(query, image), query, which))
     if not found:
         nobody = torch.zeros(0, dtype=torch.int64, device=logits.device)
         return Pairs(nobody, nobody, nobody)
@@ -96,7 +96,7 @@ def set_loss(
     count as much, by the number of them. `guesses`: how many of the first answers may stand for each object; the others shall learn to
     choose among those.
     """
-    boxes = torch.cat([target.boxes for target in targets]).to(detected.boxes)  # of all pictures, one behind the other
+    boxes = torch.cat([target.boxes for target in targets]).to(detected.boxes)  # of all images, one behind the other
     classes = torch.cat([target.classes for target in targets]).long().to(boxes.device)
     counts = torch.tensor([len(target.classes) for target in targets], device=boxes.device)
     starts = counts.cumsum(0) - counts
@@ -105,12 +105,12 @@ def set_loss(
         repeats = 1 if number else guesses
         count = max(1, repeats * len(classes))
         pairs = match(said, placed, targets, focal=focal, weights=weights, repeats=repeats)
-        chosen = starts[pairs.picture] + pairs.target
+        chosen = starts[pairs.image] + pairs.target
         goal = torch.full(said.shape[:2], -1, dtype=torch.int64, device=said.device)  # b q; -1: nothing
-        goal[pairs.picture, pairs.query] = classes[chosen]
+        goal[pairs.image, pairs.query] = classes[chosen]
         everyone = torch.ones_like(goal, dtype=torch.bool)
         total = total + weights.classes * class_loss(said, goal, everyone, count, focal=focal, weights=weights)
-        total = total + box_loss(placed[pairs.picture, pairs.query], boxes[chosen], count, weights=weights)
+        total = total + box_loss(placed[pairs.image, pairs.query], boxes[chosen], count, weights=weights)
     if detected.noised is not None:
         total = total + noised_loss(detected.noised, classes, boxes, starts, focal=focal, weights=weights)
     return total

@@ -21,16 +21,16 @@ from jaxtyping import Bool, Float, Int
 
 from vitrail.extras import need
 
-MOST = 100  # boxes of a picture that count
+MOST = 100  # boxes of an image that count
 AREAS = {"all": (0.0, 1e10), "small": (0.0, 32.0**2), "medium": (32.0**2, 96.0**2), "large": (96.0**2, 1e10)}
 RECALLS = np.linspace(0, 1, 101)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Truth:
-    """All objects of a split; `picture` says of which each is."""
+    """All objects of a split; `image` says of which each is."""
 
-    picture: Int[np.ndarray, "m"]
+    image: Int[np.ndarray, "m"]
     classes: Int[np.ndarray, "m"]
     boxes: Float[np.ndarray, "m 4"]  # x0 y0 x1 y1, pixels
     crowd: Bool[np.ndarray, "m"]
@@ -41,7 +41,7 @@ class Truth:
 class Found:
     """All boxes that a detector gives for a split."""
 
-    picture: Int[np.ndarray, "n"]
+    image: Int[np.ndarray, "n"]
     classes: Int[np.ndarray, "n"]
     boxes: Float[np.ndarray, "n 4"]  # x0 y0 x1 y1, pixels
     scores: Float[np.ndarray, "n"]
@@ -90,18 +90,18 @@ class AveragePrecision:
 
 
 def average_precision(
-    found: Found, truth: Truth, *, pictures: Iterable[int], classes: int, by_size: bool = True
+    found: Found, truth: Truth, *, images: Iterable[int], classes: int, by_size: bool = True
 ) -> AveragePrecision:
-    """Of a split's `pictures`, those with no object and no box too. `by_size` off: over all sizes alone, in a quarter of the time."""
+    """Of a split's `images`, those with no object and no box too. `by_size` off: over all sizes alone, in a quarter of the time."""
     need("pycocotools", "detect")
     from pycocotools.coco import COCO  # type: ignore[import-untyped]
     from pycocotools.cocoeval import COCOeval  # type: ignore[import-untyped]
 
     with silenced():
         known, answers = COCO(), COCO()
-        images, categories = [{"id": number} for number in pictures], [{"id": number} for number in range(classes)]
-        known.dataset = {"images": images, "categories": categories, "annotations": list(list_truth(truth))}
-        answers.dataset = {"images": images, "categories": categories, "annotations": list(list_found(found))}
+        listed, categories = [{"id": number} for number in images], [{"id": number} for number in range(classes)]
+        known.dataset = {"images": listed, "categories": categories, "annotations": list(list_truth(truth))}
+        answers.dataset = {"images": listed, "categories": categories, "annotations": list(list_found(found))}
         known.createIndex()
         answers.createIndex()
         judge = COCOeval(known, answers, "bbox")
@@ -138,28 +138,28 @@ def ignore_difficult(judge: Any) -> None:
 
 def list_truth(truth: Truth) -> Iterator[dict[str, Any]]:
     rows = zip(
-        truth.picture.tolist(),
+        truth.image.tolist(),
         truth.classes.tolist(),
         truth.boxes.tolist(),
         truth.crowd.tolist(),
         truth.difficult.tolist(),
         strict=True,
     )
-    for number, (picture, kind, box, crowd, difficult) in enumerate(rows, start=1):  # 0 would say "matched with nothing"
-        yield {**describe_box(number, picture, kind, box), "iscrowd": int(crowd), "difficult": difficult}
+    for number, (image, kind, box, crowd, difficult) in enumerate(rows, start=1):  # 0 would say "matched with nothing"
+        yield {**describe_box(number, image, kind, box), "iscrowd": int(crowd), "difficult": difficult}
 
 
 def list_found(found: Found) -> Iterator[dict[str, Any]]:
-    rows = zip(found.picture.tolist(), found.classes.tolist(), found.boxes.tolist(), found.scores.tolist(), strict=True)
-    for number, (picture, kind, box, score) in enumerate(rows, start=1):
-        yield {**describe_box(number, picture, kind, box), "score": score}
+    rows = zip(found.image.tolist(), found.classes.tolist(), found.boxes.tolist(), found.scores.tolist(), strict=True)
+    for number, (image, kind, box, score) in enumerate(rows, start=1):
+        yield {**describe_box(number, image, kind, box), "score": score}
 
 
-def describe_box(number: int, picture: int, kind: int, box: list[float]) -> dict[str, Any]:
+def describe_box(number: int, image: int, kind: int, box: list[float]) -> dict[str, Any]:
     """As COCO has it: x y width height."""
     x0, y0, x1, y1 = box
     width, height = max(0.0, x1 - x0), max(0.0, y1 - y0)
-    return {"id": number, "image_id": picture, "category_id": kind, "bbox": [x0, y0, width, height], "area": width * height}
+    return {"id": number, "image_id": image, "category_id": kind, "bbox": [x0, y0, width, height], "area": width * height}
 
 
 def silenced() -> contextlib.AbstractContextManager[Any]:

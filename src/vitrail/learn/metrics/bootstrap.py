@@ -1,6 +1,6 @@
-"""How far a score could be from what other pictures of the same kind would give  [Efron 1979].
+"""How far a score could be from what other images of the same kind would give  [Efron 1979].
 
-n pictures, r resamples
+n images, r resamples
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """The percentile interval of a mean, such as that of right (1) and wrong (0) answers.
 
-    It knows only what happened: without a single mistake (or right answer) it has no width. (NaN, NaN) without pictures.
+    It knows only what happened: without a single mistake (or right answer) it has no width. (NaN, NaN) without images.
     """
     count, generator = len(values), np.random.default_rng(seed)
     if not count:
@@ -45,7 +45,7 @@ def bootstrap_statistic(
     resamples: int = 2000,
     seed: int = 0,
 ) -> tuple[float, float]:
-    """The percentile interval of `statistic(indices)`, any number that follows from some of `count` pictures.
+    """The percentile interval of `statistic(indices)`, any number that follows from some of `count` images.
 
     Resamples for which it is not defined (NaN) are left out.
     """

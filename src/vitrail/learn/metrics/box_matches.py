@@ -1,4 +1,4 @@
-"""Which boxes of one picture hit which object, at one threshold of score and of overlap: what a person wants to be shown.
+"""Which boxes of one image hit which object, at one threshold of score and of overlap: what a person wants to be shown.
 
 n boxes, m objects
 """

@@ -1,6 +1,6 @@
 """Whether a model is right as often as it says it is.
 
-n pictures, k classes, m decisions, bins: equal parts of [0, 1]; edges = bins + 1
+n images, k classes, m decisions, bins: equal parts of [0, 1]; edges = bins + 1
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Calibration:
 
 
 def calibration(probabilities: Float[np.ndarray, "n k"], truth: Integer[np.ndarray, "n"], *, bins: int = 15) -> Calibration:
-    """Of the highest class of each picture: its probability against how often it is the true class."""
+    """Of the highest class of each image: its probability against how often it is the true class."""
     said = probabilities.argmax(axis=1)
     return reliability(probabilities[np.arange(len(said)), said], said == truth, bins=bins)
 
@@ -30,7 +30,7 @@ def calibration(probabilities: Float[np.ndarray, "n k"], truth: Integer[np.ndarr
 def binary_calibration(
     probabilities: Float[np.ndarray, "n k"], truth: Bool[np.ndarray, "n k"], *, bins: int = 15
 ) -> Calibration:
-    """Of every class of every picture: its probability against how often the picture has that label."""
+    """Of every class of every image: its probability against how often the image has that label."""
     return reliability(probabilities.ravel(), truth.ravel(), bins=bins)
 
 

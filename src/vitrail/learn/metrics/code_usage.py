@@ -21,7 +21,7 @@ class Usage(NamedTuple):
 
 
 def measure_usage(codes: Int[np.ndarray, "..."], vocabulary: int) -> Usage:
-    """Of the codes of all cells of some pictures."""
+    """Of the codes of all cells of some images."""
     counts = np.bincount(codes.reshape(-1), minlength=vocabulary)
     shares = counts[counts > 0] / max(1, counts.sum())
     return Usage(counts, int((counts > 0).sum()), math.exp(-float((shares * np.log(shares)).sum())) if len(shares) else 0.0)
@@ -36,6 +36,6 @@ def warn_of_collapse(used: int, perplexity: float, codes: int) -> str | None:
     if perplexity >= COLLAPSED * codes:
         return None
     return (
-        f"only {describe_usage(used, perplexity, codes)}: the vocabulary has collapsed, or these pictures have no more to tell apart; "
+        f"only {describe_usage(used, perplexity, codes)}: the vocabulary has collapsed, or these images have no more to tell apart; "
         "train longer, or ask for fewer --codes"
     )

@@ -1,6 +1,6 @@
-"""Whether a network that learns without labels still tells pictures apart, in numbers and in words.
+"""Whether a network that learns without labels still tells images apart, in numbers and in words.
 
-n pictures, d width, k prototypes
+n images, d width, k prototypes
 """
 
 import math
@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-# Below these all pictures look alike to the network (docs/tasks/dino.md has what healthy runs and forced collapses have).
+# Below these all images look alike to the network (docs/tasks/dino.md has what healthy runs and forced collapses have).
 LEAST_SPREAD, LEAST_INFORMATION = 0.1, 0.05
 
 
 def feature_spread(features: Float[Tensor, "n d"]) -> float:
-    """sqrt(d) times the deviation of the features' coordinates over pictures, each feature brought to length 1: near 1 where they point
+    """sqrt(d) times the deviation of the features' coordinates over images, each feature brought to length 1: near 1 where they point
     everywhere, 0 where all point one way  [Chen and He 2021, SimSiam, section 4.1]."""
     if len(features) < 2:
         return 0.0
@@ -24,10 +24,10 @@ def feature_spread(features: Float[Tensor, "n d"]) -> float:
 
 
 def output_entropies(mean: Float[Tensor, "k"], single: float) -> dict[str, float]:
-    """Of what a teacher says of pictures, in shares of log k: `entropy` of its mean output, `single_entropy`, the mean of those of single
-    outputs, and `information`, their difference: how much an output tells which picture it is of.
+    """Of what a teacher says of images, in shares of log k: `entropy` of its mean output, `single_entropy`, the mean of those of single
+    outputs, and `information`, their difference: how much an output tells which image it is of.
 
-    One prototype for all pictures: both are low. All prototypes alike for every picture: both are high. Either way there is no
+    One prototype for all images: both are low. All prototypes alike for every image: both are high. Either way there is no
     information, which is what collapse is  [Caron+ 2021, section 5.3 and figure 7].
     """
     whole = math.log(len(mean))
@@ -45,12 +45,12 @@ def tell_collapse(metrics: Mapping[str, float]) -> str | None:
             how = f"each is spread evenly over the prototypes (entropy {100 * single:.1f} % of the most)"
             what = "try a lower --teacher-temperature, or a lower --lr"
         else:
-            how = f"a few prototypes have all pictures (entropy of the mean output {100 * entropy:.1f} % of the most)"
+            how = f"a few prototypes have all images (entropy of the mean output {100 * entropy:.1f} % of the most)"
             what = "try a higher --teacher-temperature, a higher --momentum, or a larger --batch"
-        return f"collapsed: all pictures give nearly the same output; {how}; {what}"
+        return f"collapsed: all images give nearly the same output; {how}; {what}"
     if metrics["spread"] < LEAST_SPREAD:
         return (
-            f"collapsed: the features of all pictures point nearly the same way (spread {metrics['spread']:.3f}, of about 1); "
+            f"collapsed: the features of all images point nearly the same way (spread {metrics['spread']:.3f}, of about 1); "
             "try a lower --lr, a higher --momentum, or a larger --batch"
         )
     return None

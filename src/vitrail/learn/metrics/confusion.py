@@ -1,6 +1,6 @@
 """Who was taken for whom: the confusion matrix, and what follows from it class by class.
 
-n pictures, k classes. Rows of the matrix are the truth, columns what the model said. The matrix is for drawing: at 10,000
+n images, k classes. Rows of the matrix are the truth, columns what the model said. The matrix is for drawing: at 10,000
 classes it takes 800 MB, so `class_scores` counts without it.
 """
 
@@ -15,18 +15,18 @@ class ClassScores:
     """How well each class is told from the rest; NaN where the question has no answer."""
 
     precision: Float[np.ndarray, "k"]  # right / said: of a class never said, NaN
-    recall: Float[np.ndarray, "k"]  # right / support: of a class without pictures, NaN
+    recall: Float[np.ndarray, "k"]  # right / support: of a class without images, NaN
     f1: Float[np.ndarray, "k"]  # 2 right / (said + support), the harmonic mean of both; NaN where neither said nor there
-    support: Integer[np.ndarray, "k"]  # pictures of the class
+    support: Integer[np.ndarray, "k"]  # images of the class
 
     @property
     def macro_f1(self) -> float:
-        """Mean F1 of the classes that have pictures; NaN if none has."""
+        """Mean F1 of the classes that have images; NaN if none has."""
         return _mean(self.f1[self.support > 0])
 
     @property
     def balanced_accuracy(self) -> float:
-        """Mean recall of the classes that have pictures: accuracy as if each had equally many; NaN if none has any."""
+        """Mean recall of the classes that have images: accuracy as if each had equally many; NaN if none has any."""
         return _mean(self.recall[self.support > 0])
 
 
@@ -52,7 +52,7 @@ def count_scores(
 def confusion_matrix(
     truth: Integer[np.ndarray, "n"], predicted: Integer[np.ndarray, "n"], classes: int
 ) -> Integer[np.ndarray, "k k"]:
-    """M[i, j] = the number of pictures of class i that were called j."""
+    """M[i, j] = the number of images of class i that were called j."""
     _check_range(truth, predicted, classes)
     cells = truth.astype(np.int64) * classes + predicted.astype(np.int64)
     return np.bincount(cells, minlength=classes * classes).reshape(classes, classes)
@@ -77,22 +77,22 @@ def f1_scores(matrix: Integer[np.ndarray, "k k"]) -> Float[np.ndarray, "k"]:
 
 
 def macro_f1(matrix: Integer[np.ndarray, "k k"]) -> float:
-    """Mean F1 of the classes that have pictures; the others are left out."""
+    """Mean F1 of the classes that have images; the others are left out."""
     return matrix_scores(matrix).macro_f1
 
 
 def balanced_accuracy(matrix: Integer[np.ndarray, "k k"]) -> float:
-    """Mean recall of the classes that have pictures; the others are left out."""
+    """Mean recall of the classes that have images; the others are left out."""
     return matrix_scores(matrix).balanced_accuracy
 
 
 def confusion_shares(matrix: Integer[np.ndarray, "k k"]) -> Float[np.ndarray, "k k"]:
-    """Each row of the matrix as shares of its class's pictures; NaN in the row of a class without pictures."""
+    """Each row of the matrix as shares of its class's images; NaN in the row of a class without images."""
     return _ratio(matrix, np.broadcast_to(matrix.sum(axis=1, keepdims=True), matrix.shape))
 
 
 def frequent_confusions(matrix: Integer[np.ndarray, "k k"], limit: int) -> list[tuple[int, int, int]]:
-    """Up to `limit` triples (truth, said, pictures), the most frequent mistake first; ties in the order of the classes."""
+    """Up to `limit` triples (truth, said, images), the most frequent mistake first; ties in the order of the classes."""
     mistakes = matrix * ~np.eye(len(matrix), dtype=bool)
     order = np.argsort(-mistakes, axis=None, kind="stable")[:limit]
     rows, columns = np.unravel_index(order, matrix.shape)

@@ -1,6 +1,6 @@
-"""Pictures with any number of labels: how well each label's scores rank the pictures, and how good the decisions are.
+"""Images with any number of labels: how well each label's scores rank the images, and how good the decisions are.
 
-n pictures, k classes, p positives (pictures that have a label, once for each label). A class without a single positive picture has no answer: NaN by itself, left out of every mean.
+n images, k classes, p positives (images that have a label, once for each label). A class without a single positive image has no answer: NaN by itself, left out of every mean.
 """
 
 from typing import NamedTuple
@@ -19,14 +19,14 @@ class LabelF1(NamedTuple):
 
 
 class Ranking:
-    """Pictures in falling order of score, class by class: sorted once, scored as often as resampling asks.
+    """Images in falling order of score, class by class: sorted once, scored as often as resampling asks.
 
-    Only the places of positives matter, so these are kept, as positions p in the k rankings laid end to end. Pictures with
+    Only the places of positives matter, so these are kept, as positions p in the k rankings laid end to end. Images with
     equal scores pass a threshold together: what counts for a positive is the last place that has its score.
     """
 
     def __init__(self, scores: Float[np.ndarray, "n k"], truth: Bool[np.ndarray, "n k"]) -> None:
-        self.classes, self.pictures = scores.shape[1], scores.shape[0]
+        self.classes, self.images = scores.shape[1], scores.shape[0]
         fallen = np.ascontiguousarray(-scores.T)
         order = np.argsort(fallen, axis=1)  # k n
         self.order = order.ravel()
@@ -47,11 +47,11 @@ class Ranking:
         self.before = np.cumsum(self.support) - self.support  # positives of the classes before
 
     def average_precision(self, weights: Num[np.ndarray, "n"] | None = None) -> Float[np.ndarray, "k"]:
-        """Mean over a class's positives of the precision down to their place; each picture counts `weights` times."""
+        """Mean over a class's positives of the precision down to their place; each image counts `weights` times."""
         if weights is None:
             found, seen = self._counts()
             return _ratio_or_nan(self._by_class(found / seen), self.support.astype(np.float64))
-        drawn = weights[self.order].reshape(self.classes, self.pictures)
+        drawn = weights[self.order].reshape(self.classes, self.images)
         mine = drawn.ravel()[self.positives].astype(np.float64)
         sums = np.append(0.0, np.cumsum(mine))
         found = sums[self.passed] - sums[self.before][self.rows]
@@ -60,9 +60,9 @@ class Ranking:
         return _ratio_or_nan(self._by_class(mine * precision), self._by_class(mine))
 
     def influence(self) -> Float[np.ndarray, "n"]:
-        """d mAP / d weight_j of each picture j, at weights of 1.
+        """d mAP / d weight_j of each image j, at weights of 1.
 
-        With y_i whether the picture at place i is positive, and found_i positives among the seen_i pictures down to it,
+        With y_i whether the image at place i is positive, and found_i positives among the seen_i images down to it,
         AP = (1/P) sum_i y_i found_i / seen_i, so
         dAP/dw_j = (1/P) (y_j (found_j / seen_j - AP) + sum_{i not before j} y_i (y_j / seen_i - found_i / seen_i^2)).
         """
@@ -75,14 +75,14 @@ class Ranking:
         starts = np.flatnonzero(self.new)
         earlier = np.cumsum(self.hits) - self.hits  # positives of all rankings before a place, or before its equals
         earlier = np.repeat(earlier[starts], np.diff(starts, append=self.hits.size))
-        lost = share[:, None] * (losses[until][:, None] - losses[earlier].reshape(self.classes, self.pictures))
+        lost = share[:, None] * (losses[until][:, None] - losses[earlier].reshape(self.classes, self.images))
         own = found / seen - average[self.rows] + gains[until][self.rows] - gains[earlier[self.positives]]
-        won = np.bincount(self.order[self.positives], weights=share[self.rows] * own, minlength=self.pictures)
-        return won - np.bincount(self.order, weights=lost.ravel(), minlength=self.pictures)
+        won = np.bincount(self.order[self.positives], weights=share[self.rows] * own, minlength=self.images)
+        return won - np.bincount(self.order, weights=lost.ravel(), minlength=self.images)
 
     def _counts(self) -> tuple[Float[np.ndarray, "p"], Float[np.ndarray, "p"]]:
-        """For each positive: how many positives, and how many pictures, its class has down to its place."""
-        return self.passed - self.before[self.rows].astype(np.float64), self.last % self.pictures + 1.0
+        """For each positive: how many positives, and how many images, its class has down to its place."""
+        return self.passed - self.before[self.rows].astype(np.float64), self.last % self.images + 1.0
 
     def _by_class(self, values: Float[np.ndarray, "p"]) -> Float[np.ndarray, "k"]:
         return np.bincount(self.rows, weights=values, minlength=self.classes).astype(np.float64)  # integers if empty
@@ -91,7 +91,7 @@ class Ranking:
 def average_precision(scores: Float[np.ndarray, "n k"], truth: Bool[np.ndarray, "n k"]) -> Float[np.ndarray, "k"]:
     """sum_t (recall_t - recall_{t-1}) precision_t over falling thresholds t, without interpolation  [Zhu 2004].
 
-    Pictures of equal score pass a threshold together. This is what scikit-learn's `average_precision_score` computes.
+    Images of equal score pass a threshold together. This is what scikit-learn's `average_precision_score` computes.
     """
     return Ranking(scores, truth).average_precision()
 
@@ -104,7 +104,7 @@ def mean_average_precision(scores: Float[np.ndarray, "n k"], truth: Bool[np.ndar
 def map_error(ranking: Ranking) -> float:
     """The bootstrap's standard error of mAP in the limit of many resamples: the infinitesimal jackknife [Efron 1982, ch. 6].
 
-    sqrt(sum_j (d mAP / d weight_j)^2) over the pictures j: as cheap as mAP itself, and the same number every time.
+    sqrt(sum_j (d mAP / d weight_j)^2) over the images j: as cheap as mAP itself, and the same number every time.
     """
     return float(np.sqrt((ranking.influence() ** 2).sum()))
 
@@ -122,7 +122,7 @@ def label_f1(decisions: Bool[np.ndarray, "n k"], truth: Bool[np.ndarray, "n k"])
 
 
 def exact_match(decisions: Bool[np.ndarray, "n k"], truth: Bool[np.ndarray, "n k"]) -> float:
-    """The share of pictures whose every label is decided rightly; NaN without pictures."""
+    """The share of images whose every label is decided rightly; NaN without images."""
     return float((decisions == truth).all(axis=1).mean()) if len(truth) else float("nan")
 
 

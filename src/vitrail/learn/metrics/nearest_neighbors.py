@@ -1,6 +1,6 @@
-"""What a picture is, told by the labels of those whose features are nearest: nothing is learned, so it measures the features alone.
+"""What an image is, told by the labels of those whose features are nearest: nothing is learned, so it measures the features alone.
 
-n known pictures, m asked ones, d width, k neighbors
+n known images, m asked ones, d width, k neighbors
 """
 
 import torch
@@ -10,18 +10,18 @@ from torch import Tensor
 
 from vitrail.errors import VitrailError
 
-CHUNK = 2048  # asked pictures at a time: so many rows of similarities are in memory
+CHUNK = 2048  # asked images at a time: so many rows of similarities are in memory
 
 
 def nearest_neighbors(
     train_features: Float[Tensor, "n d"], test_features: Float[Tensor, "m d"], *, k: int
 ) -> tuple[Float[Tensor, "m k"], Int[Tensor, "m k"]]:
-    """The cosine of each asked picture with its k nearest known ones (all of them where there are fewer), nearest first, and their
+    """The cosine of each asked image with its k nearest known ones (all of them where there are fewer), nearest first, and their
     numbers."""
     if k < 1:
         raise VitrailError(f"k neighbors: k must be at least 1, got {k}")
     if not len(train_features):
-        raise VitrailError("neighbors are sought among at least one picture, got none")
+        raise VitrailError("neighbors are sought among at least one image, got none")
     known, k = F.normalize(train_features.float(), dim=1), min(k, len(train_features))
     asked = F.normalize(test_features.float(), dim=1)
     with torch.autocast(asked.device.type, enabled=False):  # three digits would not tell neighbors apart
@@ -59,6 +59,6 @@ def knn_accuracy(
     k: int = 20,
     temperature: float = 0.07,
 ) -> float:
-    """The share of the asked pictures whose class `knn_votes` tells right."""
+    """The share of the asked images whose class `knn_votes` tells right."""
     votes = knn_votes(train_features, train_labels, test_features, classes=classes, k=k, temperature=temperature)
     return (votes == test_labels.to(votes.device)).float().mean().item()

@@ -1,6 +1,6 @@
-"""How near a picture is to the true one, in decibels.
+"""How near an image is to the true one, in decibels.
 
-h w picture
+h w image
 """
 
 import math
@@ -11,18 +11,18 @@ from jaxtyping import Float, Real
 
 
 def psnr(a: Real[np.ndarray, "h w *ch"], b: Real[np.ndarray, "h w *ch"], *, border: int = 0, peak: float = 255.0) -> float:
-    """10 log10(peak^2 / mean (a - b)^2), without `border` pixels at each edge; infinite for equal pictures."""
+    """10 log10(peak^2 / mean (a - b)^2), without `border` pixels at each edge; infinite for equal images."""
     difference = crop_border(a, border).astype(np.float64) - crop_border(b, border)
     error = float(np.mean(difference**2))
     return 10 * math.log10(peak**2 / error) if error else math.inf
 
 
-def crop_border(picture: Any, border: int) -> Any:
-    """The picture without so many pixels at each edge; all of it where nothing would be left."""
-    height, width = picture.shape[:2]
+def crop_border(image: Any, border: int) -> Any:
+    """The image without so many pixels at each edge; all of it where nothing would be left."""
+    height, width = image.shape[:2]
     if not border or min(height, width) <= 2 * border:
-        return picture
-    return picture[border : height - border, border : width - border]
+        return image
+    return image[border : height - border, border : width - border]
 
 
 def to_luma(rgb: Real[np.ndarray, "h w 3"]) -> Float[np.ndarray, "h w"]:

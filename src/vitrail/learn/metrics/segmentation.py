@@ -1,6 +1,6 @@
-"""How well pixels are told apart: a confusion matrix that grows picture by picture, what follows from it, and how well edges fit.
+"""How well pixels are told apart: a confusion matrix that grows image by image, what follows from it, and how well edges fit.
 
-k classes, h w picture. Rows of the matrix are the truth, columns what the model said; pixels of no class are in neither.
+k classes, h w image. Rows of the matrix are the truth, columns what the model said; pixels of no class are in neither.
 """
 
 import numpy as np
@@ -41,14 +41,14 @@ def pixel_accuracy(matrix: Integer[np.ndarray, "k k"]) -> float:
 
 
 class BoundaryScore:
-    """The mean over pictures of each class's boundary F  [Csurka+ 2013]: the harmonic mean of the share of the said edge that lies within
-    `tolerance` pixels of the true one, and the other way round. A class counts in the pictures that it is in, or is said to be in."""
+    """The mean over images of each class's boundary F  [Csurka+ 2013]: the harmonic mean of the share of the said edge that lies within
+    `tolerance` pixels of the true one, and the other way round. A class counts in the images that it is in, or is said to be in."""
 
     def __init__(self, classes: int, *, tolerance: int = TOLERANCE) -> None:
         self.tolerance, self.sums, self.counts = tolerance, np.zeros(classes), np.zeros(classes, dtype=np.int64)
 
     def add(self, truth: Integer[np.ndarray, "h w"], said: Integer[np.ndarray, "h w"]) -> float:
-        """Of one picture, the mean over its classes."""
+        """Of one image, the mean over its classes."""
         known, values = truth != IGNORE, list[float]()
         for number in np.union1d(truth[known], said[known]).tolist():
             value = boundary_f((truth == number) & known, (said == number) & known, tolerance=self.tolerance)
@@ -81,7 +81,7 @@ def boundary_f(truth: Bool[np.ndarray, "h w"], said: Bool[np.ndarray, "h w"], *,
 
 
 def find_edge(mask: Bool[np.ndarray, "h w"]) -> Bool[np.ndarray, "h w"]:
-    """Pixels of the mask with a neighbor, above, below, left or right, that is not; the border of the picture is no edge."""
+    """Pixels of the mask with a neighbor, above, below, left or right, that is not; the border of the image is no edge."""
     padded = np.pad(mask, 1, mode="edge")
     inside = padded[:-2, 1:-1] & padded[2:, 1:-1] & padded[1:-1, :-2] & padded[1:-1, 2:]
     return mask & ~inside

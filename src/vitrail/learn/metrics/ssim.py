@@ -1,6 +1,6 @@
-"""How alike two pictures look: structural similarity.
+"""How alike two images look: structural similarity.
 
-h w picture, k window
+h w image, k window
 """
 
 import numpy as np
@@ -18,9 +18,9 @@ def ssim(a: Real[np.ndarray, "h w *ch"], b: Real[np.ndarray, "h w *ch"], *, bord
     (2 m_a m_b + C1) (2 s_ab + C2) / ((m_a^2 + m_b^2 + C1) (s_a^2 + s_b^2 + C2)),
 
     means m and (co)variances s under an 11x11 Gaussian window, C1 = (0.01 peak)^2, C2 = (0.03 peak)^2  [Wang+ 2004, eq. 13].
-    A picture smaller than the window gets a smaller one.
+    An image smaller than the window gets a smaller one.
     """
-    x, y = (np.atleast_3d(crop_border(picture, border)).astype(np.float64) for picture in (a, b))
+    x, y = (np.atleast_3d(crop_border(image, border)).astype(np.float64) for image in (a, b))
     c1, c2 = (K1 * peak) ** 2, (K2 * peak) ** 2
     mean_x, mean_y = average(x), average(y)
     variance_x, variance_y = average(x * x) - mean_x**2, average(y * y) - mean_y**2
@@ -30,7 +30,7 @@ def ssim(a: Real[np.ndarray, "h w *ch"], b: Real[np.ndarray, "h w *ch"], *, bord
 
 
 def average(x: Float[np.ndarray, "h w ch"]) -> Float[np.ndarray, "h2 w2 ch"]:
-    """Under the window at every place where all of it lies in the picture; one side after the other."""
+    """Under the window at every place where all of it lies in the image; one side after the other."""
     for axis in (0, 1):
         weights = gaussian(min(WINDOW, x.shape[axis]))
         places = x.shape[axis] - len(weights) + 1

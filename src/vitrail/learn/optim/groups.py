@@ -8,7 +8,7 @@ from torch import nn
 from vitrail.errors import VitrailError
 from vitrail.nn.positions.continuous_bias import ContinuousBias
 
-# A captioner's encoder is a whole model of pictures: its parameters have the same names behind one more `encoder.`; so it is with what
+# A captioner's encoder is a whole model of images: its parameters have the same names behind one more `encoder.`; so it is with what
 # learns without labels, around a backbone or a student. A model that writes all words at once has a Transformer in it.
 WITHIN = r"(?:encoder\.|transformer\.|backbone\.|student\.)?"
 FIRST = re.compile(WITHIN + r"(?:tokenizer|prefix|position|stem|stem_norm)\.")  # what stands before the first block

@@ -108,7 +108,7 @@ def fit(
                     _count(progress, taken, bar)
                     if progress.in_a_row == BAD_STEPS:
                         break
-                    _show(bar, progress, plan, total, len(train), clock.pictures_a_second(batch), taken.loss)
+                    _show(bar, progress, plan, total, len(train), clock.images_per_second(batch), taken.loss)
                     if stopping and interruption.signal is None:
                         interruption.signal = signal.SIGTERM  # another process was asked to stop: all do
                     if stopping or share_done(progress, plan, total) >= 1.0:
@@ -194,7 +194,7 @@ def _end_epoch(
     if progress.target is None or good - evaluation.error > progress.target:
         progress.target = good - evaluation.error
     # The latest epoch within one standard error of the highest, not the highest: on a small validation set a lucky early epoch
-    # beats the later ones, whose rate is lower, by a picture or two (docs/log.md has the trial).
+    # beats the later ones, whose rate is lower, by an image or two (docs/log.md has the trial).
     better = good >= progress.target
     if better:
         progress.best = {**metrics, "epoch": progress.epoch + 1}
@@ -266,5 +266,5 @@ class _Stopwatch:
     def due(self) -> bool:
         return self.last - self.saved > SECONDS_BETWEEN_CHECKPOINTS
 
-    def pictures_a_second(self, batch: Any) -> float:
+    def images_per_second(self, batch: Any) -> float:
         return self.done * len(batch[0]) / max(1e-9, self.last - self.begin)

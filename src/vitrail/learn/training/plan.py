@@ -26,7 +26,7 @@ class Plan:
     accumulate: int = 1  # parts that a batch is cut into
     sam: float = 0.0  # radius of sharpness-aware minimization
     ema: float = 0.0  # decay of the average of the weights; 0: none
-    progressive: float = 1.0  # share of the picture's side to begin with
+    progressive: float = 1.0  # share of the image's side to begin with
     multiple: int = 1  # of which a smaller side must be one
     seed: int = 0  # only used where several processes must draw different numbers
     device: str = "cpu"

@@ -11,9 +11,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class ProgressBar:
-    """One bar an epoch with pictures a second and the time left; a line an epoch is printed for good."""
+    """One bar an epoch with images per second and the time left; a line an epoch is printed for good."""
 
-    unit = "pictures"  # what a batch is of
+    unit = "images"  # what a batch is of
 
     def __init__(self, *, stream: TextIO | None = None, quiet: bool = False) -> None:
         self.console = Console(file=stream or sys.stdout, highlight=False, soft_wrap=True, quiet=quiet)

@@ -1,6 +1,6 @@
-"""Progressive resolution: small pictures first, which cost less, and the full size before the end.
+"""Progressive resolution: small images first, which cost less, and the full size before the end.
 
-b batch, ch channels, h w picture
+b batch, ch channels, h w image
 """
 
 from functools import lru_cache
@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-GROWING = 0.6  # share of the run in which pictures grow
+GROWING = 0.6  # share of the run in which images grow
 
 
 def size_at(done: float, full: tuple[int, int], *, start: float, multiple: int) -> tuple[int, int]:
@@ -27,7 +27,7 @@ def size_at(done: float, full: tuple[int, int], *, start: float, multiple: int) 
 
 
 def shrink(batch: Any, size: tuple[int, int]) -> Any:
-    """A batch, a NamedTuple whose first part is pictures, with these at another size."""
+    """A batch, a NamedTuple whose first part is images, with these at another size."""
     images: Float[Tensor, "b ch h w"] = batch[0]
     if tuple(images.shape[-2:]) == size:
         return batch
@@ -39,6 +39,6 @@ def shrink(batch: Any, size: tuple[int, int]) -> Any:
 def averaging(full: int, side: int) -> Float[Tensor, "side full"]:
     """Of each of `side` pixels, its shares of the `full` ones: antialiased bilinear, one side at a time, is a product with such a matrix.
 
-    For pictures of 32 pixels that takes a sixth of the time of `interpolate`, which it equals.
+    For images of 32 pixels that takes a sixth of the time of `interpolate`, which it equals.
     """
     return F.interpolate(torch.eye(full)[None, None], size=(side, full), mode="bilinear", antialias=True)[0, 0]

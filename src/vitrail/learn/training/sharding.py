@@ -87,9 +87,9 @@ def gradients_stay(model: Any) -> Iterator[None]:
 
 
 def even_out(batches: Iterable[Batch], world: World) -> Iterator[tuple[Tensor, Batch | None]]:
-    """(pictures, their batch), equally often on every process: gathering the weights for a pass takes all of them.
+    """(images, their batch), equally often on every process: gathering the weights for a pass takes all of them.
 
-    A process that has no batch left, or never had one, gets a black picture and None: its answer is to be thrown away.
+    A process that has no batch left, or never had one, gets a black image and None: its answer is to be thrown away.
     """
     for batch in chain(batches, repeat(None)):
         shapes = world.gather(None if batch is None else list(batch.images.shape[1:]))

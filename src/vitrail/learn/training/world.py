@@ -137,7 +137,7 @@ class World:
             if not shapes:
                 return rows, indices
             shape, dtype = shapes.pop()
-            if not len(rows):  # a process that saw no picture may not know what a row looks like
+            if not len(rows):  # a process that saw no image may not know what a row looks like
                 rows = torch.empty(0, *shape, dtype=getattr(torch, dtype.removeprefix("torch.")), device=device)
             rows, indices = self._join_rows(rows, counts).to(device), self._join_rows(indices, counts).to(indices.device)
         order = indices.argsort(stable=True)
@@ -151,7 +151,7 @@ class World:
         """The model whose backward pass averages the gradients of all processes while it runs [Li+ 2020, section 3.2].
 
         It starts from the first process's weights; all its parameters must take part in every step. Buffers are not sent with
-        each step: `average_buffers` settles them when they are needed. A batch norm normalizes by its own process's pictures.
+        each step: `average_buffers` settles them when they are needed. A batch norm normalizes by its own process's images.
         """
         if self.size == 1:
             return model

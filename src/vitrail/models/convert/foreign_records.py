@@ -11,7 +11,7 @@ from typing import Any
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS
 
-MOST = 2**16  # of a width, a count of heads or registers, a side of a picture; published models stay far below
+MOST = 2**16  # of a width, a count of heads or registers, a side of an image; published models stay far below
 MOST_CLASSES = 2**20
 
 COUNTS: Mapping[str, int] = MappingProxyType(

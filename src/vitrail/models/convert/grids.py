@@ -1,4 +1,4 @@
-"""The grid of cells behind a number of rows. A count alone knows squares only; whoever knows the picture's size tells the rest."""
+"""The grid of cells behind a number of rows. A count alone knows squares only; whoever knows the image's size tells the rest."""
 
 import math
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ def grid_from_rows(rows: int, owned: Iterable[int], hint: Sides | None, *, what:
     """The grid of a position table, how many of its rows are prefix tokens', and whether it was guessed.
 
     `owned` are the numbers of such rows that there may be, the likeliest first: 197 rows are 14 x 14 cells and a class token, 196
-    are the cells alone. `hint` is the grid of the pictures that the model is said to read. It decides where it fits; else
+    are the cells alone. `hint` is the grid of the images that the model is said to read. It decides where it fits; else
     a square does; else the pair of factors that is nearest to it.
     """
     counts = [(rows - number, number) for number in owned if rows > number]
@@ -24,7 +24,7 @@ def grid_from_rows(rows: int, owned: Iterable[int], hint: Sides | None, *, what:
         if (side := math.isqrt(cells)) ** 2 == cells:
             return (side, side), number, False
     if not counts or hint is None:
-        raise VitrailError(f"{what} has {rows} rows, which are no square grid of cells: tell the picture's size (image_size)")
+        raise VitrailError(f"{what} has {rows} rows, which are no square grid of cells: tell the image's size (image_size)")
     cells, number = counts[0]
     return nearest_factors(cells, hint), number, True
 
@@ -37,7 +37,7 @@ def grid_from_offsets(rows: int, hint: Sides | None, *, what: str) -> tuple[Side
         return ((side + 1) // 2,) * 2, False
     if hint is None or rows < 1 or not rows % 2:
         raise VitrailError(
-            f"{what} has {rows} offsets, which are not those of a square grid: tell the picture's size (image_size)"
+            f"{what} has {rows} offsets, which are not those of a square grid: tell the image's size (image_size)"
         )
     height, width = nearest_factors(rows, (2 * hint[0] - 1, 2 * hint[1] - 1))
     return ((height + 1) // 2, (width + 1) // 2), True

@@ -40,7 +40,7 @@ def config_from_imagegpt(record: Mapping[str, Any]) -> IGPTConfig:
     """Our config from what their config.json says; refused where they compute what we have no option for."""
     side = math.isqrt(record["n_positions"])
     if side * side != record["n_positions"]:
-        raise VitrailError(f"n_positions must be the pixels of a square picture, got {record['n_positions']}")
+        raise VitrailError(f"n_positions must be the pixels of a square image, got {record['n_positions']}")
     for option, usual in (
         ("scale_attn_weights", True),
         ("scale_attn_by_inverse_layer_idx", False),

@@ -16,7 +16,7 @@ from vitrail.models.convert import google, meta
 from vitrail.models.convert.beit import HEAD as WORDS
 from vitrail.models.convert.foreign_records import DEFAULTS, complete
 from vitrail.models.convert.hybrid import STEM
-from vitrail.models.convert.pictures import HALF, IMAGENET, preprocessing_of
+from vitrail.models.convert.images import HALF, IMAGENET, preprocessing_of
 from vitrail.models.convert.prefixes import inner
 from vitrail.models.convert.readers import Found, read_mae, read_masked_beit, read_swin, read_upernet, read_vit
 from vitrail.models.convert.swin_shapes import is_swin, new_names
@@ -40,7 +40,7 @@ class Origin(NamedTuple):
 
 
 class Reader(NamedTuple):
-    """How weights of an origin are read, the eps of their norms where no record says it, and the colors of their pictures."""
+    """How weights of an origin are read, the eps of their norms where no record says it, and the colors of their images."""
 
     read: Callable[[Mapping[str, Tensor], Mapping[str, Any] | None, float, Told], Found]
     eps: float

@@ -2,7 +2,7 @@
 
 Tables have a row for each offset within a window and a column for each head. In the second version a small network stands
 for the table, and the window is known only from what some files keep beside the weights, or from the model's name. No
-version's weights tell the size of the pictures.
+version's weights tell the size of the images.
 """
 
 import math
@@ -119,9 +119,9 @@ def size_of(theirs: Mapping[str, Tensor], config: SwinConfig, told: Told) -> tup
     fitting = [name for name in alike(config, newer=newer) if PRESETS[name].window == config.window]
     if fitting:
         size = PRESETS[fitting[0]].image_size
-        return size, [f"pictures of {size[0]}x{size[1]}: the preset {fitting[0]} has these shapes"]
+        return size, [f"images of {size[0]}x{size[1]}: the preset {fitting[0]} has these shapes"]
     side = config.window[0] * config.patch << (len(config.depths) - 1)
-    return (side, side), [f"pictures of {side}x{side}: then the last stage is one window; a Swin reads other sizes too"]
+    return (side, side), [f"images of {side}x{side}: then the last stage is one window; a Swin reads other sizes too"]
 
 
 def pretrained_of(config: SwinConfig, told: Told) -> tuple[int, ...] | None:

@@ -138,7 +138,7 @@ def take_stem(left: dict[str, Tensor], config: ViTConfig, style: Style) -> dict[
         owned = len(table) - cells
         if not 0 <= owned <= len(tokens):
             rows = cells + prefix_rows(config, style)
-            raise VitrailError(f"{name} must have {rows} rows for pictures of {config.image_size}, got {len(table)}")
+            raise VitrailError(f"{name} must have {rows} rows for images of {config.image_size}, got {len(table)}")
         ours["position.table"] = table[owned:]
         rest = table.new_zeros(len(tokens) - owned, table.shape[1])
         if config.prefix and config.prefix_rows:

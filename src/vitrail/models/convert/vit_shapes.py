@@ -76,7 +76,7 @@ def config_from_shapes(theirs: Mapping[str, Tensor], style: Style, *, eps: float
         options["prefix_rows"] = bool(owned) or not prefix
         heads, why = supposed_heads(shapes, preset, told)
     if guessed:
-        notes.append(f"a grid of {grid[0]}x{grid[1]} cells: nearest to the picture's size that was told, {told.image_size}")
+        notes.append(f"a grid of {grid[0]}x{grid[1]} cells: nearest to the image's size that was told, {told.image_size}")
     if why:
         notes.append(f"{heads} heads: {why}")
     options |= pooling_options(theirs, style, prefix, told) | head_of(theirs, style)

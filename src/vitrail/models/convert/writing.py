@@ -80,7 +80,7 @@ def tell(model: ImageModel, folder: Path, record: dict[str, Any], style: Library
         and model.preprocessing.size[0] != model.preprocessing.size[1]
         and style == "transformers"
     ):
-        notes.append("its image processor squashes pictures where ours cuts the middle out: it has none for such a shape")
+        notes.append("its image processor squashes images where ours cuts the middle out: it has none for such a shape")
     if style == "timm":
         return [*notes, f'timm.create_model("local-dir:{folder}", pretrained=True) loads it']
     kind = "AutoModelForImageClassification" if isinstance(model, Classifier) and model.num_classes else "AutoModel"

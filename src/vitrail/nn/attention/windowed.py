@@ -83,7 +83,7 @@ class WindowedAttention(nn.Module):
         )
 
     def prepare(self, position: WindowPosition, places: Places, window: tuple[int, int], device: torch.device) -> Any:
-        """Once for a window's size, which pictures of any size share. What inference mode made is of no use outside of it, and what
+        """Once for a window's size, which images of any size share. What inference mode made is of no use outside of it, and what
         a compiler traces is no tensor at all."""
         if position.prepares_parameters or torch.compiler.is_compiling():
             return position.prepare(places, places, device)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 Activation = Literal["gelu", "quick_gelu", "relu", "swiglu"]
 # Numbers of the hidden layer: from MANY on it is made in pieces, which stay in the cache, unless a gradient needs all of it later. The
-# allocator would ask the system for memory of that size each time anew, and a large picture's narrow tokens take half the time so.
+# allocator would ask the system for memory of that size each time anew, and a large image's narrow tokens take half the time so.
 MANY, PIECE = 2**23, 2**21
 
 

@@ -70,7 +70,7 @@ class HardAttention(nn.Module):
     """The mean of the last map's features at places drawn from softmax(<u, l_i>)  [Xu+ 2015, section 4.1; Mnih+ 2014].
 
     In training the places are drawn, without putting them back; in evaluation they are the most likely ones. A draw has no
-    gradient: `surrogate_loss`, called with each picture's loss once the forward pass is through, has the one of the expectation.
+    gradient: `surrogate_loss`, called with each image's loss once the forward pass is through, has the one of the expectation.
     """
 
     def __init__(self, width: int, *, places: int = 1, entropy_bonus: float = 0.01) -> None:

@@ -1,6 +1,6 @@
-"""From feature maps to a larger picture: the four reconstruction modules of SwinIR.
+"""From feature maps to a larger image: the four reconstruction modules of SwinIR.
 
-b batch, d width, out channels, h w maps, h2 w2 picture
+b batch, d width, out channels, h w maps, h2 w2 image
 """
 
 from typing import Literal
@@ -68,7 +68,7 @@ def build_upsampling(kind: Upsampler, width: int, *, out_channels: int, scale: i
     """The module of this kind; `none` keeps the size and is one convolution."""
     if kind == "none":
         if scale != 1:
-            raise VitrailError(f'upsampler="none" keeps the size of the picture: scale must be 1, got {scale}')
+            raise VitrailError(f'upsampler="none" keeps the size of the image: scale must be 1, got {scale}')
         return nn.Sequential(convolution(width, out_channels))
     if kind == "direct":
         return DirectUpsampling(width, out_channels=out_channels, scale=scale)

@@ -87,7 +87,7 @@ class AnchorDecoder(nn.Module):
 
 
 def spread(queries: int) -> Float[Tensor, "q 4"]:
-    """Boxes of a fifth of the picture's sides, spread over it; before the sigmoid."""
+    """Boxes of a fifth of the image's sides, spread over it; before the sigmoid."""
     number = torch.arange(queries, dtype=torch.float32)[:, None]
     centers = (0.5 + number * torch.tensor(GOLDEN)) % 1.0
     return torch.cat([centers, torch.full_like(centers, 0.2)], dim=-1).logit(eps=1e-3)

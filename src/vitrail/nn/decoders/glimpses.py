@@ -1,6 +1,6 @@
-"""A recurrent decoder that looks at a picture before every word: at all of it a little, or at one place  [Xu+ 2015].
+"""A recurrent decoder that looks at an image before every word: at all of it a little, or at one place  [Xu+ 2015].
 
-b batch, n words, m places of the picture, w width, u width of a place's features
+b batch, n words, m places of the image, w width, u width of a place's features
 """
 
 from typing import NamedTuple
@@ -33,7 +33,7 @@ class GlimpseDecoder(nn.Module):
         h_t  = LSTM([E y_(t-1); z_t], h_(t-1))            [eq. 1-3]
         o_t  = E y_(t-1) + L_h h_t + L_z z_t              [eq. 7]; the words' logits are linear in it
 
-    beta_t = sigmoid(w^T h_(t-1)) says how much the picture matters for this word. The LSTM starts from two functions of the mean of all a_i.
+    beta_t = sigmoid(w^T h_(t-1)) says how much the image matters for this word. The LSTM starts from two functions of the mean of all a_i.
     """
 
     def __init__(self, width: int, features: int, *, hard: bool = False, dropout: float = 0.0) -> None:

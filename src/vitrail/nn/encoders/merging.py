@@ -66,7 +66,7 @@ class MergingEncoder(PlainEncoder):
 
     def refuse_sizes(self) -> NoReturn:
         """What is merged would no longer fit to the mask of padded images, or to the places of packed ones."""
-        raise VitrailError("token merging needs pictures of one size: packed and padded ones have merge=0 only")
+        raise VitrailError("token merging needs images of one size: packed and padded ones have merge=0 only")
 
 
 class MergingResidual:

@@ -101,7 +101,7 @@ class PackedResidual:
 def attend_packed(layer: MultiHeadAttention, x: Float[Tensor, "1 n w"], *, spans: Sequence[Span]) -> Float[Tensor, "1 n w"]:
     """Self-attention: projections of all tokens at once, then the kernel for each span's images by themselves."""
     if current_recorder() is not None:
-        raise VitrailError("the attention of packed pictures cannot be recorded: give the model one picture at a time")
+        raise VitrailError("the attention of packed images cannot be recorded: give the model one image at a time")
     asking, asked = packed_sources(x, spans)
     projected = layer.query(asking), layer.key(asked), layer.value(x)  # 1 n w
     outputs: list[Float[Tensor, "g t w"]] = []

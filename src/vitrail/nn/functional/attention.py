@@ -90,7 +90,7 @@ def causal_mask(queries: int, keys: int, *, device: torch.device | None = None) 
 
 
 def segment_mask(queries: Tensor, keys: Tensor) -> Bool[Tensor, "b 1 n m"]:
-    """True within a segment: several pictures packed into one sequence do not see each other  [Dehghani+ 2023]."""
+    """True within a segment: several images packed into one sequence do not see each other  [Dehghani+ 2023]."""
     return queries[:, None, :, None] == keys[:, None, None, :]
 
 

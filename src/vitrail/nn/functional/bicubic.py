@@ -1,6 +1,6 @@
-"""Resizing pictures as MATLAB's imresize does, which the literature on super-resolution makes its small pictures with.
+"""Resizing images as MATLAB's imresize does, which the literature on super-resolution makes its small images with.
 
-b batch, ch channels, h w picture, n pixels of a side before, m after
+b batch, ch channels, h w image, n pixels of a side before, m after
 """
 
 import math
@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 SHARPNESS = -0.5  # Keys's a
-KEPT = 2**20  # numbers of a matrix, at most, that is kept for the next picture of the size
+KEPT = 2**20  # numbers of a matrix, at most, that is kept for the next image of the size
 
 
 def resize_bicubic(x: Float[Tensor, "b ch h w"], scale: float | tuple[int, int]) -> Float[Tensor, "b ch h2 w2"]:
@@ -23,7 +23,7 @@ def resize_bicubic(x: Float[Tensor, "b ch h w"], scale: float | tuple[int, int])
 
 
 def resize_levels(x: Float[Tensor, "b ch h w"], scale: float | tuple[int, int]) -> Float[Tensor, "b ch h2 w2"]:
-    """The same of pictures of 8 bits, x = level / 255: as imresize does to uint8, rounded to levels after each side, height first."""
+    """The same of images of 8 bits, x = level / 255: as imresize does to uint8, rounded to levels after each side, height first."""
     left, right = matrices(x, scale)
     tall = round_levels(left @ (255 * x).round())  # whole numbers, of which halves are halves: x / 255 would not be exact
     return round_levels(tall @ right.T) / 255
@@ -76,6 +76,6 @@ _kept = lru_cache(maxsize=64)(resizing_matrix)
 
 
 def matrix_for(n: int, m: int, scale: float) -> Float[np.ndarray, "m n"]:
-    """The same, kept for the next picture if it is small. Arrays, not tensors: one made under inference mode could not be
+    """The same, kept for the next image if it is small. Arrays, not tensors: one made under inference mode could not be
     learned through later."""
     return _kept(n, m, scale) if n * m <= KEPT else resizing_matrix(n, m, scale)

@@ -38,19 +38,19 @@ def resize_table(
     antialias: bool = False,
     smoothness: Smoothness = "bicubic",
 ) -> Float[Tensor, "m d"]:
-    """The rows of `table` as a picture of d channels on the grid `old`, interpolated to the grid `new`.
+    """The rows of `table` as an image of d channels on the grid `old`, interpolated to the grid `new`.
 
     [Dosovitskiy+ 2021, section 3.2]: 2-D interpolation of the position rows when fine-tuning at another resolution.
-    Cell centers are aligned (no corners pinned), as torch's resize of a picture has it; with `antialias` on two axes its other bicubic
+    Cell centers are aligned (no corners pinned), as torch's resize of an image has it; with `antialias` on two axes its other bicubic
     kernel, wider where the grid shrinks.
     """
     free = any(isinstance(side, torch.SymInt) for side in new)  # a program for any size: to compare would fix the size
     if not free and old == new:
         return table
-    picture = table.float().reshape(1, *old, -1).movedim(-1, 1)  # 1 d *old
+    image = table.float().reshape(1, *old, -1).movedim(-1, 1)  # 1 d *old
     mode = smoothness if len(new) == 2 else MODES[len(new)]
-    picture = F.interpolate(picture, size=new, mode=mode, align_corners=False, antialias=antialias)
-    return picture.movedim(1, -1).flatten(0, -2).to(table.dtype)  # m d
+    image = F.interpolate(image, size=new, mode=mode, align_corners=False, antialias=antialias)
+    return image.movedim(1, -1).flatten(0, -2).to(table.dtype)  # m d
 
 
 def resize_filters(filters: Float[Tensor, "d ch p q"], new: tuple[int, int]) -> Float[Tensor, "d ch r s"]:
@@ -65,7 +65,7 @@ def resize_filters(filters: Float[Tensor, "d ch p q"], new: tuple[int, int]) -> 
 
 
 def resizing(old: int, new: int) -> Float[Tensor, "m n"]:
-    """The matrix that resizes one side of a picture."""
+    """The matrix that resizes one side of an image."""
     lines = torch.eye(old, dtype=torch.float64)[
         None, None
     ]  # of columns as they are: with one column torch's kernel goes astray

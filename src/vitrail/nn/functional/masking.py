@@ -15,14 +15,14 @@ from vitrail.errors import VitrailError
 def draw_kept(
     batch: int, cells: int, hide: float, *, generator: torch.Generator | None = None, device: torch.device | None = None
 ) -> Int[Tensor, "b r"]:
-    """Cells to keep, drawn anew for each picture; a generator makes them the same again."""
+    """Cells to keep, drawn anew for each image; a generator makes them the same again."""
     return keep_lowest(torch.rand(batch, cells, generator=generator, device=device), hide)
 
 
 def keep_lowest(numbers: Float[Tensor, "b c"], hide: float) -> Int[Tensor, "b r"]:
     """The cells with the lowest numbers, in raster order: all but a share `hide` of them, one at least  [He+ 2022, MAE, section 3].
 
-    The paper shuffles the tokens and keeps the first; attention does not know the order, and in this one what is kept reads as a picture.
+    The paper shuffles the tokens and keeps the first; attention does not know the order, and in this one what is kept reads as an image.
     """
     cells = numbers.shape[1]
     count = min(max(1, round((1.0 - hide) * cells)), cells - 1)  # and one is hidden, or there is nothing to learn
@@ -46,7 +46,7 @@ def hide_blocks(
 
     A function of four numbers in [0, 1) for each rectangle: its size, from a share `smallest` of the cells to what is still to be
     hidden, its aspect, on a logarithmic scale as in the published code, its top and its left. Where we differ: the last rectangle is cut,
-    row by row, so that `count` is met exactly and every picture has as many to guess; and should all rectangles not be enough, which
+    row by row, so that `count` is met exactly and every image has as many to guess; and should all rectangles not be enough, which
     takes a share near 1, the rest is hidden from the top on.
     """
     (rows, columns), cells = grid, math.prod(grid)

@@ -15,12 +15,12 @@ from vitrail.errors import VitrailError
 def check_patches(size: tuple[int, ...], patch: tuple[int, ...]) -> tuple[int, ...]:
     """How many patches along each axis; the sides must be multiples of the patch."""
     if len(size) != len(patch):
-        raise VitrailError(f"a patch of {len(patch)} axes {patch} cannot cut a picture of {len(size)} axes {size}")
+        raise VitrailError(f"a patch of {len(patch)} axes {patch} cannot cut an image of {len(size)} axes {size}")
     for side, step in zip(size, patch, strict=True):
         if side < step:
-            raise VitrailError(f"the picture {_by(size)} is smaller than a patch {_by(patch)}")
+            raise VitrailError(f"the image {_by(size)} is smaller than a patch {_by(patch)}")
         if side % step:
-            raise VitrailError(f"the picture's sides {_by(size)} must be multiples of the patch {_by(patch)}")
+            raise VitrailError(f"the image's sides {_by(size)} must be multiples of the patch {_by(patch)}")
     return tuple(side // step for side, step in zip(size, patch, strict=True))
 
 
@@ -52,7 +52,7 @@ def _by(sizes: tuple[int, ...]) -> str:
 def mirror_to_multiple(x: Float[Tensor, "b ch h w"], multiple: int, *, least: int = 1) -> Float[Tensor, "b ch h2 w2"]:
     """Sides up to the next multiple, and at least `least` of them; the edge itself is repeated, as [Liang+ 2021]'s code has it.
 
-    A picture that is smaller than what is added is mirrored again and again: pixel i of n is i mod 2n, from the other end above n.
+    An image that is smaller than what is added is mirrored again and again: pixel i of n is i mod 2n, from the other end above n.
     """
     for axis in (2, 3):
         side = x.shape[axis]

@@ -1,6 +1,6 @@
 """Windows on a grid: cut, shift, and who may look at whom across the seam. Pure functions.
 
-b batch, h w grid, d width, wh ww window, n = wh · ww cells of a window, bw windows of the whole batch (picture by picture, raster
+b batch, h w grid, d width, wh ww window, n = wh · ww cells of a window, bw windows of the whole batch (image by image, raster
 order in each)
 """
 

@@ -1,4 +1,4 @@
-"""Group self-attention, and the lifting self-attention that leads from pictures to the group.
+"""Group self-attention, and the lifting self-attention that leads from images to the group.
 
 Both are multi-head attention whose positions are relative ones on the group, and whose tokens stand on the grid (elements, rows, columns).
 
@@ -65,9 +65,9 @@ class GroupAttention(nn.Module):
 
 
 class LiftingAttention(GroupAttention):
-    """Pictures to the group  [Romero+ 2021, section 5.1]: softmax over j of q(i)·(k(j) + ρ(h^-1·(x_j - x_i))), once for every h.
+    """Images to the group  [Romero+ 2021, section 5.1]: softmax over j of q(i)·(k(j) + ρ(h^-1·(x_j - x_i))), once for every h.
 
-    Its tokens are the picture's, repeated for each element, so that residual branches need nothing new; keys are those of
+    Its tokens are the image's, repeated for each element, so that residual branches need nothing new; keys are those of
     one copy.
     """
 
@@ -77,5 +77,5 @@ class LiftingAttention(GroupAttention):
         if scope.queries is None:
             raise VitrailError("lifting attention needs to know where its tokens stand: a scope with queries")
         _, height, width = scope.queries.grid
-        picture = scope._replace(keys=Places((height, width)), position=self.position, carry=None)  # its keys are others
-        return self.attention(x, picture, context=x[:, : height * width])
+        image = scope._replace(keys=Places((height, width)), position=self.position, carry=None)  # its keys are others
+        return self.attention(x, image, context=x[:, : height * width])

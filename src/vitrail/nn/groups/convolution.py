@@ -42,7 +42,7 @@ class LiftingConvolution(nn.Module):
     """(x * w)(p, h) = Σ_q x(q) w(h^-1·(q - p))  [Cohen+ 2016, eq. 10]: one learned filter, moved by every element h.
 
     With `stride` p and `overlap` o the filter has the side p + 2·o and the border o, so that patches lie the same way from all
-    four sides: stride 1 and overlap 1 are a 3x3 convolution, overlap 0 cuts pictures into patches.
+    four sides: stride 1 and overlap 1 are a 3x3 convolution, overlap 0 cuts images into patches.
     """
 
     def __init__(self, in_channels: int, width: int, *, group: PlaneGroup, stride: int = 1, overlap: int = 0) -> None:
@@ -58,7 +58,7 @@ class LiftingConvolution(nn.Module):
     def grid(self, size: tuple[int, int]) -> Grid:
         self.group.check_grid(*size)
         if min(size) < self.stride or any(side % self.stride for side in size):
-            raise VitrailError(f"the picture's sides must be multiples of the patch {self.stride}, got {size[0]}x{size[1]}")
+            raise VitrailError(f"the image's sides must be multiples of the patch {self.stride}, got {size[0]}x{size[1]}")
         return (self.group.order, *(side // self.stride for side in size))
 
     def forward(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b gc h1 w1"]:

@@ -4,7 +4,7 @@ An element of such a group is a translation and an element of its stabilizer, th
 the stabilizer is written here: translations are what a grid does by itself. Element e = mirrored · rotations + r stands for
 "mirror left and right if `mirrored`, then turn counterclockwise by r / rotations of a full turn".
 
-g elements, h w picture or grid, o offsets
+g elements, h w image or grid, o offsets
 """
 
 import math
@@ -40,7 +40,7 @@ class PlaneGroup:
         quarter = self.rotations // math.gcd(self.rotations, 4)
         return tuple(e for e in range(self.order) if e % self.rotations % quarter == 0)
 
-    def check_grid(self, height: int, width: int, *, what: str = "the picture") -> None:
+    def check_grid(self, height: int, width: int, *, what: str = "the image") -> None:
         """Refuse a grid that the group does not map onto itself: the layers could not be exact there."""
         if self.rotations > 1 and height != width:
             raise VitrailError(f"{self.name} turns {what} by 90 degrees, so it must be square; got {height}x{width}")
@@ -71,7 +71,7 @@ class PlaneGroup:
         """g^-1·offset for every g: the offset as it looks to somebody turned by g."""
         return np.round(np.einsum("gji,oj->goi", self.matrices(), offsets), 12) + 0.0  # the inverse is the transpose
 
-    def act_on_pictures(self, x: Tensor, element: int) -> Tensor:
+    def act_on_images(self, x: Tensor, element: int) -> Tensor:
         """(L_g x)(p) = x(g^-1·p) on the last two axes, for an element of `exact`; nothing is interpolated."""
         if element not in self.exact:
             raise VitrailError(
@@ -83,7 +83,7 @@ class PlaneGroup:
 
     def act_on_maps(self, x: Float[Tensor, "b g *d h w"], element: int) -> Float[Tensor, "b g *d h w"]:
         """(L_g f)(p, h) = f(g^-1·p, g^-1·h): maps over the group are turned and their elements change places."""
-        return self.act_on_pictures(x, element)[:, self.relative()[element].copy()]
+        return self.act_on_images(x, element)[:, self.relative()[element].copy()]
 
 
 GROUPS: Mapping[str, PlaneGroup] = MappingProxyType(

@@ -21,7 +21,7 @@ Size = tuple[int, int]
 class LocalKernel(Kernel):
     """Softmax attention over a window around each cell  [Romero+ 2021, section 5.3; Ramachandran+ 2019].
 
-    Cells outside of the picture are masked, not zero: a zero key would still have a share. Blocks of 2x2 queries read their common
+    Cells outside of the image are masked, not zero: a zero key would still have a share. Blocks of 2x2 queries read their common
     surroundings [Vaswani+ 2021, HaloNet, section 2.2], which copies keys 9 times for a 5x5 window instead of 25; the mask
     cuts out each query's own window, so the result is the same.
     """
@@ -56,7 +56,7 @@ class LocalKernel(Kernel):
         local = attention_weights(q, near, bias=self.bias(q, scope, 1))
         local = local.view(batch, -1, *local.shape[1:])  # b c t g j
         number = torch.arange(keys, device=q.device)[None, None, :, None]
-        # What lies outside of the picture is key 0 here and has the weight 0: adding it changes nothing.
+        # What lies outside of the image is key 0 here and has the weight 0: adding it changes nothing.
         number = cut_surroundings(number, grid, 1, self.reach)[:, 0, :, 0]  # c j
         full = local.new_zeros(*local.shape[:4], keys)
         full.scatter_add_(4, number[None, :, None, None].expand(local.shape), local)
@@ -99,7 +99,7 @@ def cut_surroundings(x: Shaped[Tensor, "b t m d"], grid: Size, side: int, reach:
 
 
 def visible(grid: Size, side: int, reach: int, *, device: torch.device | None = None) -> Bool[Tensor, "c 1 i j"]:
-    """Which cells of its block's surroundings a query may see: those in its window, and in the picture."""
+    """Which cells of its block's surroundings a query may see: those in its window, and in the image."""
     inside = torch.ones(1, 1, grid[0] * grid[1], 1, dtype=torch.uint8, device=device)
     inside = cut_surroundings(inside, grid, side, reach)[:, :, :, 0, None].transpose(2, 3).bool()  # c 1 1 j
     own, seen = torch.arange(side, device=device), torch.arange(side + 2 * reach, device=device) - reach

@@ -86,7 +86,7 @@ class GroupRelative(Position):
         return nn.functional.embedding(pairs.rows.to(rows.device), rows)
 
     def compare(self, q: Float[Tensor, "b t n d"], encoded: Float[Tensor, "n m d"]) -> Float[Tensor, "b t n m"]:
-        """(q + r)·ρ / sqrt(d): one matrix product for each query place, over pictures and heads at once."""
+        """(q + r)·ρ / sqrt(d): one matrix product for each query place, over images and heads at once."""
         batch, heads, places, width = q.shape
         asked = (q + self.query_table[:, None]) * width**-0.5
         asked = asked.permute(2, 0, 1, 3).reshape(places, batch * heads, width)

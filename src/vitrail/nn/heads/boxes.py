@@ -23,7 +23,7 @@ class BoxHead(nn.Module):
 
 class Proposals(nn.Module):
     """Every token of the memory is asked for a class and a box around its own place; the q surest become anchors  [Zhu+ 2021, A.4;
-    Zhang+ 2023, DINO, section 3.4: mixed selection, where places are taken from the picture and contents are learned].
+    Zhang+ 2023, DINO, section 3.4: mixed selection, where places are taken from the image and contents are learned].
     """
 
     def __init__(self, width: int, *, class_head: nn.Module, queries: int, nothing: bool, eps: float) -> None:
@@ -38,7 +38,7 @@ class Proposals(nn.Module):
         """Logits and boxes of the chosen tokens, the boxes before the sigmoid, as `places` are: a box around each token."""
         if memory.shape[1] < self.queries:
             raise VitrailError(
-                f"{self.queries} queries are chosen among the {memory.shape[1]} places of the picture: take fewer, or a larger picture"
+                f"{self.queries} queries are chosen among the {memory.shape[1]} places of the image: take fewer, or a larger image"
             )
         seen = self.norm(self.project(memory))
         logits = self.class_head(seen)

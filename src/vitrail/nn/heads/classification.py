@@ -23,7 +23,7 @@ def pool_class(tokens: Tokens) -> Float[Tensor, "b d"]:
 
 
 def pool_mean(tokens: Tokens) -> Float[Tensor, "b d"]:
-    """The mean over the picture's own tokens; prefix tokens and padding do not count, and a merged token counts as those it is made of."""
+    """The mean over the image's own tokens; prefix tokens and padding do not count, and a merged token counts as those it is made of."""
     if tokens.mask is None and tokens.sizes is None:
         return tokens.cells.mean(1)
     counted = tokens.sizes if tokens.mask is None else tokens.mask

@@ -17,7 +17,7 @@ class PrototypeHead(nn.Module):
     """Cosines with k prototypes: x -> MLP -> z / |z| -> V z with rows of V of length 1  [Caron+ 2021, appendix C].
 
     The published code has a weight norm whose lengths are fixed at 1: the same function of the same parameters. GELU between layers;
-    with `batch_norm` a norm before it, which the published code offers too: a small new network says nearly the same of all pictures,
+    with `batch_norm` a norm before it, which the published code offers too: a small new network says nearly the same of all images,
     and the norm leaves what differs. `learning` says what share of the gradient reaches the prototypes: 0 in the beginning of a run.
     """
 
@@ -46,7 +46,7 @@ class ProjectionHead(nn.Module):
     """Linear layers without biases, a batch norm behind each, ReLU between; the last norm has no scale of its own
     [Chen+ 2021, MoCo v3, section 5: 3 layers for the projector, 2 for the predictor].
 
-    With several processes a norm is by the pictures of its own process, as everywhere (`World.wrap`).
+    With several processes a norm is by the images of its own process, as everywhere (`World.wrap`).
     """
 
     def __init__(self, width: int, *, hidden: int, out: int, layers: int) -> None:

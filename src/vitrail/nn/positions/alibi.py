@@ -28,7 +28,7 @@ def alibi_slopes(heads: int) -> list[float]:
 class Alibi(Position):
     """bias_ij = -slope_h · |x_i - x_j|  [Press+ 2022, section 3]: on a line the difference of raster numbers.
 
-    Both ways, since a picture has no past. On a grid the distance is Euclidean, in cells [Fuller+ 2023, CROMA, 2D-ALiBi].
+    Both ways, since an image has no past. On a grid the distance is Euclidean, in cells [Fuller+ 2023, CROMA, 2D-ALiBi].
     No parameters. No bias to and from prefix tokens. Extrapolates to any grid of any number of axes.
     """
 

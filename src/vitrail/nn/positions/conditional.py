@@ -67,7 +67,7 @@ class Conditional(Position):
 
     The zeros beyond the border are what gives absolute positions away [Islam+ 2020]. `only` is the block it stands in front
     of: the second, as published; None: every block. Prefix tokens are left as they are. Takes any size of grid
-    (extrapolates): nothing in it depends on one. Cells without a token, padding and other packed pictures are read as zeros.
+    (extrapolates): nothing in it depends on one. Cells without a token, padding and other packed images are read as zeros.
     `causal`: only neighbors that are not after the token in raster order, and rows for those alone.
     """
 
@@ -115,10 +115,8 @@ class Conditional(Position):
         if real is not None:
             cells = cells * real[..., None]
         weight = self.table.T.reshape(-1, 1, *[self.side] * self.axes).to(cells.dtype)  # d 1 3 3
-        picture = cells.transpose(1, 2).reshape(cells.shape[0], -1, *places.grid)  # b d *grid
-        out = CONVOLVE[self.axes](
-            picture, weight, self.bias_row.to(cells.dtype), padding=self.side // 2, groups=weight.shape[0]
-        )
+        image = cells.transpose(1, 2).reshape(cells.shape[0], -1, *places.grid)  # b d *grid
+        out = CONVOLVE[self.axes](image, weight, self.bias_row.to(cells.dtype), padding=self.side // 2, groups=weight.shape[0])
         return out.flatten(2).transpose(1, 2)
 
     def match(
@@ -128,7 +126,7 @@ class Conditional(Position):
         segments: Int[Tensor, "b c"] | None,
         real: Bool[Tensor, "#b c"] | None,
     ) -> Float[Tensor, "b c d"]:
-        """Some cells are missing, or several pictures are packed: the same sum over the neighbors that are there."""
+        """Some cells are missing, or several images are packed: the same sum over the neighbors that are there."""
         batch, count, _ = cells.shape
         index = torch.arange(count, device=cells.device)[None] if places.index is None else places.index
         if segments is not None or real is not None:

@@ -18,7 +18,7 @@ from vitrail.tokens import Grid, Places
 class Learned1d(AddedPosition):
     """A learned row for each cell in raster order: ViT as published  [Dosovitskiy+ 2021, eq. 1].
 
-    A grid it was not built for gets the table resized as a picture (bicubic on two axes, there antialiased if asked for).
+    A grid it was not built for gets the table resized as an image (bicubic on two axes, there antialiased if asked for).
     """
 
     antialias: bool = False

@@ -1,8 +1,8 @@
 """Positions of a padded batch of images of different shapes: each image's tokens stand on its own grid.
 
-b batch, h heads, n queries, m keys, w u widths of what they are made from, d key width, e value width, g pictures of one shape
+b batch, h heads, n queries, m keys, w u widths of what they are made from, d key width, e value width, g images of one shape
 
-A scheme is asked about each shape by itself, and knows nothing of the others: so every scheme gives a picture what it gives it alone.
+A scheme is asked about each shape by itself, and knows nothing of the others: so every scheme gives an image what it gives it alone.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from vitrail.tokens import Places
 
 
 class Rows(NamedTuple):
-    """Pictures of one shape in a padded batch: rows `start` to `stop`, of which the first `tokens` are no padding."""
+    """Images of one shape in a padded batch: rows `start` to `stop`, of which the first `tokens` are no padding."""
 
     start: int
     stop: int
@@ -35,7 +35,7 @@ class Rows(NamedTuple):
 
 
 class PaddedPosition(Position, KeyedPosition):
-    """Of a batch padded to its longest sequence. `shapes` are the batch's pictures, those of one shape together, with scopes of their own.
+    """Of a batch padded to its longest sequence. `shapes` are the batch's images, those of one shape together, with scopes of their own.
 
     What a scheme gives to tokens is padded with zeros, which nobody reads: the mask of the batch hides them.
     """

@@ -114,4 +114,4 @@ class RelativeProjected(RelativeRows, KeyedPosition):
     def bias(self, q: Float[Tensor, "b h n d"], k: Float[Tensor, "b h m d"], scope: Scope) -> Float[Tensor, "#b #h n m"]:
         lines, table = scope.prepared
         heads = (table * q.shape[-1] ** -0.5).to(q.dtype).view(len(table), q.shape[1], -1).permute(1, 2, 0)  # h d r
-        return spread(torch.einsum("bhnd,hdr->bhnr", q, heads), lines)  # @ would copy the table for each picture
+        return spread(torch.einsum("bhnd,hdr->bhnr", q, heads), lines)  # @ would copy the table for each image

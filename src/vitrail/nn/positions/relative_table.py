@@ -20,7 +20,7 @@ from vitrail.tokens import Grid, Places
 class RelativeTable(Position):
     """softmax(q k^T / sqrt(d) + B), B_ij = table[x_i - x_j]  [Liu+ 2021, Swin, eq. 4], on any number of axes.
 
-    The table has (2h - 1)(2w - 1) rows. A grid it was not built for gets it resized as a picture. Pairs with a prefix token
+    The table has (2h - 1)(2w - 1) rows. A grid it was not built for gets it resized as an image. Pairs with a prefix token
     have three rows of their own [Bao+ 2022, BEiT's code] if prefix tokens own rows, else no bias.
     """
 

@@ -55,7 +55,7 @@ class NormalizedSinusoidal(AddedPosition):
     from one side of an image to the other, however many cells lie between.
 
     Published: shift 1, so that the last cell is at 2 pi, and a base of 10,000. A shift of 1/2 is the middle of the cell, where a box's
-    center is; a base of 20 [Liu+ 2022, DAB-DETR, section 4.4] spends fewer of the numbers on what hardly changes over a picture.
+    center is; a base of 20 [Liu+ 2022, DAB-DETR, section 4.4] spends fewer of the numbers on what hardly changes over an image.
     """
 
     def __init__(self, width: int, *, axes: int = 2, base: float = 10_000.0, shift: float = 1.0) -> None:

@@ -1,4 +1,4 @@
-"""A tokenizer of small convolutions, for small pictures and small data.
+"""A tokenizer of small convolutions, for small images and small data.
 
 b batch, ch channels, n tokens, d width, f channels of a fine map, y x its grid
 """
@@ -42,10 +42,10 @@ def halving(pooling: Pooling) -> nn.Module:
 
 
 class ConvTokenizer(nn.Module):
-    """3x3 convolution, batch norm, ReLU, again and again, with max-pooling that halves the picture.
+    """3x3 convolution, batch norm, ReLU, again and again, with max-pooling that halves the image.
 
     [Hassani+ 2021, section 3.3]: overlapping convolutions give the locality that a cut into patches throws away, and
-    which a small data set cannot teach. Batch norm is ours, and trains in a fraction of the time. Any picture size will do: a
+    which a small data set cannot teach. Batch norm is ours, and trains in a fraction of the time. Any image size will do: a
     side that does not divide is rounded up. Where the poolings stand, see `plan_convolutions`; "overlapping" ones are 3x3 and
     behind the ReLU as in the paper, "early" and "first" ones 2x2 and right behind the convolution, which leaves a quarter of the numbers to
     norm and ReLU and takes half the time.
@@ -70,7 +70,7 @@ class ConvTokenizer(nn.Module):
 
     def grid(self, size: tuple[int, ...]) -> Grid:
         if min(size) < self.stride:
-            raise VitrailError(f"the picture {size[0]}x{size[1]} is smaller than the tokenizer's stride {self.stride}")
+            raise VitrailError(f"the image {size[0]}x{size[1]} is smaller than the tokenizer's stride {self.stride}")
         return tuple(math.ceil(side / self.stride) for side in size)
 
     def forward(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
@@ -95,7 +95,7 @@ def plan_convolutions(in_channels: int, width: int, *, stride: int, layers: int,
 
     - "overlapping": the last ones halve, so that the first see every pixel (docs/log.md has the trial); each has twice the
       channels of the one before.
-    - "early": the picture is halved from the first on, where pixels are many and channels few; what there is beyond one
+    - "early": the image is halved from the first on, where pixels are many and channels few; what there is beyond one
       convolution a halving stands before the last halvings. Each halving doubles the channels.
     - "first": the first ones halve, and the others see the grid of the tokens, which is where a stem of a small stride is cheap.
     """

@@ -12,7 +12,7 @@ from vitrail.tokens import Tokens
 
 
 class TokenDropping(nn.Module):
-    """In training each picture keeps a random round(keep · c) of its c cells  [Liu+ 2023, PatchDropout, section 3].
+    """In training each image keeps a random round(keep · c) of its c cells  [Liu+ 2023, PatchDropout, section 3].
 
     Prefix tokens always stay, what stays is in the order it was in, and nothing is rescaled. To stand behind the position's
     embedding; positions inside attention find each token's cell in `index`. All tokens stay in evaluation.

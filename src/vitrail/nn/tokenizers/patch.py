@@ -19,7 +19,7 @@ class PatchTokenizer(nn.Module):
     """x_p E: flattened patches times one matrix  [Dosovitskiy+ 2021, eq. 1].
 
     Equal to a convolution whose kernel and stride are the patch; as one matrix product it is faster on a CPU and has no
-    limit on the axes: (16, 16) for pictures, (2, 16, 16) for clips, (8,) for a line. With `pad`, zeros behind the last pixels
+    limit on the axes: (16, 16) for images, (2, 16, 16) for clips, (8,) for a line. With `pad`, zeros behind the last pixels
     make any size one of whole patches, else such a size is refused.
     """
 
@@ -43,7 +43,7 @@ class PatchTokenizer(nn.Module):
         return Tokens(self.project(patchify(images, self.patch)), grid=self.grid(tuple(images.shape[2:])))
 
     def pixels(self, patches: Float[Tensor, "b n p"], grid: Grid) -> Float[Tensor, "b ch *size"]:
-        """Patches of pixels back to pictures: the inverse of the cut."""
+        """Patches of pixels back to images: the inverse of the cut."""
         return unpatchify(patches, self.patch, grid)
 
 

@@ -1,4 +1,4 @@
-"""Learned tokens that stand before the picture's own: class, distillation and register tokens.
+"""Learned tokens that stand before the image's own: class, distillation and register tokens.
 
 b batch, n tokens, p prefix tokens, d width
 """

@@ -1,4 +1,4 @@
-"""The hybrid tokenizer: a ResNet in BiT's form looks at the picture first, and the cells of its last map are the tokens.
+"""The hybrid tokenizer: a ResNet in BiT's form looks at the image first, and the cells of its last map are the tokens.
 
 b batch, ch channels in, out channels out, h w sides going in, h2 w2 sides coming out, n tokens, d width
 """
@@ -19,7 +19,7 @@ class StandardizedConv2d(nn.Conv2d):
     """conv(x, (W - mean W) / sqrt(var W + eps)), mean and variance over each output channel's weights  [Qiao+ 2019].
 
     Padded as TensorFlow's "SAME", with which the published networks were trained: max(kernel - stride, 0) rows in all
-    where the stride divides the side, the odd one below. `ResNetStem.grid` admits only pictures of which that holds.
+    where the stride divides the side, the odd one below. `ResNetStem.grid` admits only images of which that holds.
     """
 
     def __init__(self, in_channels: int, out_channels: int, *, kernel: int = 1, stride: int = 1) -> None:
@@ -104,7 +104,7 @@ class ResNetStem(nn.Module):
         """How many tokens along each axis; the sides must be multiples of the stride."""
         height, width = image_size
         if min(height, width) < self.stride or height % self.stride or width % self.stride:
-            raise VitrailError(f"the picture's sides {height}x{width} must be multiples of the stem's stride {self.stride}")
+            raise VitrailError(f"the image's sides {height}x{width} must be multiples of the stem's stride {self.stride}")
         return height // self.stride, width // self.stride
 
     def forward(self, images: Float[Tensor, "b ch h w"]) -> Tokens:

@@ -19,7 +19,7 @@ class Words(nn.Module):
     """sqrt(d) · E[id]  [Vaswani+ 2017, section 3.4].
 
     The grid is that of the longest sequence and `index` says which of its cells are filled, so that a token's place does not depend on
-    how many others there are: a learned table is never stretched. For words the grid is a line; a picture written pixel by pixel
+    how many others there are: a learned table is never stretched. For words the grid is a line; an image written pixel by pixel
     may have two axes.
     """
 

@@ -1,6 +1,6 @@
 "use strict";
-// <before-after>: two pictures of one size as one, with a line to drag between them. A range input that covers both is what the
-// keyboard and a screen reader use; the pointer moves it too. Without this script the two pictures stand side by side.
+// <before-after>: two images of one size as one, with a line to drag between them. A range input that covers both is what the
+// keyboard and a screen reader use; the pointer moves it too. Without this script the two images stand side by side.
 {
   const make = (tag, attributes, ...children) => {
     const made = document.createElement(tag);
@@ -16,7 +16,7 @@
       const label = `Line between ${this.names.join(" and ")}`;
       this.input = make("input", { type: "range", min: 0, max: 100, value: 50, step: 1 });
       this.append(make("label", {}, make("span", { class: "hidden-words" }, label), this.input), make("span", { class: "handle", "aria-hidden": "true" }));
-      for (const picture of this.querySelectorAll("img")) picture.draggable = false;
+      for (const image of this.querySelectorAll("img")) image.draggable = false;
       this.dataset.live = "yes";
       this.input.addEventListener("input", () => this.move());
       this.addEventListener("pointerdown", (event) => this.take(event));

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from PIL import Image
 from torch import Tensor
 
-from vitrail.data.transforms import fit_picture, prepare
+from vitrail.data.transforms import fit_image, prepare
 from vitrail.deploy import pipeline
 from vitrail.deploy.image_source import ImageSource, open_image
 from vitrail.deploy.pipeline import Inputs, Prediction, Progress
@@ -108,8 +108,8 @@ class Pipeline(pipeline.Pipeline[Image.Image, Result]):
         from vitrail.explain.figures.captions import CaptionRow, draw_captions
 
         look = found.outputs.group.looks[found.outputs.row]
-        image = fit_picture(found.sample, self.model.preprocessing)
-        return draw_captions([CaptionRow(picture=image, caption=look.caption, words=look.words, maps=look.maps)])
+        image = fit_image(found.sample, self.model.preprocessing)
+        return draw_captions([CaptionRow(image=image, caption=look.caption, words=look.words, maps=look.maps)])
 
     def describe(self, found: Prediction[Image.Image, Result], files: dict[str, str], *, width: int) -> str:
         return f"{found.source!s:<{width}}  {found.result[0]['generated_text']}"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from vitrail.data.captions import CaptionData, CaptionedSplit
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.data.text.padding import pad
 from vitrail.data.transforms import normalize, read_fitted, to_unit
 from vitrail.explain.captions import look_at_words
@@ -103,7 +103,7 @@ def rows_of(model: CaptionModel, split: CaptionedSplit, found: Captions, chosen:
     for number in chosen.tolist():
         try:
             shown.append(read_fitted(split, int(found.indices[number]), model.preprocessing))
-        except PictureError:  # gone since it was scored
+        except ImageError:  # gone since it was scored
             continue
         numbers.append(number)
     if not shown:
@@ -114,7 +114,7 @@ def rows_of(model: CaptionModel, split: CaptionedSplit, found: Captions, chosen:
     looks = look_at_words(model, images, ids.to(device))
     return [
         CaptionRow(
-            picture=image,
+            image=image,
             caption=found.captions[number],
             words=one.words,
             maps=one.maps,

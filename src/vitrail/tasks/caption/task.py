@@ -182,11 +182,11 @@ class Captioning(ImageTask[Options, CaptionData, BytePairs, CaptionModel]):
 
     def card(self, model: CaptionModel, facts: Mapping[str, Any]) -> Card:
         return Card(
-            title="captions of pictures",
+            title="captions of images",
             about=[*describe_words(model, facts)],
             use=[
-                use_pipeline("describe", "image-to-text", 'describe("picture.png")  # [{"generated_text": ...}]'),
-                use_shell(f"vitrail caption {FOLDER} picture.png"),
+                use_pipeline("describe", "image-to-text", 'describe("image.png")  # [{"generated_text": ...}]'),
+                use_shell(f"vitrail caption {FOLDER} image.png"),
             ],
             limits=word_limits(model),
         )

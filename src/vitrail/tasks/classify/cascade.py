@@ -1,6 +1,6 @@
 """`vitrail cascade`: calibrated on validation, scored once on test, timed against its last model, saved with a report.
 
-n pictures, s stages
+n images, s stages
 """
 
 import json
@@ -21,7 +21,7 @@ from vitrail.learn.metrics.bootstrap import bootstrap_interval
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.rendering import to_png
 from vitrail.tasks.classify.cascade_calibration import Table, calibrate, outcome, route
-from vitrail.tasks.classify.cascade_making import choose, make_stages, open_division, pictures_of, stage_costs, try_stages
+from vitrail.tasks.classify.cascade_making import choose, images_of, make_stages, open_division, stage_costs, try_stages
 from vitrail.tasks.classify.cascade_options import CascadeOptions
 from vitrail.tasks.classify.cascade_pipeline import Cascade, CascadeReport
 from vitrail.tasks.classify.cascade_report import (
@@ -37,7 +37,7 @@ from vitrail.tasks.classify.metrics import METRICS as METRICS_OF
 from vitrail.tasks.metric import headline
 
 FIGURE = "cascade.png"
-TIMED = 2048  # test pictures that cascade and last model are timed on, evenly chosen, at most
+TIMED = 2048  # test images that cascade and last model are timed on, evenly chosen, at most
 LEVELS = 40  # points of the curve
 
 METRICS, PREDICTIONS, REPORT = "metrics.json", "predictions.csv", "report.html"
@@ -53,7 +53,7 @@ class CascadeResult:
     test: Point
     interval: tuple[float, float]  # 95 % of the test accuracy
     speedup: float  # throughput over the last model's
-    seconds: tuple[float, float]  # of a picture through the cascade and through the last model, in that comparison
+    seconds: tuple[float, float]  # of an image through the cascade and through the last model, in that comparison
 
     def to_json(self) -> dict[str, Any]:
         assert self.cascade.report is not None
@@ -79,8 +79,8 @@ def run_cascade(models: Sequence[str], options: CascadeOptions, *, quiet: bool =
         list(models) if options.sizes is None else models[0] if len(models) == 1 else list(models), options.sizes
     )
     data = match_labels(open_division(list(models), options.data, options.seed), stages[-1].classify.model)
-    bar.say(f"{data.name}: {len(data['val']):,} validation pictures choose, {len(data['test']):,} of test are read once")
-    trial = try_stages(stages, pictures_of(data["val"], stages), batch=options.batch)
+    bar.say(f"{data.name}: {len(data['val']):,} validation images choose, {len(data['test']):,} of test are read once")
+    trial = try_stages(stages, images_of(data["val"], stages), batch=options.batch)
     made, table = choose(stages, trial, agreement=options.agreement, sure=options.sure, cost=options.cost, data=data.name)
     assert made.report is not None
     bar.say(str(made.report))
@@ -102,8 +102,8 @@ def new_folder(out: str) -> Path:
 def score_test(made: Cascade, test: Split, options: CascadeOptions) -> CascadeResult:
     """The cascade and each of its models alone on test; the answers are those of the cascade as it runs."""
     folder = Path(options.out).expanduser()
-    trial = try_stages(made.stages, pictures_of(test, made.stages), batch=options.batch)
-    rows, stages_of = made.scores(pictures_of(test, made.stages), batch=options.batch)
+    trial = try_stages(made.stages, images_of(test, made.stages), batch=options.batch)
+    rows, stages_of = made.scores(images_of(test, made.stages), batch=options.batch)
     said, sure, where = rows.argmax(1).numpy(), rows.amax(1).numpy(), stages_of.numpy()
     right, agrees = said == test.labels, said == trial.answers[-1]
     costs = stage_costs(made.stages, trial, options.cost)
@@ -142,18 +142,18 @@ def score_test(made: Cascade, test: Split, options: CascadeOptions) -> CascadeRe
 
 
 def time_both(made: Cascade, split: Split, *, batch: int, rounds: int, most: int = TIMED) -> tuple[float, float]:
-    """Seconds a picture of the cascade and of its last model, from pictures in memory to probabilities: in turns, the best of each."""
+    """Seconds per image of the cascade and of its last model, from images in memory to probabilities: in turns, the best of each."""
     indices = np.unique(np.linspace(0, len(split) - 1, min(most, len(split))).astype(int)).tolist()
     target = made.largest_size()
-    pictures = [split.read(index, target=target) for index in indices]
+    images = [split.read(index, target=target) for index in indices]
     last = made.stages[-1].classify
 
     def alone() -> None:
-        for start in range(0, len(pictures), batch):
-            last.probabilities(pictures[start : start + batch])
+        for start in range(0, len(images), batch):
+            last.probabilities(images[start : start + batch])
 
-    found = interleaved({"cascade": lambda: made.scores(pictures, batch=batch), "last": alone}, rounds=rounds)
-    return found["cascade"].best / len(pictures), found["last"].best / len(pictures)
+    found = interleaved({"cascade": lambda: made.scores(images, batch=batch), "last": alone}, rounds=rounds)
+    return found["cascade"].best / len(images), found["last"].best / len(images)
 
 
 def draw_points(table: Table, thresholds: tuple[float, ...], truth: Int[np.ndarray, "n"]) -> tuple[list[Point], Point]:
@@ -189,7 +189,7 @@ def describe_result(result: CascadeResult) -> list[str]:
 
 def describe_speed(result: CascadeResult) -> str:
     cascade, last = result.seconds
-    return f"throughput: {1 / cascade:,.0f} pictures a second, {result.stages[-1].name} alone {1 / last:,.0f}: {result.speedup:.2f}x"
+    return f"throughput: {1 / cascade:,.0f} images per second, {result.stages[-1].name} alone {1 / last:,.0f}: {result.speedup:.2f}x"
 
 
 def write_results(
@@ -211,12 +211,12 @@ def write_results(
         test=result.test,
         details={
             "Asked for": f"agreement of {100 * options.agreement:g} % on validation{sure}",
-            "Agreement": f"{100 * report.agreement:.2f} % of {report.pictures:,} validation pictures, {100 * result.test.agreement:.2f} % of test",
+            "Agreement": f"{100 * report.agreement:.2f} % of {report.pictures:,} validation images, {100 * result.test.agreement:.2f} % of test",
             "Confidence": f"by {result.cascade.measure}, the cheapest of three on validation",
             "Throughput": describe_speed(result).removeprefix("throughput: "),
         },
         commands={
-            "Use it": f"vitrail predict {shlex.quote(str(folder))} picture.png",
+            "Use it": f"vitrail predict {shlex.quote(str(folder))} image.png",
             "Make it again": f"vitrail cascade {shlex.join(models)} --agreement {options.agreement:g} --out DIR",
         },
     )

@@ -1,6 +1,6 @@
-"""When a stage of a cascade may answer: thresholds on its confidence, chosen on validation pictures.
+"""When a stage of a cascade may answer: thresholds on its confidence, chosen on validation images.
 
-n pictures, s stages, k classes. Stage i answers a picture that has come to it if its confidence is at least threshold i; the last
+n images, s stages, k classes. Stage i answers per image that has come to it if its confidence is at least threshold i; the last
 answers whatever is left. What is asked for is agreement with the last stage, so no labels are needed.
 """
 
@@ -21,20 +21,20 @@ DIVISIONS = 100  # ways to divide the allowed disagreements among stages that ar
 
 
 class Table(NamedTuple):
-    """What the stages say of some pictures, and what they cost."""
+    """What the stages say of some images, and what they cost."""
 
     answers: Int[np.ndarray, "s n"]
     confidences: Float[np.ndarray, "s n"]  # those of the last stage decide nothing
-    costs: Float[np.ndarray, "s"]  # of one picture
+    costs: Float[np.ndarray, "s"]  # of one image
 
 
 class Outcome(NamedTuple):
-    """A cascade on some pictures."""
+    """A cascade on some images."""
 
     thresholds: tuple[float, ...]  # of all stages but the last
-    agreement: float  # share of pictures answered as the last stage answers them
-    cost: float  # of one picture, on average
-    shares: tuple[float, ...]  # of pictures that each stage answers
+    agreement: float  # share of images answered as the last stage answers them
+    cost: float  # of one image, on average
+    shares: tuple[float, ...]  # of images that each stage answers
 
 
 def confidence(probabilities: Float[np.ndarray, "n k"], measure: Measure) -> Float[np.ndarray, "n"]:
@@ -50,39 +50,39 @@ def confidence(probabilities: Float[np.ndarray, "n k"], measure: Measure) -> Flo
     return np.clip(1 + (probabilities * logs).sum(axis=1) / math.log(max(2, probabilities.shape[1])), 0, 1)
 
 
-def allowed_disagreements(pictures: int, agreement: float, *, sure: float | None = None) -> int:
-    """How many of the pictures may be answered otherwise than by the last stage.
+def allowed_disagreements(images: int, agreement: float, *, sure: float | None = None) -> int:
+    """How many of the images may be answered otherwise than by the last stage.
 
     With `sure`, the largest count that a cascade of less agreement would stay below with a probability of at most 1 - sure:
-    P(Binomial(pictures, 1 - agreement) <= count) <= 1 - sure, the one-sided bound of [Clopper and Pearson 1934].
+    P(Binomial(images, 1 - agreement) <= count) <= 1 - sure, the one-sided bound of [Clopper and Pearson 1934].
     """
     if not 0 < agreement <= 1:
         raise VitrailError(f"agreement must be a share above 0 and at most 1, got {agreement}")
-    if not pictures:
-        raise VitrailError("a cascade is calibrated on validation pictures: there are none")
+    if not images:
+        raise VitrailError("a cascade is calibrated on validation images: there are none")
     if sure is None:
-        return math.floor(pictures * (1 - agreement) + 1e-9)
+        return math.floor(images * (1 - agreement) + 1e-9)
     if not 0 < sure < 1:
         raise VitrailError(f"sure must lie between 0 and 1, got {sure}")
     if agreement == 1:
-        raise VitrailError("agreement 1 can be counted, not be sure of: no number of pictures proves it; leave out sure")
+        raise VitrailError("agreement 1 can be counted, not be sure of: no number of images proves it; leave out sure")
     miss, total, count = 1 - agreement, 0.0, 0
     while True:
-        ways = math.lgamma(pictures + 1) - math.lgamma(count + 1) - math.lgamma(pictures - count + 1)
-        total += math.exp(ways + count * math.log(miss) + (pictures - count) * math.log1p(-miss))
+        ways = math.lgamma(images + 1) - math.lgamma(count + 1) - math.lgamma(images - count + 1)
+        total += math.exp(ways + count * math.log(miss) + (images - count) * math.log1p(-miss))
         if total > 1 - sure:
             break
         count += 1
     if not count:
         least = math.ceil(math.log(1 - sure) / math.log(agreement))
         raise VitrailError(
-            f"to be {sure:g} sure of an agreement of {agreement:g} takes at least {least:,} pictures, got {pictures:,}"
+            f"to be {sure:g} sure of an agreement of {agreement:g} takes at least {least:,} images, got {images:,}"
         )
     return count - 1
 
 
 def route(confidences: Float[np.ndarray, "s n"], thresholds: tuple[float, ...]) -> Int[np.ndarray, "n"]:
-    """The stage that answers each picture: the first whose confidence reaches its threshold, else the last."""
+    """The stage that answers each image: the first whose confidence reaches its threshold, else the last."""
     leaves = confidences[:-1] >= np.array(thresholds)[:, None]
     return np.where(leaves.any(axis=0), leaves.argmax(axis=0), len(thresholds)).astype(np.int64)
 
@@ -97,14 +97,14 @@ def outcome(table: Table, thresholds: tuple[float, ...]) -> Outcome:
 
 
 def running_costs(table: Table, thresholds: tuple[float, ...]) -> Float[np.ndarray, "s"]:
-    """What each stage costs a picture that comes to it: nothing where it is never asked."""
+    """What each stage costs an image that comes to it: nothing where it is never asked."""
     return np.where(np.array([*thresholds, 0.0]) > 1, 0.0, table.costs)
 
 
 def calibrate(table: Table, allowed: int) -> Outcome:
     """The cheapest thresholds found with at most `allowed` disagreements; of two stages the cheapest there are.
 
-    For two stages one pass over the pictures by falling confidence is exact. For more, the allowed disagreements are divided among the
+    For two stages one pass over the images by falling confidence is exact. For more, the allowed disagreements are divided among the
     stages in many ways, each stage in its turn letting as many go as its part allows; each result is then improved a threshold at a
     time, the others held, until nothing changes. No step ever allows more disagreements than `allowed`.
     """
@@ -147,7 +147,7 @@ def improve(table: Table, thresholds: tuple[float, ...], stage: int, allowed: in
     """The thresholds with that of one stage as cheap as it can be, the others held: exact, by one sort."""
     costs = running_costs(table, (*thresholds[:stage], 0.0, *thresholds[stage + 1 :]))
     later = (*thresholds[:stage], NEVER, *thresholds[stage + 1 :])
-    otherwise = route(table.confidences, later)  # where each picture is answered if this stage lets none go
+    otherwise = route(table.confidences, later)  # where each image is answered if this stage lets none go
     here = otherwise > stage  # those that come to it
     wrong = table.answers != table.answers[-1]
     own = table.confidences[stage, here]
@@ -159,9 +159,7 @@ def improve(table: Table, thresholds: tuple[float, ...], stage: int, allowed: in
     less_paid = paid[otherwise[numbers]] - paid[stage]
     disagreements = int(wrong[otherwise, np.arange(len(otherwise))].sum()) + np.cumsum(more_wrong)
     saved = np.cumsum(less_paid) - costs[stage] * len(own)  # against a cascade without this stage
-    ends = (
-        np.append(own[1:] < own[:-1], True) if len(own) else np.zeros(0, dtype=bool)
-    )  # pictures of one confidence go together
+    ends = np.append(own[1:] < own[:-1], True) if len(own) else np.zeros(0, dtype=bool)  # images of one confidence go together
     fits = ends & (disagreements <= allowed) & (saved > 0)
     if not fits.any():
         return later
@@ -179,7 +177,7 @@ def between(falling: Float[np.ndarray, "n"], last: int) -> float:
 
 
 def agreements(table: Table, thresholds: tuple[float, ...]) -> tuple[float | None, ...]:
-    """Of the pictures that each stage answers, the share on which it agrees with the last; None where it answers none."""
+    """Of the images that each stage answers, the share on which it agrees with the last; None where it answers none."""
     where, agrees = route(table.confidences, thresholds), table.answers == table.answers[-1]
     here = [agrees[stage, where == stage] for stage in range(len(table.costs))]
     return tuple(float(some.mean()) if len(some) else None for some in here)

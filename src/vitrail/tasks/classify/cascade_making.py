@@ -1,6 +1,6 @@
-"""`vt.cascade`: stages from models, tried on validation pictures, and thresholds chosen by what they say there.
+"""`vt.cascade`: stages from models, tried on validation images, and thresholds chosen by what they say there.
 
-n pictures, s stages, k classes
+n images, s stages, k classes
 """
 
 import os
@@ -43,11 +43,11 @@ Model = Any  # one from vt.load or vt.create_model, or whatever vt.load takes
 
 
 class Trial(NamedTuple):
-    """What all stages say of the same pictures."""
+    """What all stages say of the same images."""
 
     answers: Int[np.ndarray, "s n"]
     confidences: dict[Measure, Float[np.ndarray, "s n"]]
-    seconds: Float[np.ndarray, "s"]  # of a picture: the median over batches, in which the stages took turns
+    seconds: Float[np.ndarray, "s"]  # of an image: the median over batches, in which the stages took turns
 
     def table(self, measure: Measure, costs: Float[np.ndarray, "s"]) -> Table:
         return Table(self.answers, self.confidences[measure], costs)
@@ -74,8 +74,8 @@ def make_cascade(
     sources = list(models) if isinstance(models, list | tuple) else [models]
     found = data if isinstance(data, DataSet | Split) else open_division(sources, data, seed)
     split = found["val"] if isinstance(found, DataSet) else found
-    trial = try_stages(stages, pictures_of(split, stages), batch=batch)
-    name = found.name if isinstance(found, DataSet) else "pictures"
+    trial = try_stages(stages, images_of(split, stages), batch=batch)
+    name = found.name if isinstance(found, DataSet) else "images"
     return choose(stages, trial, agreement=agreement, sure=sure, cost=cost, data=name)[0]
 
 
@@ -116,23 +116,23 @@ def name_of(source: Model, number: int) -> str:
 
 
 def check_size(stage: Stage) -> None:
-    """Whether the model reads pictures of the stage's size."""
+    """Whether the model reads images of the stage's size."""
     model = stage.classify.model
     height, width = model.preprocessing.size
     try:
         with torch.inference_mode():
             model(torch.zeros(1, model.config.in_channels, height, width, device=next(model.parameters()).device))
     except Exception as error:  # whatever a layer says of a size that it cannot have
-        raise VitrailError(f"{stage.name}: the model cannot read pictures of {height}x{width} ({error})") from None
+        raise VitrailError(f"{stage.name}: the model cannot read images of {height}x{width} ({error})") from None
 
 
 def open_division(sources: Sequence[Model], data: str | Path | None, seed: int | None) -> DataSet:
-    """The data without what cannot be read, divided as the runs divided it, so that no stage has learned from the validation pictures."""
+    """The data without what cannot be read, divided as the runs divided it, so that no stage has learned from the validation images."""
     runs = [(source, run_options(source)) for source in sources]
     known = [(source, options) for source, options in runs if options]
     if data is None:
         if not known or known[-1][0] is not sources[-1] or not isinstance(known[-1][1].get("data"), str):
-            raise VitrailError("a cascade is calibrated on validation pictures: give data")
+            raise VitrailError("a cascade is calibrated on validation images: give data")
         data = known[-1][1]["data"]
     shares = {options.get("val_share") for _, options in known}
     if seed is None:
@@ -168,16 +168,16 @@ def run_options(source: Model) -> dict[Any, Any]:
     return read_table(path) if folder.name in ("best", "last") and path.is_file() else {}
 
 
-def pictures_of(split: Split, stages: Sequence[Stage]) -> Iterator[Image.Image]:
+def images_of(split: Split, stages: Sequence[Stage]) -> Iterator[Image.Image]:
     """Read one by one, no finer than the finest stage needs."""
     sizes = [stage.classify.model.preprocessing.size for stage in stages]
     target = (max(height for height, _ in sizes), max(width for _, width in sizes))
     return (split.read(index, target=target) for index in range(len(split)))
 
 
-def try_stages(stages: Sequence[Stage], pictures: Iterable[Image.Image], *, batch: int) -> Trial:
-    """Every stage on every picture; the stages take turns at each batch, so that a slow moment of the machine is all of theirs."""
-    source = iter(pictures)
+def try_stages(stages: Sequence[Stage], images: Iterable[Image.Image], *, batch: int) -> Trial:
+    """Every stage on every image; the stages take turns at each batch, so that a slow moment of the machine is all of theirs."""
+    source = iter(images)
     answers: list[list[np.ndarray]] = [[] for _ in stages]
     sure: dict[Measure, list[list[np.ndarray]]] = {measure: [[] for _ in stages] for measure in MEASURES}
     seconds: list[list[float]] = [[] for _ in stages]
@@ -192,19 +192,19 @@ def try_stages(stages: Sequence[Stage], pictures: Iterable[Image.Image], *, batc
             for measure in MEASURES:
                 sure[measure][number].append(confidence(rows, measure))
     if not answers[0]:
-        raise VitrailError("a cascade is calibrated on validation pictures: there are none")
+        raise VitrailError("a cascade is calibrated on validation images: there are none")
     joined = {measure: np.stack([np.concatenate(parts) for parts in rows]) for measure, rows in sure.items()}
     medians = np.array([statistics.median(times) for times in seconds])
     return Trial(np.stack([np.concatenate(parts) for parts in answers]), joined, medians)
 
 
 def stage_costs(stages: Sequence[Stage], trial: Trial, cost: Cost) -> Float[np.ndarray, "s"]:
-    """Of one picture."""
+    """Of one image."""
     return trial.seconds if cost == "seconds" else np.array([count_multiply_adds(stage) for stage in stages], dtype=np.float64)
 
 
 def count_multiply_adds(stage: Stage) -> float:
-    """Of the matrix products and convolutions of one picture."""
+    """Of the matrix products and convolutions of one image."""
     from torch.utils.flop_counter import FlopCounterMode  # here: slow to import
 
     model = stage.classify.model
@@ -230,7 +230,7 @@ def choose(
 def describe(
     table: Table, thresholds: tuple[float, ...], *, data: str, split: str, stated: float, sure: float | None, cost: Cost
 ) -> CascadeReport:
-    """What a cascade with these thresholds does on the pictures of a table."""
+    """What a cascade with these thresholds does on the images of a table."""
     done = outcome(table, thresholds)
     return CascadeReport(
         data=data,

@@ -18,7 +18,7 @@ class CascadeOptions:
         str | None, Parameter(help="What validates and tests it; by default what the last model was trained on.")
     ] = None
     agreement: Annotated[
-        float, Parameter(help="Share of validation pictures to be answered as the last model answers them, in (0, 1].")
+        float, Parameter(help="Share of validation images to be answered as the last model answers them, in (0, 1].")
     ] = 0.99
     sure: Annotated[
         float | None,
@@ -30,13 +30,13 @@ class CascadeOptions:
             converter=whole,
             consume_multiple=True,
             negative="",
-            help="With one model: the sides, growing, at which it reads pictures.",
+            help="With one model: the sides, growing, at which it reads images.",
         ),
     ] = None
     cost: Annotated[
         Literal["seconds", "multiply_adds"], Parameter(help="What is to be least: time measured here, or arithmetic.")
     ] = "seconds"
-    batch: Annotated[int, Parameter(converter=whole, help="Pictures at a time.")] = 32
+    batch: Annotated[int, Parameter(converter=whole, help="Images at a time.")] = 32
     seed: Annotated[
         int | None,
         Parameter(converter=whole, help="Divides data without a validation split; by default as the runs divided it."),

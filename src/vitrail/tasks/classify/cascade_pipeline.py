@@ -1,4 +1,4 @@
-"""A cascade of classifiers from cheap to dear: easy pictures leave early  [Viola and Jones 2001; Wang+ 2022, Wisdom of Committees].
+"""A cascade of classifiers from cheap to dear: easy images leave early  [Viola and Jones 2001; Wang+ 2022, Wisdom of Committees].
 
 b batch, k classes, s stages
 """
@@ -21,11 +21,11 @@ from vitrail.models.classifier import Classifier
 from vitrail.tasks.classify.cascade_calibration import NEVER, Measure, confidence
 from vitrail.tasks.classify.predict import Call, Pipeline, Result
 
-LARGEST_SIDE = 4096  # of a picture: a size from a file must not take all memory
+LARGEST_SIDE = 4096  # of an image: a size from a file must not take all memory
 
 
 class Stage(NamedTuple):
-    """A classifier, with how it prepares pictures; `size` where that is not the model's own."""
+    """A classifier, with how it prepares images; `size` where that is not the model's own."""
 
     name: str
     classify: Pipeline
@@ -34,7 +34,7 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CascadeReport:
-    """What a cascade did on some pictures; tuples have a number a stage."""
+    """What a cascade did on some images; tuples have a number a stage."""
 
     data: str
     split: str
@@ -42,29 +42,29 @@ class CascadeReport:
     stated: float  # agreement asked for
     sure: float | None  # whether, and how, its lower bound was
     cost: str  # what costs are: seconds, or multiply-adds
-    agreement: float  # share of pictures answered as the last stage answers them
-    shares: tuple[float, ...]  # of pictures answered by each stage
+    agreement: float  # share of images answered as the last stage answers them
+    shares: tuple[float, ...]  # of images answered by each stage
     agreements: tuple[float | None, ...]  # of each stage with the last, where it answers
-    costs: tuple[float, ...]  # of one picture
-    mean_cost: float  # of one picture through the cascade
+    costs: tuple[float, ...]  # of one image
+    mean_cost: float  # of one image through the cascade
 
     def __str__(self) -> str:
         unit = "multiply-adds" if self.cost == "multiply_adds" else "seconds"
         rows = [
-            f"stage {stage + 1}: {100 * share:5.1f} % of pictures, "
+            f"stage {stage + 1}: {100 * share:5.1f} % of images, "
             + ("agreement     –" if same is None else f"agreement {100 * same:6.2f} %")
-            + f", {cost:.3g} {unit} a picture"
+            + f", {cost:.3g} {unit} an image"
             for stage, (share, same, cost) in enumerate(zip(self.shares, self.agreements, self.costs, strict=True))
         ]
-        whole = f"{self.split} of {self.data}, {self.pictures:,} pictures: agreement {100 * self.agreement:.2f} %"
-        return "\n".join([whole, *rows, f"together: {self.mean_cost:.3g} {unit} a picture"])
+        whole = f"{self.split} of {self.data}, {self.pictures:,} images: agreement {100 * self.agreement:.2f} %"
+        return "\n".join([whole, *rows, f"together: {self.mean_cost:.3g} {unit} an image"])
 
 
 class Cascade(Pipeline):
-    """`cascade(picture)` gives [{"label": ..., "score": ...}, ...], as the pipeline of one classifier does.
+    """`cascade(image)` gives [{"label": ..., "score": ...}, ...], as the pipeline of one classifier does.
 
-    Stage i answers if its confidence, by `measure`, is at least `thresholds[i]`; otherwise the picture goes on, and the last stage answers what
-    is left. A stage whose threshold is above 1 is never run. `report` tells what calibration found on validation pictures.
+    Stage i answers if its confidence, by `measure`, is at least `thresholds[i]`; otherwise the image goes on, and the last stage answers what
+    is left. A stage whose threshold is above 1 is never run. `report` tells what calibration found on validation images.
     """
 
     def __init__(
@@ -102,15 +102,15 @@ class Cascade(Pipeline):
     def forward(self, inputs: Inputs[Image.Image], options: Call, progress: Progress) -> Float[Tensor, "b k"]:
         return self.scores(inputs.samples, batch=options.batch)[0]
 
-    def scores(self, pictures: Iterable[Image.Image], *, batch: int = 32) -> tuple[Float[Tensor, "b k"], Int[Tensor, "b"]]:
+    def scores(self, images: Iterable[Image.Image], *, batch: int = 32) -> tuple[Float[Tensor, "b k"], Int[Tensor, "b"]]:
         """Probabilities, and the stage that gave them."""
-        found = list(self.flow(pictures, batch=batch))
+        found = list(self.flow(images, batch=batch))
         if not found:
             return torch.zeros(0, len(self.labels)), torch.zeros(0, dtype=torch.int64)
         return torch.stack([row for row, _ in found]), torch.tensor([stage for _, stage in found])
 
-    def flow(self, pictures: Iterable[Image.Image], *, batch: int) -> Iterator[tuple[Float[Tensor, "k"], int]]:
-        """Each picture's probabilities and its stage, in order. A stage runs when a batch has gathered before it, and at the end."""
+    def flow(self, images: Iterable[Image.Image], *, batch: int) -> Iterator[tuple[Float[Tensor, "k"], int]]:
+        """Each image's probabilities and its stage, in order. A stage runs when a batch has gathered before it, and at the end."""
         if batch < 1:
             raise VitrailError(f"batch must be at least 1, got {batch}")
         waiting: list[list[tuple[int, Image.Image]]] = [[] for _ in self.stages]
@@ -122,16 +122,16 @@ class Cascade(Pipeline):
             """Of the stages that are asked, that at `place`: a batch is answered or goes on."""
             stage = asked[place]
             group, waiting[stage] = waiting[stage][:batch], waiting[stage][batch:]
-            rows = self.stages[stage].classify.probabilities([picture for _, picture in group])
+            rows = self.stages[stage].classify.probabilities([image for _, image in group])
             leaves = self.leaves(rows, stage)
-            for (number, picture), row, done in zip(group, rows, leaves, strict=True):
+            for (number, image), row, done in zip(group, rows, leaves, strict=True):
                 if done:
                     answered[number] = (row, stage)
                 else:
-                    waiting[asked[place + 1]].append((number, picture))
+                    waiting[asked[place + 1]].append((number, image))
 
-        for number, picture in enumerate(pictures):
-            waiting[asked[0]].append((number, picture))
+        for number, image in enumerate(images):
+            waiting[asked[0]].append((number, image))
             for place, stage in enumerate(asked):
                 if len(waiting[stage]) >= batch:
                     run(place)
@@ -144,7 +144,7 @@ class Cascade(Pipeline):
         yield from (answered[number] for number in sorted(answered))
 
     def leaves(self, rows: Float[Tensor, "b k"], stage: int) -> list[bool]:
-        """Which pictures a stage answers."""
+        """Which images a stage answers."""
         if stage == len(self.thresholds):
             return [True] * len(rows)
         found: list[bool] = (confidence(rows.double().numpy(), self.measure) >= self.thresholds[stage]).tolist()
@@ -163,13 +163,13 @@ class Cascade(Pipeline):
 
 
 def check_stages(stages: Sequence[Stage]) -> None:
-    """At least two, of one label a picture, with the same labels in the same order."""
+    """At least two, of one label per image, with the same labels in the same order."""
     if len(stages) < 2:
         raise VitrailError(f"a cascade needs at least two stages, from cheap to dear, got {len(stages)}")
     last = stages[-1]
     for stage in stages:
         if stage.classify.model.multi_label:
-            raise VitrailError(f"{stage.name}: a cascade is of models with one label a picture, got one with several")
+            raise VitrailError(f"{stage.name}: a cascade is of models with one label per image, got one with several")
     for stage in stages[:-1]:
         here, there = stage.classify.labels, last.classify.labels
         for number, (ours, theirs) in enumerate(zip(here, there, strict=False)):
@@ -182,9 +182,9 @@ def check_stages(stages: Sequence[Stage]) -> None:
 
 
 def at_size(model: Classifier, size: tuple[int, int]) -> Any:
-    """The same model, with the same weights in memory, that reads pictures of another size."""
+    """The same model, with the same weights in memory, that reads images of another size."""
     if not 1 <= min(size) <= max(size) <= LARGEST_SIDE:
-        raise VitrailError(f"sides of pictures are from 1 to {LARGEST_SIDE}, got {size[0]}x{size[1]}")
+        raise VitrailError(f"sides of images are from 1 to {LARGEST_SIDE}, got {size[0]}x{size[1]}")
     view = copy.copy(model)  # parameters are shared; what is set below is the copy's own
     view.preprocessing = replace(model.preprocessing, size=size)
     return view

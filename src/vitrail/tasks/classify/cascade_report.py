@@ -16,7 +16,7 @@ from vitrail.report.parts import Drawing, Table, percent
 
 
 class Point(NamedTuple):
-    """A cascade on some pictures. `cost` is a share of the last model's."""
+    """A cascade on some images. `cost` is a share of the last model's."""
 
     cost: float
     agreement: float
@@ -24,15 +24,15 @@ class Point(NamedTuple):
 
 
 class StageRow(NamedTuple):
-    """A stage on the test pictures; None where it answers none."""
+    """A stage on the test images; None where it answers none."""
 
     name: str
     threshold: float | None
     share: float
     accuracy: float | None  # of what it answers
     agreement: float | None  # with the last, of what it answers
-    cost: float  # of one picture
-    alone: float  # accuracy of its model on all pictures
+    cost: float  # of one image
+    alone: float  # accuracy of its model on all images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class CascadePage:
 
 def stage_table(stages: Sequence[StageRow], unit: str) -> tuple[list[str], list[list[str]]]:
     """Names of the columns, and a row a stage."""
-    head = ["stage", "answers if", "of test", "right there", "agrees there", f"{unit} a picture", "right alone"]
+    head = ["stage", "answers if", "of test", "right there", "agrees there", f"{unit} an image", "right alone"]
     rows = [
         [
             stage.name,
@@ -97,7 +97,7 @@ def write_cascade_report(report: CascadePage, path: Path) -> None:
         Section(
             "Stages",
             [Table(*stage_table(report.stages, report.unit))],
-            note="Who answers the test pictures, how often it is right and agrees with the last model there, and how often each model alone is "
+            note="Who answers the test images, how often it is right and agrees with the last model there, and how often each model alone is "
             "right on all of them.",
         ),
         Section(

@@ -18,11 +18,11 @@ from vitrail.data.bad_files import BadFiles
 from vitrail.data.cache import Cache
 from vitrail.data.dataset import ArraySplit, DataSet, FileSplit, Part, Split, origin
 from vitrail.data.image_source import ImageReader, image_loader, stack_unit
-from vitrail.data.images import PictureError, find_orientation, open_picture
+from vitrail.data.images import ImageError, find_orientation, open_image
 from vitrail.data.loader import Loader, OnBad
 from vitrail.data.mixing import Mixing
 from vitrail.data.order import COPY, PackedOrder
-from vitrail.data.transforms import aspect_size, fit_picture, normalize
+from vitrail.data.transforms import aspect_size, fit_image, normalize
 from vitrail.errors import VitrailError
 from vitrail.learn.losses.balance import class_weights
 from vitrail.learn.training.world import World
@@ -77,7 +77,7 @@ class PackedSource(ImageReader[PackedBatch]):
         image = self.split.read(index, target=self.preprocessing.size)
         turned = (image.height > image.width and height < width) or (image.height < image.width and height > width)
         size = (width, height) if turned else (height, width)  # a PNG may say behind its pixels which way is up
-        fitted = fit_picture(image, replace(self.preprocessing, size=size, fit="squash"))
+        fitted = fit_image(image, replace(self.preprocessing, size=size, fit="squash"))
         if self.cache is not None and not turned:
             room = np.zeros((self.preprocessing.size[0] * self.preprocessing.size[1], channels), np.uint8)
             room[: height * width] = fitted.reshape(-1, channels)
@@ -143,14 +143,14 @@ def stored_size(split: Split, index: int) -> tuple[int, int] | None:
     """Height and width of an image, upright, from the beginning of its file; None where it cannot be read, as will be told when it is."""
     split, index = origin(split, index)
     if isinstance(split, ArraySplit):
-        return int(split.pictures.shape[1]), int(split.pictures.shape[2])
+        return int(split.images.shape[1]), int(split.images.shape[2])
     try:
         if split.encoded:
             try:
-                with open_picture(split.paths[index] if isinstance(split, FileSplit) else split.content(index)) as image:
+                with open_image(split.paths[index] if isinstance(split, FileSplit) else split.content(index)) as image:
                     sideways = find_orientation(image) >= SIDEWAYS
                     return image.size if sideways else (image.height, image.width)
-            except PictureError:
+            except ImageError:
                 pass  # a format of the split's own (or a broken file): the split has the last word
         whole = split.read(index)
         return whole.height, whole.width

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from vitrail.data.images import PictureError, read_picture
+from vitrail.data.images import ImageError, read_image
 from vitrail.data.inputs import expand as find_samples
 from vitrail.data.transforms import prepare
 from vitrail.errors import VitrailError, check_choice
@@ -33,7 +33,7 @@ from vitrail.tasks.classify.report_interior import Interior, find_filters, mean_
 
 __all__ = ["UNIT", "explain", "find_samples"]
 
-UNIT = "picture"
+UNIT = "image"
 TOGETHER = 24  # images whose tokens are colored together: what is kept of them until then is bounded
 MEASURED = 8  # images that the numbers of heads are a mean over
 
@@ -54,7 +54,7 @@ def explain(model: Classifier, samples: Samples[Path], options: ExplainOptions) 
     kept = list(look_at(model, samples, choice))
     about = describe(model, choice, kept, samples)
     return Explanation(
-        title="what it makes of pictures",
+        title="what it makes of images",
         method=choice.method,
         details=describe_model(model, choice),
         sections=show_explanation(about, draw(model, choice, kept, about.scales, samples)),
@@ -110,7 +110,7 @@ def look_at(model: Classifier, samples: Samples[Path], choice: Choice) -> Iterat
     measured, kept = 0, list[Kept]()
 
     def look_at_one(path: Path) -> Kept:
-        image = read_picture(path, target=model.preprocessing.size)
+        image = read_image(path, target=model.preprocessing.size)
         found = explain_image(model, prepare([image], model.preprocessing), choice, measure=measured < MEASURED)
         box = seen_box((image.height, image.width), model.preprocessing)
         return Kept(path=path, found=found, cropped=box != (0, 0, *image.size))
@@ -168,7 +168,7 @@ def describe_model(model: Classifier, choice: Choice) -> dict[str, str]:
     height, width = model.image_size
     details = {
         "Model": f"{model.architecture}, {count_parameters(model):,} parameters",
-        "It sees": f"{width}×{height} pixels, {'the middle of a picture' if model.preprocessing.fit == 'crop' else 'all of a picture'}",
+        "It sees": f"{width}×{height} pixels, {'the middle of an image' if model.preprocessing.fit == 'crop' else 'all of an image'}",
         "Classes": f"{len(choice.labels):,}",
     }
     if choice.attention:
@@ -188,8 +188,8 @@ def draw(model: Classifier, choice: Choice, kept: list[Kept], scales: Scales, sa
     """The images once more, one at a time, at their own resolution; counted when the next one is asked for: then the last is drawn."""
     for number, one in enumerate(kept):
         try:
-            image = read_picture(one.path)
-        except PictureError as error:  # gone since it was looked at
+            image = read_image(one.path)
+        except ImageError as error:  # gone since it was looked at
             samples.errors.append(str(error))
         else:
             yield Card(

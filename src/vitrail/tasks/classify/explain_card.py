@@ -60,7 +60,7 @@ class Card:
     @property
     def folder(self) -> str:
         stem = re.sub(r"[^A-Za-z0-9_-]+", "_", Path(self.name).stem)[:40]
-        return f"pictures/{self.number:03d}_{stem}"
+        return f"images/{self.number:03d}_{stem}"
 
     @cached_property
     def large(self) -> UInt8[np.ndarray, "_ _ c"]:
@@ -89,7 +89,7 @@ def draw_files(card: Card) -> dict[str, bytes | str]:
     if found.every is not None:
         few = found.every.shape[0] * found.every.shape[1] <= OVERLAID
         seen = crop_seen(card.large, card.preprocessing) if few else None
-        files["attention.png"] = to_png(draw_maps(torch.as_tensor(found.every), picture=seen, highest=card.scales.attention))
+        files["attention.png"] = to_png(draw_maps(torch.as_tensor(found.every), image=seen, highest=card.scales.attention))
     if card.colors is not None:
         files["colors.jpg"] = encode_jpeg(lay_colors(card.image, card.colors, card.preprocessing))
     return files | {name: text for name, text in (("lens.svg", found.lens), ("steps.svg", found.steps)) if text}
@@ -126,7 +126,7 @@ def show_card(card: Card, files: dict[str, str]) -> Markup:
 def list_views(card: Card, files: dict[str, str]) -> list[View]:
     found, explained = card.found, card.choice.labels[card.found.target]
     shown = [
-        View(Photograph(encode_image(card.image, largest=LARGE), "the picture", pixelated=is_small(card.image))),
+        View(Photograph(encode_image(card.image, largest=LARGE), "the image", pixelated=is_small(card.image))),
         View(
             Photograph(encode_jpeg(card.why(card.large)), f"why {explained}, by {card.choice.method}"), files.get("overlay", "")
         ),

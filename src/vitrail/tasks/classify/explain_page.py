@@ -51,7 +51,7 @@ def show_explanation(about: About, cards: Iterable[Card]) -> Iterator[Section]:
         yield Section("", files={f"{card.folder}/{name}": content for name, content in files.items()})
     gallery = [templates_of(__file__).render("thumbnails.html", thumbnails=small)] if len(shown) > FEW else []
     unread = [Bullets(about.unread, "unread")] if about.unread else []
-    yield Section("Pictures", [*gallery, *unread, show_legends(about), *shown], note=describe_maps(about, len(shown)))
+    yield Section("Images", [*gallery, *unread, show_legends(about), *shown], note=describe_maps(about, len(shown)))
     drawn = {name: to_svg(draw()) for name, draw in interior_figures(about.interior).items()}
     files = {f"model/{name}.svg": svg for name, svg in drawn.items()}
     if not isinstance(about.positions, str):
@@ -63,9 +63,9 @@ def show_explanation(about: About, cards: Iterable[Card]) -> Iterator[Section]:
 
 def describe_count(about: About, shown: int) -> str:
     """How many images are shown, and by which method."""
-    some = f"{shown} picture{'s' * (shown != 1)}"
+    some = f"{shown} image{'s' * (shown != 1)}"
     if shown + len(about.unread) < about.count:
-        some = f"{shown} of {about.count} pictures"
+        some = f"{shown} of {about.count} images"
     return f"{some}, explained by {about.choice.method}"
 
 
@@ -82,20 +82,20 @@ def show_legends(about: About) -> Markup:
 
 def describe_maps(about: About, shown: int) -> str:
     """What one must know to read the images."""
-    lines = ["Maps are interpolated between patches, and every map of a kind, on every picture, is on the same scale."]
+    lines = ["Maps are interpolated between patches, and every map of a kind, on every image, is on the same scale."]
     if shown + len(about.unread) < about.count:
-        lines.insert(0, f"{shown} of {about.count} pictures, evenly chosen; --limit shows more.")
+        lines.insert(0, f"{shown} of {about.count} images, evenly chosen; --limit shows more.")
     if about.unread:
         lines.insert(
             0,
             f"{len(about.unread)} could not be read and {'is' if len(about.unread) == 1 else 'are'} listed below.",
         )
     if about.cropped:
-        lines.append("Darkened: what the model did not see, since it is given the middle of a picture.")
+        lines.append("Darkened: what the model did not see, since it is given the middle of an image.")
     if about.together:
         lines.append(
             "Tokens as colors: their first three principal components as red, green and blue; what the model takes for alike "
-            f"has like colors{', also across pictures' if about.together > 1 else ''}"
+            f"has like colors{', also across images' if about.together > 1 else ''}"
             f"{f' (those of {about.together} in a row)' if 1 < about.together < shown else ''}."
         )
     return " ".join([*lines, describe_missing(about.missing)]).strip()

@@ -1,6 +1,6 @@
-"""Image classification: model + cross-entropy + accuracy; or, with any number of labels a picture, binary cross-entropy + mAP.
+"""Image classification: model + cross-entropy + accuracy; or, with any number of labels per image, binary cross-entropy + mAP.
 
-b batch, n pictures, k classes
+b batch, n images, k classes
 """
 
 import math
@@ -30,7 +30,7 @@ from vitrail.models.vit import VisionTransformer
 from vitrail.tasks.classify.data import PackedBatch
 from vitrail.tasks.classify.teacher import Teacher
 
-RESAMPLES_OF_RANKINGS = 400  # 6 ms each for 10,000 pictures of 100 classes
+RESAMPLES_OF_RANKINGS = 400  # 6 ms each for 10,000 images of 100 classes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +38,9 @@ class Predictions:
     """What a classifier says about a split, in the split's order. The kind of truth decides the kind of task."""
 
     logits: Float[np.ndarray, "n k"]
-    truth: Int[np.ndarray, "n"] | Bool[np.ndarray, "n k"]  # one label a picture, or any number of labels
+    truth: Int[np.ndarray, "n"] | Bool[np.ndarray, "n k"]  # one label per image, or any number of labels
     heads: Float[np.ndarray, "n 2 k"] | None = None  # of a distilled model: its class head's and its distillation head's
-    teacher: Float[np.ndarray, "n k"] | None = None  # what the model's teacher says of the same pictures
+    teacher: Float[np.ndarray, "n k"] | None = None  # what the model's teacher says of the same images
 
     @property
     def multi_label(self) -> bool:
@@ -48,7 +48,7 @@ class Predictions:
 
     @property
     def probabilities(self) -> Float[np.ndarray, "n k"]:
-        """Softmax over the classes; sigmoid of each where a picture may have several."""
+        """Softmax over the classes; sigmoid of each where an image may have several."""
         if self.multi_label:
             return 0.5 * (1.0 + np.tanh(0.5 * self.logits))  # the sigmoid, without overflow
         shifted = np.exp(self.logits - self.logits.max(axis=1, keepdims=True))
@@ -93,7 +93,7 @@ class Predictions:
 
     @property
     def accuracies(self) -> dict[str, float]:
-        """Of each head by itself, and of a teacher, with the share of pictures on which model and teacher say the same."""
+        """Of each head by itself, and of a teacher, with the share of images on which model and teacher say the same."""
         found: dict[str, float] = {}
         if self.heads is not None:
             for number, name in enumerate(("class_head_accuracy", "distilled_head_accuracy")):
@@ -105,7 +105,7 @@ class Predictions:
 
     @property
     def error(self) -> float:
-        """Standard error of the score, but no less than one picture of n: sqrt(p (1 - p) / n) of the accuracy p."""
+        """Standard error of the score, but no less than one image of n: sqrt(p (1 - p) / n) of the accuracy p."""
         count = max(1, len(self.truth))
         if self.multi_label:
             return max(1.0 / count, map_error(self.ranking))
@@ -114,7 +114,7 @@ class Predictions:
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """The 95 % bootstrap interval of the score, over pictures."""
+        """The 95 % bootstrap interval of the score, over images."""
         count = len(self.truth)
         if not self.multi_label:
             return bootstrap_interval(topk_hits(self.logits, self.truth))
@@ -162,7 +162,7 @@ class Classify:
     ) -> None:
         """`teacher` is listened to as `distillation` says: by the distillation head where a model has one, else by the only head.
 
-        `weights`: of each class's pictures in the loss, as `learn.losses.balance` computes them. With several processes each
+        `weights`: of each class's images in the loss, as `learn.losses.balance` computes them. With several processes each
         evaluates its share, and all get everyone's answers."""
         self.model, self.smoothing, self.device = model, smoothing, torch.device(device)
         self.weights = None if weights is None else weights.to(self.device)
@@ -184,7 +184,7 @@ class Classify:
         return for_training(self.forward, self.model, self.world)
 
     def loss(self, batch: Batch | PackedBatch) -> Tensor:
-        """The objective, mixed with that of a teacher's answers. A model that draws something at random asks for each picture's loss, and adds a term of value 0
+        """The objective, mixed with that of a teacher's answers. A model that draws something at random asks for each image's loss, and adds a term of value 0
         whose gradient is that of the expectation in what decided the draw."""
         answer = self.train_forward(batch.images)
         first, second = answer if self.two_heads else (answer, answer)
@@ -210,13 +210,13 @@ class Classify:
                 if batch is not None:
                     outputs.append((heads, batch.labels, batch.indices))
         self.model.train(was_training)
-        if not outputs:  # a process may get no picture of a small split
+        if not outputs:  # a process may get no image of a small split
             outputs = [(torch.empty(0, 1, 1), torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64))]
         heads, truth, indices = (torch.cat(parts) for parts in zip(*outputs, strict=True))
         if self.world.size > 1:
             truth, _ = self.world.gather_rows(truth, indices)
             heads, indices = self.world.gather_rows(heads, indices)
-        else:  # packed pictures come sorted by size
+        else:  # packed images come sorted by size
             order = indices.argsort()
             heads, truth = heads[order], truth[order]
         logits = heads.sum(1) / heads.shape[1]

@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from vitrail.data.dataset import DataSet, Split
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.data.transforms import normalize, read_fitted, to_unit
 from vitrail.errors import VitrailError
 from vitrail.explain.look import look as look_at
@@ -61,7 +61,7 @@ def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Seq
 
 def show_classified(shown: Classified) -> Iterator[Section]:
     if not shown.count:
-        yield Section("Score", note="There were no pictures to score.")
+        yield Section("Score", note="There were no images to score.")
     elif shown.multi_label:
         yield from show_several_labels(shown)
     else:
@@ -79,8 +79,8 @@ def show_classified(shown: Classified) -> Iterator[Section]:
 def show_one_label(shown: Classified) -> Iterator[Section]:
     matrix = confusion_matrix(shown.targets, shown.predicted, len(shown.labels))
     note = "A row is a true class, a column an answer; the diagonal is right."
-    note += " The numbers count pictures." if len(shown.labels) <= NUMBERED_CLASSES else ""
-    yield confusion_section(matrix, shown.labels, counted="pictures", note=note)
+    note += " The numbers count images." if len(shown.labels) <= NUMBERED_CLASSES else ""
+    yield confusion_section(matrix, shown.labels, counted="images", note=note)
     yield from show_pairs(shown, matrix)
     yield show_classes(shown.labels, class_scores(shown.targets, shown.predicted, len(shown.labels)))
     yield show_worst(shown)
@@ -116,7 +116,7 @@ def choose_some(model: Classifier, predictions: Predictions, split: Split) -> tu
     for index in choose_images(wrong).tolist():
         try:
             images.append(read_fitted(split, index, model.preprocessing))
-        except PictureError:  # gone since it was scored
+        except ImageError:  # gone since it was scored
             continue
         indices.append(index)
     return indices, normalize(to_unit(np.stack(images)), model.preprocessing) if images else None
@@ -161,9 +161,9 @@ def attention_lines(run: str, model: Classifier) -> str | None:
     return (
         "from pathlib import Path\n"
         "import vitrail as vt\n"
-        "from vitrail.data.images import read_picture\n"
+        "from vitrail.data.images import read_image\n"
         "from vitrail.data.transforms import prepare\n\n"
         f"model = vt.load({run!r})\n"
-        'images = prepare([read_picture(Path("IMAGE"))], model.preprocessing)\n'
+        'images = prepare([read_image(Path("IMAGE"))], model.preprocessing)\n'
         f"{lines}"
     )

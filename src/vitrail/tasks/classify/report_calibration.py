@@ -55,7 +55,7 @@ def show_calibration(found: Calibration, *, several: bool) -> Section:
         verdict = f"On average it is too sure, by {100 * (claimed - true):.1f} points."
     else:
         verdict = f"On average it is not sure enough, by {100 * (true - claimed):.1f} points."
-    what = "Each class of each picture is a claim" if several else "The answer to each picture is a claim"
+    what = "Each class of each image is a claim" if several else "The answer to each image is a claim"
     note = f"{what}, with a confidence. Bars on the dashed line: right as often as claimed. Below: how many claims a bin has."
     body = templates_of(__file__).render(
         "calibration.html",

@@ -14,7 +14,7 @@ FEW = 30  # up to here in the order of the classes; beyond, the lowest first, wi
 ROWS = 1000  # at most so many
 
 MEANINGS = (
-    "Precision: of the pictures called so, the share that are. Recall: of the pictures that are, the share called so. "
+    "Precision: of the images called so, the share that are. Recall: of the images that are, the share called so. "
     "F1: the harmonic mean of both."
 )
 SEVERAL = (
@@ -46,7 +46,7 @@ def show_classes(
         for k in order
     ]
     found = SortableTable(
-        ("Class", "pictures", *columns),
+        ("Class", "images", *columns),
         rows,
         ordered=None if ordered is None else (ordered, "ascending"),
         filtered="classes" if len(labels) > FEW else "",

@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from vitrail.data.bad_files import BadFile
 from vitrail.data.dataset import DataSet, count_labels
 from vitrail.data.examples import spread
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.rendering import BLUE, INK, ORANGE, count_columns, house_style, shorten, to_svg
 from vitrail.report.page import Content, Section, templates_of
 from vitrail.report.parts import Bullets, Definitions, Drawing, Label
@@ -44,7 +44,7 @@ def summarize(data: DataSet, *, bad: Sequence[BadFile] = ()) -> DataSummary:
     for index in spread(len(first), MEASURED):
         try:
             image = first.read(index)
-        except PictureError:
+        except ImageError:
             continue
         sizes.append((image.height, image.width))
     images: dict[str, int] = {name: len(split) for name, split in data.splits.items()}
@@ -73,7 +73,7 @@ def draw_counts(counts: Mapping[str, Integer[np.ndarray, "k"]], labels: Sequence
                 width=0.82 if few else 1.0,
             )
             bottom = bottom + numbers[order]
-        axes.set(xlim=(-0.6, len(labels) - 0.4), ylim=(0, max(1.0, 1.18 * float(bottom.max(initial=0)))), ylabel="pictures")
+        axes.set(xlim=(-0.6, len(labels) - 0.4), ylim=(0, max(1.0, 1.18 * float(bottom.max(initial=0)))), ylabel="images")
         axes.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         if few:
@@ -87,7 +87,7 @@ def draw_counts(counts: Mapping[str, Integer[np.ndarray, "k"]], labels: Sequence
 
 def show_data(summary: DataSummary, labels: Sequence[str]) -> Section:
     total = np.sum(list(summary.counts.values()), axis=0) if summary.counts else np.zeros(len(labels), dtype=int)
-    details = {"Classes": f"{len(labels):,}", **{f"Pictures, {name}": f"{count:,}" for name, count in summary.images.items()}}
+    details = {"Classes": f"{len(labels):,}", **{f"Images, {name}": f"{count:,}" for name, count in summary.images.items()}}
     if summary.sizes:
         details["Sizes"] = spell_sizes(summary.sizes)
     if len(labels) > 1 and total.min() < total.max():
@@ -97,7 +97,7 @@ def show_data(summary: DataSummary, labels: Sequence[str]) -> Section:
     body: list[Content] = [Definitions(details, "facts")]
     if summary.counts:
         svg = to_svg(draw_counts(summary.counts, labels))
-        body.append(Drawing(svg, "pictures of each class in each split", kind="counts"))
+        body.append(Drawing(svg, "images of each class in each split", kind="counts"))
     if summary.notes:
         body.append(Bullets(summary.notes))
     if summary.bad:
@@ -117,7 +117,7 @@ def spell_sizes(sizes: Sequence[tuple[int, int]]) -> str:
 def _show_bad(bad: Sequence[BadFile]) -> Content:
     """The first few; bad_files.csv has them all."""
     count = (
-        f"{len(bad):,} picture{'s' if len(bad) > 1 else ''} could not be read and {'were' if len(bad) > 1 else 'was'} left out"
+        f"{len(bad):,} image{'s' if len(bad) > 1 else ''} could not be read and {'were' if len(bad) > 1 else 'was'} left out"
     )
     more = f" (bad_files.csv lists all {len(bad):,})" if len(bad) > BAD_SHOWN else ""
     files = [(Label(one.name, columns=100), one.reason) for one in bad[:BAD_SHOWN]]

@@ -95,7 +95,7 @@ def interior_figures(interior: Interior) -> dict[str, Callable[[], Figure]]:
 
 
 WORDS: Mapping[str, str] = {
-    "distance": "How far from a patch lies what it reads, in pixels of the picture as the model sees it: low dots are heads that "
+    "distance": "How far from a patch lies what it reads, in pixels of the image as the model sees it: low dots are heads that "
     "look around themselves, those near the dashed line look everywhere.",
     "entropy": "How widely a head spreads its attention: b bits are as wide as an even look at 2ᵇ tokens.",
     "divergence": "How differently two heads of a layer attend: 0 where they attend alike and one could do, 1 where they share "
@@ -108,7 +108,7 @@ def show_interior(interior: Interior, drawings: Mapping[str, str] | None = None)
     """`drawings`: SVG of the figures by name, where they have been drawn already."""
     drawings = drawings or {name: to_svg(draw()) for name, draw in interior_figures(interior).items()}
     parts = [Insight(Drawing(svg, WORDS[name]), note=WORDS[name], kind=name) for name, svg in drawings.items()]
-    some = f"Numbers of heads: mean over {interior.images} picture{'s' * (interior.images != 1)}. " if interior.heads else ""
+    some = f"Numbers of heads: mean over {interior.images} image{'s' * (interior.images != 1)}. " if interior.heads else ""
     return Section("Inside", [Insights(parts)], note=some + describe_missing(interior.missing))
 
 

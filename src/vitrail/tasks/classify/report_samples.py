@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Integer
 from markupsafe import Markup
 
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.explain.figures.overlay import overlay
 from vitrail.learn.metrics.confusion import frequent_confusions
 from vitrail.report.images import LARGEST, encode_image, is_small, share_scale
@@ -68,7 +68,7 @@ def show_pairs(shown: Classified, matrix: Integer[np.ndarray, "k k"]) -> list[Se
     pairs = [describe_pair(shown, *pair, float(matrix[pair[0]].sum())) for pair in frequent_confusions(matrix, PAIRS)]
     if not pairs:
         return []
-    note = "Mistaken pictures, the surest first, between the most confident right answer of the one class and of the other."
+    note = "Mistaken images, the surest first, between the most confident right answer of the one class and of the other."
     return [Section("Most confused", [templates_of(__file__).render("pairs.html", pairs=pairs)], note=note)]
 
 
@@ -76,7 +76,7 @@ def describe_pair(shown: Classified, true: int, predicted: int, count: int, whol
     chosen = highest(shown.confidence, (shown.targets == true) & (shown.predicted == predicted), EXAMPLES)
     first = find_typical(shown, true)
     mistaken = [(find_image(shown, int(one)), percent(float(shown.confidence[one]), digits=0)) for one in chosen]
-    words = f"{count:,} picture{'s' if count > 1 else ''}, {percent(count / whole, digits=0)} of its class"
+    words = f"{count:,} image{'s' if count > 1 else ''}, {percent(count / whole, digits=0)} of its class"
     title = Confused.of(shown.labels[true], shown.labels[predicted])
     return Pair(title, words, first, find_typical(shown, predicted), mistaken)
 
@@ -91,10 +91,10 @@ def show_worst(shown: Classified) -> Section:
     """The mistakes, the highest loss first."""
     wrong, total = int(shown.wrong.sum()), shown.count
     if not wrong:
-        return Section("Mistakes", note=f"None: all {total:,} pictures were answered rightly.")
+        return Section("Mistakes", note=f"None: all {total:,} images were answered rightly.")
     some = highest(shown.losses, shown.wrong, WORST)
     how = "the highest loss first" if len(some) == wrong else f"the {len(some)} with the highest loss"
-    return Section("Mistakes", [show_gallery(shown, some)], note=f"{wrong:,} of {total:,} pictures; {how}.")
+    return Section("Mistakes", [show_gallery(shown, some)], note=f"{wrong:,} of {total:,} images; {how}.")
 
 
 def show_unsure(shown: Classified) -> Section:
@@ -107,7 +107,7 @@ def show_best(shown: Classified) -> Section:
     """Right, and the lowest loss."""
     right = shown.count - int(shown.wrong.sum())
     if not right:
-        return Section("Best", note="No picture was answered rightly.")
+        return Section("Best", note="No image was answered rightly.")
     some = highest(-shown.losses, ~shown.wrong, BEST)
     return Section("Best", [show_gallery(shown, some)], note=f"The surest of {right:,} right answers.")
 
@@ -147,7 +147,7 @@ def describe_sample(shown: Classified, index: int) -> Sample:
 def find_image(shown: Classified, index: int) -> Photograph | None:
     try:
         image = shown.image(index)
-    except PictureError:  # it could be read when it was scored; a run is not lost for it
+    except ImageError:  # it could be read when it was scored; a run is not lost for it
         return None
     return Photograph(encode_image(image), f"{shown.names(index)}: {describe_target(shown, index)}", pixelated=is_small(image))
 

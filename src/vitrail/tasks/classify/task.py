@@ -10,7 +10,7 @@ import numpy as np
 from vitrail.data.bad_files import BadFile
 from vitrail.data.clean import open_clean
 from vitrail.data.dataset import DataSet
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.data.label_share import keep_share
 from vitrail.data.loader import Loader, choose_workers
 from vitrail.errors import VitrailError
@@ -230,7 +230,7 @@ def choose_new_model(options: Options, data: DataSet) -> dict[str, Any]:
     size, channels = choose_size(options.image_size, first, pack=options.pack), choose_channels(options.in_channels, first)
     name = choose_model(size, len(data["train"]), pack=options.pack) if options.model == "auto" else options.model
     architecture, config = model_config(name)
-    if ARCHITECTURES[architecture].takes != "pictures":
+    if ARCHITECTURES[architecture].takes != "images":
         raise VitrailError(f"--model {name} is no classifier of images, which --task {options.task} needs")
     return {"image_size": size, "in_channels": channels, "model": name, **choose_parts(options, name, config)}
 
@@ -267,7 +267,7 @@ def predict_split(setup: State, name: str, *, device: str, world: World) -> tupl
     options, model, met = setup.options, setup.model, set[str]()
     split = setup.data.splits[name]  # type: ignore[index]
 
-    def note(error: PictureError) -> None:
+    def note(error: ImageError) -> None:
         met.add(error.name)
         if setup.bad is not None:
             setup.bad.add(BadFile(error.name, name, error.reason, "during"))

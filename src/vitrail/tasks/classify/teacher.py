@@ -1,6 +1,6 @@
-"""A trained classifier that answers for the pictures a student learns from.
+"""A trained classifier that answers for the images a student learns from.
 
-b batch, ch channels, h w picture, k classes
+b batch, ch channels, h w image, k classes
 """
 
 from collections.abc import Sequence
@@ -16,27 +16,27 @@ from vitrail.models.classifier import Classifier
 from vitrail.preprocessing import Preprocessing
 from vitrail.ragged import Ragged
 
-LUMA = (0.299, 0.587, 0.114)  # red, green and blue in gray, as pictures are read (ITU-R 601)
+LUMA = (0.299, 0.587, 0.114)  # red, green and blue in gray, as images are read (ITU-R 601)
 
 
 class Teacher:
     """Frozen, in evaluation mode. It sees what the student sees, augmented and mixed, brought to its own size, channels and scale."""
 
     def __init__(self, model: Classifier, *, student: Preprocessing, columns: Sequence[int], device: str = "cpu") -> None:
-        """`student`: how the pictures were prepared. `columns`: for each class of the student, its number among the teacher's."""
+        """`student`: how the images were prepared. `columns`: for each class of the student, its number among the teacher's."""
         self.model = model.to(device).eval().requires_grad_(False)
         self.student, self.own = student, model.preprocessing
         self.columns = torch.tensor(columns, device=device)
         if student.channels != self.own.channels and {student.channels, self.own.channels} != {1, 3}:
             raise VitrailError(
-                f"the teacher reads pictures of {self.own.channels} channels, which those of {student.channels} cannot be turned into"
+                f"the teacher reads images of {self.own.channels} channels, which those of {student.channels} cannot be turned into"
             )
 
     def __call__(self, images: Float[Tensor, "b ch h w"] | Ragged) -> Float[Tensor, "b k"]:
         """Its logits, in the student's order of classes."""
         with torch.inference_mode():
             if isinstance(images, Ragged):
-                views = torch.cat([self.view(picture[None]) for picture in images])
+                views = torch.cat([self.view(image[None]) for image in images])
             else:
                 views = self.view(images)
             logits = self.model(views)[:, self.columns]

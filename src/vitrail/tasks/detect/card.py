@@ -15,11 +15,11 @@ def describe_detector(model: Detector) -> Card:
         title="object detector",
         about=[boxes, describe_size(model), describe_config(model), *describe_inputs(model)],
         use=[
-            use_pipeline("detect", "object-detection", f'detect("picture.png")  # {SHAPE}'),
-            use_shell(f"vitrail predict {FOLDER} picture.png"),
+            use_pipeline("detect", "object-detection", f'detect("image.png")  # {SHAPE}'),
+            use_shell(f"vitrail predict {FOLDER} image.png"),
         ],
         limits=[
             f"It finds objects of its {model.num_classes} classes and passes over all others, or takes them for one of its own.",
-            f"It finds at most {model.config.queries} objects in a picture, and small ones least.",
+            f"It finds at most {model.config.queries} objects in an image, and small ones least.",
         ],
     )

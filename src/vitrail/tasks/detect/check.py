@@ -8,7 +8,7 @@ from vitrail.data.box_data import count_objects, find_boxes
 from vitrail.data.clean import find_bad_marks
 from vitrail.data.dataset import DataSet, FileSplit, whole_of
 from vitrail.data.findings import Finding, plural
-from vitrail.data.folder import find_pictures
+from vitrail.data.folder import find_images
 from vitrail.tasks.data_check import ImageCheck
 
 OF_CLASSES = ("classes", "imbalance")  # kinds of findings that say nothing here
@@ -58,7 +58,7 @@ def find_unpaired(data: DataSet) -> list[Finding]:
     """Images in the folders of the data that belong to no split."""
     used = {path.resolve() for split in data.splits.values() for path in getattr(whole_of(split), "paths", ())}
     folders = {path.parent for path in used if path.parent.is_dir()}
-    left: list[Path] = sorted({path.resolve() for folder in folders for path in find_pictures(folder)} - used)
+    left: list[Path] = sorted({path.resolve() for folder in folders for path in find_images(folder)} - used)
     if not left:
         return []
     text = f"{len(left):,} {plural(len(left), 'image')} without annotations, or in no list, {plural(len(left), 'is', 'are')} not used"

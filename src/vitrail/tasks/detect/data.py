@@ -21,10 +21,10 @@ from vitrail.data.annotations import Annotations
 from vitrail.data.bad_files import BadFiles
 from vitrail.data.box_data import read_marks
 from vitrail.data.dataset import DataSet, SplitName
+from vitrail.data.image_store import ImageStore
 from vitrail.data.joint import Movement, Sample, crop, move, quarter_turn, resize
 from vitrail.data.loader import Loader, OnBad, Samples
 from vitrail.data.order import PlainOrder
-from vitrail.data.picture_store import PictureStore
 from vitrail.data.randomness import uniforms
 from vitrail.data.transforms import normalize, to_unit
 from vitrail.errors import VitrailError, suggestion
@@ -71,7 +71,7 @@ class BoxSource(Samples[Boxed, BoxBatch]):
 
     def __init__(
         self,
-        images: PictureStore,
+        images: ImageStore,
         preprocessing: Preprocessing,
         *,
         how: Movement | None = None,
@@ -111,7 +111,7 @@ class BoxSource(Samples[Boxed, BoxBatch]):
     def collate(self, epoch: int, indices: Sequence[int], samples: Sequence[Boxed]) -> BoxBatch:
         """Images with fewer objects than another are filled up."""
         height, width = self.preprocessing.size
-        arrays = np.stack([np.atleast_3d(np.asarray(sample.picture)) for sample, _ in samples])
+        arrays = np.stack([np.atleast_3d(np.asarray(sample.image)) for sample, _ in samples])
         most = max(len(sample.annotations.classes) for sample, _ in samples)
         classes = torch.full((len(samples), most), NOTHING)
         boxes = torch.zeros(len(samples), most, 4)
@@ -130,7 +130,7 @@ def cut_window(sample: Sample, least: float, draws: Float[np.ndarray, "6"]) -> S
     """Half of the time a window of at least `least` of each side; where there are objects, with the middle of one of them in it."""
     if draws[0] < 0.5:
         return sample
-    (width, height), boxes = sample.picture.size, sample.annotations.boxes
+    (width, height), boxes = sample.image.size, sample.annotations.boxes
     sides = [max(1, round(side * (least + (1 - least) * draw))) for side, draw in zip((width, height), draws[1:3], strict=True)]
     low, high = [0, 0], [width - sides[0], height - sides[1]]
     if len(boxes):
@@ -161,7 +161,7 @@ def box_loaders(
         "batch": options.batch_size, "workers": options.workers, "rank": world.rank, "world": world.size,
     }  # fmt: skip
     rooms: dict[SplitName, int] = {"train": budget - budget // 8, "val": budget // 8}
-    stores = {name: PictureStore(data[name], channels=channels, budget=room) for name, room in rooms.items()}
+    stores = {name: ImageStore(data[name], channels=channels, budget=room) for name, room in rooms.items()}
     training = BoxSource(
         stores["train"], model.preprocessing, how=movement_of(options), window=options.min_crop, seed=options.seed
     )
@@ -195,7 +195,7 @@ def scoring_loader(
 ) -> Loader[BoxBatch]:
     """A split as it is, once, with classes numbered as the model numbers them."""
     images = BoxSource(
-        PictureStore(data[name], channels=model.config.in_channels, budget=0),
+        ImageStore(data[name], channels=model.config.in_channels, budget=0),
         model.preprocessing,
         renumber=renumber(data.classes, labels_of(model), where=data.name),
     )

@@ -15,7 +15,7 @@ from jaxtyping import Float, UInt8
 from PIL import Image
 from torch import Tensor
 
-from vitrail.data.images import read_picture
+from vitrail.data.images import read_image
 from vitrail.data.inputs import expand as find_samples
 from vitrail.data.transforms import prepare
 from vitrail.explain.boxes import BoxLook, look_at_boxes
@@ -35,7 +35,7 @@ from vitrail.tasks.detect.options import ExplainOptions
 
 __all__ = ["UNIT", "explain", "find_samples"]
 
-UNIT = "picture"
+UNIT = "image"
 MOST = 5  # boxes of an image
 LARGEST = 480  # pixels of the longer side of a map
 
@@ -106,7 +106,7 @@ def choose_layer(model: Detector, options: ExplainOptions) -> Choice:
 
 def explain_image(model: Detector, path: Path, labels: tuple[str, ...], options: ExplainOptions) -> ExplainedImage:
     """The image's boxes by score; where one is asked for by its number, or by its class, no score is too low."""
-    image = read_picture(path)
+    image = read_image(path)
     asked = options.box is not None or options.target is not None
     threshold = 0.0 if asked else usual_threshold(model.config)
     looks = look_at_boxes(model, prepare([image], model.preprocessing), threshold=threshold, most=model.config.queries)
@@ -122,7 +122,7 @@ def show_image(number: int, shown: ExplainedImage, labels: Sequence[str], choice
     body, files = list[Content]([Paragraph(Label(shown.name))]), dict[str, bytes | str]()
     for look in shown.looks:
         figures, highest = draw_look(shown, look, labels, choice)
-        linked, made = link_figures(figures, f"picture_{number}", prefix=f"query_{look.query}_")
+        linked, made = link_figures(figures, f"image_{number}", prefix=f"query_{look.query}_")
         files |= made
         body.append(
             templates_of(__file__).render(

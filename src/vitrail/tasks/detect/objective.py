@@ -44,7 +44,7 @@ class Detections:
         return average_precision(
             to_found(self.found),
             to_truth(self.truth),
-            pictures=self.images.tolist(),
+            images=self.images.tolist(),
             classes=self.classes,
             by_size=self.by_size,
         )
@@ -144,12 +144,12 @@ def truth_rows(batch: BoxBatch, row: int) -> Float64[Tensor, "m 8"]:
 
 
 def to_found(rows: Float64[np.ndarray, "n 7"]) -> Found:
-    return Found(picture=rows[:, 0].astype(np.int64), classes=rows[:, 1].astype(np.int64), scores=rows[:, 2], boxes=rows[:, 3:])
+    return Found(image=rows[:, 0].astype(np.int64), classes=rows[:, 1].astype(np.int64), scores=rows[:, 2], boxes=rows[:, 3:])
 
 
 def to_truth(rows: Float64[np.ndarray, "m 8"]) -> Truth:
     return Truth(
-        picture=rows[:, 0].astype(np.int64), classes=rows[:, 1].astype(np.int64), crowd=rows[:, 2] > 0, difficult=rows[:, 3] > 0,
+        image=rows[:, 0].astype(np.int64), classes=rows[:, 1].astype(np.int64), crowd=rows[:, 2] > 0, difficult=rows[:, 3] > 0,
         boxes=rows[:, 4:],
     )  # fmt: skip
 

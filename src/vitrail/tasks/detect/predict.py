@@ -127,7 +127,7 @@ class Pipeline(pipeline.Pipeline[Image.Image, Result]):
     def interface(model: Model) -> Interface:
         assert isinstance(model, Detector)
         scores = "before sigmoid" if model.config.focal else "before softmax over the classes; the last one is: nothing"
-        boxes = "batch, queries, 4; center x, center y, width, height, in shares of the picture's sides"
+        boxes = "batch, queries, 4; center x, center y, width, height, in shares of the image's sides"
         outputs = {"logits": f"batch, queries, classes; {scores}", "boxes": boxes}
         return Interface(LastOutputs(model).eval(), outputs)
 

@@ -17,7 +17,7 @@ from PIL import Image
 
 from vitrail.data.dataset import DataSet, Split
 from vitrail.data.examples import spread
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.learn.metrics.average_precision import RECALLS, AveragePrecision
 from vitrail.learn.metrics.box_matches import match_boxes
 from vitrail.learn.training.state import Row
@@ -96,7 +96,7 @@ def choose_examples(found: Detections, images: Split, *, threshold: float) -> li
     for index in sorted(chosen):
         try:
             image = np.asarray(images.read(index).convert("RGB"))
-        except PictureError:
+        except ImageError:
             continue
         rows = rows_of(found, index, threshold)
         examples.append(Example(name=images.name(index), image=image, found=rows[0], truth=rows[1]))

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vitrail.data.box_data import find_boxes
-from vitrail.data.images import read_picture
+from vitrail.data.images import read_image
 from vitrail.data.transforms import prepare
 from vitrail.deploy.studio.action import Action, ImageOrder, Order
 from vitrail.deploy.studio.context import Context
@@ -22,7 +22,7 @@ from vitrail.deploy.studio.facts import ImageFacts, Stored, has_weights, name_cl
 from vitrail.deploy.studio.page import Page
 from vitrail.deploy.studio.samples import SampleList, find_samples
 from vitrail.deploy.studio.studio_error import StudioError
-from vitrail.deploy.studio.uploads import Picture
+from vitrail.deploy.studio.uploads import UploadedImage
 from vitrail.deploy.studio.walls import describe_wall
 from vitrail.deploy.studio.working import work
 from vitrail.explain.boxes import see_boxes
@@ -77,7 +77,7 @@ def describe(model: Detector, stored: Stored) -> DetectFacts:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A box x0 y0 x1 y1 in pixels of the upright picture."""
+    """A box x0 y0 x1 y1 in pixels of the upright image."""
 
     query: int
     label: int
@@ -99,10 +99,10 @@ class Reading:
 
 @dataclass(slots=True)
 class Detection:
-    """All boxes of a picture, surest first, and by query what was read for them."""
+    """All boxes of an image, surest first, and by query what was read for them."""
 
     told: ClassVar[str] = "answer"  # how an error calls it
-    size: tuple[int, int]  # height, width of the picture
+    size: tuple[int, int]  # height, width of the image
     boxes: list[Found]
     readings: dict[int, Reading]  # empty where the model's attention has no weights
     milliseconds: float
@@ -112,18 +112,18 @@ class Detection:
         return 100 * len(self.boxes) + sum(reading.nbytes for reading in self.readings.values())
 
 
-def detect_boxes(model: Detector, picture: Picture, facts: DetectFacts) -> Detection:
-    """One pass over what `vitrail predict` gives the model: the whole picture."""
-    opened = read_picture(picture.content, name=picture.name)
-    image = prepare([opened], facts.preprocessing)
+def detect_boxes(model: Detector, image: UploadedImage, facts: DetectFacts) -> Detection:
+    """One pass over what `vitrail predict` gives the model: the whole image."""
+    opened = read_image(image.content, name=image.name)
+    inputs = prepare([opened], facts.preprocessing)
     start = time.perf_counter()
     with torch.inference_mode():
-        sight = see_boxes(model, image) if facts.attention else None
-        detected = model(image) if sight is None else sight.detected
+        sight = see_boxes(model, inputs) if facts.attention else None
+        detected = model(inputs) if sight is None else sight.detected
         if not bool(detected.logits[-1].isfinite().all() and detected.boxes[-1].isfinite().all()):
             raise StudioError(f"{NOT_FINITE.capitalize()}.")
         queries = pick_boxes(detected, config=model.config).queries[0].tolist()
-        [(scores, classes, boxes)] = decode_boxes(detected, torch.tensor([picture.size]), config=model.config)
+        [(scores, classes, boxes)] = decode_boxes(detected, torch.tensor([image.size]), config=model.config)
         found = [
             Found(query, label, score, tuple(box))
             for query, label, score, box in zip(queries, classes.tolist(), scores.tolist(), boxes.tolist(), strict=True)
@@ -133,7 +133,7 @@ def detect_boxes(model: Detector, picture: Picture, facts: DetectFacts) -> Detec
         if sight is not None:
             asked = dict.fromkeys(one.query for one in found)
             readings = {query: Reading(sight.read_by_query(query), sight.read_from_middle(query)) for query in asked}
-    return Detection(picture.size, found, readings, 1000 * (time.perf_counter() - start))
+    return Detection(image.size, found, readings, 1000 * (time.perf_counter() - start))
 
 
 def describe_detection(name: str, found: Detection) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def describe_detection(name: str, found: Detection) -> dict[str, Any]:
 def describe_reading(found: Detection, number: int) -> dict[str, Any]:
     """Of a box by its number: every block and head of the decoder and of the encoder."""
     if not 0 <= number < len(found.boxes):
-        raise StudioError(f"There is no box {number}: this picture has {len(found.boxes)}.", 404)
+        raise StudioError(f"There is no box {number}: this image has {len(found.boxes)}.", 404)
     reading = found.readings.get(found.boxes[number].query)
     if reading is None:
         raise StudioError("The attention of this model has no weights to show.")
@@ -168,9 +168,9 @@ class BoxQuery(Order):
 def find(context: Context, order: ImageOrder) -> dict[str, Any]:
     """All boxes down to a low score, and an id to ask for what was read by."""
     entry, facts = context.find_model(order.model, DetectFacts, "This model finds no objects.")
-    picture = context.get(order.picture, Picture)
+    image = context.get(order.image, UploadedImage)
     with context.computing(entry) as model:
-        found = work(detect_boxes, model, picture, facts)
+        found = work(detect_boxes, model, image, facts)
     return describe_detection(context.put(found, most=MOST_DETECTIONS), found)
 
 

@@ -203,11 +203,11 @@ def choose_new_model(options: Options, data: DataSet) -> dict[str, Any]:
     name = choose_detector(size) if options.model == "auto" else options.model
     architecture, config = model_config(name)
     takes = ARCHITECTURES[architecture].takes
-    if takes not in ("boxes", "pictures"):
+    if takes not in ("boxes", "images"):
         raise VitrailError(
             f"--model {name} finds no objects, and has no features of images to find them by; {choose_detector(size)} does"
         )
-    parts = choose_parts(options, name, config) if takes == "pictures" else refuse_parts(options, name)
+    parts = choose_parts(options, name, config) if takes == "images" else refuse_parts(options, name)
     return {"image_size": size, "in_channels": choose_channels(options.in_channels, first), "model": name, **parts}
 
 

@@ -31,7 +31,7 @@ def commands(run: str, model: DiscreteVAE) -> Mapping[str, str]:
 def show_codes(setup: Setup[Any, DataSet, Any]) -> Iterator[Section]:
     """Of validation images."""
     model, device = setup.model, next(setup.model.parameters()).device
-    unlimited = BadFiles(pictures=1, limit=1.0)
+    unlimited = BadFiles(images=1, limit=1.0)
     batches = plain_loader(replace(setup, options=replace(setup.options, workers=0), bad=unlimited), "val", World()).batches()
     yield show_usage(Coding(model, device=str(device)).evaluate(batches).usage)
     some = some_images(setup.data["val"], model.preprocessing)

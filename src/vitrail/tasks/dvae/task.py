@@ -32,9 +32,9 @@ class VisualVocabulary(PretrainingTask[Options, None, DiscreteVAE]):
         use_python(
             f'model = vt.load("{FOLDER}")',
             "codes = model.codes(images)  # a number for each patch",
-            "pictures = model.decode(codes)",
+            "images = model.decode(codes)",
         ),
-        use_shell(f"vitrail pretrain --method beit --data pictures/ --tokenizer {FOLDER}"),
+        use_shell(f"vitrail pretrain --method beit --data images/ --tokenizer {FOLDER}"),
     )
 
     def choose_model(self, size: tuple[int, int], images: int) -> str:

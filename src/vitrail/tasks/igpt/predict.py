@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from vitrail.data.palette import Palette
-from vitrail.data.transforms import fit_picture
+from vitrail.data.transforms import fit_image
 from vitrail.deploy import pipeline
 from vitrail.deploy.image_source import ImageSource, open_image
 from vitrail.deploy.pipeline import Inputs, Prediction, Progress
@@ -72,7 +72,7 @@ class Pipeline(pipeline.Pipeline[Sample, Completion]):
         return sys.maxsize
 
     def read(self, source: ImageSource) -> Sample:
-        return fit_picture(open_image(source, self.model.image_size), self.model.preprocessing)
+        return fit_image(open_image(source, self.model.image_size), self.model.preprocessing)
 
     def prepare(self, samples: Sequence[Sample]) -> list[Inputs[Sample]]:
         return [Inputs(samples, np.stack(samples))]
@@ -190,10 +190,10 @@ def draw_completions(some: Sequence[Completion]) -> Figure:
             sheet.write(place, TOP - 0.1, words, fontsize=7.5)
         for number, one in enumerate(some):
             top = TOP + number * (high + GAP)
-            sheet.picture(left, top, wide, high, as_color(one.original))
-            sheet.picture(left + step, top, wide, high, show_given(one))
+            sheet.image(left, top, wide, high, as_color(one.original))
+            sheet.image(left + step, top, wide, high, show_given(one))
             for column, sample in enumerate(one.samples):
-                sheet.picture(apart + column * step, top, wide, high, as_color(sample))
+                sheet.image(apart + column * step, top, wide, high, as_color(sample))
         return sheet.figure
 
 

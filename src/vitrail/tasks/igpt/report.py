@@ -40,7 +40,7 @@ def show_some(model: ImageGPT, split: Split, *, seed: int) -> Sequence[Completio
     if some is None:
         return ()
     names = [split.name(index) for index in some.indices]
-    return complete_images(model, some.pictures, names=names, samples=SAMPLES, seed=seed)
+    return complete_images(model, some.images, names=names, samples=SAMPLES, seed=seed)
 
 
 def pixel_sections(completions: Sequence[Completion], probe: Probe | str | None) -> Iterator[Section]:

@@ -14,9 +14,9 @@ from vitrail.data.clean import open_clean
 from vitrail.data.dataset import DataSet, Part, Split
 from vitrail.data.examples import spread
 from vitrail.data.image_source import Batch, image_loader
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.data.loader import Loader
-from vitrail.data.palette import Palette, learn_palette, some_pictures
+from vitrail.data.palette import Palette, learn_palette, some_images
 from vitrail.errors import VitrailError
 from vitrail.explain.probe import Labelled, Probe, layer_features, probe_layers
 from vitrail.files import write_whole
@@ -170,7 +170,7 @@ class PixelPrediction(PretrainingTask[Options, LearnedPalette, ImageGPT]):
             use=[
                 use_python(f'model = vt.load("{FOLDER}")'),
                 # one that is not causal fills in masked pixels, and draws nothing
-                *([use_shell(f"vitrail complete {FOLDER} picture.png --out finished/")] if model.config.causal else []),
+                *([use_shell(f"vitrail complete {FOLDER} image.png --out finished/")] if model.config.causal else []),
             ],
             limits=word_limits(model),
         )
@@ -187,14 +187,14 @@ class PixelPrediction(PretrainingTask[Options, LearnedPalette, ImageGPT]):
 def find_palette(options: Options, data: DataSet, loaded: Any) -> LearnedPalette:
     """Of the training images, or that of the loaded model."""
     if loaded is not None:
-        images = some_pictures(data["train"], loaded.preprocessing, seed=options.seed)
+        images = some_images(data["train"], loaded.preprocessing, seed=options.seed)
         palette = Palette(loaded.palette.cpu().numpy())
         return LearnedPalette(palette=palette, error=palette.error(images))
     assert options.image_size is not None
     assert options.in_channels != "auto"
     assert options.colors != "auto"
     size = (options.image_size[0], options.image_size[-1])
-    images = some_pictures(data["train"], neutral(size, options.in_channels), seed=options.seed)
+    images = some_images(data["train"], neutral(size, options.in_channels), seed=options.seed)
     palette = learn_palette(images, options.colors, seed=options.seed)
     if len(palette) < 2:
         raise VitrailError(f"{data.name}: all training images have one color only; there is nothing to learn")
@@ -225,7 +225,7 @@ def probe_model(setup: State, *, device: str) -> Probe | str:
 def probe_loader(setup: State, split: Split) -> Loader[Batch]:
     options = setup.options
 
-    def note(error: PictureError) -> None:
+    def note(error: ImageError) -> None:
         if setup.bad is not None:
             setup.bad.add(BadFile(error.name, "", error.reason, "during"))
 

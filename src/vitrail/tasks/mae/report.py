@@ -57,11 +57,11 @@ def draw_some(model: MaskedAutoencoder, data: DataSet, *, seed: int) -> tuple[li
     """Evenly chosen validation images at the model's own mask ratio, and the first of them at several."""
     split = data["val"]
     some = read_some(split, model.preprocessing, SHOWN)
-    if some is None or some.pictures.shape[-1] not in (1, 3):
+    if some is None or some.images.shape[-1] not in (1, 3):
         return [], []
     names = [split.name(index) for index in some.indices]
-    drawn = draw_images(model, some.pictures, names, some.indices, mask_ratio=model.config.hide, seed=seed)
-    first = (some.pictures[:1], names[:1], some.indices[:1])
+    drawn = draw_images(model, some.images, names, some.indices, mask_ratio=model.config.hide, seed=seed)
+    first = (some.images[:1], names[:1], some.indices[:1])
     return drawn, [draw_images(model, *first, mask_ratio=ratio, seed=seed)[0] for ratio in RATIOS]
 
 
@@ -110,7 +110,7 @@ def draw_rows(some: Sequence[DrawnImage], *, show_ratio: bool = False) -> Figure
             if show_ratio:
                 sheet.write(MARGIN, top + high / 2, f"{100 * one.mask_ratio:.0f} %", fontsize=7.5, va="center")
             for column, pixels in enumerate((as_color(one.original), one.left, as_color(one.drawn), as_color(one.shown))):
-                sheet.picture(begin + column * (wide + GAP), top, wide, high, pixels)
+                sheet.image(begin + column * (wide + GAP), top, wide, high, pixels)
             words = f"{100 * one.explained:.0f} %".replace("-", "−")
             sheet.write(begin + 4 * (wide + GAP), top + high / 2, words, fontsize=7.5, va="center")
         return sheet.figure

@@ -13,7 +13,7 @@ def describe_reconstructor(model: Reconstructor) -> Card:
         title="reconstruction of accelerated scans",
         about=[
             f"A model of the Vitrail library for accelerated MRI: {count_parameters(model):,} parameters, any size and number of coils.",
-            f"The zero-filled picture of all coils goes through {literal(model.config.network)}, which takes out what the missing lines "
+            f"The zero-filled image of all coils goes through {literal(model.config.network)}, which takes out what the missing lines "
             f"of k-space left in it; measured lines are {KEPT[model.config.consistency]}.",
         ],
         use=[

@@ -123,12 +123,12 @@ class ScanSource(Samples[Parts, ScanBatch]):
         return self.parts(one)
 
     def parts(self, one: Slice) -> Parts:
-        """A slice's k-space, its maps, given or estimated from the lines that every mask has, and its picture: the one that is known,
+        """A slice's k-space, its maps, given or estimated from the lines that every mask has, and its image: the one that is known,
         if it has a phase and the size of the k-space, or else that of all lines."""
         maps = one.maps if one.maps is not None else estimate_maps(one.kspace, self.sampling.lines(one.size[1]))
         known = one.target if one.target is not None and one.target.shape == one.size and np.iscomplexobj(one.target) else None
         if known is None and missing_lines(one.kspace).any():
-            raise VitrailError(f"{one.name}: lines are missing, so that there is no picture of all lines to compare with")
+            raise VitrailError(f"{one.name}: lines are missing, so that there is no image of all lines to compare with")
         target = combine(one.kspace, maps) if known is None else known.astype(np.complex64)
         return torch.from_numpy(one.kspace), torch.from_numpy(maps), torch.from_numpy(target)
 

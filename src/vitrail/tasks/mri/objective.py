@@ -159,9 +159,7 @@ def quarter_turn(image: Complex[Tensor, "b h w"]) -> Complex[Tensor, "b h w"]:
     return torch.rot90(image, 1 if image.shape[-2] == image.shape[-1] else 2, dims=(-2, -1))
 
 
-def score(picture: Float[np.ndarray, "h w"], truth: Float[np.ndarray, "h w"]) -> tuple[float, float]:
+def score(image: Float[np.ndarray, "h w"], truth: Float[np.ndarray, "h w"]) -> tuple[float, float]:
     """PSNR and SSIM of magnitudes; white is the largest of the truth, as fastMRI has it  [Zbontar+ 2018, section 6]."""
     peak = float(truth.max()) or 1.0
-    return min(psnr(picture, truth, peak=peak), 200.0), ssim(
-        picture, truth, peak=peak
-    )  # not infinite where all lines are there
+    return min(psnr(image, truth, peak=peak), 200.0), ssim(image, truth, peak=peak)  # not infinite where all lines are there

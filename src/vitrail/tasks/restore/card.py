@@ -10,10 +10,10 @@ from vitrail.tasks.card import FOLDER, Card, use_pipeline, use_shell
 
 DETAILS = ("width", "depth", "depths", "heads", "window", "patch", "levels", "upsampler", "position")
 WORDS = {
-    "sr": "enlarges pictures {} times",
+    "sr": "enlarges images {} times",
     "noise": "takes away Gaussian noise of {} levels of 255",
     "jpeg": "mends what JPEG of quality {} has done",
-    "real": "cleans pictures of unknown origin and enlarges them {} times",
+    "real": "cleans images of unknown origin and enlarges them {} times",
 }
 
 
@@ -28,18 +28,18 @@ def describe_restorer(model: Restorer) -> Card:
     kind = {1: "gray", 3: "color"}.get(config.in_channels, f"{config.in_channels} channels")
     details = ", ".join(f"{name} {getattr(config, name)}" for name in DETAILS if has_field(config, name))
     return Card(
-        title="restoration of pictures",
+        title="restoration of images",
         about=[
-            f"A model of the Vitrail library: {count_parameters(model):,} parameters, pictures of any size in {kind}.",
+            f"A model of the Vitrail library: {count_parameters(model):,} parameters, images of any size in {kind}.",
             f"It {describe_damage(config.degradation)}.",
             f"Architecture {literal(model.architecture)}: {plain(details)}.",
         ],
         use=[
-            use_pipeline("restore", "image-to-image", 'restore("picture.png").save("better.png")'),
-            use_shell(f"vitrail restore {FOLDER} picture.png --out better/"),
+            use_pipeline("restore", "image-to-image", 'restore("image.png").save("better.png")'),
+            use_shell(f"vitrail restore {FOLDER} image.png --out better/"),
         ],
         limits=[
-            f"It learned to undo {plain(config.degradation or 'nothing yet')} and may harm pictures with other damage.",
+            f"It learned to undo {plain(config.degradation or 'nothing yet')} and may harm images with other damage.",
             "Details that it adds are likely ones, not necessarily those that were there: no evidence of anything.",
         ],
     )

@@ -17,10 +17,10 @@ from vitrail.data.dataset import DataSet, Part, Split
 from vitrail.data.degradation import Degradation, degrade, parse_degradation
 from vitrail.data.examples import spread
 from vitrail.data.image_source import stack_unit
-from vitrail.data.images import PictureError
+from vitrail.data.image_store import ImageStore
+from vitrail.data.images import ImageError
 from vitrail.data.loader import Loader, OnBad, Read, Samples, read_each
 from vitrail.data.order import PlainOrder
-from vitrail.data.picture_store import PictureStore
 from vitrail.data.randomness import uniforms
 from vitrail.learn.training.world import World
 from vitrail.tasks.image_task import note_bad
@@ -50,7 +50,7 @@ class PatchSource(Samples[np.ndarray, Pairs]):
     """Sample i of an epoch is a patch of image i modulo their number: where it is cut, how it is turned, and how it is degraded are
     functions of (seed, epoch, i)."""
 
-    def __init__(self, images: PictureStore, how: Degradation, *, patch: int, turn: bool = True, seed: int = 0) -> None:
+    def __init__(self, images: ImageStore, how: Degradation, *, patch: int, turn: bool = True, seed: int = 0) -> None:
         """`patch` is the side of the model's input; the true patch is `how.scale` times as large. `turn`: by quarters, and mirrored."""
         self.images, self.how, self.side, self.turn, self.seed = images, how, patch * how.scale, turn, seed
 
@@ -75,14 +75,14 @@ class PatchSource(Samples[np.ndarray, Pairs]):
 class WholeSource(Samples[np.ndarray, WholePair]):
     """Images one at a time, cut to multiples of the scale as the literature does; of larger ones than `most` a side the middle."""
 
-    def __init__(self, images: PictureStore, how: Degradation, *, most: int | None = None, seed: int = 0) -> None:
+    def __init__(self, images: ImageStore, how: Degradation, *, most: int | None = None, seed: int = 0) -> None:
         self.images, self.how, self.most, self.seed = images, how, most, seed
 
     def sample(self, epoch: int, index: int) -> UInt8[np.ndarray, "h2 w2 ch"]:
         image = self.images.read(index)
         if min(image.shape[:2]) < self.how.scale:
             name = self.images.split.name(index)
-            raise PictureError(name, f"smaller than the {self.how.scale} pixels a side that {self.how} needs")
+            raise ImageError(name, f"smaller than the {self.how.scale} pixels a side that {self.how} needs")
         return cut_middle(image, self.most, multiple=self.how.scale)
 
     def collate(self, epoch: int, indices: Sequence[int], samples: Sequence[np.ndarray]) -> WholePair:
@@ -93,7 +93,7 @@ class WholeSource(Samples[np.ndarray, WholePair]):
 
 
 def patch_loader(
-    images: PictureStore, how: Degradation, *, batch: int, patch: int, patches: int = 1, turn: bool = True, seed: int = 0,
+    images: ImageStore, how: Degradation, *, batch: int, patch: int, patches: int = 1, turn: bool = True, seed: int = 0,
     workers: int = 0, on_bad: OnBad | None = None, rank: int = 0, world: int = 1,
 ) -> Loader[Pairs]:  # fmt: skip
     """An epoch has `patches` of each image."""
@@ -103,7 +103,7 @@ def patch_loader(
 
 
 def whole_loader(
-    images: PictureStore, how: Degradation, *, most: int | None = None, seed: int = 0, workers: int = 0,
+    images: ImageStore, how: Degradation, *, most: int | None = None, seed: int = 0, workers: int = 0,
     on_bad: OnBad | None = None, rank: int = 0, world: int = 1,
 ) -> Loader[WholePair]:  # fmt: skip
     """Every image once, one after the other."""
@@ -150,12 +150,12 @@ def restoring_loaders(
     assert options.workers != "auto"
     how, budget = damage_of(options), int(options.cache_gb * 2**30) if options.cache == "memory" else 0
     some = Part(data["val"], np.array(spread(len(data["val"]), VALIDATED), dtype=np.int64))
-    validation = PictureStore(some, channels=channels, budget=budget // 8)
+    validation = ImageStore(some, channels=channels, budget=budget // 8)
     common: dict[str, Any] = {
         "seed": options.seed, "workers": options.workers, "rank": world.rank, "world": world.size,
     }  # fmt: skip
     training = patch_loader(
-        PictureStore(data["train"], channels=channels, budget=budget - budget // 8),
+        ImageStore(data["train"], channels=channels, budget=budget - budget // 8),
         how,
         batch=options.batch_size,
         patch=options.patch_size,
@@ -172,7 +172,7 @@ def scored_loader(
 ) -> Loader[WholePair]:
     """Every image of a split, whole, with the same damage each time."""
     return whole_loader(
-        PictureStore(images, channels=channels, budget=0),
+        ImageStore(images, channels=channels, budget=0),
         how,
         seed=seed,
         workers=workers,

@@ -6,47 +6,47 @@ from typing import NamedTuple
 import numpy as np
 from PIL import Image, ImageOps
 
-from vitrail.data.images import TURNS, find_orientation, open_picture, read_picture, to_gray_or_color
+from vitrail.data.images import TURNS, find_orientation, open_image, read_image, to_gray_or_color
 from vitrail.deploy.image_source import ImageSource
 from vitrail.errors import VitrailError
 
 
 class Layers(NamedTuple):
-    """A picture in gray ("L") or color ("RGB"), and how much of it is to be seen, if not all."""
+    """An image in gray ("L") or color ("RGB"), and how much of it is to be seen, if not all."""
 
-    picture: Image.Image
+    image: Image.Image
     alpha: Image.Image | None
 
 
-def open_layers(picture: ImageSource) -> Layers:
-    """Upright, in 8 bits. The colors beneath transparency are kept as they are, unlike where a picture is to be recognized."""
-    if isinstance(picture, np.ndarray):
-        if picture.dtype != np.uint8 or not (picture.ndim == 2 or (picture.ndim == 3 and picture.shape[2] in (3, 4))):
-            raise VitrailError(f"a picture as an array must be uint8, h w, h w 3 or h w 4, got {picture.dtype} {picture.shape}")
-        picture = Image.fromarray(picture)
-    if isinstance(picture, Image.Image):
-        upright = ImageOps.exif_transpose(picture)
+def open_layers(image: ImageSource) -> Layers:
+    """Upright, in 8 bits. The colors beneath transparency are kept as they are, unlike where an image is to be recognized."""
+    if isinstance(image, np.ndarray):
+        if image.dtype != np.uint8 or not (image.ndim == 2 or (image.ndim == 3 and image.shape[2] in (3, 4))):
+            raise VitrailError(f"an image as an array must be uint8, h w, h w 3 or h w 4, got {image.dtype} {image.shape}")
+        image = Image.fromarray(image)
+    if isinstance(image, Image.Image):
+        upright = ImageOps.exif_transpose(image)
         return peel(upright) if is_layered(upright) else Layers(to_gray_or_color(upright), None)
-    path = Path(picture).expanduser()
-    with open_picture(path) as file:
+    path = Path(image).expanduser()
+    with open_image(path) as file:
         if is_layered(file):
             file.load()
             orientation = find_orientation(file)
             found = peel(file)
             turn = TURNS.get(orientation)
             return found if turn is None else Layers(*(part.transpose(turn) for part in found if part is not None))
-    return Layers(read_picture(path), None)
+    return Layers(read_image(path), None)
 
 
-def is_layered(picture: Image.Image) -> bool:
-    """Whether it has an alpha channel, or colors of a palette that are clear; one clear color of a deep picture lies on white."""
-    return picture.mode in ("LA", "La", "PA", "RGBA", "RGBa") or (
-        picture.mode in ("P", "L", "RGB") and "transparency" in picture.info
+def is_layered(image: Image.Image) -> bool:
+    """Whether it has an alpha channel, or colors of a palette that are clear; one clear color of a deep image lies on white."""
+    return image.mode in ("LA", "La", "PA", "RGBA", "RGBa") or (
+        image.mode in ("P", "L", "RGB") and "transparency" in image.info
     )
 
 
-def peel(picture: Image.Image) -> Layers:
-    """The picture, and its alpha."""
-    gray = picture.mode in ("L", "LA", "La")
-    layer = picture.convert("LA" if gray else "RGBA")
+def peel(image: Image.Image) -> Layers:
+    """The image, and its alpha."""
+    gray = image.mode in ("L", "LA", "La")
+    layer = image.convert("LA" if gray else "RGBA")
     return Layers(layer.convert("L" if gray else "RGB"), layer.getchannel("A"))

@@ -48,13 +48,13 @@ class Pipeline(pipeline.Pipeline[Layers, Image.Image]):
 
     def check_model(self, model: Model) -> None:
         if not isinstance(model, Restorer):
-            raise VitrailError(f"this model restores no pictures: it is of the kind {model.architecture}")
+            raise VitrailError(f"this model restores no images: it is of the kind {model.architecture}")
 
     def read(self, source: ImageSource) -> Layers:
         return open_layers(source)
 
     def prepare(self, samples: Sequence[Layers]) -> list[Inputs[Layers]]:
-        return [Inputs([sample], sample.picture) for sample in samples]
+        return [Inputs([sample], sample.image) for sample in samples]
 
     def forward(self, inputs: Inputs[Layers], options: Call, progress: Progress) -> list[Image.Image]:
         return [self.restore(inputs.samples[0], tile=options.tile, overlap=options.overlap, on_tile=progress)]
@@ -63,26 +63,26 @@ class Pipeline(pipeline.Pipeline[Layers, Image.Image]):
         self, layers: Layers, *, tile: int | None = None, overlap: int | None = None, on_tile: Progress = pipeline.ignore
     ) -> Image.Image:
         """`on_tile` is called with (done, in all)."""
-        picture = layers.picture
+        image = layers.image
         how: dict[str, Any] | None = {"tile": tile or TILE, "overlap": overlap, "on_tile": on_tile}
-        if tile is None and overlap is None and max(picture.size) <= WHOLE:
+        if tile is None and overlap is None and max(image.size) <= WHOLE:
             how = None
-        if self.model.config.in_channels == 1 and picture.mode != "L":
-            luma, *chroma = picture.convert("YCbCr").split()
+        if self.model.config.in_channels == 1 and image.mode != "L":
+            luma, *chroma = image.convert("YCbCr").split()
             bright = Image.fromarray(self.run(np.array(luma)[:, :, None], how)[:, :, 0])
             colors = [part.resize(bright.size, Image.Resampling.BICUBIC) for part in chroma]
             restored = Image.merge("YCbCr", [bright, *colors]).convert("RGB")
         else:
             mode = "L" if self.model.config.in_channels == 1 else "RGB"
-            found = self.run(np.atleast_3d(np.array(picture.convert(mode))), how)
-            restored = Image.fromarray(found[:, :, 0] if mode == "L" else found).convert(picture.mode)
+            found = self.run(np.atleast_3d(np.array(image.convert(mode))), how)
+            restored = Image.fromarray(found[:, :, 0] if mode == "L" else found).convert(image.mode)
         if layers.alpha is not None:
             restored.putalpha(layers.alpha.resize(restored.size, Image.Resampling.BICUBIC))
         return restored
 
-    def run(self, picture: UInt8[np.ndarray, "h w ch"], how: dict[str, Any] | None) -> UInt8[np.ndarray, "h2 w2 ch"]:
+    def run(self, image: UInt8[np.ndarray, "h w ch"], how: dict[str, Any] | None) -> UInt8[np.ndarray, "h2 w2 ch"]:
         """In tiles as `how` says, or in one piece."""
-        images = to_unit(picture[None]).to(next(self.model.parameters()).device)
+        images = to_unit(image[None]).to(next(self.model.parameters()).device)
         with torch.inference_mode():
             out = self.model(images) if how is None else restore_tiled(self.model, images, **how)
         return to_bytes(out.float().cpu())

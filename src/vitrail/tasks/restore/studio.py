@@ -16,7 +16,7 @@ from PIL import Image
 from pydantic import Field, StrictBool, StrictInt
 
 from vitrail.data.degradation import Degradation, degrade, describe_degradation, enlarge, parse_degradation, to_bytes
-from vitrail.data.images import read_picture
+from vitrail.data.images import read_image
 from vitrail.data.transforms import to_unit
 from vitrail.deploy.studio.action import Action, ImageOrder, Order
 from vitrail.deploy.studio.background import Job, Told
@@ -26,7 +26,7 @@ from vitrail.deploy.studio.page import Page
 from vitrail.deploy.studio.pixels import encode_pixels
 from vitrail.deploy.studio.samples import SampleList, find_samples
 from vitrail.deploy.studio.studio_error import StudioError
-from vitrail.deploy.studio.uploads import Picture
+from vitrail.deploy.studio.uploads import UploadedImage
 from vitrail.deploy.studio.working import check_weights
 from vitrail.errors import VitrailError
 from vitrail.learn.metrics.restoration import measure
@@ -40,7 +40,7 @@ from vitrail.tasks.restore.predict import Pipeline
 
 PAGE = Page(
     name="restore", address="/restore", title="Restoration", web=Path(__file__).parent / "web",
-    missing="There is no model that restores pictures yet. Train one with: vitrail train --task restore --data FOLDER --degrade sr2",
+    missing="There is no model that restores images yet. Train one with: vitrail train --task restore --data FOLDER --degrade sr2",
     files={f"{PART}.{kind}": OWN / f"{PART}.{kind}" for kind in ("css", "js")},  # of the reports: one slider for both
 )  # fmt: skip
 MOST_MADE = 8_000_000  # pixels that come out
@@ -54,7 +54,7 @@ Which = Literal["given", "restored", "truth"]
 class RestoreFacts(Facts):
     """`degradation` is what it learned to undo, None where it does not say."""
 
-    does: ClassVar[str] = "restores pictures"
+    does: ClassVar[str] = "restores images"
     scale: int
     channels: int
     degradation: Degradation | None
@@ -74,7 +74,7 @@ def describe(model: Restorer, stored: Stored) -> RestoreFacts:
     channels, named = model.config.in_channels, model.config.degradation
     if channels not in (1, 3) or model.config.out_channels != channels:
         raise VitrailError(
-            f"the studio restores pictures of 1 or 3 channels: this model reads {channels} and gives {model.config.out_channels}"
+            f"the studio restores images of 1 or 3 channels: this model reads {channels} and gives {model.config.out_channels}"
         )
     found = None if named is None else parse_degradation(named)
     return RestoreFacts(
@@ -88,7 +88,7 @@ def describe(model: Restorer, stored: Stored) -> RestoreFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """What came out: PNG files of one size, the truth only where the picture was made worse first."""
+    """What came out: PNG files of one size, the truth only where the image was made worse first."""
 
     files: dict[Which, bytes]
     size: tuple[int, int]  # height, width
@@ -103,10 +103,12 @@ class Made:
         return sum(map(len, self.files.values()))
 
 
-def make_restoration(model: Restorer, picture: Picture, facts: RestoreFacts, *, worse: bool, seed: int, on_tile: Told) -> Made:
-    """`worse`: what the model learned to undo is done to the picture first, which then is the truth to compare with."""
+def make_restoration(
+    model: Restorer, image: UploadedImage, facts: RestoreFacts, *, worse: bool, seed: int, on_tile: Told
+) -> Made:
+    """`worse`: what the model learned to undo is done to the image first, which then is the truth to compare with."""
     check_weights(model)
-    opened = read_picture(picture.content, name=picture.name)
+    opened = read_image(image.content, name=image.name)
     if worse:
         opened = opened.convert("L" if facts.channels == 1 else "RGB")  # as in training
     pixels, notes = cut_pixels(np.atleast_3d(np.asarray(opened)), facts, worse=worse)
@@ -142,7 +144,7 @@ def make_restoration(model: Restorer, picture: Picture, facts: RestoreFacts, *, 
 def cut_pixels(
     pixels: UInt8[np.ndarray, "h w ch"], facts: RestoreFacts, *, worse: bool
 ) -> tuple[UInt8[np.ndarray, "_ _ ch"], tuple[str, ...]]:
-    """The middle of a picture from which more would come out than MOST_MADE pixels; of one that is to be shrunk, whole multiples of
+    """The middle of an image from which more would come out than MOST_MADE pixels; of one that is to be shrunk, whole multiples of
     the scale; and what a person should know of it."""
     height, width = pixels.shape[:2]
     enlarged = 1 if worse else facts.scale
@@ -152,7 +154,7 @@ def cut_pixels(
         rows, columns = (side - side % facts.scale for side in (rows, columns))
         if not rows or not columns:
             raise StudioError(
-                f"A picture of {width} × {height} pixels cannot be made {facts.scale} times smaller: take a larger one."
+                f"An image of {width} × {height} pixels cannot be made {facts.scale} times smaller: take a larger one."
             )
     elif worse:
         rows, columns = (max(facts.scale, side - side % facts.scale) for side in (rows, columns))
@@ -180,7 +182,7 @@ class Restoration(Job):
             "square": {"top": made.square.top, "left": made.square.left, "side": made.square.side},
             "scores": made.scores,
             "notes": made.notes,
-            "pictures": list(made.files),
+            "images": list(made.files),
             "ms": made.milliseconds,
         }
 
@@ -196,22 +198,22 @@ class FileQuery(Order):
 
 
 def restore(context: Context, order: RestorationOrder) -> dict[str, Any]:
-    entry, facts = context.find_model(order.model, RestoreFacts, "This model does not restore pictures.")
+    entry, facts = context.find_model(order.model, RestoreFacts, "This model does not restore images.")
     if order.degrade and facts.degradation is None:
-        raise StudioError("This model does not say what it learned to undo: take the picture as it is.")
-    picture = context.get(order.picture, Picture)
+        raise StudioError("This model does not say what it learned to undo: take the image as it is.")
+    image = context.get(order.image, UploadedImage)
 
     def make(model: Restorer, told: Told) -> Made:
-        return make_restoration(model, picture, facts, worse=order.degrade, seed=order.seed, on_tile=told)
+        return make_restoration(model, image, facts, worse=order.degrade, seed=order.seed, on_tile=told)
 
-    return context.begin(Restoration(model=entry.id, name=picture.name), entry, make, most=MOST_RESTORATIONS)
+    return context.begin(Restoration(model=entry.id, name=image.name), entry, make, most=MOST_RESTORATIONS)
 
 
 def show_image(context: Context, query: FileQuery) -> bytes:
     made = context.get(query.answer, Restoration).made
     found = None if made is None else next((content for kind, content in made.files.items() if kind == query.which), None)
     if found is None:
-        raise StudioError("There is no such picture of this restoration.", 404)
+        raise StudioError("There is no such image of this restoration.", 404)
     return found
 
 

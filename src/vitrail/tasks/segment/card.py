@@ -16,16 +16,16 @@ def describe_segmenter(model: Segmenter) -> Card:
     head = ", ".join(f"{name} {getattr(config, name)}" for name in DETAILS if getattr(config, name) is not None)
     inside = ", ".join(f"{name} {encoder[name]}" for name in ENCODER if name in encoder)
     return Card(
-        title="segmentation of pictures",
+        title="segmentation of images",
         about=[
-            f"A model of the Vitrail library: {count_parameters(model):,} parameters, one of {model.num_classes} classes for every pixel of a "
-            f"picture with {config.in_channels} channel(s). It learned from {height}x{width} pixels (height x width) and takes any size.",
+            f"A model of the Vitrail library: {count_parameters(model):,} parameters, one of {model.num_classes} classes for every pixel of an "
+            f"image with {config.in_channels} channel(s). It learned from {height}x{width} pixels (height x width) and takes any size.",
             f"Architecture {literal(model.architecture)}: {head}; encoder {literal(config.network)}: {inside}.",
             *describe_inputs(model),
         ],
         use=[
-            use_pipeline("segment", "image-segmentation", 'segment("picture.png")  # [{"label": ..., "mask": ...}, ...]'),
-            use_shell(f"vitrail predict {FOLDER} picture.png"),
+            use_pipeline("segment", "image-segmentation", 'segment("image.png")  # [{"label": ..., "mask": ...}, ...]'),
+            use_shell(f"vitrail predict {FOLDER} image.png"),
         ],
         limits=[f"Every pixel gets one of its {model.num_classes} classes, also where something else is to be seen."],
     )

@@ -24,13 +24,13 @@ from vitrail.data.clean import Counting
 from vitrail.data.dataset import DataSet, Split
 from vitrail.data.examples import spread
 from vitrail.data.formats.numbering import Numbers
-from vitrail.data.images import PictureError
+from vitrail.data.image_store import to_channels
+from vitrail.data.images import ImageError
 from vitrail.data.joint import Movement, move, resize
 from vitrail.data.loader import Loader, OnBad, Samples
 from vitrail.data.masked import annotations_of, check_mask, find_bad_masks, find_masked, read_sample, to_numbers
 from vitrail.data.opening import divide_data
 from vitrail.data.order import PlainOrder
-from vitrail.data.picture_store import to_channels
 from vitrail.data.randomness import uniforms
 from vitrail.data.transforms import normalize, to_unit
 from vitrail.errors import VitrailError
@@ -91,13 +91,13 @@ class CropSource(Samples[Crop, DenseBatch]):
         sample = read_sample(self.split, index, classes=self.classes, target=larger)
         draws = uniforms(self.seed, epoch, np.array([index]), count=MOVES + 3)[0, MOVES:].tolist()
         factor = (1 + self.zoom) ** (2 * draws[0] - 1)
-        base = base_size((sample.picture.height, sample.picture.width), size, factor=factor)
-        if base != (sample.picture.height, sample.picture.width):
+        base = base_size((sample.image.height, sample.image.width), size, factor=factor)
+        if base != (sample.image.height, sample.image.width):
             sample = resize(sample, base)
         sample = cut_window(sample, size, (draws[1], draws[2]), fill=fill_of(self.preprocessing))
         sample = move(sample, self.how, seed=self.seed, epoch=epoch, index=index, fill=fill_of(self.preprocessing))
         assert sample.annotations.mask is not None
-        return to_channels(sample.picture, self.preprocessing.channels), to_numbers(sample.annotations.mask)
+        return to_channels(sample.image, self.preprocessing.channels), to_numbers(sample.annotations.mask)
 
     def collate(self, epoch: int, indices: Sequence[int], samples: Sequence[Crop]) -> DenseBatch:
         images, masks = (np.stack(parts) for parts in zip(*samples, strict=True))
@@ -155,7 +155,7 @@ def open_masked(
 ) -> tuple[DataSet, BadFiles]:
     """Images with masks without those that cannot be learned from, and those; as `data.clean.open_clean`."""
     data = find_masked(source, image_size=image_size, ignore=ignore)
-    bad = BadFiles(pictures=sum(map(len, data.splits.values())), limit=limit)
+    bad = BadFiles(images=sum(map(len, data.splits.values())), limit=limit)
     if known is None:
         with progress.counting("reading every image once") as counted:
             known = list(find_bad(data, workers=os.cpu_count() or 1, progress=counted))
@@ -217,7 +217,7 @@ def count_pixels(train: Split, classes: int) -> tuple[Int64[np.ndarray, "k"], In
     for index in spread(len(train), COUNTED):
         try:
             mask = check_mask(annotations_of(train, index), train.name(index), (1, 1), classes=classes)
-        except PictureError:  # gone since it was tried
+        except ImageError:  # gone since it was tried
             continue
         numbers = to_numbers(mask)
         counts = np.bincount(numbers[numbers != IGNORE], minlength=classes)

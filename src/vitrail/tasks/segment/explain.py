@@ -9,9 +9,9 @@ import torch
 
 from vitrail.data.base_size import to_base
 from vitrail.data.class_colors import choose_colors
-from vitrail.data.images import read_picture
+from vitrail.data.image_store import to_channels
+from vitrail.data.images import read_image
 from vitrail.data.inputs import expand as find_samples
-from vitrail.data.picture_store import to_channels
 from vitrail.errors import VitrailError
 from vitrail.explain.files import check_target
 from vitrail.explain.methods import MOST_CELLS
@@ -36,7 +36,7 @@ from vitrail.tasks.segment.options import ExplainOptions
 
 __all__ = ["UNIT", "explain", "find_samples"]
 
-UNIT = "picture"
+UNIT = "image"
 MOST = 3  # classes of an image
 
 
@@ -97,7 +97,7 @@ def choose_heads(model: Segmenter, options: ExplainOptions) -> tuple[int | None,
 
 
 def explain_image(model: Segmenter, path: Path, options: ExplainOptions, *, target: int | None, method: Any) -> ExplainedPixels:
-    read = read_picture(path)
+    read = read_image(path)
     array = to_channels(read, model.config.in_channels)
     image = to_base(array, model.preprocessing)
     size = (image.shape[2], image.shape[3])

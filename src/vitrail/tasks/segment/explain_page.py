@@ -16,7 +16,7 @@ from torch import Tensor
 from vitrail.data.class_colors import Color
 from vitrail.data.mask_painting import paint_over
 from vitrail.explain.figures.overlay import fit_between, overlay, scale_end
-from vitrail.explain.pixels import PixelLook, on_picture
+from vitrail.explain.pixels import PixelLook, on_image
 from vitrail.report.boxes import Drawn, draw_boxes
 from vitrail.report.explanation import link_figures
 from vitrail.report.page import Content, Section, templates_of
@@ -93,7 +93,7 @@ def show_look(
 ) -> tuple[Content, Mapping[str, bytes]]:
     """How likely the class is, and its maps, all of them on one scale; and the files of them."""
     maps = [
-        (name, words, on_picture(one, shown.padded, shown.size), framed) for name, words, one, framed in name_maps(look, choice)
+        (name, words, on_image(one, shown.padded, shown.size), framed) for name, words, one, framed in name_maps(look, choice)
     ]
     ends = {
         of: scale_end(
@@ -134,11 +134,11 @@ def frame(pixels: UInt8[np.ndarray, "y x 3"], look: PixelLook, shown: ExplainedP
 
 
 def show_image(number: int, shown: ExplainedPixels, palette: Palette, choice: Choice) -> Section:
-    folder = f"picture_{number}"
+    folder = f"image_{number}"
     fitted = fit_between(shown.image, smallest=SMALLEST, largest=LARGEST)
     painted = fit_between(paint_over(shown.image, shown.numbers, palette.colors), smallest=SMALLEST, largest=LARGEST)
     figures = {
-        "picture": ("The image", fitted),
+        "image": ("The image", fitted),
         "answer": ("The class of each pixel", painted),
         "unsure": ("How unsure it is: entropy, yellow where it knows nothing", lay(shown.image, shown.unsure, 1.0)),
     }

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from vitrail.data.base_size import to_base
 from vitrail.data.class_colors import Color, choose_colors
+from vitrail.data.image_store import to_channels
 from vitrail.data.mask_painting import paint_over, to_mask_file
-from vitrail.data.picture_store import to_channels
 from vitrail.deploy import pipeline
 from vitrail.deploy.export.interface import Interface
 from vitrail.deploy.image_source import ImageSource, open_image

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from vitrail.data.class_colors import Color, choose_colors
-from vitrail.data.images import read_picture
+from vitrail.data.images import read_image
 from vitrail.data.masked import find_masked
 from vitrail.deploy.studio.action import Action, ImageOrder, Order
 from vitrail.deploy.studio.context import Context
@@ -26,7 +26,7 @@ from vitrail.deploy.studio.page import Page
 from vitrail.deploy.studio.pixels import encode_numbers, png_address
 from vitrail.deploy.studio.samples import SampleList, find_samples
 from vitrail.deploy.studio.studio_error import StudioError
-from vitrail.deploy.studio.uploads import PREVIEW, Picture
+from vitrail.deploy.studio.uploads import PREVIEW, UploadedImage
 from vitrail.deploy.studio.walls import describe_wall
 from vitrail.deploy.studio.working import work
 from vitrail.explain.evaluating import check_finite
@@ -81,12 +81,12 @@ def describe(model: Segmenter, stored: Stored) -> SegmentFacts:
 
 @dataclass(slots=True)
 class Segmentation:
-    """`numbers` are the classes that `vitrail predict` finds, in pictures of at most PREVIEW pixels a side; larger ones shrink."""
+    """`numbers` are the classes that `vitrail predict` finds, in images of at most PREVIEW pixels a side; larger ones shrink."""
 
     told: ClassVar[str] = "answer"  # how an error calls it
     model: str  # its id
     version: object  # of its weights
-    size: tuple[int, int]  # of the picture
+    size: tuple[int, int]  # of the image
     numbers: Int64[np.ndarray, "p q"]
     scores: dict[int, float]  # the mean probability of each class where it is the likeliest
     chances: Float[Tensor, "k h w"] | None  # in float16
@@ -100,19 +100,19 @@ class Segmentation:
         return kept + self.numbers.nbytes + self.images.nbytes + sum(map(len, list(self.answers.values())))
 
 
-def segment_pixels(model: Segmenter, picture: Picture, *, name: str, version: object, budget: int) -> Segmentation:
+def segment_pixels(model: Segmenter, image: UploadedImage, *, name: str, version: object, budget: int) -> Segmentation:
     """One pass over what `vitrail predict` gives the model."""
     start = time.perf_counter()
-    found = Pipeline(model).look(read_picture(picture.content, name=picture.name))
+    found = Pipeline(model).look(read_image(image.content, name=image.name))
     check_finite(found.probabilities)
-    numbers, sure = name_pixels(found.probabilities, shown_size(picture.size))
+    numbers, sure = name_pixels(found.probabilities, shown_size(image.size))
     counts = torch.bincount(numbers.flatten())
     means = torch.bincount(numbers.flatten(), sure.flatten()) / counts
     fits = KEPT_SHARE * 2 * found.probabilities.numel() <= budget
     return Segmentation(
         model=name,
         version=version,
-        size=picture.size,
+        size=image.size,
         numbers=numbers.numpy(),
         scores={int(number): float(means[number]) for number in counts.nonzero().flatten()},
         chances=found.probabilities.half() if fits else None,
@@ -122,7 +122,7 @@ def segment_pixels(model: Segmenter, picture: Picture, *, name: str, version: ob
 
 
 def shown_size(size: tuple[int, int]) -> tuple[int, int]:
-    """Of a picture on the page: its own, or as large as a preview of it."""
+    """Of an image on the page: its own, or as large as a preview of it."""
     scale = min(1.0, PREVIEW / max(size))
     return max(1, round(scale * size[0])), max(1, round(scale * size[1]))
 
@@ -146,7 +146,7 @@ def describe_segmentation(name: str, found: Segmentation) -> dict[str, Any]:
 
 def check_place(row: float, column: float) -> Place:
     if not (0 <= row < 1 and 0 <= column < 1):
-        raise StudioError("A place is a row and a column from 0 to 1, in shares of the picture's sides.")
+        raise StudioError("A place is a row and a column from 0 to 1, in shares of the image's sides.")
     return row, column
 
 
@@ -187,10 +187,10 @@ class PlaceQuery(Order):
 def segment(context: Context, order: ImageOrder) -> dict[str, Any]:
     """The mask, and an id to ask for what is behind a place by."""
     entry, _ = context.find_model(order.model, SegmentFacts, "This model gives no classes to pixels.")
-    picture = context.get(order.picture, Picture)
+    image = context.get(order.image, UploadedImage)
     with context.computing(entry) as model:
         budget = context.studio.store.budget
-        found = work(segment_pixels, model, picture, name=entry.id, version=entry.version, budget=budget)
+        found = work(segment_pixels, model, image, name=entry.id, version=entry.version, budget=budget)
     return describe_segmentation(context.put(found, most=MOST_SEGMENTATIONS), found)
 
 
@@ -206,7 +206,7 @@ def attention(context: Context, query: PlaceQuery) -> bytes:
     with context.computing(entry) as model:
         if place not in found.answers:
             if entry.version != found.version:
-                raise StudioError("The model has learned more since this answer: choose the picture again.", 410)
+                raise StudioError("The model has learned more since this answer: choose the image again.", 410)
             found.answers[place] = pack(work(describe_attention, model, found, place))
     context.studio.store.shrink()
     return found.answers[place]

@@ -233,7 +233,7 @@ def choose_head(name: str, head: str | None) -> str:
     """The head of a name: that of a segmenter, unless another is asked for, or one for an encoder."""
     architecture, config = model_config(name)
     takes = ARCHITECTURES[architecture].takes
-    if takes not in ("segmentation", "pictures"):
+    if takes not in ("segmentation", "images"):
         raise VitrailError(f"--model {name}: neither a segmenter nor an encoder of images; setr_pup_vit_micro_hybrid is one")
     return head or (config.head if takes == "segmentation" else HEAD)
 

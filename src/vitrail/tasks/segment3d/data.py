@@ -15,7 +15,7 @@ from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from vitrail.data.bad_files import BadFiles
-from vitrail.data.images import PictureError
+from vitrail.data.images import ImageError
 from vitrail.data.inputs import expand
 from vitrail.data.loader import Loader, OnBad, Read, Samples
 from vitrail.data.order import PlainOrder, check_share
@@ -38,10 +38,10 @@ KNOWN = 4096  # voxels of each class of a case to put crops around
 ROOM = 2**31  # bytes of volumes that are cached for the next epoch, at most
 Sides = tuple[int, int, int]
 Crop = tuple[Float[np.ndarray, "x y z"], Int[np.ndarray, "x y z"]]
-Load = Callable[[int], Loaded]  # raises PictureError
+Load = Callable[[int], Loaded]  # raises ImageError
 
 
-class CaseError(PictureError):
+class CaseError(ImageError):
     """A volume cannot be read any more. The reason names the file."""
 
     def __str__(self) -> str:
@@ -91,12 +91,12 @@ class CropSource(Samples[Crop, VolumeBatch]):
         self.load = lru_cache(max(1, ROOM // (first.image.nbytes + first.classes.nbytes)))(load)
         self.places = lru_cache(None)(lambda number: find_places(self.load(number).classes, seed=seed))
 
-    def next_case(self, begin: int, bad: list[PictureError]) -> tuple[int, Loaded]:
+    def next_case(self, begin: int, bad: list[ImageError]) -> tuple[int, Loaded]:
         """The first case from `begin` on, round and round, that can be loaded; those before it are added to `bad`."""
         for number in range(begin, begin + self.cases):
             try:
                 return number % self.cases, self.load(number % self.cases)
-            except PictureError as error:
+            except ImageError as error:
                 bad.append(error)
         raise VitrailError(f"not one of {self.cases} volumes can be read any more; {bad[-1]}")
 
@@ -104,10 +104,10 @@ class CropSource(Samples[Crop, VolumeBatch]):
         return self.draw(epoch, index, [])
 
     def samples(self, epoch: int, indices: Sequence[int]) -> Read[Crop]:
-        bad = list[PictureError]()
+        bad = list[ImageError]()
         return Read(indices, [self.draw(epoch, index, bad) for index in indices], tuple(bad))
 
-    def draw(self, epoch: int, index: int, bad: list[PictureError]) -> Crop:
+    def draw(self, epoch: int, index: int, bad: list[ImageError]) -> Crop:
         """The crop of this number. Cases take turns, beginning with another one each epoch."""
         draws = uniforms(self.seed, epoch, np.array([index]), count=DRAWS)[0]
         case, one = self.next_case(index + epoch, bad)

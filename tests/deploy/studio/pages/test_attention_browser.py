@@ -123,9 +123,9 @@ def shows(tab, selector, pattern):
     return tab.locator(selector).first.text_content()
 
 
-def file_of(picture, kind="PNG"):
+def file_of(image, kind="PNG"):
     stream = io.BytesIO()
-    picture.save(stream, kind)
+    image.save(stream, kind)
     return stream.getvalue()
 
 
@@ -142,12 +142,12 @@ def drop(tab, name, content):
     )
 
 
-def test_a_dropped_or_chosen_picture_gets_the_models_own_answer(visit, site):
+def test_a_dropped_or_chosen_image_gets_the_models_own_answer(visit, site):
     tab = visit()
     before = glass(tab)
-    picture = open_digits()["test"].read(17)
-    expected = {row["label"]: 100 * row["score"] for row in vt.pipeline("image-classification", site.patches)(picture, top_k=5)}
-    drop(tab, "seventeen.png", file_of(picture))
+    image = open_digits()["test"].read(17)
+    expected = {row["label"]: 100 * row["score"] for row in vt.pipeline("image-classification", site.patches)(image, top_k=5)}
+    drop(tab, "seventeen.png", file_of(image))
     hears(tab, "seventeen.png")
     settle(tab)
     assert numbers(tab) == pytest.approx(expected, abs=0.06)
@@ -462,17 +462,17 @@ def test_a_model_that_has_learned_more_answers_anew(visit):
 
 
 @pytest.mark.slow
-def test_the_last_picture_that_was_chosen_stays(visit):
+def test_the_last_image_that_was_chosen_stays(visit):
     tab = visit()
     held = []
-    tab.route("**/api/pictures", lambda route: route.continue_() if held else held.append(route))
+    tab.route("**/api/images", lambda route: route.continue_() if held else held.append(route))
     pressed = "() => [...document.querySelectorAll('.sample')].findIndex(one => one.getAttribute('aria-pressed') === 'true')"
     tab.locator(".sample").nth(1).click()
     tab.locator(".sample").nth(2).click()
     until(tab, f"() => ({pressed})() === 2")
     settle(tab)
     seen = numbers(tab)
-    with tab.expect_response("**/api/pictures"):
+    with tab.expect_response("**/api/images"):
         held[0].continue_()  # the answer to the first click comes last
     rest(tab, 100)
     settle(tab)
@@ -485,7 +485,7 @@ def test_the_last_picture_that_was_chosen_stays(visit):
     until(tab, f"() => ({pressed})() === 3")
     tab.locator(".sample").nth(4).click()
     until(tab, f"() => ({pressed})() === 4")
-    failing[0].fulfill(status=500, json={"error": "Out of luck."})  # one pass fails: the picture chosen meanwhile has its turn
+    failing[0].fulfill(status=500, json={"error": "Out of luck."})  # one pass fails: the image chosen meanwhile has its turn
     shows(tab, "#toast", "Out of luck")
     settle(tab)
     now = numbers(tab)
@@ -514,9 +514,9 @@ def test_a_studio_without_samples_says_how_to_begin(visit):
 @pytest.mark.slow
 def test_tokens_of_groups_and_registers_are_named_as_what_they_are(visit):
     tab = visit()
-    picture = file_of(Image.linear_gradient("L").resize((48, 48)).convert("RGB"))
+    image = file_of(Image.linear_gradient("L").resize((48, 48)).convert("RGB"))
     tab.select_option("#model", label="registers")
-    drop(tab, "one.png", picture)
+    drop(tab, "one.png", image)
     hears(tab, "one.png")
     settle(tab)
     tab.click(".methods [data-value=attention]")
@@ -527,7 +527,7 @@ def test_tokens_of_groups_and_registers_are_named_as_what_they_are(visit):
     badges = tab.locator(".six .badge").all_inner_texts()
     assert not any("cls" in text for text in badges)
     tab.select_option("#model", label="group")
-    drop(tab, "two.png", picture)
+    drop(tab, "two.png", image)
     shows(tab, ".six .badge", r"\(\d+, \d+, \d+\)")
     settle(tab)
     assert tab.locator(".six .badge span.prefix").count() == 0
@@ -631,7 +631,7 @@ def test_the_keyboard_alone_reaches_everything(visit):
 
 
 @pytest.mark.slow
-def test_rows_mark_by_focus_and_letters_can_be_kept_to_the_picture(visit):
+def test_rows_mark_by_focus_and_letters_can_be_kept_to_the_image(visit):
     tab = visit()
     before = glass(tab)
     tab.locator(".strongest li").nth(1).focus()

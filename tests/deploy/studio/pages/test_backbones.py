@@ -1,4 +1,4 @@
-"""Models that learned without labels in the studio: their attention and tokens are shown, and no word is said of what a picture is."""
+"""Models that learned without labels in the studio: their attention and tokens are shown, and no word is said of what an image is."""
 
 import math
 
@@ -14,7 +14,7 @@ from vitrail.preprocessing import Preprocessing
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A run of a backbone with a class token, on pictures without labels."""
+    """A run of a backbone with a class token, on images without labels."""
     place = tmp_path_factory.mktemp("backbones")
     model = vt.create_model("vit_nano_patch4_32", image_size=(12, 20), num_classes=0, pool="class", prefix=1, depth=2)
     model.preprocessing = Preprocessing(size=(12, 20), channels=3, fit="squash")
@@ -28,8 +28,8 @@ def test_a_backbone_is_looked_into_without_predictions(folder, browse_studio, en
     [model] = client.get("/api/models").json()
     assert (model["task"], model["labels"], model["lens"], model["attention"]) == ("classify", [], False, True)
     assert {method["name"] for method in model["methods"]} == {"rollout", "attention"}
-    picture = client.post("/api/pictures", files={"file": ("photo.png", encode(photo))}).json()["id"]
-    look = client.post("/api/classify/look", json={"model": model["id"], "picture": picture, "erased": [2]}).json()
+    image = client.post("/api/images", files={"file": ("photo.png", encode(photo))}).json()["id"]
+    look = client.post("/api/classify/look", json={"model": model["id"], "image": image, "erased": [2]}).json()
     assert (look["predictions"], look["grid"], look["layers"]) == ([], [3, 5], 2)
     row = client.get(f"/api/classify/attention?look={look['id']}&query=class").json()
     assert math.isclose(sum(row["cells"]) + row["sum_prefix"], 1.0, abs_tol=1e-3)

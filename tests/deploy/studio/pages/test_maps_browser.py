@@ -7,7 +7,7 @@ import torch
 
 import vitrail as vt
 from vitrail.data.digits import open_digits
-from vitrail.data.transforms import fit_picture
+from vitrail.data.transforms import fit_image
 from vitrail.explain.look import look
 from vitrail.explain.maps import attention_map
 
@@ -76,7 +76,7 @@ def legend(tab):
 def first_sample(model):
     """What the page shows first: the first test image of class 0."""
     split = open_digits()["test"]
-    pixels = fit_picture(split.read(split.labels.tolist().index(0)), model.preprocessing)
+    pixels = fit_image(split.read(split.labels.tolist().index(0)), model.preprocessing)
     mean, std = model.preprocessing.mean[0], model.preprocessing.std[0]
     return ((torch.from_numpy(pixels.copy()).permute(2, 0, 1)[None] / 255) - mean) / std
 

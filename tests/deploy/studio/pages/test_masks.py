@@ -33,7 +33,7 @@ def tiny_mae(*, normalize=True, channels=3, size=(12, 20)):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Runs: `mae` with pictures of its own, `pixels` (not normalized), `gray` (on digits), `broken`, and one of labels."""
+    """Runs: `mae` with images of its own, `pixels` (not normalized), `gray` (on digits), `broken`, and one of labels."""
     place = tmp_path_factory.mktemp("mask")
     models = {
         "mae": tiny_mae(),
@@ -44,20 +44,20 @@ def folder(tmp_path_factory):
     }
     for weight in models["broken"].parameters():
         weight.data.fill_(torch.nan)
-    pictures = place / "pictures"
-    pictures.mkdir()
+    images = place / "images"
+    images.mkdir()
     for number in range(12):
-        Image.new("RGB", (20 + number, 16), (20 * number, 30, 60)).save(pictures / f"p{number}.png")
+        Image.new("RGB", (20 + number, 16), (20 * number, 30, 60)).save(images / f"p{number}.png")
     for name, model in models.items():
         vt.save(model, place / name / "best")
-        source = "digits" if name == "gray" else pictures
+        source = "digits" if name == "gray" else images
         (place / name / "config.yaml").write_text(f"data: {source}\nseed: 0\ntask: mae\n")
     return place
 
 
 @pytest.fixture
 def draw(ask):
-    """Uploads a picture and hides patches of it: draw("mae", share=0.5)."""
+    """Uploads an image and hides patches of it: draw("mae", share=0.5)."""
     return lambda model="mae", **options: ask("/api/mae/draw", model, **options)
 
 
@@ -79,7 +79,7 @@ def test_a_masked_autoencoder_says_how_it_learned(shop):
 def test_what_is_drawn_is_what_the_model_draws(draw, folder, name, statistics):
     found = draw(name, hidden=HIDDEN, statistics=statistics).json()
     read = pixels(found["read"])
-    assert read.shape == (12, 20, 3)  # of a picture 40 wide and 30 high: as the model reads it
+    assert read.shape == (12, 20, 3)  # of an image 40 wide and 30 high: as the model reads it
     model = vt.load(folder / name)
     kept = torch.tensor([[cell for cell in range(15) if cell not in HIDDEN]])
     images = prepare_pixels(read.copy(), model.preprocessing)
@@ -92,11 +92,11 @@ def test_what_is_drawn_is_what_the_model_draws(draw, folder, name, statistics):
 
 
 def test_what_is_hidden_does_not_reach_the_drawing(draw, photo):
-    hidden = [cell for cell in range(15) if cell % 5 >= 3]  # the right of the picture, from column 24 of 40 on
+    hidden = [cell for cell in range(15) if cell % 5 >= 3]  # the right of the image, from column 24 of 40 on
     other = np.asarray(photo).copy()
     other[:, 30:] = 255 - other[:, 30:]  # so far off that resizing does not carry it over to what is seen
     one, two, three = (
-        draw("pixels", picture=Image.fromarray(array), hidden=hidden).json()
+        draw("pixels", image=Image.fromarray(array), hidden=hidden).json()
         for array in (np.asarray(photo), other, 255 - np.asarray(photo))
     )
     assert (pixels(one["read"]) != pixels(two["read"])).any()
@@ -132,7 +132,7 @@ def test_kept_are_all_that_are_not_named():
 
 def test_where_there_is_nothing_to_explain_nothing_is_claimed(draw):
     assert draw(hidden=[]).json()["explained"] is None
-    assert draw(hidden=HIDDEN, picture=Image.new("RGB", (40, 30), (99, 99, 99))).json()["explained"] is None
+    assert draw(hidden=HIDDEN, image=Image.new("RGB", (40, 30), (99, 99, 99))).json()["explained"] is None
 
 
 @pytest.mark.parametrize(
@@ -163,29 +163,29 @@ def test_models_of_other_pages_and_broken_ones_are_told(draw, shop):
     assert draw("labels").json()["error"] == "This model has not learned to draw hidden patches."
     assert "not finite" in draw("broken", hidden=[1]).json()["error"]
     assert draw("mae").status_code == 200
-    picture = client.post("/api/pictures", json={"model": models["gray"]["id"], "sample": 0}).json()["id"]
-    answer = client.post("/api/classify/look", json={"model": models["mae"]["id"], "picture": picture})
+    image = client.post("/api/images", json={"model": models["gray"]["id"], "sample": 0}).json()["id"]
+    answer = client.post("/api/classify/look", json={"model": models["mae"]["id"], "image": image})
     assert answer.json()["error"] == "This model draws hidden patches: it has no labels to tell."
 
 
-def test_a_picture_of_another_session_is_not_drawn(shop, browse_studio, folder, encode, photo):
+def test_an_image_of_another_session_is_not_drawn(shop, browse_studio, folder, encode, photo):
     client, models = shop
-    name = client.post("/api/pictures", files={"file": ("photo.png", encode(photo))}).json()["id"]
-    order = {"model": models["mae"]["id"], "picture": name}
+    name = client.post("/api/images", files={"file": ("photo.png", encode(photo))}).json()["id"]
+    order = {"model": models["mae"]["id"], "image": name}
     assert client.post("/api/mae/draw", json=order).status_code == 200
     client.cookies.clear()
     assert client.post("/api/mae/draw", json=order).status_code == 404
     assert client.post("/api/mae/draw", json=order, headers={"Origin": "http://evil.example"}).status_code == 403
 
 
-def test_pictures_of_the_run_are_offered_with_labels_or_without(shop):
+def test_images_of_the_run_are_offered_with_labels_or_without(shop):
     client, models = shop
     plain = client.get(f"/api/models/{models['mae']['id']}/samples").json()
     assert [sample["label"].endswith(".png") for sample in plain] == [True]  # a tenth of twelve
     digits = client.get(f"/api/models/{models['gray']['id']}/samples").json()
     assert [sample["label"] for sample in digits[:3]] == ["0", "1", "2"]
-    picture = client.post("/api/pictures", json={"model": models["gray"]["id"], "sample": 4}).json()["id"]
-    found = client.post("/api/mae/draw", json={"model": models["gray"]["id"], "picture": picture}).json()
+    image = client.post("/api/images", json={"model": models["gray"]["id"], "sample": 4}).json()["id"]
+    found = client.post("/api/mae/draw", json={"model": models["gray"]["id"], "image": image}).json()
     assert pixels(found["drawn"]).shape == (8, 8, 1)
 
 

@@ -22,7 +22,7 @@ GRID = (3, 5)
 
 @pytest.fixture(scope="module")
 def site(serve, tmp_path_factory):
-    """A server with a masked autoencoder on a grid of 3 x 5 and a model of labels; and a picture."""
+    """A server with a masked autoencoder on a grid of 3 x 5 and a model of labels; and an image."""
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("site")
     backbone = {"width": 12, "depth": 1, "heads": 3, "patch": 4, "image_size": (12, 20)}
@@ -33,7 +33,7 @@ def site(serve, tmp_path_factory):
     rows, columns = np.mgrid[0:12, 0:20]
     scene = np.stack([20 * rows, 12 * columns, (7 * rows * columns) % 256], axis=-1).astype(np.uint8)
     Image.fromarray(scene).save(folder / "scene.png")
-    (folder / "words.png").write_text("no picture")
+    (folder / "words.png").write_text("no image")
     with serve([folder / "mae", folder / "vit"], budget=16 << 20) as address:
         yield SimpleNamespace(address=address, folder=folder, model=model, scene=scene)
 
@@ -78,12 +78,12 @@ def center(tab, cell, panel="left"):
     return box["x"] + box["width"] * (column + 0.5) / GRID[1], box["y"] + box["height"] * (row + 0.5) / GRID[0]
 
 
-def test_the_four_pictures_are_the_models_own(begin, site):
+def test_the_four_images_are_the_models_own(begin, site):
     tab = begin()
     assert "/mask" in tab.url
     gone = hidden(tab)
     assert len(gone) == told(tab) == 9  # 60 % of 15, as in training
-    assert (shown(tab, "picture")[:, :, :3] == site.scene).all()
+    assert (shown(tab, "image")[:, :, :3] == site.scene).all()
     kept = torch.tensor([sorted(set(range(15)) - gone)])
     expected = reconstruct(site.model, prepare_pixels(site.scene, site.model.preprocessing), kept)
     for panel, images in (("drawn", expected.drawn), ("pasted", expected.shown)):
@@ -132,7 +132,7 @@ def test_patches_are_hidden_and_shown_by_mouse_and_keys(begin):
     settle(tab)
     assert hidden(tab) == before | {seen}
     assert told(tab) == len(before) + 1
-    tab.mouse.click(*center(tab, seen, "picture"))  # on the other picture too
+    tab.mouse.click(*center(tab, seen, "image"))  # on the other image too
     settle(tab)
     assert hidden(tab) == before
     gone = min(before)
@@ -180,7 +180,7 @@ def test_the_last_patch_stays_and_a_bad_file_is_told(begin, site):
     assert last not in hidden(tab)
     assert "from nothing" in tab.locator("#toast").inner_text()
     tab.set_input_files("#file", site.folder / "words.png")
-    tab.get_by_text("not a picture").first.wait_for()
+    tab.get_by_text("not an image").first.wait_for()
     assert len(hidden(tab)) == 14
 
 

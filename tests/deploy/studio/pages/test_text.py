@@ -13,7 +13,7 @@ LINES = ["ein hund läuft weil er will", "the animal runs because it wants to"]
 
 @pytest.fixture(scope="module")
 def text_app(tmp_path_factory, make_studio):
-    """Four models of words with random weights, and one of pictures."""
+    """Four models of words with random weights, and one of images."""
     folder = tmp_path_factory.mktemp("texts")
     tokenizer = BytePairs.train(LINES, 50)
     sizes = {"vocabulary": len(tokenizer), "width": 8, "heads": 2, "depth": 2, "hidden": 9, "longest": 24}
@@ -23,8 +23,8 @@ def text_app(tmp_path_factory, make_studio):
     for name, model in made.items():
         model.tokenizer = tokenizer
         vt.save(model.eval(), folder / name)
-    vt.save(vt.create_model("vit_nano_patch4_32", num_classes=3), folder / "pictures")
-    return make_studio([folder / name for name in (*made, "pictures")], budget=1 << 20), made
+    vt.save(vt.create_model("vit_nano_patch4_32", num_classes=3), folder / "images")
+    return make_studio([folder / name for name in (*made, "images")], budget=1 << 20), made
 
 
 @pytest.fixture
@@ -37,9 +37,9 @@ def names(client):
     return {model["name"]: model for model in client.get("/api/models").json()}
 
 
-def test_the_list_tells_models_of_words_from_those_of_pictures(client, names):
+def test_the_list_tells_models_of_words_from_those_of_images(client, names):
     assert {name: (model["task"], model.get("writes")) for name, model in names.items()} == {
-        "gpt": ("language", "on"), "bert": ("language", "nothing"), "translator": ("translate", "another"), "pictures": ("classify", None),
+        "gpt": ("language", "on"), "bert": ("language", "nothing"), "translator": ("translate", "another"), "images": ("classify", None),
     }  # fmt: skip
     assert names["translator"]["kinds"] == {"encoder": [2, 2], "decoder": [3, 2], "cross": [3, 2]}
     assert names["gpt"]["kinds"] == {"decoder": [2, 2]}
@@ -119,13 +119,13 @@ def test_bad_questions_get_one_sentence(client, names, query, words):
     assert words in answer.json()["error"]
 
 
-def test_pictures_and_words_do_not_mix(client, names):
-    text, pictures = names["gpt"]["id"], names["pictures"]["id"]
-    assert "looks at pictures" in client.post("/api/translate/read", json={"model": pictures, "text": "a"}).json()["error"]
+def test_images_and_words_do_not_mix(client, names):
+    text, images = names["gpt"]["id"], names["images"]["id"]
+    assert "looks at images" in client.post("/api/translate/read", json={"model": images, "text": "a"}).json()["error"]
     for answer in (
         client.get(f"/api/models/{text}/samples"),
         client.get(f"/api/classify/similarity?model={text}&cell=0"),
-        client.post("/api/pictures", json={"model": text, "sample": 0}),
+        client.post("/api/images", json={"model": text, "sample": 0}),
     ):
         assert answer.status_code == 422
         assert "reads text" in answer.json()["error"]

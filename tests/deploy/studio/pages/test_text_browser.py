@@ -38,7 +38,7 @@ def teach_reversing(tokenizer):
 
 @pytest.fixture(scope="module")
 def site(serve, tmp_path_factory):
-    """A server with the toy, a language model of random weights and a model of pictures."""
+    """A server with the toy, a language model of random weights and a model of images."""
     folder = tmp_path_factory.mktemp("site")
     tokenizer = BytePairs.train([" ".join(WORDS)] * 5, 60)
     toy = teach_reversing(tokenizer)

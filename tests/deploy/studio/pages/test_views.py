@@ -33,7 +33,7 @@ def ask(page):
 
 @pytest.fixture
 def opened(runs, digit, photo):
-    """A model by name, and its picture as it reads it."""
+    """A model by name, and its image as it reads it."""
 
     def load(name: str):
         model = vt.load(runs / name)
@@ -145,7 +145,7 @@ def test_of_a_group_network_with_pooling_no_wrong_patch_is_shown(tmp_path, brows
     model = vt.create_model("gsa_p4_small", image_size=8, depths=(1, 1), windows=(0, 0), patch=2, overlap=0)
     vt.save(model, tmp_path / "pooled")
     client = browse_studio(tmp_path / "pooled")
-    body = {"model": client.get("/api/models").json()[0]["id"], "picture": upload(encode(digit), client=client).json()["id"]}
+    body = {"model": client.get("/api/models").json()[0]["id"], "image": upload(encode(digit), client=client).json()["id"]}
     found = client.post("/api/classify/look", json=body).json()
     assert found["grid"] == [2, 2]
     for view in ("tokens?query=1", "steps?query=1&layer=0"):
@@ -219,9 +219,9 @@ def hover(tmp_path, browse_studio, upload, encode, photo):
     vt.save(vt.create_model("vit_tiny_patch16_224", num_classes=7), tmp_path / "tiny")
     client = browse_studio(tmp_path / "tiny", budget=64 << 20)
     with client:  # one event loop for all requests, as a server has
-        picture = upload(encode(photo.resize((640, 480))), client=client).json()["id"]
+        image = upload(encode(photo.resize((640, 480))), client=client).json()["id"]
         model = client.get("/api/models").json()[0]
-        found = client.post("/api/classify/look", json={"model": model["id"], "picture": picture}).json()
+        found = client.post("/api/classify/look", json={"model": model["id"], "image": image}).json()
         yield [
             partial(
                 client.get,

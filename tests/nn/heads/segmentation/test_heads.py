@@ -175,8 +175,8 @@ def test_groups_divide_the_channels(channels, groups):
     norm = build_map_norm("group", channels)
     assert norm.num_groups == groups
     one = NormedConvolution(3, channels, norm="group")
-    pictures = torch.randn(4, 3, 5, 5)
-    assert_close(one(pictures)[:1], one(pictures[:1]))  # each picture by itself
+    images = torch.randn(4, 3, 5, 5)
+    assert_close(one(images)[:1], one(images[:1]))  # each image by itself
 
 
 def test_batch_norm_waits_where_there_is_one_number():

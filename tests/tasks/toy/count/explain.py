@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vitrail.data.images import read_picture
+from vitrail.data.images import read_image
 from vitrail.data.inputs import expand as find_samples
 from vitrail.data.transforms import prepare
 from vitrail.explain.figures.overlay import overlay, scale_end, times_even
@@ -17,7 +17,7 @@ UNIT = "image"
 
 def explain(model, samples, options):
     def look(path):
-        image = read_picture(path)
+        image = read_image(path)
         shares = times_even(explain_map(model, prepare([image], model.preprocessing), "rollout"))[0]
         return path.name, overlay(np.asarray(image.convert("RGB")), shares, scale_end(shares))
 

@@ -65,7 +65,7 @@ class Count(ImageTask):
         sizes = {"train": options.images, "val": 16, "test": 16}
         parts = {name: Part(split, np.arange(sizes[name])) for name, split in data.splits.items()}
         counted = {name: Part(part, np.arange(len(part)), labels=count_objects(part)) for name, part in parts.items()}
-        return Opened(data=replace(data, splits=counted), bad=BadFiles(pictures=sum(sizes.values()), limit=1.0))
+        return Opened(data=replace(data, splits=counted), bad=BadFiles(images=sum(sizes.values()), limit=1.0))
 
     def resolve(self, options, opened, loaded, resumed):
         chosen = {

@@ -50,17 +50,17 @@ export async function postAny(path, body) {
   });
 }
 
-export function upload(file, address = "/api/pictures") {
+export function upload(file, address = "/api/images") {
   const form = new FormData();
-  form.append("file", file, file.name || "picture");
+  form.append("file", file, file.name || "image");
   return answered(address, { method: "POST", body: form });
 }
 
 export const models = async () => unwrap(await get("/api/models"), "models");
 export const samples = async (model) => unwrap(await get(`/api/models/${encodeURIComponent(model)}/samples`), "samples");
-export const pick = (model, sample, address = "/api/pictures") => post(address, { model, sample });
+export const pick = (model, sample, address = "/api/images") => post(address, { model, sample });
 export const tasks = () => (known ??= get("/api/tasks")); // the same as long as the studio runs
-export const pictureAddress = (id) => `/api/pictures/${encodeURIComponent(id)}`;
+export const imageAddress = (id) => `/api/images/${encodeURIComponent(id)}`;
 
 /** Where an action of a model's task is asked for: POST the order there, or GET it with its parameters. */
 export function actionAddress(model, action, parameters = {}) {
@@ -78,7 +78,7 @@ export function loadImage(address) {
   return new Promise((resolve, reject) => {
     const image = new Image();
     image.onload = () => resolve(image);
-    image.onerror = () => reject(new Refused("The picture could not be shown.", 0));
+    image.onerror = () => reject(new Refused("The image could not be shown.", 0));
     image.src = address;
   });
 }

@@ -2,9 +2,9 @@
 
 import { find, make } from "./dom.js";
 
-/** A button that lets a person choose a picture, or another kind of file; the hidden input goes with it. */
-export function fileButton(take, { what = "picture", accept = "image/*" } = {}) {
-  const input = make("input", { type: "file", accept, id: "file", class: "unseen", tabindex: "-1", "aria-label": `Choose a ${what}` });
+/** A button that lets a person choose an image, or another kind of file; the hidden input goes with it. */
+export function fileButton(take, { what = "image", article = "an", accept = "image/*" } = {}) {
+  const input = make("input", { type: "file", accept, id: "file", class: "unseen", tabindex: "-1", "aria-label": `Choose ${article} ${what}` });
   input.addEventListener("change", () => {
     if (input.files.length) take(input.files[0]);
     input.value = "";

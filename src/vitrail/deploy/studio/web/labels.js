@@ -1,8 +1,8 @@
-// Class numbers painted over a picture: each class in its color, stronger where it meets another.
+// Class numbers painted over an image: each class in its color, stronger where it meets another.
 
 const STRONGER = 0.9 / 0.55; // along the edges, as in reports
 
-/** The numbers in a picture of the server's: red is the low byte, green the high one; or from another channel on. */
+/** The numbers in an image of the server's: red is the low byte, green the high one; or from another channel on. */
 export function readNumbers(image, channel = 0) {
   const [width, height] = [image.naturalWidth, image.naturalHeight];
   const canvas = document.createElement("canvas");

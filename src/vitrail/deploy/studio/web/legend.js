@@ -20,7 +20,7 @@ export function makeLegend() {
   let painted = null;
 
   function show(one, map, hovered) {
-    title.textContent = map ? map.title : "The picture in patches";
+    title.textContent = map ? map.title : "The image in patches";
     const [rows, columns] = one.look ? one.look.grid : one.model.grid;
     where.textContent = map ? [map.where, isNearlyEven(map.scale) ? "nearly even" : ""].filter(Boolean).join(" · ") : `${rows} × ${columns} panes`;
     scale.hidden = !map?.scale;

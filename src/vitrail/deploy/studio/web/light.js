@@ -1,4 +1,4 @@
-// A picture in its window, and over it, as colored glass, what something reads of it. Whatever else lies on the picture stands in `over`.
+// An image in its window, and over it, as colored glass, what something reads of it. Whatever else lies on the image stands in `over`.
 
 import { make } from "./dom.js";
 import { makeLegend } from "./legend.js";
@@ -9,8 +9,8 @@ import { largest, percent, place } from "./words.js";
 const SMALL = 96; // pixels a side up to which they are to be seen
 const GLASS = 0.6;
 
-/** `show(image, {width, height})` hangs a picture of that size; `light(map)` lays a map {cells, grid, covers, title, where} over it, or
- * takes it away (null). A map covers `covers` times the picture's height and width, where the model read it padded. */
+/** `show(image, {width, height})` hangs an image of that size; `light(map)` lays a map {cells, grid, covers, title, where} over it, or
+ * takes it away (null). A map covers `covers` times the image's height and width, where the model read it padded. */
 export function makeLight(box, label) {
   const own = { image: null, map: null, hovered: null };
   const canvas = make("canvas", { role: "img", "aria-label": label });
@@ -23,7 +23,7 @@ export function makeLight(box, label) {
   frame.addEventListener("pointermove", (event) => hover(cellAt(event)));
   frame.addEventListener("pointerleave", () => hover(null));
 
-  /** The place under the pointer in shares of the picture's sides, row first. */
+  /** The place under the pointer in shares of the image's sides, row first. */
   function at(event) {
     const bounds = canvas.getBoundingClientRect();
     const within = (value) => Math.min(1 - 1e-9, Math.max(0, value));

@@ -1,4 +1,4 @@
-// Drawing of the window: the picture cut into panes, glass over them, lead between them. Pure functions of a canvas context.
+// Drawing of the window: the image cut into panes, glass over them, lead between them. Pure functions of a canvas context.
 
 import { colorAt, css } from "./scales.js";
 import { percent } from "./words.js";
@@ -10,8 +10,8 @@ export function edges(count, length, ratio) {
   return Array.from({ length: count + 1 }, (_, i) => Math.round((i * length * ratio) / count) / ratio);
 }
 
-/** The picture as the stage shows it, cell by cell where the brush has been. Returns a canvas to copy from. */
-export function drawPicture({ one, image, reads, width, height, ratio, dull }) {
+/** The image as the stage shows it, cell by cell where the brush has been. Returns a canvas to copy from. */
+export function drawCells({ one, image, reads, width, height, ratio, dull }) {
   const canvas = document.createElement("canvas");
   canvas.width = Math.round(width * ratio);
   canvas.height = Math.round(height * ratio);
@@ -25,7 +25,7 @@ export function drawPicture({ one, image, reads, width, height, ratio, dull }) {
     return canvas;
   }
   if (!image) return canvas;
-  const [scaleX, scaleY] = [image.width / look.picture[0], image.height / look.picture[1]];
+  const [scaleX, scaleY] = [image.width / look.image[0], image.height / look.image[1]];
   const box = [look.box[0] * scaleX, look.box[1] * scaleY, (look.box[2] - look.box[0]) * scaleX, (look.box[3] - look.box[1]) * scaleY];
   context.imageSmoothingEnabled = Math.max(box[2], box[3]) > 96;
   context.imageSmoothingQuality = "high";
@@ -59,7 +59,7 @@ export function drawGlass(context, { map, values, xs, ys, glass }) {
   context.globalAlpha = 1;
 }
 
-/** What the brush took away: the color that the model reads there, hatched, so that it is not taken for picture. */
+/** What the brush took away: the color that the model reads there, hatched, so that it is not taken for image. */
 export function drawErased(context, { erased, seen, xs, ys }) {
   const columns = xs.length - 1;
   const rows = ys.length - 1;

@@ -92,5 +92,5 @@ class ClassQueryHead(nn.Module):
 
 
 def repeat(maps: Float[Tensor, "b d h w"], classes: int) -> Float[Tensor, "_ d h w"]:
-    """Each picture's map once for each class, the classes of a picture side by side."""
+    """Each image's map once for each class, the classes of an image side by side."""
     return maps[:, None].expand(-1, classes, -1, -1, -1).flatten(0, 1)

@@ -30,7 +30,7 @@ class NormedConvolution(nn.Module):
 
 class PatientBatchNorm(nn.BatchNorm2d):
     """Batch norm  [Ioffe and Szegedy 2015, algorithm 1], which goes by what it has seen so far where there is one number a channel: a
-    map pooled to one cell, of one picture, has no variance."""
+    map pooled to one cell, of one image, has no variance."""
 
     def forward(self, input: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b ch h w"]:
         if self.training and input.shape[0] * input.shape[2] * input.shape[3] == 1:
@@ -39,7 +39,7 @@ class PatientBatchNorm(nn.BatchNorm2d):
 
 
 def build_map_norm(kind: MapNorm, channels: int) -> nn.Module:
-    """`batch`: over the pictures of a batch, as published. `group`: each picture by itself, which does not mind small batches; as many
+    """`batch`: over the images of a batch, as published. `group`: each image by itself, which does not mind small batches; as many
     groups as divide the channels and leave at least eight to each."""
     if kind == "batch":
         return PatientBatchNorm(channels)

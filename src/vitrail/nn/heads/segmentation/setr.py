@@ -19,7 +19,7 @@ MOST_STEPS = 4  # doublings: from patches of 16 pixels to pixels
 
 
 class NaiveHead(nn.Module):
-    """s = W_2 relu(norm(W_1 z)), both 1x1; what is missing to the picture is one bilinear step  [Zheng+ 2021, "Naive upsampling"]."""
+    """s = W_2 relu(norm(W_1 z)), both 1x1; what is missing to the image is one bilinear step  [Zheng+ 2021, "Naive upsampling"]."""
 
     def __init__(self, width: int, *, classes: int, hidden: int, norm: MapNorm) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class NaiveHead(nn.Module):
 class ProgressiveHead(nn.Module):
     """Four times, or as often as the stride has a factor of two: relu(norm(3x3 conv)), then twice as large  [Zheng+ 2021, "PUP", fig. 1b].
 
-    The map that comes out lacks the last doubling, which whoever stretches it to the picture makes.
+    The map that comes out lacks the last doubling, which whoever stretches it to the image makes.
     """
 
     def __init__(self, width: int, *, classes: int, hidden: int, stride: int, norm: MapNorm) -> None:

@@ -1,6 +1,6 @@
-// The page of detectors wakes up: a picture with its boxes, from a score on, and for a chosen box where the model looked for it.
+// The page of detectors wakes up: an image with its boxes, from a score on, and for a chosen box where the model looked for it.
 
-import { actionAddress, get, loadImage, pictureAddress, post } from "/static/api.js";
+import { actionAddress, get, loadImage, imageAddress, post } from "/static/api.js";
 import { find, make, slider } from "/static/dom.js";
 import { makeHandIn } from "/static/hand_in.js";
 import { makeLight } from "/static/light.js";
@@ -9,11 +9,11 @@ import { makeReading } from "/static/reading.js";
 import { announce, complain } from "/static/said.js";
 import { count, fixed } from "/static/words.js";
 
-const own = { model: null, picture: null, found: null, threshold: 0.5, chosen: null, wish: 0, marks: [], rows: [] };
+const own = { model: null, image: null, found: null, threshold: 0.5, chosen: null, wish: 0, marks: [], rows: [] };
 
 function furnish() {
-  own.pictures = makeHandIn((picture) => {
-    own.picture = picture;
+  own.images = makeHandIn((image) => {
+    own.image = image;
     return ask();
   });
   own.slider = slider("Score", { id: "score", min: 0.05, max: 0.95, step: 0.01, value: own.threshold, words: (value) => `≥ ${fixed(value)}`, react: (threshold) => {
@@ -29,34 +29,34 @@ function furnish() {
 function useModel(model) {
   Object.assign(own, { model, threshold: Math.min(0.95, Math.max(0.05, model.threshold)), chosen: null });
   own.slider.set(own.threshold);
-  own.pictures.offer(model, { first: own.picture === null });
-  if (own.picture) ask();
-  else own.pictures.invite(find("#shown"));
+  own.images.offer(model, { first: own.image === null });
+  if (own.image) ask();
+  else own.images.invite(find("#shown"));
 }
 
 function facts(model) {
   const [height, width] = model.image_size;
-  const parts = [model.layers ? `${count(model.layers, "block")} read${model.layers === 1 ? "s" : ""} the picture` : null, `${count(model.decoder_layers, "block")} ask${model.decoder_layers === 1 ? "s" : ""} it`];
+  const parts = [model.layers ? `${count(model.layers, "block")} read${model.layers === 1 ? "s" : ""} the image` : null, `${count(model.decoder_layers, "block")} ask${model.decoder_layers === 1 ? "s" : ""} it`];
   return [count(model.labels.length, "class", "classes"), `${model.queries} queries`, `sees ${width} × ${height} px`, parts.filter(Boolean).join(", "), ...size(model)];
 }
 
 async function ask() {
   const mine = (own.wish += 1);
-  const { model, picture } = own;
+  const { model, image } = own;
   find("#shown").setAttribute("aria-busy", "true");
   try {
-    const [found, image] = await Promise.all([post(actionAddress(model, "find"), { model: model.id, picture: picture.id }), loadImage(pictureAddress(picture.id))]);
-    if (mine === own.wish) show(found, image);
+    const [found, bitmap] = await Promise.all([post(actionAddress(model, "find"), { model: model.id, image: image.id }), loadImage(imageAddress(image.id))]);
+    if (mine === own.wish) show(found, bitmap);
   } catch (error) {
-    if (mine === own.wish) complain(error.status === 410 ? { message: "The studio no longer has this picture: choose it once more." } : error);
+    if (mine === own.wish) complain(error.status === 410 ? { message: "The studio no longer has this image: choose it once more." } : error);
   }
   if (mine === own.wish) find("#shown").removeAttribute("aria-busy");
 }
 
-function show(found, image) {
+function show(found, bitmap) {
   Object.assign(own, { found, chosen: null });
-  own.light = makeLight(find("#shown"), own.picture.name);
-  own.light.show(image, found);
+  own.light = makeLight(find("#shown"), own.image.name);
+  own.light.show(bitmap, found);
   own.light.frame.classList.add("boxed");
   own.marks = found.boxes.map(mark);
   own.rows = found.boxes.map(row);
@@ -74,7 +74,7 @@ const tagOf = (box) => `${nameOf(box)} ${fixed(box.score)}`;
 
 const shown = () => own.found.boxes.filter(({ score }) => score >= own.threshold);
 
-/** A box on the picture: a button as large as the box. */
+/** A box on the image: a button as large as the box. */
 function mark(box, number) {
   const [x0, y0, x1, y1] = box.box;
   const { width, height } = own.found;
@@ -145,7 +145,7 @@ async function choose(number) {
   } catch (error) {
     own.chosen = null;
     refresh();
-    complain(error.status === 410 ? { message: "The studio no longer has this answer: choose the picture once more." } : error);
+    complain(error.status === 410 ? { message: "The studio no longer has this answer: choose the image once more." } : error);
   }
 }
 

@@ -1,8 +1,8 @@
-// The same small square of several pictures, enlarged pixel by pixel. It follows the pointer over the slider, or the arrow keys.
+// The same small square of several images, enlarged pixel by pixel. It follows the pointer over the slider, or the arrow keys.
 
 import { make } from "/static/dom.js";
 
-const SIDE = 64; // pixels a side that are shown, or all of a smaller picture
+const SIDE = 64; // pixels a side that are shown, or all of a smaller image
 const STEP = 16;
 
 /** `panes`: [{image, title, note}] of one size. Returns the element and the side of the square in pixels. */

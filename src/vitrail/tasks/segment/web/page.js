@@ -1,6 +1,6 @@
-// The page of segmenters wakes up: a picture under the colors of its classes; a pixel's probabilities, and what its place attends to.
+// The page of segmenters wakes up: an image under the colors of its classes; a pixel's probabilities, and what its place attends to.
 
-import { actionAddress, get, loadImage, pictureAddress, post } from "/static/api.js";
+import { actionAddress, get, loadImage, imageAddress, post } from "/static/api.js";
 import { makeClasses } from "/static/classes.js";
 import { find, make, slider } from "/static/dom.js";
 import { makeHandIn } from "/static/hand_in.js";
@@ -13,12 +13,12 @@ import { css } from "/static/scales.js";
 import { count, percent } from "/static/words.js";
 
 const STEPS = 32; // of an arrow key, over a side
-const HINT = "Arrow keys move over the picture, with Shift pixel by pixel; Enter shows what the place attends to; Escape lets it go.";
-const own = { model: null, picture: null, found: null, opacity: 0.55, only: null, cursor: [0.5, 0.5], pinned: null, wish: 0, asking: false, next: null };
+const HINT = "Arrow keys move over the image, with Shift pixel by pixel; Enter shows what the place attends to; Escape lets it go.";
+const own = { model: null, image: null, found: null, opacity: 0.55, only: null, cursor: [0.5, 0.5], pinned: null, wish: 0, asking: false, next: null };
 
 function furnish() {
-  own.pictures = makeHandIn((picture) => {
-    own.picture = picture;
+  own.images = makeHandIn((image) => {
+    own.image = image;
     return ask();
   });
   own.slider = slider("Colors", { id: "colors", min: 0, max: 1, step: 0.05, value: own.opacity, words: (value) => `${Math.round(100 * value)}\u00a0%`, react: (opacity) => {
@@ -35,9 +35,9 @@ function furnish() {
 
 function useModel(model) {
   Object.assign(own, { model, pinned: null, only: null });
-  own.pictures.offer(model, { first: own.picture === null });
-  if (own.picture) ask();
-  else own.pictures.invite(find("#shown"));
+  own.images.offer(model, { first: own.image === null });
+  if (own.image) ask();
+  else own.images.invite(find("#shown"));
 }
 
 function facts(model) {
@@ -47,24 +47,24 @@ function facts(model) {
 
 async function ask() {
   const mine = (own.wish += 1);
-  const { model, picture } = own;
+  const { model, image } = own;
   find("#shown").setAttribute("aria-busy", "true");
   try {
-    const [found, image] = await Promise.all([post(actionAddress(model, "find"), { model: model.id, picture: picture.id }), loadImage(pictureAddress(picture.id))]);
+    const [found, bitmap] = await Promise.all([post(actionAddress(model, "find"), { model: model.id, image: image.id }), loadImage(imageAddress(image.id))]);
     const mask = readNumbers(await loadImage(found.mask));
-    if (mine === own.wish) show(found, image, mask);
+    if (mine === own.wish) show(found, bitmap, mask);
   } catch (error) {
-    if (mine === own.wish) complain(gone(error, "picture"));
+    if (mine === own.wish) complain(gone(error, "image"));
   }
   if (mine === own.wish) find("#shown").removeAttribute("aria-busy");
 }
 
-const gone = (error, what) => (error.status === 410 ? { message: `The studio no longer has this ${what}: choose the picture once more.` } : error);
+const gone = (error, what) => (error.status === 410 ? { message: `The studio no longer has this ${what}: choose the image once more.` } : error);
 
-function show(found, image, mask) {
+function show(found, bitmap, mask) {
   Object.assign(own, { found, mask, pinned: null, only: null });
-  own.light = makeLight(find("#shown"), own.picture.name);
-  own.light.show(image, found);
+  own.light = makeLight(find("#shown"), own.image.name);
+  own.light.show(bitmap, found);
   own.overlay = make("canvas", { class: "labels", "aria-hidden": "true" });
   own.cross = make("i", { class: "cross", "aria-hidden": "true", hidden: true });
   own.light.over.append(own.overlay, own.cross);
@@ -88,8 +88,8 @@ function paint() {
 function listen(frame) {
   Object.assign(frame, { tabIndex: 0 });
   frame.setAttribute("role", "application");
-  frame.setAttribute("aria-roledescription", "picture of pixels");
-  frame.setAttribute("aria-label", own.picture.name);
+  frame.setAttribute("aria-roledescription", "image of pixels");
+  frame.setAttribute("aria-label", own.image.name);
   frame.setAttribute("aria-description", HINT);
   frame.classList.add("aimed");
   frame.addEventListener("pointermove", (event) => event.pointerType !== "touch" && point(own.light.at(event)));

@@ -26,13 +26,13 @@ from vitrail.deploy.studio.pages.attention.views import (
 )
 from vitrail.deploy.studio.pixels import encode_pixels, prepare_pixels
 from vitrail.deploy.studio.studio_error import StudioError
-from vitrail.deploy.studio.uploads import Picture
+from vitrail.deploy.studio.uploads import UploadedImage
 from vitrail.deploy.studio.working import work
 from vitrail.explain.positions import position_similarity
 
 __all__ = ["ACTIONS", "PAGE", "describe"]
 
-PAGE = Page(name="attention", address="/", title="Pictures", web=Path(__file__).parent / "web")
+PAGE = Page(name="attention", address="/", title="Images", web=Path(__file__).parent / "web")
 MOST_PREDICTIONS = 20
 MOST_LOOKS = 1_000  # remembered by what was asked for, so that the same is not computed again
 
@@ -81,29 +81,29 @@ class SimilarityQuery(Order):
 def look(context: Context, order: LookOrder) -> dict[str, Any]:
     """One pass, or the one that was made of the same before; who asks for it meanwhile gets the same."""
     entry, facts = context.find_model(order.model, AttentionFacts)
-    key = (context.session, entry.id, entry.stored, order.picture, digest(order.erased, order.order))
+    key = (context.session, entry.id, entry.stored, order.image, digest(order.erased, order.order))
     return context.studio.flights.once(key, lambda: find_look(context, key, entry, facts, order))
 
 
 def find_look(context: Context, key: Hashable, entry: StudioModel, facts: AttentionFacts, order: LookOrder) -> dict[str, Any]:
-    picture, remembered = context.get(order.picture, Picture), context.studio.remembered
+    image, remembered = context.get(order.image, UploadedImage), context.studio.remembered
     name = remembered.get(key)
     if name is not None:
         try:
-            return describe_look(name, context.get(name, Look), facts, picture)
+            return describe_look(name, context.get(name, Look), facts, image)
         except StudioError:
             remembered.pop(key, None)
-    found = make_look(context, entry, facts, order, picture)
+    found = make_look(context, entry, facts, order, image)
     name = context.put(found)
     if len(remembered) >= MOST_LOOKS:
         remembered.clear()
     remembered[key] = name
-    return describe_look(name, found, facts, picture)
+    return describe_look(name, found, facts, image)
 
 
-def make_look(context: Context, entry: StudioModel, facts: AttentionFacts, order: LookOrder, picture: Picture) -> Look:
+def make_look(context: Context, entry: StudioModel, facts: AttentionFacts, order: LookOrder, image: UploadedImage) -> Look:
     with context.studio.decoding:
-        fitted = picture.fit(facts.preprocessing)
+        fitted = image.fit(facts.preprocessing)
     seen = arrange(fitted, facts.grid, erased=order.erased, order=order.order)
     budget = context.studio.store.budget
     with context.computing(entry) as model:
@@ -119,7 +119,7 @@ def make_look(context: Context, entry: StudioModel, facts: AttentionFacts, order
             half=2 * GENEROUS * facts.attention_bytes > budget,
         )
     return Look(
-        model=entry.id, version=version, picture=order.picture, grid=facts.grid, prefix=facts.prefix, has_class=facts.has_class,
+        model=entry.id, version=version, image=order.image, grid=facts.grid, prefix=facts.prefix, has_class=facts.has_class,
         seen=seen, probabilities=probabilities, layers=layers, milliseconds=milliseconds,
     )  # fmt: skip
 
@@ -175,7 +175,7 @@ def use(context: Context, query: LookQuery) -> Look:
     """The look, and its image with it counts as used."""
     found = context.get(query.look, Look)
     with suppress(StudioError):  # a look stands without its image
-        context.get(found.picture, Picture)
+        context.get(found.image, UploadedImage)
     return found
 
 
@@ -184,8 +184,8 @@ def digest(erased: Sequence[int], order: Sequence[int] | None) -> str:
     return hashlib.sha256(repr((sorted(set(erased)), None if order is None else list(order))).encode()).hexdigest()
 
 
-def describe_look(name: str, look: Look, facts: AttentionFacts, picture: Picture) -> dict[str, Any]:
-    height, width = picture.size
+def describe_look(name: str, look: Look, facts: AttentionFacts, image: UploadedImage) -> dict[str, Any]:
+    height, width = image.size
     rows, columns = facts.preprocessing.size
     box = center_box((width, height), (columns, rows)) if facts.preprocessing.fit == "crop" else (0, 0, width, height)
     best = look.probabilities.argsort(descending=True, stable=True)[:MOST_PREDICTIONS].tolist()

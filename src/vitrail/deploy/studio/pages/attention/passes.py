@@ -1,4 +1,4 @@
-"""One pass of a model over one picture, with cells of it erased or moved, and the attention that is kept of it.
+"""One pass of a model over one image, with cells of it erased or moved, and the attention that is kept of it.
 
 h heads, n m prefix tokens and cells, gh gw grid, c cells, y x ch pixels
 """
@@ -21,7 +21,7 @@ from vitrail.explain.evaluating import check_finite
 from vitrail.explain.heads import entropy
 from vitrail.explain.maps import REDUCE, reduce_heads
 from vitrail.explain.record import record
-from vitrail.explain.windows import picture_weights
+from vitrail.explain.windows import image_weights
 from vitrail.models.classifier import Classifier, to_probabilities
 
 GENEROUS = 8  # weights stay in float32 as long as so many looks fit into the budget; float16 beyond that
@@ -33,7 +33,7 @@ class Look:
 
     model: str  # its id
     version: object  # of its weights
-    picture: str
+    image: str
     grid: tuple[int, int]
     prefix: int
     has_class: bool  # whether the first prefix token is a class token
@@ -52,8 +52,8 @@ class Look:
 def arrange(
     pixels: UInt8[np.ndarray, "y x ch"], grid: tuple[int, int], *, erased: Sequence[int], order: Sequence[int] | None
 ) -> UInt8[np.ndarray, "y x ch"]:
-    """The picture with cells erased, which means filled with its own mean color as `explain.occlusion` does, and then moved: place i
-    shows what cell order[i] was. A cell keeps its number: `erased` are cells of the picture, not places."""
+    """The image with cells erased, which means filled with its own mean color as `explain.occlusion` does, and then moved: place i
+    shows what cell order[i] was. A cell keeps its number: `erased` are cells of the image, not places."""
     cells, (height, width) = math.prod(grid), pixels.shape[:2]
     if any(not 0 <= cell < cells for cell in erased):
         raise StudioError(f"Erased cells are numbers from 0 to {cells - 1}.")
@@ -106,7 +106,7 @@ def run_pass(
             layers = [
                 to_cells(weights[0], grid=grid, prefix=prefix, elements=elements)
                 if kept.windows is None
-                else picture_weights(weights, kept.windows, grid=grid)[0]
+                else image_weights(weights, kept.windows, grid=grid)[0]
                 for weights, kept in zip(seen.layers, seen.kept, strict=True)
             ]
             layers = [weights.half() if half else weights for weights in layers]

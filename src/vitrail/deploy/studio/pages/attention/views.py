@@ -32,7 +32,7 @@ MOST_NUMBERS = 64  # of a token's vector: a page shows no more
 
 
 def show_map(model: Classifier, look: Look, *, method: str, target: int | None) -> dict[str, Any]:
-    """The share of each cell in why the picture is `target`, by default the likeliest class; sums to 1."""
+    """The share of each cell in why the image is `target`, by default the likeliest class; sums to 1."""
     known = [name for name, found in METHODS.items() if not found.hidden]
     if method not in ("auto", *known):
         raise StudioError(f'"{method[:20]}" is no method: choose from {", ".join(known)}.')
@@ -71,7 +71,7 @@ def tokens_behind(model: Classifier, images: Tensor, layer: int) -> Tokens:
 
 
 def show_lens(model: Classifier, look: Look, *, labels: tuple[str, ...]) -> dict[str, Any]:
-    """What the head would say after each layer, of the whole picture and, at its most likely, of each patch."""
+    """What the head would say after each layer, of the whole image and, at its most likely, of each patch."""
     lens = logit_lens(model, images_of(model, look))
     best = lens.patches[:, 0].flatten(1, 2).max(-1)  # layers+1 c
     return {

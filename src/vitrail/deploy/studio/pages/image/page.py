@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from PIL import Image
 
-from vitrail.data.images import read_picture
+from vitrail.data.images import read_image
 from vitrail.deploy.studio.action import ImageOrder
 from vitrail.deploy.studio.context import Context
 from vitrail.deploy.studio.facts import Facts
 from vitrail.deploy.studio.page import Page
 from vitrail.deploy.studio.studio_error import StudioError
-from vitrail.deploy.studio.uploads import Picture
+from vitrail.deploy.studio.uploads import UploadedImage
 from vitrail.deploy.studio.working import one_line
 
 PAGE = Page(name="image", address="/image", title="Results", web=Path(__file__).parent / "web", style="dense")
@@ -30,8 +30,8 @@ def opened(context: Context, order: ImageOrder) -> Iterator[tuple[Any, Image.Ima
     entry, facts = context.find_model(order.model, Facts)
     if entry.task != context.task:
         raise StudioError(facts.refusal)
-    picture = context.get(order.picture, Picture)
+    upload = context.get(order.image, UploadedImage)
     with context.studio.decoding:
-        image = read_picture(picture.content, name=picture.name)
+        image = read_image(upload.content, name=upload.name)
     with context.computing(entry) as model, one_line(), torch.inference_mode():
         yield model, image

@@ -1,6 +1,6 @@
-"""A picture with patches hidden, at random or by hand, and what a masked autoencoder draws in their place.
+"""An image with patches hidden, at random or by hand, and what a masked autoencoder draws in their place.
 
-h w picture, ch channels, c cells, p numbers in a patch
+h w image, ch channels, c cells, p numbers in a patch
 """
 
 import time
@@ -27,7 +27,7 @@ FLAT = 1e-8  # variance below which a patch is of one color: less than one pixel
 
 @dataclass(frozen=True, kw_only=True)
 class Drawing:
-    """Both pictures are of the size that the model reads, `drawn` in every patch, seen or not."""
+    """Both images are of the size that the model reads, `drawn` in every patch, seen or not."""
 
     read: UInt8[np.ndarray, "h w ch"]
     drawn: UInt8[np.ndarray, "h w ch"]
@@ -38,7 +38,7 @@ class Drawing:
 
 
 def keep_at_random(cells: int, share: float, *, seed: int) -> Int[Tensor, "1 _"]:
-    """All cells but a share of them, as of the first picture of a split."""
+    """All cells but a share of them, as of the first image of a split."""
     return keep_same(np.array([0]), cells, share, seed=seed)
 
 
@@ -83,7 +83,7 @@ def explained(truth: Float[Tensor, "1 c p"], hidden: Bool[Tensor, "1 c"], found:
 
 
 def describe_drawing(found: Drawing) -> dict[str, Any]:
-    """With its pictures inside: one answer, so that the page never shows parts of two."""
+    """With its images inside: one answer, so that the page never shows parts of two."""
     return {
         "hidden": found.hidden,
         "share": len(found.hidden) / found.cells,

@@ -13,7 +13,7 @@ from vitrail.deploy.studio.context import Context
 from vitrail.deploy.studio.facts import ImageFacts, Stored
 from vitrail.deploy.studio.page import Page
 from vitrail.deploy.studio.pages.masks.drawings import describe_drawing, draw_hidden, keep_all_but, keep_at_random
-from vitrail.deploy.studio.uploads import Picture
+from vitrail.deploy.studio.uploads import UploadedImage
 from vitrail.deploy.studio.working import work
 from vitrail.errors import VitrailError
 from vitrail.explain.masked_patches import Statistics
@@ -47,7 +47,7 @@ def describe(model: MaskedAutoencoder, stored: Stored) -> MaskFacts:
     """Of a masked autoencoder without weights, on torch's meta device."""
     preprocessing = stored.preprocessing
     if preprocessing.channels not in (1, 3):
-        raise VitrailError(f"the studio draws pictures of 1 or 3 channels: this model reads {preprocessing.channels}")
+        raise VitrailError(f"the studio draws images of 1 or 3 channels: this model reads {preprocessing.channels}")
     tokenizer = model.backbone.tokenizer
     rows, columns = tokenizer.grid(preprocessing.size)
     height, width = tokenizer.patch
@@ -69,7 +69,7 @@ def draw(context: Context, order: DrawingOrder) -> dict[str, Any]:
     entry, facts = context.find_model(order.model, MaskFacts, "This model has not learned to draw hidden patches.")
     cells = math.prod(facts.grid)
     kept = keep_at_random(cells, order.share, seed=order.seed) if order.hidden is None else keep_all_but(cells, order.hidden)
-    pixels = context.get(order.picture, Picture).fit(facts.preprocessing).copy()
+    pixels = context.get(order.image, UploadedImage).fit(facts.preprocessing).copy()
     with context.computing(entry) as model:
         return describe_drawing(work(draw_hidden, model, pixels, kept, facts.preprocessing, order.statistics))
 

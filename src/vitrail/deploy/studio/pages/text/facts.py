@@ -19,7 +19,7 @@ class TextFacts(Facts):
     """`form` are the words of the page: {label, go, hint} of what is typed, and the titles {source, target} of what is shown."""
 
     does: ClassVar[str] = "reads text"
-    lacks: ClassVar[str] = "it cannot look at a picture"
+    lacks: ClassVar[str] = "it cannot look at an image"
     writes: Writes
     form: Mapping[str, str]
     vocabulary: int

@@ -33,7 +33,7 @@ class TextQuery(Order):
 
 def read(context: Context, order: TextOrder) -> dict[str, Any]:
     """What the model writes, and an id to ask for its attention by."""
-    entry, facts = context.find_model(order.model, TextFacts, "This model looks at pictures: it cannot read text.")
+    entry, facts = context.find_model(order.model, TextFacts, "This model looks at images: it cannot read text.")
     if len(order.text) > LONGEST_TEXT:
         raise StudioError(f"The text has {len(order.text):,} characters: give at most {LONGEST_TEXT:,}.", 413)
     with context.computing(entry) as model:

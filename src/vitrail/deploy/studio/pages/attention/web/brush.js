@@ -25,7 +25,7 @@ export function paint(one, from, to, tool = state.tool) {
   return to;
 }
 
-/** Which patch of the picture stands at a place: another one after shuffling. */
+/** Which patch of the image stands at a place: another one after shuffling. */
 const cellIn = (one, place) => (one.order ? one.order[place] : place);
 
 /** Where the erased patches stand on the stage. */
@@ -81,14 +81,14 @@ export function shuffle() {
 
 export function reset() {
   for (const one of state.sides) Object.assign(one, { erased: new Set(), order: null });
-  announce("Picture as it was.");
+  announce("Image as it was.");
   return runAll();
 }
 
 export function makeTools() {
   const tools = choice("Tool", [["look", "Look", "See what a patch attends to"], ["erase", "Erase", "Paint patches away (e)"], ["unerase", "Restore", "Paint patches back (r)"]], state.tool, (tool) => change({ tool }));
   const mix = make("button", { type: "button", text: "Shuffle", title: "Every patch to another place (s)", id: "shuffle", onclick: shuffle });
-  const back = make("button", { type: "button", text: "Reset", title: "The picture as it was (0)", id: "reset", onclick: reset });
+  const back = make("button", { type: "button", text: "Reset", title: "The image as it was (0)", id: "reset", onclick: reset });
   const reads = make("button", { type: "button", class: "quiet", text: "As the model reads it", "aria-pressed": "false", id: "reads", onclick: () => change({ reads: !state.reads }) });
   find("#tools").append(tools.box, mix, back, reads);
   watch(["tool", "version", "reads", "sides"], () => {

@@ -3,7 +3,7 @@
 import { find, make } from "/static/dom.js";
 import { newSide, run } from "./looks.js";
 import { fillChooser, size, visit } from "/static/pages.js";
-import { loadSamples } from "./pictures.js";
+import { loadSamples } from "./images.js";
 import { makeStage } from "./stage.js";
 import { change, side, state, watch } from "./state.js";
 import { count } from "/static/words.js";
@@ -19,7 +19,7 @@ export async function makeChoosers(all) {
   second.addEventListener("change", () => compare(second.value));
   button.addEventListener("click", toggleCompare);
   button.disabled = state.models.length < 2;
-  button.title = button.disabled ? "There is only one model: give `vitrail studio` a second run" : "Two models on the same picture";
+  button.title = button.disabled ? "There is only one model: give `vitrail studio` a second run" : "Two models on the same image";
   watch(["sides", "active", "version"], () => {
     const two = state.sides.length > 1;
     find("#second").hidden = !two;
@@ -33,12 +33,12 @@ export async function makeChoosers(all) {
 
 const modelOf = (id) => state.models.find((model) => String(model.id) === String(id));
 
-/** Puts a model on the first side; the picture stays, unless it was a sample of the other model's data. */
+/** Puts a model on the first side; the image stays, unless it was a sample of the other model's data. */
 export async function useModel(id) {
   const model = modelOf(id);
   setSides([newSide(model), ...state.sides.slice(1)]);
   change({ active: 0, layer: Math.max(0, model.layers - 1), lensLayer: model.layers, colorLayer: model.layers - 1, head: "mean", method: "auto", reads: Math.max(...model.image_size) <= 64 });
-  if (state.picture) run(state.sides[0]);
+  if (state.image) run(state.sides[0]);
   await loadSamples(model);
 }
 

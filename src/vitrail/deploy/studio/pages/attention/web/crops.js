@@ -19,8 +19,8 @@ export function crop(one, cell, size = 28) {
 
 /** How a token is shown in a table: the patch it stands on (null: none) and its name. */
 export function tokenBadge(one, cell, name) {
-  const picture = cell === null ? make("span", { class: "crop prefix", text: name === "class" ? "cls" : "reg" }) : crop(one, cell, 24);
-  return make("span", { class: "badge" }, picture, make("span", { text: name }));
+  const image = cell === null ? make("span", { class: "crop prefix", text: name === "class" ? "cls" : "reg" }) : crop(one, cell, 24);
+  return make("span", { class: "badge" }, image, make("span", { text: name }));
 }
 
 /** Pointing at a row, or reaching it with the keyboard, marks its patch on the stage. */

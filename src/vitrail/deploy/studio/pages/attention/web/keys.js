@@ -9,17 +9,17 @@ import { leaveTour, toggleTour, touring } from "./tour.js";
 
 const LIST = [
   ["← ↑ → ↓", "move the chosen patch"], ["Enter", "choose a patch, or let it go"], ["[  ]", "layer down, up"], [",  .", "head before, next"],
-  ["e", "erase the chosen patch, or take the brush"], ["r", "restore it"], ["s", "shuffle the patches"], ["0", "the picture as it was"],
+  ["e", "erase the chosen patch, or take the brush"], ["r", "restore it"], ["s", "shuffle the patches"], ["0", "the image as it was"],
   ["1 … 7", "the views"], ["c", "compare two models"], ["v", "as the model reads it, or as it is"], ["t", "guided tour"], ["u", "training runs"], ["?", "these keys"], ["Esc", "leave"],
 ];
 
 const KEY = "vitrail-keys";
-let everywhere = true; // or with the focus on the picture alone, for those whose fingers or voice press letters unasked
+let everywhere = true; // or with the focus on the image alone, for those whose fingers or voice press letters unasked
 
 function makeSwitch() {
   const box = make("input", { type: "checkbox", id: "everywhere" });
   try {
-    everywhere = localStorage.getItem(KEY) !== "picture";
+    everywhere = localStorage.getItem(KEY) !== "image";
   } catch {
     // a browser may forbid it: then the choice lasts as long as the page
   }
@@ -27,12 +27,12 @@ function makeSwitch() {
   box.addEventListener("change", () => {
     everywhere = box.checked;
     try {
-      localStorage.setItem(KEY, everywhere ? "everywhere" : "picture");
+      localStorage.setItem(KEY, everywhere ? "everywhere" : "image");
     } catch {
       // see above
     }
   });
-  return make("label", { class: "switch" }, box, "Letters, digits and signs act everywhere, not only with the focus on the picture");
+  return make("label", { class: "switch" }, box, "Letters, digits and signs act everywhere, not only with the focus on the image");
 }
 
 export function makeKeys() {

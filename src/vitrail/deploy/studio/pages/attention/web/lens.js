@@ -1,4 +1,4 @@
-// How the prediction forms: what the head would say after each layer, for the whole picture and for each patch.
+// How the prediction forms: what the head would say after each layer, for the whole image and for each patch.
 
 import { make, slider } from "/static/dom.js";
 import { lineChart } from "/static/chart.js";
@@ -12,7 +12,7 @@ const FEW = 5;
 
 function build() {
   const title = make("h3", { text: "How the prediction forms" });
-  const note = make("p", { class: "soft note", text: "The model’s own head, applied after each layer: the lines for the whole picture, the panes for each patch." });
+  const note = make("p", { class: "soft note", text: "The model’s own head, applied after each layer: the lines for the whole image, the panes for each patch." });
   const chart = make("div", { class: "drawing", id: "lens-chart" });
   const bar = make("div", { class: "controls" });
   const said = make("p", { class: "verdict", id: "lens-said" });

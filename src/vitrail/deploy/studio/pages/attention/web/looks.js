@@ -1,15 +1,15 @@
-// One pass of a picture through a model (a look), what has been asked of it, and asking again when the server forgot it.
+// One pass of an image through a model (a look), what has been asked of it, and asking again when the server forgot it.
 
-import { actionAddress, get, loadImage, pictureAddress, post } from "/static/api.js";
+import { actionAddress, get, loadImage, imageAddress, post } from "/static/api.js";
 import { complain, toast } from "/static/said.js";
 import { change, state } from "./state.js";
 
-/** A model beside the picture: `before` are the predictions of the untouched picture, `erased` and `order` what the brush did. */
+/** A model beside the image: `before` are the predictions of the untouched image, `erased` and `order` what the brush did. */
 export function newSide(model) {
   return { model, look: null, before: null, erased: new Set(), order: null, lasting: new Map(), answers: new Map(), flights: new Map(), running: null };
 }
 
-/** Runs the side's model on the picture as it is now. While a pass runs, further wishes become one more pass. */
+/** Runs the side's model on the image as it is now. While a pass runs, further wishes become one more pass. */
 export function run(one) {
   one.again = true;
   one.running ??= (async () => {
@@ -31,29 +31,29 @@ export function run(one) {
 export const runAll = () => Promise.all(state.sides.map(run));
 
 async function pass(one) {
-  if (!state.picture) return;
-  const picture = state.picture.id;
+  if (!state.image) return;
+  const image = state.image.id;
   const [erased, order] = [[...one.erased].sort((a, b) => a - b), one.order];
-  const look = await post(actionAddress(one.model, "look"), { model: one.model.id, picture, erased, order });
-  if (picture !== state.picture?.id) return; // another picture has been chosen meanwhile
+  const look = await post(actionAddress(one.model, "look"), { model: one.model.id, image, erased, order });
+  if (image !== state.image?.id) return; // another image has been chosen meanwhile
   if (look.kept === false && one.model.attention) {
     one.model.attention = false;
     toast("The attention of this model does not fit the studio’s memory; start it with more, such as --memory 2048.");
   }
   const touched = erased.length > 0 || order !== null;
-  if (!touched || one.before?.picture !== picture) {
-    const untouched = touched ? await post(actionAddress(one.model, "look"), { model: one.model.id, picture, erased: [], order: null }) : look;
-    one.before = { picture, scores: new Map(untouched.predictions.map(({ index, label, score }) => [index ?? label, score])), best: untouched.predictions[0] };
+  if (!touched || one.before?.image !== image) {
+    const untouched = touched ? await post(actionAddress(one.model, "look"), { model: one.model.id, image, erased: [], order: null }) : look;
+    one.before = { image, scores: new Map(untouched.predictions.map(({ index, label, score }) => [index ?? label, score])), best: untouched.predictions[0] };
   }
   one.flights.forEach(({ stop }) => stop.abort());
-  Object.assign(one, { look, touched, answers: new Map(), flights: new Map(), seen: null, seeing: true, seenFor: { picture, erased, order } });
+  Object.assign(one, { look, touched, answers: new Map(), flights: new Map(), seen: null, seeing: true, seenFor: { image, erased, order } });
   change({ version: state.version + 1 });
   const arrived = (image) => {
     if (one.look !== look) return;
     Object.assign(one, { seen: image, seeing: false });
     change({ version: state.version + 1 });
   };
-  loadImage(actionAddress(one.model, "seen", { look: look.id })).then(arrived, () => arrived(null)); // without it the picture itself is on the stage
+  loadImage(actionAddress(one.model, "seen", { look: look.id })).then(arrived, () => arrived(null)); // without it the image itself is on the stage
 }
 
 /** What is already known of a question, without asking. */
@@ -129,16 +129,16 @@ export const isStale = (error) => error.name === "AbortError";
 
 let wishes = 0;
 
-/** Of the wishes for a picture the last one counts, whichever answer comes last. */
+/** Of the wishes for an image the last one counts, whichever answer comes last. */
 export const newWish = () => (wishes += 1);
 export const lastWish = () => wishes;
 
-/** Puts a picture on the stage and looks at it with every model, unless another one has been wished for meanwhile. */
-export async function show(picture, mine = newWish()) {
+/** Puts an image on the stage and looks at it with every model, unless another one has been wished for meanwhile. */
+export async function show(image, mine = newWish()) {
   if (mine !== wishes) return;
-  const image = await loadImage(pictureAddress(picture.id));
+  const bitmap = await loadImage(imageAddress(image.id));
   if (mine !== wishes) return;
   for (const one of state.sides) Object.assign(one, { erased: new Set(), order: null, before: null });
-  change({ picture, image, pinned: null, hovered: null });
+  change({ image, bitmap, pinned: null, hovered: null });
   await runAll();
 }

@@ -6,7 +6,7 @@ import { makeChoosers, useModel } from "./compare.js";
 import { find, make } from "/static/dom.js";
 import { makeKeys } from "./keys.js";
 import { pageOf, sentElsewhere } from "/static/pages.js";
-import { makePictures } from "./pictures.js";
+import { makeImages } from "./images.js";
 import { makePredictions } from "./predictions.js";
 import { makeRuns } from "/static/runs.js";
 import { complain } from "/static/said.js";
@@ -22,19 +22,19 @@ async function wake() {
   const found = await models();
   if (!found.length) throw new Error("There is no model to look into yet. Train one with: vitrail train --data digits");
   if (sentElsewhere(found, location.pathname)) return; // models of other tasks have pages of their own
-  const pictures = found.filter((model) => pageOf(model) === location.pathname);
-  change({ models: pictures });
+  const images = found.filter((model) => pageOf(model) === location.pathname);
+  change({ models: images });
   await makeChoosers(found);
   makeTools();
-  makePictures();
+  makeImages();
   makePredictions();
   makeViews();
   makeTour();
-  await useModel((pictures.find(({ id }) => id === location.hash.slice(1)) ?? pictures[0]).id);
-  if (!find(".sample") && !state.picture) {
-    const hint = make("p", { class: "soft empty", text: "Choose, drop or paste a picture to begin." });
+  await useModel((images.find(({ id }) => id === location.hash.slice(1)) ?? images[0]).id);
+  if (!find(".sample") && !state.image) {
+    const hint = make("p", { class: "soft empty", text: "Choose, drop or paste an image to begin." });
     find("#stages").prepend(hint);
-    watch(["picture"], () => hint.remove());
+    watch(["image"], () => hint.remove());
   }
   document.body.dataset.ready = "yes";
 }

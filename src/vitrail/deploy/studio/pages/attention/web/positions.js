@@ -1,4 +1,4 @@
-// Position: how alike the place of the chosen patch is to every other place, before any picture is seen.
+// Position: how alike the place of the chosen patch is to every other place, before any image is seen.
 
 import { make } from "/static/dom.js";
 import { lineChart } from "/static/chart.js";

@@ -1,4 +1,4 @@
-// What the model says: bars, with a mark where they stood before the brush touched the picture.
+// What the model says: bars, with a mark where they stood before the brush touched the image.
 
 import { find, make } from "/static/dom.js";
 import { state, watch } from "./state.js";
@@ -69,7 +69,7 @@ function fill(column, one) {
     if (before !== undefined) row.ghost.style.left = `${100 * before}%`;
     const moved = one.touched && before !== undefined ? 100 * (score - before) : 0;
     row.moved.textContent = Math.abs(moved) >= 0.05 ? `${moved > 0 ? "+" : ""}${fixed(moved, 1)}` : "";
-    row.moved.title = "points of a percent since the untouched picture";
+    row.moved.title = "points of a percent since the untouched image";
     if (list.children[i] !== row.item) list.insertBefore(row.item, list.children[i] ?? null);
   });
   list.classList.toggle("touched", Boolean(one.touched));
@@ -79,7 +79,7 @@ function fill(column, one) {
 
 /** What a sample of the run's own data is labelled as; empty for a person's own image, and where a model has no such classes. */
 function trueClasses(model) {
-  const { label } = state.picture ?? {};
+  const { label } = state.image ?? {};
   if (!label || !model?.labels.length) return [];
   const names = model.multi_label ? label.split(", ") : [label];
   return names.filter((name) => model.labels.includes(name));
@@ -100,5 +100,5 @@ function describe(one) {
   const { erased, order } = one.seenFor; // of the pass whose answer stands here, not of the brush, which may be ahead
   if (erased.length) told.push(`${count(erased.length, "patch", "patches")} erased (filled with the mean color)`);
   if (order) told.push("patches shuffled");
-  return told.length ? `${told.join(", ")}; the marks show the untouched picture.` : "";
+  return told.length ? `${told.join(", ")}; the marks show the untouched image.` : "";
 }

@@ -1,12 +1,12 @@
-// Which map lies over the picture, and how its numbers are told. A wish is {rest, map(answer)}; a map is
-// {cells, scale, title, where, words, tell(cell), facts, labels?, colors?}; an opaque one is of the model, not of the picture.
+// Which map lies over the image, and how its numbers are told. A wish is {rest, map(answer)}; a map is
+// {cells, scale, title, where, words, tell(cell), facts, labels?, colors?}; an opaque one is of the model, not of the image.
 
 import { actionAddress } from "/static/api.js";
 import { isNearlyEven, scaleOf, scaleOfShares } from "/static/scales.js";
 import { cellAt, chosenCell, gridOf, headOf, layerOf, nobody, state } from "./state.js";
 import { asker, capital, headName, largest, layerNumber, number, percent, place } from "/static/words.js";
 
-/** The question whose answer the stage of this side should show now; null: the bare picture. */
+/** The question whose answer the stage of this side should show now; null: the bare image. */
 export function wish(one) {
   if (!one.look) return null;
   if (state.tab === "token") return null;
@@ -94,7 +94,7 @@ function methodWish(one) {
   };
 }
 
-/** The place whose position is compared: the chosen patch, or the middle of the picture. */
+/** The place whose position is compared: the chosen patch, or the middle of the image. */
 export function comparedCell(one) {
   return chosenCell(one) ?? cellAt(one, { u: 0.5, v: 0.5 });
 }

@@ -1,9 +1,9 @@
-// The stage: a picture under panes. Hovering or pinning a patch asks what it attends to; with a brush, panes are taken away.
+// The stage: an image under panes. Hovering or pinning a patch asks what it attends to; with a brush, panes are taken away.
 
 import { make } from "/static/dom.js";
 import { erasedPlaces, paint } from "./brush.js";
 import { ask, forget, isStale, peek } from "./looks.js";
-import { drawErased, drawGlass, drawLead, drawMark, drawPicture, drawWords, edges } from "/static/pane.js";
+import { drawErased, drawGlass, drawLead, drawMark, drawCells, drawWords, edges } from "/static/pane.js";
 import { prefetch } from "./prefetch.js";
 import { complain, say } from "/static/said.js";
 import { makeLegend } from "/static/legend.js";
@@ -19,7 +19,7 @@ export function makeStage(number) {
   const canvas = make("canvas", { "aria-hidden": "true" });
   const glow = make("canvas", { class: "glow", "aria-hidden": "true", width: 1, height: 1 });
   const frame = make("div", {
-    class: "window", tabindex: "0", role: "application", "aria-roledescription": "window of patches", "aria-label": "Picture in patches",
+    class: "window", tabindex: "0", role: "application", "aria-roledescription": "window of patches", "aria-label": "Image in patches",
     "aria-description": HINT,
   }, canvas);
   const title = make("p", { class: "whose" });
@@ -28,7 +28,7 @@ export function makeStage(number) {
   const own = { number, canvas, glow, frame, legend, title, box, map: null, values: null, base: null, baseKey: "" };
 
   const one = () => state.sides[number];
-  const unwatch = watch(["version", "tab", "layer", "head", "method", "hovered", "pinned", "lensLayer", "colorLayer", "key", "glass", "reads", "sides", "image"], () => {
+  const unwatch = watch(["version", "tab", "layer", "head", "method", "hovered", "pinned", "lensLayer", "colorLayer", "key", "glass", "reads", "sides", "bitmap"], () => {
     if (one()) refresh(own, one());
   });
   const sizes = new ResizeObserver(() => one() && paintStage(own, one()));
@@ -108,8 +108,8 @@ const number = (one) => cellAt(one, state.hovered);
 
 function paintStage(own, one) {
   const { look } = one;
-  if (!look || !state.image) return;
-  look.picture ??= [state.picture.width, state.picture.height];
+  if (!look || !state.bitmap) return;
+  look.image ??= [state.image.width, state.image.height];
   const aspect = (look.box[2] - look.box[0]) / (look.box[3] - look.box[1]) || 1;
   own.frame.style.aspectRatio = String(aspect);
   own.frame.style.setProperty("--aspect", String(aspect));
@@ -119,11 +119,11 @@ function paintStage(own, one) {
   const [w, h] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (own.canvas.width !== w || own.canvas.height !== h) Object.assign(own.canvas, { width: w, height: h });
   const dull = Boolean(own.map) && !own.map.colors;
-  const key = [look.id, w, h, state.reads, dull, Boolean(one.seen), state.picture.id, one.order?.join()].join("|");
+  const key = [look.id, w, h, state.reads, dull, Boolean(one.seen), state.image.id, one.order?.join()].join("|");
   if (key !== own.baseKey) {
-    own.base = drawPicture({ one, image: state.image, reads: state.reads, width, height, ratio, dull });
+    own.base = drawCells({ one, image: state.bitmap, reads: state.reads, width, height, ratio, dull });
     own.baseKey = key;
-    drawInset(own.legend.inset, { one, image: state.image, reads: state.reads, width: 132, height: Math.round(132 / aspect), ratio: 1, dull: false });
+    drawInset(own.legend.inset, { one, image: state.bitmap, reads: state.reads, width: 132, height: Math.round(132 / aspect), ratio: 1, dull: false });
   }
   const [rows, columns] = look.grid;
   const [xs, ys] = [edges(columns, width, ratio), edges(rows, height, ratio)];
@@ -144,14 +144,14 @@ function paintStage(own, one) {
   light.drawImage(own.canvas, 0, 0, 24, 24);
 }
 
-/** The picture without glass, small, beside the legend. */
+/** The image without glass, small, beside the legend. */
 function drawInset(canvas, options) {
-  const drawn = drawPicture(options);
+  const drawn = drawCells(options);
   Object.assign(canvas, { width: drawn.width, height: drawn.height });
   canvas.getContext("2d").drawImage(drawn, 0, 0);
 }
 
-/** The kept picture of what the model reads is of this very erasing. */
+/** The kept image of what the model reads is of this very erasing. */
 const fits = (one) => one.seen && one.seenFor.erased.length === one.erased.size && one.seenFor.erased.every((cell) => one.erased.has(cell));
 
 function listen(own, one) {

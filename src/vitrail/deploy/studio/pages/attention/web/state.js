@@ -5,11 +5,11 @@
 
 export const state = {
   models: [],
-  sides: [], // one or two: {model, look, before, picture, erased, order, ...}; see looks.js
+  sides: [], // one or two: {model, look, before, image, erased, order, ...}; see looks.js
   active: 0, // the side that the views on the right speak of
-  picture: null, // {id, width, height, name}
+  image: null, // {id, width, height, name}
   samples: [],
-  image: null, // the picture itself, for drawing
+  bitmap: null, // the image itself, for drawing
   hovered: null,
   pinned: null,
   key: null, // a cell marked by a table of the views (six steps)
@@ -21,7 +21,7 @@ export const state = {
   colorLayer: 0,
   tool: "look",
   glass: 0.6,
-  reads: false, // draw what the model reads instead of the picture
+  reads: false, // draw what the model reads instead of the image
   version: 0, // counts looks
 };
 
@@ -83,5 +83,5 @@ export function headOf(one) {
   return typeof state.head === "number" ? Math.min(state.head, (one.look?.heads ?? one.model.heads) - 1) : state.head;
 }
 
-/** Who looks at the whole picture: the class token, or all patches together where there is none. */
+/** Who looks at the whole image: the class token, or all patches together where there is none. */
 export const nobody = (one) => (one.model.pool === "class" ? "class" : "received");

@@ -9,7 +9,7 @@ import { capital, count, number, place } from "/static/words.js";
 
 export const tokens = { id: "token", words: "Token", hint: "The numbers that a patch becomes", able: ({ attention, lens }) => attention || lens, build };
 
-/** The patch whose token is shown: the chosen one, or the middle of the picture. */
+/** The patch whose token is shown: the chosen one, or the middle of the image. */
 export const tokenCell = (one) => chosenCell(one) ?? cellAt(one, { u: 0.5, v: 0.5 });
 
 /** Who turns a pane into numbers: weights for its own pixels, or layers that see beyond it. */
@@ -40,7 +40,7 @@ function build() {
     const how = alone ? "times learned weights" : `${reader(one.model)} read the pane and its surroundings`;
     const parts = [strip("The patch as numbers", embedding, `${how}: ${count(width ?? embedding.length, "number")}${width > embedding.length ? `, the first ${embedding.length} shown` : ""}`)];
     if (position) {
-      parts.push(strip("Its place as numbers", position, "learned or computed; the same for every picture"));
+      parts.push(strip("Its place as numbers", position, "learned or computed; the same for every image"));
       parts.push(strip("The token: their sum", embedding.map((value, i) => value + position[i]), "this enters the first layer"));
     } else parts.push(make("p", { class: "soft note", text: `Nothing is added for its place: “${one.model.position}” positions act elsewhere, or nowhere.` }));
     strips.replaceChildren(...parts);

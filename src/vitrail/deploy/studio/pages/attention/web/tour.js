@@ -1,4 +1,4 @@
-// The guided tour: a card that walks along the path of the picture. It can be left and entered again at the same step.
+// The guided tour: a card that walks along the path of the image. It can be left and entered again at the same step.
 
 import { find, make } from "/static/dom.js";
 import { closeRuns } from "/static/runs.js";
@@ -35,7 +35,7 @@ export const touring = () => own.open;
 export function toggleTour() {
   if (own.open) leaveTour();
   else if (side()?.look) go(own.at);
-  else toast("Choose or drop a picture first: the tour walks along it.");
+  else toast("Choose or drop an image first: the tour walks along it.");
 }
 
 export function leaveTour() {
@@ -107,7 +107,7 @@ function place() {
     return;
   }
   const { offsetWidth: w, offsetHeight: h } = card;
-  const low = innerHeight - h - 24; // beside a view: below the picture it speaks of
+  const low = innerHeight - h - 24; // beside a view: below the image it speaks of
   const room = [[box.right + 22, walk()[own.at].low ? low : box.top], [box.left - w - 22, low], [box.left, box.bottom + 22], [box.left, box.top - h - 22]];
   const fits = ([x, y], i) => x >= 8 && x + w <= innerWidth - 8 && (i < 2 || (y >= 8 && y + h <= innerHeight - 8));
   const [x, y] = room.find(fits) ?? [innerWidth - w - 24, innerHeight - h - 24];

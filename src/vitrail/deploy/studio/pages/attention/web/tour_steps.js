@@ -1,4 +1,4 @@
-// What the tour says: picture, patches, tokens, position, attention, six steps, heads, layers, lens, prediction, brush.
+// What the tour says: image, patches, tokens, position, attention, six steps, heads, layers, lens, prediction, brush.
 
 import { ask } from "./looks.js";
 import { attentionRest, comparedCell, similarityRest, stepsHead, stepsQuery } from "./shown.js";
@@ -9,7 +9,7 @@ import { asker, capital, count, headName, largest, number, percent, place } from
 
 const attends = ({ attention }) => attention;
 
-/** A patch to follow through the tour: the pinned one, else the one with the most contrast to the middle of the picture. */
+/** A patch to follow through the tour: the pinned one, else the one with the most contrast to the middle of the image. */
 function follow(one) {
   if (state.pinned) return {};
   const [rows, columns] = gridOf(one);
@@ -20,12 +20,12 @@ const cells = (one) => gridOf(one)[0] * gridOf(one)[1];
 
 export const STEPS = [
   {
-    title: "A picture", at: "#stages",
+    title: "An image", at: "#stages",
     prepare: () => change({ tab: "token", pinned: null }),
     words({ model }) {
       const [h, w] = model.image_size;
       const numbers = count(h * w * (model.channels || 1), "number");
-      return `To ${model.name} this picture is ${h} × ${w} pixels: ${numbers}, nothing more. ${model.labels.length ? `From them it will choose one of ${count(model.labels.length, "name")}.` : "It has learned from pictures without names."} Let us follow it inside.`;
+      return `To ${model.name} this image is ${h} × ${w} pixels: ${numbers}, nothing more. ${model.labels.length ? `From them it will choose one of ${count(model.labels.length, "name")}.` : "It has learned from images without names."} Let us follow it inside.`;
     },
   },
   {
@@ -34,7 +34,7 @@ export const STEPS = [
     words(one) {
       const [rows, columns] = gridOf(one);
       const size = one.model.patch ? ` of ${one.model.patch[0]} × ${one.model.patch[1]} pixels` : "";
-      return `The picture becomes ${rows} × ${columns} = ${rows * columns} patches${size}, like the panes of a window. We follow the outlined one, ${place(tokenCell(one), [rows, columns])}. Point at another pane and the numbers change with you.`;
+      return `The image becomes ${rows} × ${columns} = ${rows * columns} patches${size}, like the panes of a window. We follow the outlined one, ${place(tokenCell(one), [rows, columns])}. Point at another pane and the numbers change with you.`;
     },
   },
   {
@@ -54,7 +54,7 @@ export const STEPS = [
       const { cells: found } = await ask(one, similarityRest(one));
       const others = found.map((value, i) => (i === cell ? -Infinity : value));
       const top = largest(others);
-      return `A heap of panes is no picture: the model must know where each one was. Bright panes have a position like that of ${place(cell, gridOf(one))}; the most alike is ${place(top, gridOf(one))}, with ${number(found[top])}.`;
+      return `A heap of panes is no image: the model must know where each one was. Bright panes have a position like that of ${place(cell, gridOf(one))}; the most alike is ${place(top, gridOf(one))}, with ${number(found[top])}.`;
     },
   },
   {
@@ -123,7 +123,7 @@ export const STEPS = [
     words(one) {
       const { label, score } = one.look.predictions[0];
       if (!one.erased.size) return `You hold the eraser: draw over the bright panes and watch the bars. It says ${label} with ${percent(score)} now. Does it still know without them?`;
-      return `Without ${count(one.erased.size, "pane")} it says ${label} with ${percent(score)}; untouched it was ${one.before.best.label} with ${percent(one.before.best.score)}. Reset gives the picture back. The studio is yours.`;
+      return `Without ${count(one.erased.size, "pane")} it says ${label} with ${percent(score)}; untouched it was ${one.before.best.label} with ${percent(one.before.best.score)}. Reset gives the image back. The studio is yours.`;
     },
   },
 ];

@@ -1,4 +1,4 @@
-// The page of masked autoencoders wakes up: patches of a picture are hidden by a slider, by chance or by hand, and drawn by the model.
+// The page of masked autoencoders wakes up: patches of an image are hidden by a slider, by chance or by hand, and drawn by the model.
 
 import { actionAddress, loadImage, post } from "/static/api.js";
 import { choice, find, make, slider } from "/static/dom.js";
@@ -9,11 +9,11 @@ import { announce, complain } from "/static/said.js";
 import { count, fixed, percent } from "/static/words.js";
 
 const PAUSE = 40; // milliseconds that a slider rests before the model is asked
-const own = { model: null, picture: null, share: 0.75, seed: 0, hand: null, statistics: "true", asking: false, again: false, timer: 0 };
+const own = { model: null, image: null, share: 0.75, seed: 0, hand: null, statistics: "true", asking: false, again: false, timer: 0 };
 
 function furnish() {
-  own.pictures = makeHandIn((picture) => {
-    Object.assign(own, { picture, hand: null });
+  own.images = makeHandIn((image) => {
+    Object.assign(own, { image, hand: null });
     own.panels.clear();
     return ask();
   });
@@ -36,9 +36,9 @@ function useModel(model) {
   own.panels.use(model);
   find("#meaning").textContent = caption(model);
   find("#contrast").hidden = !model.normalize;
-  own.pictures.offer(model, { first: own.picture === null });
-  if (own.picture) ask();
-  else own.pictures.invite(find("#inviting"));
+  own.images.offer(model, { first: own.image === null });
+  if (own.image) ask();
+  else own.images.invite(find("#inviting"));
 }
 
 function facts(model) {
@@ -62,7 +62,7 @@ function touched(hidden, words) {
 /** Another mask, once the person rests for a moment. */
 function wish(changes) {
   Object.assign(own, changes);
-  if (!own.picture) return;
+  if (!own.image) return;
   clearTimeout(own.timer);
   own.timer = setTimeout(ask, PAUSE);
 }
@@ -74,14 +74,14 @@ async function ask() {
   if (own.asking) return;
   own.asking = true;
   find("#panels").setAttribute("aria-busy", "true");
-  const { model, picture, share, seed, hand, statistics } = own;
+  const { model, image, share, seed, hand, statistics } = own;
   try {
-    const found = await post(actionAddress(model, "draw"), { model: model.id, picture: picture.id, share, seed, hidden: hand, statistics });
+    const found = await post(actionAddress(model, "draw"), { model: model.id, image: image.id, share, seed, hidden: hand, statistics });
     const [read, drawn] = await Promise.all([loadImage(found.read), loadImage(found.drawn)]);
-    if (model === own.model && picture === own.picture) show(found, read, drawn, own.hand === hand);
+    if (model === own.model && image === own.image) show(found, read, drawn, own.hand === hand);
   } catch (error) {
     if (own.hand) own.hand = own.panels.undo();
-    complain(error.status === 410 ? { message: "The studio no longer has this picture: choose it once more." } : error);
+    complain(error.status === 410 ? { message: "The studio no longer has this image: choose it once more." } : error);
   }
   own.asking = false;
   if (own.again) return ask();

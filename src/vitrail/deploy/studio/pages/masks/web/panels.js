@@ -1,11 +1,11 @@
-// Four pictures side by side: the picture, what is left of it, what the model drew, and that with the seen patches pasted in.
+// Four images side by side: the image, what is left of it, what the model drew, and that with the seen patches pasted in.
 // Patches are hidden and shown on the first two, by click, by a stroke of the mouse, by touch, or by arrow keys and Enter.
 
 import { make } from "/static/dom.js";
 import { toast } from "/static/said.js";
 import { place } from "/static/words.js";
 
-const PANELS = [["picture", "The picture"], ["left", "What is left"], ["drawn", "What the model drew"], ["pasted", "Drawn, the seen patches pasted in"]];
+const PANELS = [["image", "The image"], ["left", "What is left"], ["drawn", "What the model drew"], ["pasted", "Drawn, the seen patches pasted in"]];
 const SMALL = 96; // pixels a side up to which they are to be seen
 const HINT = "Arrow keys move from patch to patch, Enter or Space hides or shows the patch.";
 
@@ -17,7 +17,7 @@ export function makePanels(box, touched) {
   const frames = {};
   for (const [name, title] of PANELS) {
     const canvas = (canvases[name] = make("canvas", { role: "img", "aria-label": title }));
-    const live = name === "picture" || name === "left";
+    const live = name === "image" || name === "left";
     const keys = name === "left" ? { tabindex: "0", role: "application", "aria-roledescription": "grid of patches", "aria-label": title, "aria-description": HINT } : {};
     const frame = (frames[name] = make("div", { class: `frame ${live ? "live" : ""}`, id: name, ...keys }, canvas));
     if (live) {
@@ -43,7 +43,7 @@ export function makePanels(box, touched) {
     const { naturalWidth: width, naturalHeight: height } = own.read;
     box.style.setProperty("--aspect", `${width} / ${height}`);
     box.classList.toggle("coarse", Math.max(width, height) <= SMALL);
-    const layers = { picture: own.read, left: own.read, drawn: own.drawn, pasted: own.drawn };
+    const layers = { image: own.read, left: own.read, drawn: own.drawn, pasted: own.drawn };
     for (const [name, image] of Object.entries(layers)) {
       const context = canvases[name].getContext("2d");
       Object.assign(canvases[name], { width, height }); // empty again

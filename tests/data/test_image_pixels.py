@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vitrail.data.images import FORMATS, PictureError, examine_picture, read_picture
+from vitrail.data.images import FORMATS, ImageError, examine_image, read_image
 
 GRAY = [[0, 64, 255], [1, 128, 200]]
 COLOR = [[[255, 0, 0], [0, 255, 0], [0, 0, 255]], [[10, 20, 30], [0, 0, 0], [255, 255, 255]]]
@@ -19,16 +19,16 @@ A, B, C, WHITE = [10, 20, 30], [200, 100, 50], [0, 0, 0], [255, 255, 255]
 
 
 def encode(pixels, kind, mode=None, **options):
-    picture = pixels if isinstance(pixels, Image.Image) else Image.fromarray(np.array(pixels, dtype=np.uint8), mode)
+    image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(np.array(pixels, dtype=np.uint8), mode)
     buffer = io.BytesIO()
-    picture.save(buffer, kind, **options)
+    image.save(buffer, kind, **options)
     return buffer.getvalue()
 
 
 def with_palette(places, colors=(*A, *B, *C)):
-    picture = Image.fromarray(np.array(places, dtype=np.uint8), "P")
-    picture.putpalette(colors)
-    return picture
+    image = Image.fromarray(np.array(places, dtype=np.uint8), "P")
+    image.putpalette(colors)
+    return image
 
 
 def png(width, height, depth, color, rows, *chunks, after=()):
@@ -92,7 +92,7 @@ EXACT = {
     "png 16 bits color with alpha": (png(1, 1, 16, 6, [b"\x00\xff\x12\x34\xff\xff\xff\xff"]), [[[0, 18, 255]]]),
     "png 16 bits gray with alpha": (
         png(2, 1, 16, 4, [b"\x12\x34\xff\xff\x12\x34\x00\x00"]),
-        [[[18, 18, 18], WHITE]],  # a gray picture, of which Pillow makes a color one
+        [[[18, 18, 18], WHITE]],  # a gray image, of which Pillow makes a color one
     ),
     "tiff 16 bits little end first": (tiff(3, 1, 16, 1, b"\xff\x00\x34\x12\xff\xff"), [[0, 18, 255]]),
     "tiff 16 bits big end first": (tiff(3, 1, 16, 1, b"\x00\xff\x12\x34\xff\xff", order=">"), [[0, 18, 255]]),
@@ -175,15 +175,15 @@ EXACT = {
 @pytest.mark.parametrize("what", EXACT)
 def test_pixels_come_back_as_they_were_stored(what):
     content, expected = EXACT[what]
-    picture = read_picture(content)
-    assert np.asarray(picture).tolist() == expected
-    assert picture.mode == ("L" if isinstance(expected[0][0], int) else "RGB")
-    assert type(picture) is Image.Image, "pixels alone, not a file"
-    assert picture.info == {}
+    image = read_image(content)
+    assert np.asarray(image).tolist() == expected
+    assert image.mode == ("L" if isinstance(expected[0][0], int) else "RGB")
+    assert type(image) is Image.Image, "pixels alone, not a file"
+    assert image.info == {}
 
 
 def test_the_table_has_every_format_without_loss():
-    assert {examine_picture(content)[1].format for content, _ in EXACT.values()} == set(FORMATS) - {"JPEG", "AVIF"}
+    assert {examine_image(content)[1].format for content, _ in EXACT.values()} == set(FORMATS) - {"JPEG", "AVIF"}
 
 
 def blocks(pixels):
@@ -191,8 +191,8 @@ def blocks(pixels):
     return np.repeat(np.repeat(np.array(pixels, dtype=np.uint8), 16, 0), 16, 1)
 
 
-def assert_blocks(picture, expected, *, tolerance=3):
-    found = np.asarray(picture).astype(int)[8::16, 8::16]
+def assert_blocks(image, expected, *, tolerance=3):
+    found = np.asarray(image).astype(int)[8::16, 8::16]
     assert found.shape == np.shape(expected)
     assert np.abs(found - expected).max() <= tolerance
 
@@ -202,29 +202,29 @@ BEST = {"JPEG": {"quality": 98, "subsampling": 0}, "AVIF": {"quality": 98, "subs
 
 @pytest.mark.parametrize("kind", BEST)
 def test_compression_with_loss_loses_little(kind):
-    assert_blocks(read_picture(encode(blocks(COLOR), kind, **BEST[kind])), COLOR, tolerance=12 if kind == "WEBP" else 3)
-    assert_blocks(read_picture(encode(blocks(GRAY), kind, **BEST[kind])).convert("L"), GRAY)
+    assert_blocks(read_image(encode(blocks(COLOR), kind, **BEST[kind])), COLOR, tolerance=12 if kind == "WEBP" else 3)
+    assert_blocks(read_image(encode(blocks(GRAY), kind, **BEST[kind])).convert("L"), GRAY)
 
 
 def test_gray_with_loss_stays_gray():
-    assert read_picture(encode(blocks(GRAY), "JPEG")).mode == "L"
-    assert read_picture(encode(blocks(GRAY), "AVIF")).mode == "L"
+    assert read_image(encode(blocks(GRAY), "JPEG")).mode == "L"
+    assert read_image(encode(blocks(GRAY), "AVIF")).mode == "L"
 
 
 def test_avif_with_alpha_lies_on_white():
     clear = blocks([[[255, 0, 0, 255], [255, 0, 0, 0], [0, 100, 200, 51]]])
-    assert_blocks(read_picture(encode(clear, "AVIF", **BEST["AVIF"])), [[[255, 0, 0], WHITE, [204, 224, 244]]])
+    assert_blocks(read_image(encode(clear, "AVIF", **BEST["AVIF"])), [[[255, 0, 0], WHITE, [204, 224, 244]]])
 
 
 def test_tiff_may_hold_a_jpeg():
-    assert_blocks(read_picture(encode(blocks(COLOR), "TIFF", compression="jpeg", quality=98)), COLOR, tolerance=90)
-    assert_blocks(read_picture(encode(blocks(GRAY), "TIFF", compression="jpeg", quality=98)), GRAY)
+    assert_blocks(read_image(encode(blocks(COLOR), "TIFF", compression="jpeg", quality=98)), COLOR, tolerance=90)
+    assert_blocks(read_image(encode(blocks(GRAY), "TIFF", compression="jpeg", quality=98)), GRAY)
 
 
 def test_lab_becomes_color():
     lab = Image.new("LAB", (2, 1))
     lab.putdata([(255, 128, 128), (0, 128, 128)])
-    assert np.abs(np.asarray(read_picture(encode(lab, "TIFF"))).astype(int) - [[WHITE, C]]).max() <= 2
+    assert np.abs(np.asarray(read_image(encode(lab, "TIFF"))).astype(int) - [[WHITE, C]]).max() <= 2
 
 
 # JPEG in ink
@@ -234,7 +234,7 @@ def test_ink_of_a_jpeg_is_stored_upside_down():
     ink = [[[0, 255, 255, 0], [0, 0, 0, 0], [255, 0, 0, 128]]]  # (255 - ink) (255 - black) / 255
     content = encode(blocks(ink), "JPEG", "CMYK", quality=98, subsampling=0)
     assert b"Adobe" in content
-    assert_blocks(read_picture(content), [[[255, 0, 0], WHITE, [0, 127, 127]]])
+    assert_blocks(read_image(content), [[[255, 0, 0], WHITE, [0, 127, 127]]])
 
 
 def test_ink_as_brightness_and_color_differences():
@@ -244,25 +244,25 @@ def test_ink_as_brightness_and_color_differences():
     content[content.index(b"Adobe") + 11] = 2
     # libjpeg gives ink = 255 - rgb(Y, Cb, Cr), upside down once more: 180 is 75 bright, red (254, 0, 0) is cyan
     expected = [[[75, 75, 75], [1, 255, 255], [15, 15, 15]]]
-    assert_blocks(read_picture(bytes(content)), expected, tolerance=4)
+    assert_blocks(read_image(bytes(content)), expected, tolerance=4)
 
 
-# Several pictures in a file
+# Several images in a file
 
 RED, BLUE = (Image.new("RGB", (4, 3), color) for color in ("red", "blue"))
 
 
 @pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "TIFF", "AVIF", "MPO"])
-def test_the_first_picture_of_several_is_read(kind):
+def test_the_first_image_of_several_is_read(kind):
     options = {"lossless": True} if kind == "WEBP" else {"quality": 95} if kind in ("AVIF", "MPO") else {}
-    picture, facts = examine_picture(encode(RED, kind, save_all=True, append_images=[BLUE, BLUE], **options))
+    image, facts = examine_image(encode(RED, kind, save_all=True, append_images=[BLUE, BLUE], **options))
     assert facts.format == {"MPO": "JPEG"}.get(kind, kind), "a phone's MPO is a JPEG with more behind it"
-    assert np.abs(np.asarray(picture).astype(int) - [255, 0, 0]).max() <= 3
-    assert picture.size == (4, 3)
+    assert np.abs(np.asarray(image).astype(int) - [255, 0, 0]).max() <= 3
+    assert image.size == (4, 3)
 
 
-def test_the_picture_that_stands_for_an_animated_png_is_read():
-    assert read_picture(encode(RED, "PNG", save_all=True, append_images=[BLUE], default_image=True)).getpixel((0, 0)) == (
+def test_the_image_that_stands_for_an_animated_png_is_read():
+    assert read_image(encode(RED, "PNG", save_all=True, append_images=[BLUE], default_image=True)).getpixel((0, 0)) == (
         255,
         0,
         0,
@@ -270,15 +270,15 @@ def test_the_picture_that_stands_for_an_animated_png_is_read():
 
 
 @pytest.mark.parametrize("clear", [None, 1])
-def test_a_first_picture_that_does_not_fill_the_screen_lies_on_white(clear):
+def test_a_first_image_that_does_not_fill_the_screen_lies_on_white(clear):
     options = {} if clear is None else {"transparency": clear}
     content = bytearray(encode(with_palette([[0, 1], [2, 0]], [*A, *B, *C, 9, 9, 9]), "GIF", **options))
-    place = content.index(b"\x2c", 13 + 3 * 4)  # the picture's own header, behind the palette of four
+    place = content.index(b"\x2c", 13 + 3 * 4)  # the image's own header, behind the palette of four
     assert content[place : place + 9] == struct.pack("<BHHHH", 0x2C, 0, 0, 2, 2)
     content[6:10] = struct.pack("<HH", 4, 3)
     content[place + 1 : place + 5] = struct.pack("<HH", 1, 1)
     second = B if clear is None else WHITE
-    assert np.asarray(read_picture(bytes(content))).tolist() == [
+    assert np.asarray(read_image(bytes(content))).tolist() == [
         [WHITE] * 4, [WHITE, A, second, WHITE], [WHITE, C, A, WHITE],
     ]  # fmt: skip
 
@@ -286,7 +286,7 @@ def test_a_first_picture_that_does_not_fill_the_screen_lies_on_white(clear):
 # Orientation
 
 UPRIGHT = np.arange(6, dtype=np.uint8).reshape(2, 3) * 40
-# EXIF says where row 0 and column 0 of the stored picture are when it hangs upright; this is how a camera stores it.
+# EXIF says where row 0 and column 0 of the stored image are when it hangs upright; this is how a camera stores it.
 STORED = {
     1: UPRIGHT,
     2: UPRIGHT[:, ::-1],
@@ -316,12 +316,12 @@ def oriented(value):
 @pytest.mark.parametrize("from_file", [False, True])
 @pytest.mark.parametrize("orientation", STORED)
 @pytest.mark.parametrize("way", TURNABLE)
-def test_pictures_are_turned_upright(tmp_path, way, orientation, from_file):
+def test_images_are_turned_upright(tmp_path, way, orientation, from_file):
     content = encode(blocks(STORED[orientation]), way.split()[0], exif=oriented(orientation), **TURNABLE[way])
     path = tmp_path / "a"
     path.write_bytes(content)
-    picture, facts = examine_picture(path if from_file else content)
-    assert_blocks(picture.convert("L"), UPRIGHT)
+    image, facts = examine_image(path if from_file else content)
+    assert_blocks(image.convert("L"), UPRIGHT)
     assert facts.size == (2 * 16, 3 * 16)
 
 
@@ -329,24 +329,24 @@ def test_pictures_are_turned_upright(tmp_path, way, orientation, from_file):
 @pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
 def test_photographs_decoded_at_half_size_are_turned_upright(orientation, mode):
     large = Image.fromarray(blocks(blocks(STORED[orientation]))).convert("RGB").convert(mode)  # 512 x 768 when upright
-    picture, facts = examine_picture(encode(large, "JPEG", exif=oriented(orientation), quality=98), target=(100, 100))
+    image, facts = examine_image(encode(large, "JPEG", exif=oriented(orientation), quality=98), target=(100, 100))
     assert facts.size == (512, 768)
-    assert picture.size == (768 // 2, 512 // 2), "a quarter would be less than 1.5 times the target"
-    found = np.asarray(picture.convert("L")).astype(int)[64::128, 64::128]
+    assert image.size == (768 // 2, 512 // 2), "a quarter would be less than 1.5 times the target"
+    found = np.asarray(image.convert("L")).astype(int)[64::128, 64::128]
     assert np.abs(found - UPRIGHT).max() <= 3
 
 
 def test_orientation_stored_behind_the_pixels_of_a_png():
     exif = oriented(6).tobytes().removeprefix(b"Exif\0\0")
     content = png(3, 1, 8, 0, [b"\x00\x64\xc8"], after=[(b"eXIf", exif)])
-    assert np.asarray(read_picture(content)).tolist() == [[0], [100], [200]]
+    assert np.asarray(read_image(content)).tolist() == [[0], [100], [200]]
 
 
 def test_deep_pixels_are_turned_too():
     deep = Image.fromarray(np.array([[0, 0x1234, 65535]], dtype=np.uint16))
     for kind in ("PNG", "TIFF"):
-        assert np.asarray(read_picture(encode(deep, kind, exif=oriented(6)))).tolist() == [[0], [18], [255]]
-    assert np.asarray(read_picture(tiff(2, 1, 16, 0, b"\0\0\xff\xff", more=[(274, 8)]))).tolist() == [[0], [255]]
+        assert np.asarray(read_image(encode(deep, kind, exif=oriented(6)))).tolist() == [[0], [18], [255]]
+    assert np.asarray(read_image(tiff(2, 1, 16, 0, b"\0\0\xff\xff", more=[(274, 8)]))).tolist() == [[0], [255]]
 
 
 ROW = [[0, 100, 200]]
@@ -355,7 +355,7 @@ ROW = [[0, 100, 200]]
 @pytest.mark.parametrize("value", [0, 9, 65535])
 @pytest.mark.parametrize("kind", ["PNG", "TIFF"])
 def test_an_orientation_that_does_not_exist_is_upright(kind, value):
-    assert np.asarray(read_picture(encode(ROW, kind, exif=oriented(value)))).tolist() == ROW
+    assert np.asarray(read_image(encode(ROW, kind, exif=oriented(value)))).tolist() == ROW
 
 
 BROKEN_EXIF = {
@@ -370,9 +370,9 @@ BROKEN_EXIF = {
 
 @pytest.mark.parametrize("exif", BROKEN_EXIF)
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
-def test_broken_exif_leaves_a_good_picture(kind, exif):
-    plain = read_picture(encode(blocks(ROW), kind))
-    assert read_picture(encode(blocks(ROW), kind, exif=b"Exif\0\0" + BROKEN_EXIF[exif])) == plain
+def test_broken_exif_leaves_a_good_image(kind, exif):
+    plain = read_image(encode(blocks(ROW), kind))
+    assert read_image(encode(blocks(ROW), kind, exif=b"Exif\0\0" + BROKEN_EXIF[exif])) == plain
 
 
 # What has no known white
@@ -384,10 +384,10 @@ def test_broken_exif_leaves_a_good_picture(kind, exif):
         (encode(Image.fromarray(np.array([[0.0, 0.5]], dtype=np.float32)), "TIFF"), "floats"),
         (encode(Image.fromarray(np.array([[0, 70000]], dtype=np.int32)), "TIFF"), "32-bit or signed"),
         (tiff(1, 1, 16, 1, b"\0\0", more=[(339, 2)]), "32-bit or signed"),
-        (b"Pf 1 1\n-1.0\n\0\0\0\0", "not a picture of a known format"),
+        (b"Pf 1 1\n-1.0\n\0\0\0\0", "not an image of a known format"),
     ],
     ids=["float", "32 bits", "signed", "pfm"],
 )
 def test_pixels_without_a_known_white_are_refused(content, reason):
-    with pytest.raises(PictureError, match=reason):
-        read_picture(content)
+    with pytest.raises(ImageError, match=reason):
+        read_image(content)

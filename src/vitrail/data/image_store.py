@@ -1,6 +1,6 @@
-"""Pictures of any size, whole, decoded once and kept in memory for all workers, within a budget.
+"""Images of any size, whole, decoded once and kept in memory for all workers, within a budget.
 
-h w picture, ch channels
+h w image, ch channels
 """
 
 import mmap
@@ -11,13 +11,13 @@ from jaxtyping import UInt8
 from PIL import Image
 
 from vitrail.data.dataset import FileSplit, Split, origin
-from vitrail.data.images import PictureError, open_picture
+from vitrail.data.images import ImageError, open_image
 
 
-class PictureStore:
-    """`read(i)` is the split's picture i as bytes. Those in files have a place each in one piece of memory that forked workers share;
-    of a set over the budget the first pictures have one. Whoever decodes a picture first puts it there: the size is written last,
-    and two who put the same picture write the same bytes, so no lock is needed."""
+class ImageStore:
+    """`read(i)` is the split's image i as bytes. Those in files have a place each in one piece of memory that forked workers share;
+    of a set over the budget the first images have one. Whoever decodes an image first puts it there: the size is written last,
+    and two who put the same image write the same bytes, so no lock is needed."""
 
     def __init__(self, split: Split, *, channels: int, budget: int) -> None:
         self.split, self.channels = split, channels
@@ -26,7 +26,7 @@ class PictureStore:
         self._map()
 
     def _map(self) -> None:
-        """A view of the shared bytes, zeros at first: height and width of each picture, 0 until it is there, then all pixels."""
+        """A view of the shared bytes, zeros at first: height and width of each image, 0 until it is there, then all pixels."""
         places, pixels = len(self.ends), int(self.ends[-1]) if len(self.ends) else 0
         self.memory = mmap.mmap(-1, 8 * places + pixels + 1)
         self.sizes = np.frombuffer(self.memory, dtype=np.uint32, count=2 * places).reshape(places, 2)
@@ -41,18 +41,18 @@ class PictureStore:
         return len(self.ends) == len(self.split) or not self.split.encoded
 
     def read(self, index: int) -> UInt8[np.ndarray, "h w ch"]:
-        """Raises PictureError for one that cannot be read."""
+        """Raises ImageError for one that cannot be read."""
         if index >= len(self.ends):
             return self.decode(index)
         start, end = int(self.ends[index - 1]) if index else 0, int(self.ends[index])
         height, width = self.sizes[index].tolist()
         if height and width:
             return self.pixels[start:end].reshape(height, width, self.channels)
-        picture = self.decode(index)
-        if picture.size == end - start:  # else the file is another by now
-            self.pixels[start:end] = picture.ravel()
-            self.sizes[index] = picture.shape[:2]
-        return picture
+        image = self.decode(index)
+        if image.size == end - start:  # else the file is another by now
+            self.pixels[start:end] = image.ravel()
+            self.sizes[index] = image.shape[:2]
+        return image
 
     def decode(self, index: int) -> UInt8[np.ndarray, "h w ch"]:
         return to_channels(self.split.read(index), self.channels)
@@ -66,11 +66,9 @@ class PictureStore:
         self._map()
 
 
-def to_channels(picture: Image.Image, channels: int) -> UInt8[np.ndarray, "h w ch"]:
-    """A picture as bytes in gray (1) or color (3)."""
-    return np.atleast_3d(
-        np.array(picture.convert("L" if channels == 1 else "RGB"))
-    )  # a copy: Pillow's own may not be written to
+def to_channels(image: Image.Image, channels: int) -> UInt8[np.ndarray, "h w ch"]:
+    """An image as bytes in gray (1) or color (3)."""
+    return np.atleast_3d(np.array(image.convert("L" if channels == 1 else "RGB")))  # a copy: Pillow's own may not be written to
 
 
 def count_pixels(split: Split, index: int) -> int:
@@ -79,7 +77,7 @@ def count_pixels(split: Split, index: int) -> int:
     if not isinstance(split, FileSplit):
         return 0
     try:
-        with open_picture(split.paths[index]) as picture:
-            return picture.width * picture.height
-    except PictureError:
+        with open_image(split.paths[index]) as image:
+            return image.width * image.height
+    except ImageError:
         return 0

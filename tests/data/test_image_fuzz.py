@@ -1,9 +1,9 @@
-"""Broken picture files by the ten thousand: a picture or one PictureError, no crash, nothing printed, little memory.
+"""Broken image files by the ten thousand: an image or one ImageError, no crash, nothing printed, little memory.
 
 Every file is made from its number alone. To see one again, and to look for more:
 
-    python tests/data/test_picture_fuzz.py 1234 1
-    python tests/data/test_picture_fuzz.py 0 1000000
+    python tests/data/test_image_fuzz.py 1234 1
+    python tests/data/test_image_fuzz.py 0 1000000
 """
 
 import io
@@ -24,15 +24,15 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vitrail.data.images import FORMATS, PictureError, read_picture
+from vitrail.data.images import FORMATS, ImageError, read_image
 
 MEMORY_LIMIT = 600  # megabytes, of the whole process
 EXTREMES = (0, 1, 2, 7, 0x7F, 0x80, 0xFF, 0x100, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 
 
-def encode(picture, kind, **options):
+def encode(image, kind, **options):
     buffer = io.BytesIO()
-    picture.save(buffer, kind, **options)
+    image.save(buffer, kind, **options)
     return buffer.getvalue()
 
 
@@ -49,12 +49,12 @@ def make_seeds():
     pale = clear.convert("LA")
     several = {"save_all": True, "append_images": [color.rotate(90), color.rotate(180)]}
     tiff = [
-        (picture, {"compression": compression})
-        for compression, pictures in {
+        (image, {"compression": compression})
+        for compression, images in {
             "tiff_lzw": (gray, table, clear, deep), "tiff_adobe_deflate": (deep, color), "packbits": (bits, color),
             "jpeg": (color, gray), "group3": (bits,), "group4": (bits,), "zstd": (color,), "lzma": (gray,),
         }.items()
-        for picture in pictures
+        for image in images
     ]  # fmt: skip
     made = {
         "JPEG": [
@@ -76,7 +76,7 @@ def make_seeds():
             (color, {}), (deep, {}), (pale, {"irreversible": True}), (clear, {"tile_size": (8, 8)}), (gray, {"no_jp2": True}),
         ],
     }  # fmt: skip
-    found = [(kind, encode(picture, kind, **options)) for kind, all_of in made.items() for picture, options in all_of]
+    found = [(kind, encode(image, kind, **options)) for kind, all_of in made.items() for image, options in all_of]
     deep_color = b"P6 3 2 65535\n" + noise.tobytes()[:36]
     found += [("PPM", content) for content in (b"P3 2 1 9\n1 2 3 # c\n9 0 4\n", b"P1 3 1\n101", b"P5 2 2 99\nabcd", deep_color)]
     run_lengths = b"\x03\x01\x02\x00\x00\x00\x03\x02\x02\x01\x00\x00\x00\x01"
@@ -147,7 +147,7 @@ def measure_peak():
 
 
 def read_all(first, count, progress):
-    """How many of each format could be read, and the peak of memory; raises what is no PictureError."""
+    """How many of each format could be read, and the peak of memory; raises what is no ImageError."""
     warnings.simplefilter("error")
     seeds, read = make_seeds(), Counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -160,15 +160,15 @@ def read_all(first, count, progress):
                 path.write_bytes(content)  # libtiff and OpenJPEG then read for themselves
                 source = path
             try:
-                picture = read_picture(source, name="a.jpg", target=(3, 4) if number % 3 else None)
-            except PictureError as error:
+                image = read_image(source, name="a.jpg", target=(3, 4) if number % 3 else None)
+            except ImageError as error:
                 message = str(error)
                 assert message.startswith("a.jpg: "), message
                 assert message.isprintable(), message
                 assert len(message) < 300, message
             else:
-                assert picture.mode in ("L", "RGB")
-                assert len(picture.tobytes()) == picture.width * picture.height * len(picture.mode)
+                assert image.mode in ("L", "RGB")
+                assert len(image.tobytes()) == image.width * image.height * len(image.mode)
                 read[kind] += 1
     return {"read": dict(read), "peak": measure_peak()}
 
@@ -197,8 +197,8 @@ def test_there_are_seeds_of_every_format_and_all_can_be_read():
     seeds = make_seeds()
     assert {kind for kind, _ in seeds} == set(FORMATS)
     for kind, content in seeds:
-        assert read_picture(content).size > (0, 0), kind
-    assert any(read_picture(content, target=(3, 4)).size != read_picture(content).size for _, content in seeds)
+        assert read_image(content).size > (0, 0), kind
+    assert any(read_image(content, target=(3, 4)).size != read_image(content).size for _, content in seeds)
 
 
 def test_mended_checksums_are_right():
@@ -219,12 +219,12 @@ def test_four_thousand_broken_files_give_an_image_or_one_line(tmp_path):
 
 
 @pytest.mark.slow
-def test_twenty_thousand_broken_files_give_a_picture_or_one_line(tmp_path):
+def test_twenty_thousand_broken_files_give_an_image_or_one_line(tmp_path):
     check(run_apart(0, 20_000, tmp_path), 20_000)
 
 
 @pytest.mark.slow
-def test_two_hundred_thousand_broken_files_give_a_picture_or_one_line(tmp_path):
+def test_two_hundred_thousand_broken_files_give_an_image_or_one_line(tmp_path):
     check(run_apart(20_000, 200_000, tmp_path), 200_000)
 
 

@@ -1,4 +1,4 @@
-"""How the pictures of a foreign model are prepared: as its files say, else as its authors did, which is said in a line."""
+"""How the images of a foreign model are prepared: as its files say, else as its authors did, which is said in a line."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from vitrail.models.convert.foreign_records import as_number, short
 from vitrail.models.convert.told import table
 from vitrail.preprocessing import Fit, Interpolation, Preprocessing
 
-IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and std of its training pictures
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and std of its training images
 HALF = ((0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
 RESAMPLE: Mapping[object, Interpolation] = {0: "nearest", 2: "bilinear", 3: "bicubic"}  # Pillow's numbers
 NAMED: Mapping[object, Interpolation] = {
@@ -31,7 +31,7 @@ def preprocessing_of(
         notes = (
             []
             if percent == 1.0
-            else [f"crop_pct {percent:g} is not kept: the middle of the whole picture is cut, without a margin"]
+            else [f"crop_pct {percent:g} is not kept: the middle of the whole image is cut, without a margin"]
         )
         how = NAMED.get(cfg.get("interpolation") or "bicubic", "bicubic")
         mean, std = colors(cfg.get("mean") or usual[0], cfg.get("std") or usual[1], channels)
@@ -49,7 +49,7 @@ def preprocessing_of(
         fit, how = "crop", "bicubic"
         mean, std = colors(usual[0], usual[1], channels)
         words = "0.5 and 0.5" if usual == HALF else "those of ImageNet"
-        notes = [f"mean and std of the pictures' colors are {words}, usual for {origin}: no file tells them"]
+        notes = [f"mean and std of the images' colors are {words}, usual for {origin}: no file tells them"]
     return Preprocessing(size=size, channels=channels, mean=mean, std=std, fit=fit, interpolation=how), notes
 
 
