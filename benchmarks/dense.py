@@ -3,7 +3,7 @@
     python benchmarks/dense.py RUN... --into benchmarks/results/NAME [--command "vitrail train ..."]
 
 The runs were made by `vitrail train --task segment|detect|segment3d`; their data must still lie where it did. A run's folder is its name in
-the table. --into gets config.yaml (that of the first run, with its command), a row a run in results.csv, and of each run a file of test predictions:
+the table. --into gets config.yaml (that of the first run, with its command), one row per run in results.csv, and of each run a file of test predictions:
 
 - of a segmenter, how many pixels of each image are of one class and were said to be of another: enough for every score of pixels;
 - of a detector, the boxes that it found and, without a score, those that were to be found;
@@ -61,7 +61,7 @@ def pixels_of(options: Any, model: Any) -> Rows:
 
 
 def boxes_of(options: Any, model: Any) -> Rows:
-    """A row a box: those that were found, and those that were to be found, whose score is empty; the difficult ones count for nobody."""
+    """One row per box: those that were found, and those that were to be found, whose score is empty; the difficult ones count for nobody."""
     data, bad = open_clean_boxes(
         options.data,
         seed=options.seed,

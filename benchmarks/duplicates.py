@@ -58,7 +58,7 @@ CHANGES: dict[str, Change] = {
 
 
 def sample(data: DataSet, count: int, generator: np.random.Generator) -> list[Split]:
-    """`count` images of a data set, from all its splits."""
+    """`count` images of a dataset, from all its splits."""
     total = sum(map(len, data.splits.values()))
     share = min(1.0, count / total)
     parts = []

@@ -145,7 +145,7 @@ def interval(models: list[np.ndarray], *, resamples: int = 2000) -> tuple[float,
 
 
 def summarize(data: str, part: str, options: argparse.Namespace) -> list[dict[str, str]]:
-    """The rows of means.csv about one data set and part, with intervals."""
+    """The rows of means.csv about one dataset and part, with intervals."""
     files = [f"pictures-{data}-{part}-seed{seed}.csv" for seed in options.seeds]
     tables = [columns(read_rows(options.out / file)) for file in files]
     methods = [name.removesuffix(" score") for name in tables[0] if name.endswith(" score")]

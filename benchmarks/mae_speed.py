@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument("--hide", type=float, default=0.75)
     parser.add_argument("--decoder-width", type=int, default=512)
     parser.add_argument("--decoder-heads", type=int, default=16)
-    parser.add_argument("--data", help="a folder or data set to take images from")
+    parser.add_argument("--data", help="a folder or dataset to take images from")
     parser.add_argument("--out", type=Path, help="results.csv, which is added to")
     options = parser.parse_args()
     if options.threads:

@@ -88,7 +88,7 @@ def read_test(run: str, data: str | None, merge: int) -> list[dict[str, str]]:
         return read_rows(Path(folder) / "scores" / "predictions.csv")
 
 
-def trade(options: argparse.Namespace, model: Any) -> None:
+def measure_tradeoff(options: argparse.Namespace, model: Any) -> None:
     """The curve of accuracy against speed, and what validation chooses of it."""
     options.out.mkdir(parents=True, exist_ok=True)
     merges = sorted({0, *options.merge})
@@ -149,7 +149,7 @@ def main() -> None:
         parser.error("--run needs --out FOLDER")
     stored = Path(options.run) / "config.yaml"
     options.seed = read_options(stored).seed if stored.is_file() else options.seed
-    trade(options, vt.load(options.run))
+    measure_tradeoff(options, vt.load(options.run))
 
 
 if __name__ == "__main__":

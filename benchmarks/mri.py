@@ -8,7 +8,7 @@ Tested on slices of the volume that are held out, with their neighbors, and on -
 distribution shift. Beside them the zero-filled images, SENSE by conjugate gradients and an untrained model, which learn nothing, and
 equivariant imaging, which learns from accelerated scans alone.
 
---out gets results.csv (a row a run and test set) and the PSNR of every slice, as benchmarks/recompute.py reads them, cost.csv, mri.png and
+--out gets results.csv (one row per run and test set) and the PSNR of every slice, as benchmarks/recompute.py reads them, cost.csv, mri.png and
 slices.png. What is there already is not run again; a run that was interrupted goes on.
 """
 

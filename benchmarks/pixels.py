@@ -3,7 +3,7 @@
     vitrail pretrain --method igpt --data digits --out runs/igpt
     python benchmarks/pixels.py runs/igpt --out FOLDER
 
---out gets bits.csv (one row per test image), means.csv, results.csv (a row a block, and one for the raw pixels) and the probe's answers, as
+--out gets bits.csv (one row per test image), means.csv, results.csv (one row per block, and one for the raw pixels) and the probe's answers, as
 benchmarks/recompute.py reads them.
 """
 

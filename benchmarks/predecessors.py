@@ -8,7 +8,7 @@ search; its last weights are tested, once. What it tells: BLEU, BLEU of the shor
 does not fit), and how the time of a training step and of a decoding step grows with length: a recurrent net takes one step after
 the other, a transformer all at once in training.
 
---out gets results.csv (a row a model: BLEU, by length too), the test translations of every model (predictions-MODEL.csv), times.csv
+--out gets results.csv (one row per model: BLEU, by length too), the test translations of every model (predictions-MODEL.csv), times.csv
 (milliseconds by model and length) and predecessors.png. What is there already is not run again.
 """
 
@@ -181,7 +181,7 @@ def print_tables(rows: list[dict[str, str]], times: list[dict[str, str]]) -> Non
 
 
 def draw(rows: list[dict[str, str]], times: list[dict[str, str]], target: Path) -> None:
-    """BLEU by sentence length, and both times by length: a line a model, its color the kind, its stroke the attention."""
+    """BLEU by sentence length, and both times by length: one line per model, its color the kind, its stroke the attention."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -2,7 +2,7 @@
 
     python benchmarks/recompute.py
 
-A folder of benchmarks/results/ has config.yaml (the command and its options), results.csv (a row a run: what was published; with several
+A folder of benchmarks/results/ has config.yaml (the command and its options), results.csv (one row per run: what was published; with several
 models, a column says which) and the test predictions of each run. Where it has means.csv, a row there is a published mean: of a column
 over all rows of some files of its own; a line of a table in a document must have both its row's name and the number. Nothing here trains or
 loads a model; only the standard library is needed.

@@ -1,4 +1,4 @@
-"""Records of experiments, in the layout of benchmarks/results/: results.csv, a row a run, and the test predictions of each run."""
+"""Records of experiments, in the layout of benchmarks/results/: results.csv, one row per run, and the test predictions of each run."""
 
 import csv
 import gzip

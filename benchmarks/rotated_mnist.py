@@ -7,7 +7,7 @@ MNIST's images, each turned by an angle of its own (uniform, a fixed seed): 12,0
 12,000 are validation, which chooses the best epoch. Each model is trained by `vitrail train` as a user would, without any
 augmentation (--recipe plain), and tested once.
 
---out gets results.csv (a row a run) and the test predictions of every run, as benchmarks/recompute.py reads them, and rotated_mnist.png. What is
+--out gets results.csv (one row per run) and the test predictions of every run, as benchmarks/recompute.py reads them, and rotated_mnist.png. What is
 there already is not run again; a run that was interrupted goes on.
 """
 

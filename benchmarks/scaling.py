@@ -76,7 +76,7 @@ def spell_time(hours: float) -> str:
 
 
 def cost_table() -> str:
-    """A row a training: hours, accelerator-hours and what limits it."""
+    """One row per training: hours, accelerator-hours and what limits it."""
     rows = list[list[str]]()
     for data, (images, classes, epochs) in DATA.items():
         for size, name in NAMES.items():

@@ -1,4 +1,4 @@
-"""What several rooms' tests share: the command line as a function, a small data set, and one trained run."""
+"""What several rooms' tests share: the command line as a function, a small dataset, and one trained run."""
 
 import contextlib
 import cProfile

@@ -65,12 +65,12 @@ def test_configs_are_frozen_keyword_only_and_slotted():
         assert "__slots__" in vars(kind)
 
 
-def test_a_settled_config_survives_json_and_builds_the_same():
+def test_a_resolved_config_survives_json_and_builds_the_same():
     architecture, config = model_config("vit_nano_conv", width=12, depth=1, heads=3, image_size=(10, 14), layer_scale=0.1)
-    settled = build_model(architecture, config).config
-    assert settled.patch == 2
-    assert there_and_back(settled) == settled
-    assert build_model(architecture, there_and_back(settled)).config == settled
+    resolved = build_model(architecture, config).config
+    assert resolved.patch == 2
+    assert there_and_back(resolved) == resolved
+    assert build_model(architecture, there_and_back(resolved)).config == resolved
 
 
 # Every float that may stand in a file; a deviation must be above 0.

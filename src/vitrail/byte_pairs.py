@@ -23,7 +23,7 @@ from vitrail.special_tokens import END, MASK, SPECIAL_TOKENS, UNKNOWN
 from vitrail.tokenizer_json import BYTES, LONGEST_WORD, SPACE, Pair
 
 TABLE = 1_000_000  # words remembered; then the table starts anew
-AT_ONCE = 1000  # times that a word is spelled out in one text to learn from
+AT_ONCE = 1000  # times that a word is repeated in one text to learn from
 
 
 class BytePairs:
@@ -55,7 +55,7 @@ class BytePairs:
         )
         words = count_words(lines, lower=lower)
         letters = choose_letters(words, max(1, (vocabulary - len(reserved)) * 3 // 4))
-        model.train_from_iterator(spell_out(words, letters), trainer=trainer)
+        model.train_from_iterator(write_in_full(words, letters), trainer=trainer)
         learned = json.loads(model.to_str())["model"]
         pieces = sorted(learned["vocab"], key=learned["vocab"].__getitem__)
         merges = [(first, second) for first, second in learned["merges"]]
@@ -147,7 +147,7 @@ def choose_letters(words: Mapping[str, int], most: int) -> set[str]:
     return {SPACE, *order[: most - 1]}
 
 
-def spell_out(words: Mapping[str, int], letters: Set[str]) -> Iterator[str]:
+def write_in_full(words: Mapping[str, int], letters: Set[str]) -> Iterator[str]:
     """Every word as often as it comes, cut where a letter is none of `letters`: nothing is merged across it."""
     for word, count in words.items():
         kept = "".join(letter if letter in letters else " " for letter in word)

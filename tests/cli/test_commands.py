@@ -67,7 +67,7 @@ def test_the_last_line_is_the_score(digits_run):
     assert "\x1b" not in answer.out, "plain lines where there is no terminal"
 
 
-def test_results_have_a_row_an_epoch_and_metrics_a_record_a_step(digits_run):
+def test_results_have_one_row_per_epoch_and_metrics_one_record_per_step(digits_run):
     run, _ = digits_run
     rows = list(csv.DictReader((run / "results.csv").read_text().splitlines()))
     assert [row["epoch"] for row in rows] == ["1"]

@@ -261,10 +261,10 @@ def visit(browser: Any) -> Iterator[Callable[[str], Any]]:
     context = browser.new_context(viewport={"width": 1400, "height": 900})
     complaints: list[str] = []
     asked: list[str] = []
-    begun: list[str] = []
+    started: list[str] = []
 
     def opened(address: str) -> Any:
-        begun.append(address)
+        started.append(address)
         tab = context.new_page()
         tab.on("console", lambda message: complaints.append(message.text))
         tab.on("pageerror", lambda error: complaints.append(str(error)))
@@ -275,5 +275,5 @@ def visit(browser: Any) -> Iterator[Callable[[str], Any]]:
     yield opened
     context.close()
     assert complaints == []
-    own = tuple(address.rpartition("/")[0] + "/" for address in begun)
+    own = tuple(address.rpartition("/")[0] + "/" for address in started)
     assert [url for url in asked if not url.startswith(("data:", "blob:", *own))] == []

@@ -213,7 +213,7 @@ def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path, save):
         assert "not a readable .npz file of plain arrays" in refusal(path)
 
 
-def test_three_hundred_broken_files_give_a_data_set_or_one_line(tmp_path):
+def test_three_hundred_broken_files_give_a_dataset_or_one_line(tmp_path):
     rng, path, sources, opened = random.Random(3), tmp_path / "set.npz", [], 0
     for save in (np.savez, np.savez_compressed):
         buffer = io.BytesIO()

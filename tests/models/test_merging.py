@@ -14,7 +14,7 @@ from vitrail.explain.look import look
 from vitrail.explain.maps import attention_map, pooling_map
 from vitrail.explain.methods import explain_map, methods_for
 from vitrail.explain.steps import six_steps
-from vitrail.models.backbones import settle_patches
+from vitrail.models.backbones import resolve_patches
 from vitrail.models.catalogue import rebuild, rebuild_merging
 from vitrail.ragged import Ragged
 from vitrail.records import to_record
@@ -69,7 +69,7 @@ def test_what_cannot_merge_is_refused_in_one_line():
     with pytest.raises(VitrailError, match="images of one size"):
         tiny(merge=4)(Ragged.join([torch.randn(1, 16, 16), torch.randn(1, 8, 16)]))
     with pytest.raises(VitrailError, match="MAE draws or names every patch"):
-        settle_patches(to_record(tiny(merge=4).config), 0.75, who="MAE")
+        resolve_patches(to_record(tiny(merge=4).config), 0.75, who="MAE")
     with pytest.raises(VitrailError, match="kind resnet merges no tokens"):
         rebuild_merging(vt.create_model("resnet20_32"), 4)
 

@@ -188,7 +188,7 @@ MUTANTS: tuple[Mutant, ...] = (
            f"{LEARNING}::test_the_train_loss_of_an_epoch_is_the_mean_of_its_steps"),
     mutant("average_not_validated", LOOP, "with stepper.averaged():\n                    _end_epoch",
            "with contextlib.nullcontext():\n                    _end_epoch", LEARNING, chosen="average"),
-    mutant("epoch_begun_again", LOOP, "train.batches(progress.epoch, progress.batch)", "train.batches(progress.epoch)",
+    mutant("epoch_started_again", LOOP, "train.batches(progress.epoch, progress.batch)", "train.batches(progress.epoch)",
            f"{RESUME}::test_stopped_within_an_epoch"),
     mutant("rate_not_halved", LOOP, "skipped, elapsed, 0.5 * factor", "skipped, elapsed, factor", LEARNING, chosen="three"),
     mutant("bad_step_taken", STEP, "        if taken.finite:\n            self.optimizer.step()", "        if True:\n            self.optimizer.step()",

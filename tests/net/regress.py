@@ -341,7 +341,7 @@ def compute_all(runs: Sequence[Run], tree: Path, label: str, *, jobs: int, keep:
     begin, worked, done = time.monotonic(), processor_seconds(), list[str]()
 
     def one(run: Run) -> Found:
-        for name in run.needs:  # begun before: RUNS has them first
+        for name in run.needs:  # started before: RUNS has them first
             futures[name].result()
         start = time.monotonic()
         found = compute(run, tree)
@@ -433,7 +433,7 @@ def with_needs(runs: Sequence[Run]) -> list[Run]:
 
 
 def compare(runs: Sequence[Run], before: Mapping[str, Found], now: Mapping[str, Found], ignore: Sequence[str]) -> int:
-    """Print a line a run and what differs; the whole table goes to a file. How many differences there are."""
+    """Print one line per run and what differs; the whole table goes to a file. How many differences there are."""
     table, bad = [], 0
     width = max(len(run.name) for run in runs)
     for run in runs:

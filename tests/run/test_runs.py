@@ -66,7 +66,7 @@ def test_states(tmp_path):
     assert read_run(now).state == "interrupted"
 
 
-def test_a_run_that_has_just_begun_and_one_without_its_state(tmp_path):
+def test_a_run_that_has_just_started_and_one_without_its_state(tmp_path):
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "config.yaml").write_text("data: digits\nepochs: 3\nminutes: null\n")
     (tmp_path / "new" / "machine.yaml").write_text("")
@@ -113,14 +113,14 @@ def test_other_folders_are_passed_over_and_runs_are_not_searched(tmp_path):
     assert len(list_runs([tmp_path / "deep" / "er" / "a", tmp_path])) == 1  # named twice, listed once
 
 
-def test_sorting_is_by_validation_within_a_data_set(tmp_path):
+def test_sorting_is_by_validation_within_a_dataset(tmp_path):
     for name, data, score in [("a", "digits", 0.7), ("b", "digits", 0.9), ("c", "cats", 0.1), ("d", "digits", 0.8)]:
         make_run(tmp_path / name, data=data, validation=score)
-    begun = make_run(tmp_path / "e", scored=False)
-    (begun / "state" / "step-000000040" / "state.json").write_text("{}")
-    assert read_run(begun, figures_of).validation == 0.9  # of the best row
-    (begun / "results.csv").write_text("epoch\n")
-    os.utime(begun / "results.csv", (LONG_AGO, LONG_AGO))
+    started = make_run(tmp_path / "e", scored=False)
+    (started / "state" / "step-000000040" / "state.json").write_text("{}")
+    assert read_run(started, figures_of).validation == 0.9  # of the best row
+    (started / "results.csv").write_text("epoch\n")
+    os.utime(started / "results.csv", (LONG_AGO, LONG_AGO))
     os.utime(tmp_path / "d" / "results.csv", (LONG_AGO + 9, LONG_AGO + 9))
 
     def names(**options):

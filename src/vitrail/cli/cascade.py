@@ -20,7 +20,7 @@ def cascade(
     /,
     options: Any,
 ) -> int:
-    """Let easy images leave early: a cheap model answers where it is confident, a dearer one the rest.
+    """Let easy images leave early: a cheap model answers where it is confident, a more expensive one the rest.
 
     How confident it must be is chosen on validation images, so that the cascade answers at least a share --agreement of them as the last model
     does; test is read once, at the end. `vitrail predict` takes the folder of --out as it takes a run.

@@ -21,7 +21,7 @@ EXAMPLES = """Examples:
 --out writes a contact sheet to look at; the list of --fix is data by itself: vitrail train --data clean.csv
 
 Exit code: 0 if nothing serious was found, 1 if something was (a leak between splits, unreadable files, one file with two
-labels, corrupt labels, an empty class, a folder that is no data set), 2 if the data cannot be opened.
+labels, corrupt labels, an empty class, a folder that is no dataset), 2 if the data cannot be opened.
 """
 
 

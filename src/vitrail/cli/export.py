@@ -44,7 +44,7 @@ def export(
         int, Parameter(converter=whole, help="Compare it with the model on so many images before it is written; 0: do not.")
     ] = 16,
     data: Annotated[
-        str | None, Parameter(help="Images for that: a file, a folder, a data set; by default those the run learned from.")
+        str | None, Parameter(help="Images for that: a file, a folder, a dataset; by default those the run learned from.")
     ] = None,
 ) -> int:
     """Write a trained model as a file that other runtimes read, without this library.

@@ -21,9 +21,9 @@ EXAMPLES = """Examples:
 def runs(
     *folders: Annotated[str, Parameter(help="Folders to look in, or runs themselves; by default runs/.")],
     sort: Annotated[
-        Sort, Parameter(help="score: validation score, within each data set; time: newest first; name: by path.")
+        Sort, Parameter(help="score: validation score, within each dataset; time: newest first; name: by path.")
     ] = "score",
-    best: Annotated[int | None, Parameter(converter=whole, help="Only the N best of each data set.")] = None,
+    best: Annotated[int | None, Parameter(converter=whole, help="Only the N best of each dataset.")] = None,
     json: Annotated[bool, Parameter(help="Print one JSON object and nothing else.", negative="")] = False,
 ) -> None:
     """List runs and compare them: how they went, and which options differ."""

@@ -1,4 +1,4 @@
-"""What a data set is to the rest of the library: classes, and splits that give images and labels."""
+"""What a dataset is to the rest of the library: classes, and splits that give images and labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

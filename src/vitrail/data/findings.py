@@ -1,4 +1,4 @@
-"""What is wrong with a data set, of what was counted and seen in it: pure functions from data to findings."""
+"""What is wrong with a dataset, of what was counted and seen in it: pure functions from data to findings."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -192,7 +192,7 @@ def find_layout_faults(data: DataSet, root: Path | None) -> list[Finding]:
     findings = []
     parts = [name for name in data.classes if name.lower() in PARTS]
     if parts and len(data.classes) <= 2 * len(parts):
-        text = f"these do not look like classes but like parts of a data set: {', '.join(parts)}; is the folder of classes elsewhere?"
+        text = f"these do not look like classes but like parts of a dataset: {', '.join(parts)}; is the folder of classes elsewhere?"
         findings.append(Finding(level="serious", kind="layout", text=text, pictures=tuple(parts)))
     splits = [name for name in data.classes if name.lower() in SYNONYMS]
     if splits:

@@ -1,4 +1,4 @@
-"""From what a user types after `--data` to a data set with train, val and test."""
+"""From what a user types after `--data` to a dataset with train, val and test."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A palette: the few colors that stand for all of a data set's, learned by k-means, and images as sequences of their numbers.
+"""A palette: the few colors that stand for all of a dataset's, learned by k-means, and images as sequences of their numbers.
 
 b batch, h w image, ch channels, k colors of the palette, p colors that occur, n pixels in raster order
 """

@@ -1,4 +1,4 @@
-"""A built-in data set, drawn from a seed: colored shapes on textured grounds, with class, masks, boxes and a caption.
+"""A built-in dataset, drawn from a seed: colored shapes on textured grounds, with class, masks, boxes and a caption.
 
 Image `index` of a split is a function of (seed, split, index, size, shapes, glass) alone: how many are asked for, and in which
 order, changes nothing. With `glass` the same shapes stand at the same places and are transparent.

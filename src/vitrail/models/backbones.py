@@ -26,7 +26,7 @@ from vitrail.tokens import Tokens
 
 NETWORKS: Mapping[str, Network] = MappingProxyType(
     {
-        "vit": Network(vit.ViTConfig, vit.build_vit, vit_presets.PRESETS, vit.settle),
+        "vit": Network(vit.ViTConfig, vit.build_vit, vit_presets.PRESETS, vit.resolve_config),
         "swin": Network(swin.SwinConfig, swin.build_swin, swin.PRESETS, swin.check),
         "resnet": Network(resnet.ResNetConfig, resnet.build_resnet, resnet.PRESETS, resnet.check, convolutional=True),
         "gsa": Network(gsa.GSAConfig, gsa.build_gsa, gsa.PRESETS, gsa.check, needs_square=gsa.needs_square),
@@ -39,7 +39,7 @@ NETWORKS: Mapping[str, Network] = MappingProxyType(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PretrainedConfig:
-    """What the configs of such models begin with; each settles and checks its backbone itself."""
+    """What the configs of such models begin with; each resolves and checks its backbone itself."""
 
     backbone: dict = field(hash=False)  # type: ignore[type-arg]  # its own config, as a record
 
@@ -75,24 +75,24 @@ class Pretrained(ImageModel):
         return size
 
 
-def settle_backbone(network: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+def resolve_backbone(network: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """The whole record of a backbone, without classes; checked, whatever a file says."""
     check_choice("network of a backbone", network, NETWORKS)
     return to_record(replace(from_record(NETWORKS[network].config, settings, what="backbone"), num_classes=0))
 
 
-def settle_patches(settings: Mapping[str, Any], hide: float, *, who: str) -> dict[str, Any]:
+def resolve_patches(settings: Mapping[str, Any], hide: float, *, who: str) -> dict[str, Any]:
     """The record of a Vision Transformer of which a share of the patches can be hidden."""
-    settled = settle_backbone("vit", settings)
-    if settled["tokenizer"] != "patch":
+    resolved = resolve_backbone("vit", settings)
+    if resolved["tokenizer"] != "patch":
         raise VitrailError(
-            f"{who} hides patches: the tokenizer must be patch, got {settled['tokenizer']}, which sees beyond them"
+            f"{who} hides patches: the tokenizer must be patch, got {resolved['tokenizer']}, which sees beyond them"
         )
-    if settled["merge"]:
-        raise VitrailError(f"{who} draws or names every patch: its tokens cannot be merged, got merge={settled['merge']}")
+    if resolved["merge"]:
+        raise VitrailError(f"{who} draws or names every patch: its tokens cannot be merged, got merge={resolved['merge']}")
     if not 0.0 < hide < 1.0:
         raise VitrailError(f"the share of patches to hide must be above 0 and below 1, got {hide}")
-    return settled
+    return resolved
 
 
 def build_backbone(network: str, settings: Mapping[str, Any]) -> Any:

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.backbones import Pretrained, PretrainedConfig, build_backbone, embed_hidden, settle_patches
+from vitrail.models.backbones import Pretrained, PretrainedConfig, build_backbone, embed_hidden, resolve_patches
 from vitrail.models.dvae import MOST_CODES
 from vitrail.nn.initialization import initialize
 
@@ -24,7 +24,7 @@ class BEiTConfig(PretrainedConfig):
     hide: float = 0.4  # share of the patches that is hidden in training
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "backbone", settle_patches(self.backbone, self.hide, who="BEiT"))
+        object.__setattr__(self, "backbone", resolve_patches(self.backbone, self.hide, who="BEiT"))
         if not 2 <= self.codes <= MOST_CODES:
             raise VitrailError(f"a visual vocabulary has from 2 to {MOST_CODES} codes, got {self.codes}")
 

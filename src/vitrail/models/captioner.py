@@ -16,7 +16,7 @@ from vitrail.models.memory_writer import MemoryWriter
 from vitrail.models.parts import Where, position_of
 from vitrail.models.show_attend_tell import ShowAttendTell
 from vitrail.models.transformer import last_norm, writing_block
-from vitrail.models.transformer import settle as settle_words
+from vitrail.models.transformer import resolve_config as resolve_words
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.attention.recording import recording
 from vitrail.nn.blocks.encoder_block import NormOrder
@@ -147,7 +147,7 @@ class LastLook:
 
 def build_captioner(config: CaptionerConfig) -> Captioner:
     """The parts that a config names, put together."""
-    config = settle(config)
+    config = resolve_config(config)
     # Nothing is pooled or classified: the mean has no weights, and no classes no layer.
     image = replace(
         vit_presets.PRESETS[config.encoder], image_size=config.image_size, in_channels=config.in_channels, num_classes=0, pool="mean",
@@ -176,11 +176,11 @@ def build_captioner(config: CaptionerConfig) -> Captioner:
     )
 
 
-def settle(config: CaptionerConfig) -> CaptionerConfig:
+def resolve_config(config: CaptionerConfig) -> CaptionerConfig:
     """The config with its choices made and checked."""
     check_choice("encoder", config.encoder, vit_presets.PRESETS)
-    settled: CaptionerConfig = settle_words(config)
-    return settled
+    resolved: CaptionerConfig = resolve_words(config)
+    return resolved
 
 
 PRESETS = MappingProxyType(

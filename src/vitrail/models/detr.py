@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from vitrail.models.backbones import backbone_info, build_backbone, settle_backbone
+from vitrail.models.backbones import backbone_info, build_backbone, resolve_backbone
 from vitrail.models.detections import Detected, Noised, Targets
 from vitrail.models.detr_parts import (
     boxes_around,
@@ -75,14 +75,14 @@ class DetectorConfig:
 
     def __post_init__(self) -> None:
         given = {name: getattr(self, name) for name in ("image_size", "in_channels") if getattr(self, name) is not None}
-        settled = settle_backbone(self.network, {**self.backbone, **given})
-        settled |= (
+        resolved = resolve_backbone(self.network, {**self.backbone, **given})
+        resolved |= (
             {"pool": "mean", "head_hidden": None, "distilled": False} if self.network == "vit" else {}
         )  # nothing is pooled
-        object.__setattr__(self, "backbone", settled)
-        object.__setattr__(self, "image_size", tuple(settled["image_size"]))
-        object.__setattr__(self, "in_channels", settled["in_channels"])
-        level_widths(backbone_info(self.network, settled), self.levels)
+        object.__setattr__(self, "backbone", resolved)
+        object.__setattr__(self, "image_size", tuple(resolved["image_size"]))
+        object.__setattr__(self, "in_channels", resolved["in_channels"])
+        level_widths(backbone_info(self.network, resolved), self.levels)
         check_detector(self)
 
 

@@ -26,9 +26,9 @@ from vitrail.nn.initialization import initialize_by_width
 from vitrail.tokens import Places
 
 MOST_QUERIES = 10_000
-MOST_GUESSES = 100
+MOST_MATCHES = 100
 RARE = 0.01  # how likely a class is said to be at first, where each has a sigmoid of its own [Lin+ 2017, section 4.1]
-SIDE, LARGEST = 0.1, 0.9  # of the box that a token of the first level guesses at first; each level doubles it
+SIDE, LARGEST = 0.1, 0.9  # of the box that a token of the first level predicts at first; each level doubles it
 
 
 def check_detector(config: Any) -> None:
@@ -43,9 +43,9 @@ def check_detector(config: Any) -> None:
         raise VitrailError(f"queries must be at most {MOST_QUERIES}, got {config.queries}")
     if config.denoising and config.query_kind == "learned":
         raise VitrailError('denoising goes with query_kind "anchor" or "selected": a learned row says nothing of a box')
-    if not 1 <= config.guesses <= MOST_GUESSES or (config.guesses > 1 and config.query_kind != "selected"):
+    if not 1 <= config.guesses <= MOST_MATCHES or (config.guesses > 1 and config.query_kind != "selected"):
         raise VitrailError(
-            f'guesses must be 1 to {MOST_GUESSES}, and 1 unless query_kind is "selected", got {config.guesses} with "{config.query_kind}"'
+            f'guesses must be 1 to {MOST_MATCHES}, and 1 unless query_kind is "selected", got {config.guesses} with "{config.query_kind}"'
         )
     if not 0 <= config.denoising <= MOST_QUERIES:
         raise VitrailError(f"denoising must be 0 to {MOST_QUERIES}, got {config.denoising}")

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.backbones import Pretrained, PretrainedConfig, build_backbone, settle_backbone
+from vitrail.models.backbones import Pretrained, PretrainedConfig, build_backbone, resolve_backbone
 from vitrail.models.twins import check_widths, read_views, still_copy
 from vitrail.nn.heads.projection import PrototypeHead
 
@@ -27,7 +27,7 @@ class DINOConfig(PretrainedConfig):
     batch_norm: bool = False  # in the head, between its layers
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "backbone", settle_backbone(self.network, self.backbone))
+        object.__setattr__(self, "backbone", resolve_backbone(self.network, self.backbone))
         check_widths(self, ("hidden", "bottleneck"))
         if self.prototypes < 2:
             raise VitrailError(f"prototypes must be at least 2, got {self.prototypes}")

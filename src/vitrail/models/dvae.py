@@ -136,7 +136,7 @@ class DiscreteVAE(ImageModel):
 
 def build_dvae(config: DVAEConfig) -> DiscreteVAE:
     """The parts that a config names, put together."""
-    config = settle(config)
+    config = resolve_config(config)
     assert config.stride != "auto"
     width, halvings = config.width, config.stride.bit_length() - 1
     widths = [max(min(FINEST, width), width >> step) for step in range(halvings)][::-1]  # fine maps are narrow: they cost most
@@ -159,7 +159,7 @@ def build_dvae(config: DVAEConfig) -> DiscreteVAE:
     )
 
 
-def settle(config: DVAEConfig) -> DVAEConfig:
+def resolve_config(config: DVAEConfig) -> DVAEConfig:
     """The config with its choices made and checked. `auto`: 4 to 8 cells on the shorter side of small images, else a stride of 16."""
     stride = config.stride
     if stride == "auto":

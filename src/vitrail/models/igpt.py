@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from vitrail.errors import VitrailError
 from vitrail.models.features import tokens_behind
 from vitrail.models.parts import Where, attention_of, position_of
-from vitrail.models.transformer import settle as settle_words
+from vitrail.models.transformer import resolve_config as resolve_words
 from vitrail.models.word_model import LONGEST, WordModel
 from vitrail.nn.attention.cache import Cache
 from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
@@ -158,7 +158,7 @@ class ImageGPT(WordModel):
 def build_igpt(config: IGPTConfig) -> ImageGPT:
     """The parts that a config names, put together. A new model's predictions are uniform: its head starts at zero, and what
     comes back to the residual stream starts smaller in deeper models  [Child+ 2019, section 5.2; Chen+ 2020, section 2.1]."""
-    config = settle(config)
+    config = resolve_config(config)
     assert config.hidden is not None
     blocks = [
         EncoderBlock(
@@ -195,17 +195,17 @@ def build_igpt(config: IGPTConfig) -> ImageGPT:
     return model
 
 
-def settle(config: IGPTConfig) -> IGPTConfig:
+def resolve_config(config: IGPTConfig) -> IGPTConfig:
     """The config with its choices made and checked."""
     hidden = 4 * config.width if config.hidden is None else config.hidden
-    settled: IGPTConfig = settle_words(replace(config, hidden=hidden))
+    resolved: IGPTConfig = resolve_words(replace(config, hidden=hidden))
     if min(config.image_size) < 1 or config.pixels > LONGEST:
         raise VitrailError(f"image_size must be positive and at most {LONGEST} pixels, got {config.image_size}")
     if not 1 <= config.in_channels <= MOST_CHANNELS:
         raise VitrailError(f"in_channels must be from 1 to {MOST_CHANNELS}, got {config.in_channels}")
     if not 2 <= config.colors <= MOST_COLORS:
         raise VitrailError(f"a palette needs from 2 to {MOST_COLORS} colors, got {config.colors}")
-    return settled
+    return resolved
 
 
 PUBLISHED = IGPTConfig(width=512, depth=24, heads=8)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from vitrail.errors import VitrailError
 from vitrail.models.parts import Where, position_of
-from vitrail.models.transformer import encoder_block, last_norm, settle
+from vitrail.models.transformer import encoder_block, last_norm, resolve_config
 from vitrail.models.word_model import WordModel
 from vitrail.nn.attention.cache import Cache
 from vitrail.nn.attention.kernel import Feature
@@ -91,7 +91,7 @@ class LanguageModel(WordModel):
 
 def build_language(config: LanguageConfig) -> LanguageModel:
     """The parts that a config names, put together."""
-    config = settle(config)
+    config = resolve_config(config)
     grid = (config.longest,)
     words = Words(config.vocabulary, config.width, grid=grid, dropout=config.dropout)
     needs: set[Feature] = {"cache"} if config.causal else {"mask"}

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.backbones import Pretrained, PretrainedConfig, build_backbone, embed_hidden, settle_patches
+from vitrail.models.backbones import Pretrained, PretrainedConfig, build_backbone, embed_hidden, resolve_patches
 from vitrail.models.classifier import MOST_BLOCKS
 from vitrail.models.parts import POSITIONS, build_position, position_name
 from vitrail.nn.attention.build import build_attention
@@ -44,7 +44,7 @@ class MAEConfig(PretrainedConfig):
     eps: float = 1e-6
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "backbone", settle_patches(self.backbone, self.hide, who="a masked autoencoder"))
+        object.__setattr__(self, "backbone", resolve_patches(self.backbone, self.hide, who="a masked autoencoder"))
         if not 1 <= self.decoder_depth <= MOST_BLOCKS:
             raise VitrailError(f"decoder_depth must be from 1 to {MOST_BLOCKS}, got {self.decoder_depth}")
         for name in ("decoder_width", "decoder_heads"):

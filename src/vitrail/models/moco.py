@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitrail.models.backbones import Pretrained, PretrainedConfig, build_backbone, settle_backbone
+from vitrail.models.backbones import Pretrained, PretrainedConfig, build_backbone, resolve_backbone
 from vitrail.models.twins import check_widths, read_views, still_copy
 from vitrail.nn.heads.projection import ProjectionHead
 
@@ -25,7 +25,7 @@ class MoCoConfig(PretrainedConfig):
     freeze_patches: bool = True  # whether the projection of patches stays as it was drawn; of a vit only
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "backbone", settle_backbone(self.network, self.backbone))
+        object.__setattr__(self, "backbone", resolve_backbone(self.network, self.backbone))
         check_widths(self, ("hidden", "width"))
 
 

@@ -34,7 +34,7 @@ SEVERAL = ("setr_mla", "upernet")  # heads that read several maps
 MAPS = 4  # of a plain encoder  [Zheng+ 2021; Bao+ 2022]
 
 
-def settle_encoder(
+def resolve_encoder(
     network: str, record: Mapping[str, Any], given: Mapping[str, Any], *, head: str
 ) -> tuple[Any, tuple[int, int]]:
     """The encoder's config, without classes and with what is given, and the size of images: the encoder's own is whole cells of it."""

@@ -22,7 +22,7 @@ from vitrail.models.segmentation_maps import (
     default_layers,
     fit_encoder,
     read_maps,
-    settle_encoder,
+    resolve_encoder,
     whole_cells,
 )
 from vitrail.nn.functional.maps import stretch
@@ -68,7 +68,7 @@ class SegmenterConfig:
                 raise VitrailError(f"{name} must be from {least} to {most}, got {value}")
         values = None if self.values is None else check_values(self.values, self.num_classes)
         given = {name: getattr(self, name) for name in INSIDE}
-        encoder, size = settle_encoder(self.network, self.backbone, given, head=self.head)
+        encoder, size = resolve_encoder(self.network, self.backbone, given, head=self.head)
         layers, depth = self.layers, len(encoder.feature_info)
         layers = default_layers(encoder.feature_info, self.head) if layers is None else layers
         for name, numbers in (("layers", layers), ("auxiliary", self.auxiliary)):
@@ -77,7 +77,7 @@ class SegmenterConfig:
         if not layers:
             raise VitrailError("layers must name at least one block or stage, got none")
         record = to_record(encoder)
-        settled = {
+        resolved = {
             "backbone": record,
             "values": values,
             "layers": tuple(number % depth for number in layers),
@@ -85,7 +85,7 @@ class SegmenterConfig:
             **{name: record.get(name) for name in INSIDE},
             "image_size": size,
         }
-        for name, value in settled.items():
+        for name, value in resolved.items():
             object.__setattr__(self, name, value)
 
 

@@ -68,7 +68,7 @@ PRESETS: Mapping[str, SegmenterConfig] = MappingProxyType(
             ViTConfig(width=256, depth=4, heads=8, mlp_ratio=3.0, tokenizer="resnet", image_size=(512, 512), prefix=0, pool="mean"),
             "trans2seg", num_classes=12, head_depth=4,
         ),
-        # For 32 to 240 pixels and data sets of hundreds, on two cores: every head on the same encoders.
+        # For 32 to 240 pixels and datasets of hundreds, on two cores: every head on the same encoders.
         **{
             f"{name}_{encoder}": on(
                 replace(VITS[encoder], image_size=SMALL), head, num_classes=5,

@@ -40,7 +40,7 @@ class ShowAttendTellConfig:
     in_channels: int = 3
     attention: Literal["soft", "hard"] = "soft"
     doubly_stochastic: float = 0.0  # soft attention: weight of the wish that every place is looked at as much as any other
-    entropy_bonus: float = 0.03  # hard attention: what keeps it from settling on a place too early
+    entropy_bonus: float = 0.03  # hard attention: what keeps it from deciding on a place too early
     dropout: float = 0.0
     longest: int = 64  # words of a caption, BEGIN and END counted
 

@@ -256,7 +256,7 @@ PRESETS = MappingProxyType(
             for name in ("base", "large")
             for window, side in ((16, 256), (24, 384))
         },
-        # For 28 to 64 pixels and data sets of thousands, on two cores.
+        # For 28 to 64 pixels and datasets of thousands, on two cores.
         "swin_nano_patch2_window4_32": SMALL_IMAGES,
         "swin_micro_patch4_window4_64": replace(SMALL_IMAGES, width=48, heads=3, patch=4, image_size=(64, 64)),
         "swinv2_nano_window4_32": second(SMALL_IMAGES, 4, (32, 32)),

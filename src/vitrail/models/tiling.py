@@ -55,7 +55,7 @@ def restore_tiled(
     eighth of the tile, or the reach if that is less. `on_tile` is told how many are done, of how many.
     """
     step, reach = model.tile_step, model.reach
-    side, margin = settle_tiles(tile, overlap, step=step, reach=reach)
+    side, margin = resolve_tiles(tile, overlap, step=step, reach=reach)
     ramp = margin - reach if reach is not None and margin >= reach else margin
     rows, columns = (
         cut_side(length, side, margin, step=step, ramp=ramp, scale=model.scale) for length in (image.shape[2], image.shape[3])
@@ -76,7 +76,7 @@ def restore_tiled(
     return out
 
 
-def settle_tiles(tile: int, overlap: int | None, *, step: int, reach: int | None) -> tuple[int, int]:
+def resolve_tiles(tile: int, overlap: int | None, *, step: int, reach: int | None) -> tuple[int, int]:
     """Both as whole steps: the tile not larger than was asked for, the overlap not smaller."""
     side = tile // step * step
     if overlap is None:

@@ -94,7 +94,7 @@ class Transformer(MemoryWriter):
 
 def build_transformer(config: TransformerConfig) -> Transformer:
     """The parts that a config names, put together."""
-    config = settle(config)
+    config = resolve_config(config)
     grid = (config.longest,)
     words = Words(config.vocabulary, config.width, grid=grid, dropout=config.dropout)
     target_words = None if config.tied else Words(config.vocabulary, config.width, grid=grid, dropout=config.dropout)
@@ -163,8 +163,8 @@ def last_norm(config: Any) -> nn.LayerNorm | None:
     return nn.LayerNorm(config.width, eps=config.eps) if config.norm == "pre" else None
 
 
-def settle(config: Any) -> Any:
-    """The config with its choices made and checked: aliases spelled out, `auto` replaced."""
+def resolve_config(config: Any) -> Any:
+    """The config with its choices made and checked: aliases and `auto` replaced."""
     check_word_config(config)
     where = position_where(config.position, config.position_where)
     return replace(config, position=position_name(config.position), position_where=where)

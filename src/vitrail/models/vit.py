@@ -172,7 +172,7 @@ def pool_distilled(tokens: Tokens) -> Float[Tensor, "b d"]:
 
 def build_vit(config: ViTConfig) -> VisionTransformer:
     """The parts that a config names, put together."""
-    config = settle(config)
+    config = resolve_config(config)
     assert config.patch != "auto"
     tokenizer: PatchTokenizer | ConvTokenizer | ResNetStem
     if config.tokenizer == "patch":
@@ -251,8 +251,8 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
     return model.apply(initialize)
 
 
-def settle(config: ViTConfig) -> ViTConfig:
-    """The config with its choices made and checked: aliases spelled out, `auto` replaced by a number."""
+def resolve_config(config: ViTConfig) -> ViTConfig:
+    """The config with its choices made and checked: aliases and `auto` replaced by a number."""
     check_classifier_config(config)
     for name in ("width", "depth", "heads"):
         if getattr(config, name) < 1:

@@ -62,7 +62,7 @@ PRESETS = MappingProxyType(
             for side in sides
         },
         "vit_base_r50_s16_224": replace(SIZES["base"], tokenizer="resnet"),
-        # For 8 to 64 pixels and data sets of thousands, on two cores; about 0.2, 0.8 and 3 million parameters.
+        # For 8 to 64 pixels and datasets of thousands, on two cores; about 0.2, 0.8 and 3 million parameters.
         "vit_nano_conv": replace(SMALL_IMAGES, width=72, depth=3, heads=3),
         "vit_micro_conv": replace(SMALL_IMAGES, width=128, depth=5, heads=4),
         "vit_mini_conv": replace(SMALL_IMAGES, width=224, depth=7, heads=4),

@@ -93,7 +93,7 @@ class ViTRestorer(Restorer):
 
 def build_vit_restorer(config: ViTRestorerConfig) -> ViTRestorer:
     """The parts that a config names, put together."""
-    config = settle(config)
+    config = resolve_config(config)
     tokenizer = PatchTokenizer(config.in_channels, config.width, patch=(config.patch, config.patch))
     grid = tuple(-(-side // config.patch) for side in config.image_size)
     blocks = [
@@ -118,7 +118,7 @@ def build_vit_restorer(config: ViTRestorerConfig) -> ViTRestorer:
     return model
 
 
-def settle(config: ViTRestorerConfig) -> ViTRestorerConfig:
+def resolve_config(config: ViTRestorerConfig) -> ViTRestorerConfig:
     """The config with its choices made and checked."""
     check_restorer_config(config, residual=True)
     for name in ("width", "depth", "heads", "patch"):

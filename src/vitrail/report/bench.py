@@ -72,7 +72,7 @@ class Benchmark:
 
 
 def subject_table(found: Benchmark) -> Table:
-    """A row a model: what it is, whatever runs it."""
+    """One row per model: what it is, whatever runs it."""
     merged, scored = any(one.merge for one in found.subjects), any(one.score is not None for one in found.subjects)
     header = ["model", *(["merge"] if merged else []), "parameters", "GFLOPs", "tokens", "images"]
     rows = [
@@ -92,7 +92,7 @@ def subject_table(found: Benchmark) -> Table:
 
 
 def row_table(found: Benchmark) -> Table:
-    """A row a measurement."""
+    """One row per measurement."""
     several, merged = len({one.model for one in found.subjects}) > 1, any(row.merge for row in found.rows)
     header = [
         *(["model"] if several else []),

@@ -21,10 +21,10 @@ COLUMNS = 3
 def draw_benchmark(found: Benchmark) -> Figure:
     """Accuracy against throughput where there is any accuracy, else throughput against the batch size."""
     scored = {(one.model, one.merge) for one in found.subjects if one.score is not None}
-    return draw_trade(found) if any((row.model, row.merge) in scored for row in found.rows) else draw_throughput(found)
+    return draw_tradeoff(found) if any((row.model, row.merge) in scored for row in found.rows) else draw_throughput(found)
 
 
-def draw_trade(found: Benchmark) -> Figure:
+def draw_tradeoff(found: Benchmark) -> Figure:
     """A point for each model, engine and merging at the largest batch size; a line joins the mergings of one model by one engine."""
     batch = max(row.batch for row in found.rows)
     points = [(row, one) for row in found.rows if row.batch == batch and (one := found.subject(row)).score is not None]

@@ -64,7 +64,7 @@ class ProtocolReport:
 
 
 def mean_table(cells: Sequence[Cell]) -> tuple[list[str], list[list[str]]]:
-    """Names of the columns, and a row a protocol: the mean over the seeds, with the lowest and the highest where there are several."""
+    """Names of the columns, and one row per protocol: the mean over the seeds, with the lowest and the highest where there are several."""
     shares = sorted({(cell.labels, cell.pictures) for cell in cells})
     counts = {share: max(images for other, images in shares if other == share) for share, _ in shares}
     head = ["labels", *(f"{percent_of(share)} ({count:,})" for share, count in counts.items())]
@@ -149,7 +149,7 @@ def protocol_sections(cells: Sequence[Cell]) -> list[Section]:
     words = "% of the test images told right, by the share of the training labels that was used." + (
         f" The mean of {seeds} seeds, with the lowest and the highest." if seeds > 1 else ""
     )
-    figure = Drawing(to_svg(draw_protocols(cells)), "test accuracy over the number of labelled images, a line a protocol")
+    figure = Drawing(to_svg(draw_protocols(cells)), "test accuracy over the number of labelled images, one line per protocol")
     return [
         Section("Right answers", [Table(*mean_table(cells)), figure], note=words),
         Section("Every reading of test", [list_cells(cells)], note="The interval is a bootstrap's over the test images."),

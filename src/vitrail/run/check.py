@@ -87,7 +87,7 @@ def check(
     data: str | Path, *, fix: str | Path | None = None, out: str | Path | None = None, workers: int | None = None, seed: int = 0,
     progress: Progress | None = None, task: str = registry.DEFAULT, ignore_index: int | Sequence[int] | None = None,
 ) -> Check:  # fmt: skip
-    """Read every image of a data set once and say what is wrong with it; `vitrail check` in Python.
+    """Read every image of a dataset once and say what is wrong with it; `vitrail check` in Python.
 
     `task`: what it is for; `ignore_index`: numbers in masks that are no class. `fix` is where to write a cleaned list, `out` a folder for
     the contact sheet, check.json and bad_files.csv.

@@ -11,7 +11,7 @@ import torch
 
 from vitrail.errors import VitrailError
 from vitrail.models.catalogue import count_parameters
-from vitrail.models.vit import ViTConfig, build_vit, settle
+from vitrail.models.vit import ViTConfig, build_vit, resolve_config
 from vitrail.nn.tokenizers.convolutional import plan_convolutions
 
 BACKWARD = 2  # gradients by the input and by the weights: each as many multiply-adds as the forward pass
@@ -116,7 +116,7 @@ def forward_macs(config: ViTConfig, *, training: bool = False) -> int:
     the scores and the weighted sum of the values take n d each, for each token. Norms, softmax and activations are not counted: they are
     limited by memory, and the utilization answers for them.
     """
-    config = settle(config)
+    config = resolve_config(config)
     cells = cells_read(config, training=training)
     d, hidden = config.width, int(config.width * config.mlp_ratio)
     matrices, blocks = 3 if config.activation == "swiglu" else 2, 0
@@ -159,7 +159,7 @@ def activation_bytes(config: ViTConfig, precision: Precision) -> float:
     gate and value, the gate's and their product. Fused attention keeps no
     n² weights. [Korthikanti+ 2022, section 4.1] counts the same for two bytes a number, with dropout and n² weights.
     """
-    config = settle(config)
+    config = resolve_config(config)
     n = cells_read(config, training=True) + config.prefix
     a_number = 2 if precision == "bf16" else 4
     kept = 4 if config.activation == "swiglu" else 2

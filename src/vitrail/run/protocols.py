@@ -224,7 +224,7 @@ class Evaluation:
         return score((answers == test.labels).numpy(), protocol, share, seed, len(data["train"]), chosen, file)
 
     def train(self, protocol: str, data: DataSet, share: float, seed: int) -> Cell:
-        """`vitrail train` from the run's weights or from new ones, in a folder of its own; one that is begun goes on."""
+        """`vitrail train` from the run's weights or from new ones, in a folder of its own; one that is started goes on."""
         recipe = choose_recipe(len(data["train"]))
         task = registry.find(registry.DEFAULT)
         epochs = self.asked.epochs or task.recipes[recipe]["epochs"]  # as many passes for both

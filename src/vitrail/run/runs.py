@@ -18,10 +18,10 @@ NO_MATTER = frozenset({"workers", "cache", "cache_gb", "bad_files"})  # how a ru
 
 
 def list_runs(folders: Sequence[Path], *, sort: Sort = "score", best: int | None = None) -> list[RunSummary]:
-    """The runs at and below `folders`, sorted; `best` keeps so many of each data set.
+    """The runs at and below `folders`, sorted; `best` keeps so many of each dataset.
 
     `score` is the best epoch's on the validation images: a test score reports a choice and never makes one. It sorts within
-    a data set, since scores on different data say nothing about each other. `time` puts the newest first.
+    a dataset, since scores on different data say nothing about each other. `time` puts the newest first.
     """
     if best is not None and best < 1:
         raise VitrailError(f"--best must be at least 1, got {best}")
@@ -63,7 +63,7 @@ def differing_options(runs: Sequence[RunSummary]) -> list[str]:
 
 
 def summary_table(runs: Sequence[RunSummary]) -> tuple[list[str], list[list[str]]]:
-    """Column names and a row a run, in words for people."""
+    """Column names and one row per run, in words for people."""
     header = ["run", "data", "model", "size", "epochs", "val", "test", "interval", "min", "state"]
     return header, [
         [

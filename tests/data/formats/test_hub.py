@@ -1,4 +1,4 @@
-"""Hugging Face data sets saved to disk: undecoded images, class columns of every kind, one line for what goes wrong."""
+"""Hugging Face datasets saved to disk: undecoded images, class columns of every kind, one line for what goes wrong."""
 
 import io
 import sys
@@ -103,7 +103,7 @@ def test_an_image_may_stand_in_a_file_of_its_own(put, refusal):
 
 def test_a_broken_folder(tmp_path, put, refusal):
     put("x/dataset_dict.json", "{")
-    assert f"{tmp_path}/x: cannot be read as a saved data set" in refusal(open_format, tmp_path / "x")
+    assert f"{tmp_path}/x: cannot be read as a saved dataset" in refusal(open_format, tmp_path / "x")
 
 
 def test_the_hub_out_of_reach(refusal):

@@ -156,7 +156,7 @@ def test_a_folder_within_others(voc_masks, put, tmp_path_factory, refusal):
         assert (data.name, len(data["train"])) == ("VOC2012", 2)
         assert len(find_boxes(str(folder))["train"]) == 3
     shutil.copytree(voc_masks, outer / "VOCdevkit" / "VOC2007")
-    assert "VOC2007, VOC2012 are data sets each; give one of them" in refusal(find_masked, str(outer))
+    assert "VOC2007, VOC2012 are datasets each; give one of them" in refusal(find_masked, str(outer))
 
 
 def test_names_of_masks_from_a_file_from_other_objects_and_without_xml(voc_masks, put):

@@ -8,7 +8,7 @@ import vitrail as vt
 from vitrail.deploy.bench import peers
 from vitrail.deploy.bench.peers import make_peer, same_presets
 from vitrail.errors import VitrailError
-from vitrail.models.vit import settle
+from vitrail.models.vit import resolve_config
 
 
 @pytest.mark.parametrize("options", [{}, {"num_classes": 0}, {"drop_path": 0.1, "image_size": (32, 48)}])
@@ -42,4 +42,4 @@ def test_a_library_that_is_not_installed(monkeypatch):
 
 def test_a_trained_model_has_the_name_of_its_preset():
     model = vt.create_model("deit_nano_patch4_32", num_classes=3, image_size=64)
-    assert same_presets("vit", settle(model.config)) == ["deit_nano_patch4_32"]
+    assert same_presets("vit", resolve_config(model.config)) == ["deit_nano_patch4_32"]

@@ -77,8 +77,8 @@ def test_each_object_may_have_several_queries(focal):
     assert sorted(twice.target[mine].tolist()) == [0, 0, 1, 1, 2, 2]
     assert len(set(twice.query[mine].tolist())) == 6  # no query stands for two
     first, rest = Detected(found.logits[:1], found.boxes[:1]), Detected(found.logits[1:], found.boxes[1:])
-    both = set_loss(first, targets, focal=focal, guesses=2) + set_loss(rest, targets, focal=focal)
-    assert_close(set_loss(found, targets, focal=focal, guesses=2), both)  # behind the first, one to one as ever
+    both = set_loss(first, targets, focal=focal, matches_per_object=2) + set_loss(rest, targets, focal=focal)
+    assert_close(set_loss(found, targets, focal=focal, matches_per_object=2), both)  # behind the first, one to one as ever
 
 
 def test_the_matching_is_the_cheapest_of_all():

@@ -12,7 +12,7 @@ from vitrail.models.convert.origins import convert
 from vitrail.models.convert.told import Told, read_told
 from vitrail.models.convert.vit import to_vit
 from vitrail.models.convert.vit_configs import config_to_transformers
-from vitrail.models.vit import ViTConfig, build_vit, settle
+from vitrail.models.vit import ViTConfig, build_vit, resolve_config
 from vitrail.models.vit_presets import PRESETS
 
 CONFIG = ViTConfig(width=128, depth=2, heads=2, mlp_ratio=3.0, patch=4, image_size=(12, 12), num_classes=5, eps=1e-12)
@@ -121,7 +121,7 @@ def test_a_name_gives_the_heads_and_the_size():
         theirs = to_vit(build_vit(config).state_dict(), config, style="timm")
     assert PRESETS["vit_small_patch16_224"].heads == 6
     named = convert(theirs, {key: value for key, value in TIMM.items() if key != "model_args"})
-    assert named.config == settle(replace(config, position_antialias=True))
+    assert named.config == resolve_config(replace(config, position_antialias=True))
     assert "6 heads: it is called vit_small_patch16_224" in named.notes
     assert named.preprocessing.mean == (0.1, 0.2, 0.3)
     bare = convert(theirs, image_size=(32, 48))

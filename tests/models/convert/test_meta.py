@@ -10,7 +10,7 @@ from vitrail.errors import VitrailError
 from vitrail.models.beit import BEiTConfig, build_beit
 from vitrail.models.convert.origins import convert
 from vitrail.models.masked_autoencoder import MAEConfig, build_mae
-from vitrail.models.vit import ViTConfig, build_vit, settle
+from vitrail.models.vit import ViTConfig, build_vit, resolve_config
 from vitrail.records import to_record
 
 WIDTH, DEPTH = 128, 2
@@ -147,7 +147,7 @@ def test_deit_three_scales_outside_of_layers():
 
 
 def test_mae_with_its_decoder():
-    backbone = to_record(settle(ViTConfig(**PLAIN)))
+    backbone = to_record(resolve_config(ViTConfig(**PLAIN)))
     config = MAEConfig(
         backbone=backbone, decoder_width=32, decoder_depth=DEPTH, decoder_heads=16, decoder_position="learned_1d"
     )

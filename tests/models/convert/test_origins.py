@@ -16,7 +16,7 @@ from vitrail.models.convert.origins import ORIGINS, Origin, convert, recognize
 from vitrail.models.convert.swin import to_swin
 from vitrail.models.convert.vit import to_vit
 from vitrail.models.swin import SwinConfig, build_swin, second
-from vitrail.models.vit import ViTConfig, build_vit, settle
+from vitrail.models.vit import ViTConfig, build_vit, resolve_config
 
 SIZES = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 128, "patch_size": 4, "num_labels": 5}
 MLP = {"intermediate_size": 29}
@@ -217,7 +217,7 @@ def test_what_names_and_records_make_of_a_model():
 
 
 def test_what_has_no_place_or_lacks_is_named():
-    config = settle(ViTConfig(**PLAIN))
+    config = resolve_config(ViTConfig(**PLAIN))
     theirs = to_vit(build_vit(config).state_dict(), config, style="timm")
     with pytest.raises(VitrailError, match="1 weights have no place in this model, such as norm_pre"):
         convert(theirs | {"norm_pre.weight": torch.zeros(128)})

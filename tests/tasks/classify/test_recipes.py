@@ -1,4 +1,4 @@
-"""Which recipe and which model a data set gets."""
+"""Which recipe and which model a dataset gets."""
 
 import pytest
 

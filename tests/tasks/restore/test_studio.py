@@ -151,27 +151,27 @@ def test_progress_is_told_tile_by_tile_and_a_large_image_is_cut(restore, monkeyp
 @pytest.fixture
 def slow(monkeypatch):
     """Every tile waits for a sign."""
-    sign, begun = threading.Semaphore(0), threading.Event()
+    sign, started = threading.Semaphore(0), threading.Event()
     monkeypatch.setattr(restorations, "TILE", 16)
     tiled = restorations.restore_tiled
 
     def wait(model, images, *, on_tile, **options):
         def told(done, of):
-            begun.set()
+            started.set()
             assert sign.acquire(timeout=60)
             on_tile(done, of)
 
         return tiled(model, images, on_tile=told, **options)
 
     monkeypatch.setattr(restorations, "restore_tiled", wait)
-    return sign, begun
+    return sign, started
 
 
 def test_it_can_be_stopped_and_a_newer_wish_stops_the_older(shop, restore, slow):
     client, _ = shop
-    sign, begun = slow
+    sign, started = slow
     older = restore("twice", degrade=True, wait=False)
-    assert begun.wait(60)
+    assert started.wait(60)
     newer = restore("twice", degrade=True, wait=False)
     assert client.get(f"/api/restore/run/{newer['id']}").json()["state"] == "waiting"
     sign.release()

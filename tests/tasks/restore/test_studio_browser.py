@@ -128,7 +128,7 @@ def test_a_file_that_is_no_image_is_told_and_the_page_goes_on(visit, site):
 
 
 @pytest.mark.slow
-def test_it_is_watched_stopped_and_begun_again(visit, site, monkeypatch):
+def test_it_is_watched_stopped_and_started_again(visit, site, monkeypatch):
     monkeypatch.setattr(restorations, "TILE", 16)
     sign, tiled = threading.Semaphore(0), restorations.restore_tiled
 

@@ -1,1 +1,1 @@
-"""Readers of data-set formats; `opening.open_format` tells which one lies at a path."""
+"""Readers of dataset formats; `opening.open_format` tells which one lies at a path."""

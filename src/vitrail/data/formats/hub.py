@@ -57,9 +57,9 @@ def is_saved(path: Path) -> bool:
 
 
 def open_hub(name: str) -> DataSet:
-    """A data set of the hub, `owner/name`: downloaded, or found in the hub's cache."""
+    """A dataset of the hub, `owner/name`: downloaded, or found in the hub's cache."""
     if not name or name.startswith((".", "/")) or "\0" in name:
-        raise VitrailError(f'"hf:{name}": expected hf:owner/name, the name of a data set on the hub')
+        raise VitrailError(f'"hf:{name}": expected hf:owner/name, the name of a dataset on the hub')
     datasets = need("datasets", "data")
     remarks = logging.getLogger("huggingface_hub")
     level = remarks.level
@@ -79,7 +79,7 @@ def open_saved(path: Path) -> DataSet:
     try:
         found = datasets.load_from_disk(str(path))
     except Exception as error:  # of Arrow and datasets itself
-        raise VitrailError(f"{path}: cannot be read as a saved data set ({type(error).__name__}: {error})") from None
+        raise VitrailError(f"{path}: cannot be read as a saved dataset ({type(error).__name__}: {error})") from None
     return _convert(found, name=path.resolve().name, where=str(path))
 
 

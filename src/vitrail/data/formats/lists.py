@@ -37,7 +37,7 @@ class ListRow:
 
 
 def open_list(path: Path) -> DataSet:
-    """A list as a data set; its classes are those of train."""
+    """A list as a dataset; its classes are those of train."""
     rows = read_list(path)
     check_some_exist([row.path for row in rows], where=path)
     several = isinstance(rows[0].label, tuple)

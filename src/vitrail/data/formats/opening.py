@@ -1,4 +1,4 @@
-"""Which data-set format lies at a path."""
+"""Which dataset format lies at a path."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ SUFFIXES = (*LISTS, ".json", ".tar", ".yaml", ".yml")
 
 
 def open_format(path: Path, *, ignore: Numbers | None = None, masks: bool = False) -> DataSet | None:
-    """The data set at a path, or None where it is of no format here: an image folder, an .npz file, or no data at all.
+    """The dataset at a path, or None where it is of no format here: an image folder, an .npz file, or no data at all.
 
     `ignore`: numbers in the masks of a mask folder that are no class; None: as is found there. `masks`: whether it is
     opened for them, which VOC has lists of its own for.

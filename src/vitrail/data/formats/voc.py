@@ -76,7 +76,7 @@ def find_root(folder: Path) -> Path:
     if (folder / "JPEGImages").is_dir() or not below:
         return folder
     if len(below) > 1:
-        raise VitrailError(f"{folder}: {', '.join(inner.name for inner in below)} are data sets each; give one of them")
+        raise VitrailError(f"{folder}: {', '.join(inner.name for inner in below)} are datasets each; give one of them")
     return below[0]
 
 

@@ -54,7 +54,7 @@ def is_yolo_description(table: Any) -> bool:
 
 
 def open_yolo_description(file: Path) -> DataSet:
-    """data.yaml to a data set."""
+    """data.yaml to a dataset."""
     table = read_yaml(file)
     if not is_yolo_description(table):
         raise VitrailError(f"{file}: not a YOLO description: expected names, and train with val and test")

@@ -22,7 +22,7 @@ from vitrail.models.convert.renaming import Style
 from vitrail.models.convert.swin import to_swin
 from vitrail.models.convert.vit import to_vit
 from vitrail.models.convert.vit_configs import config_to_transformers
-from vitrail.models.vit import ViTConfig, settle
+from vitrail.models.vit import ViTConfig, resolve_config
 
 PEERS = ("timm", "transformers")
 KINDS = ("vit", "swin")  # whose weights have names in other libraries
@@ -90,7 +90,7 @@ def build_timm(timm: ModuleType, architecture: str, config: Any) -> nn.Module:
 def same_presets(architecture: str, config: Any) -> list[str]:
     """Names of our catalogue for this config, whatever its images and classes are."""
     seen = plain(config, without=OF_DATA)
-    made: Callable[[Any], Any] = settle if architecture == "vit" else lambda preset: preset
+    made: Callable[[Any], Any] = resolve_config if architecture == "vit" else lambda preset: preset
     return [
         name for name, (kind, preset) in MODELS.items() if kind == architecture and plain(made(preset), without=OF_DATA) == seen
     ]

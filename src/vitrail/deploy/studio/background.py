@@ -62,7 +62,7 @@ class Background:
         self._lock = threading.Lock()
 
     def begin(self, session: str, job: Job, entry: StudioModel, make: Callable[[Any, Told], Any], *, most: int) -> str:
-        """Start `make(model, told)`, whose result becomes the job's; what this session had begun before is stopped. Returns the job's id;
+        """Start `make(model, told)`, whose result becomes the job's; what this session had started before is stopped. Returns the job's id;
         `most` of its kind are kept of one session."""
         name = self.store.put(session, job, most=most)
         with self._lock:

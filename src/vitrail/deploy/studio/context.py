@@ -47,5 +47,5 @@ class Context:
         return self.studio.store.put(self.session, item, most=most)
 
     def begin(self, job: Job, entry: StudioModel, make: Callable[[Any, Told], Any], *, most: int) -> dict[str, Any]:
-        """Start `make(model, told)` in a thread of its own; what this session had begun before is stopped."""
+        """Start `make(model, told)` in a thread of its own; what this session had started before is stopped."""
         return job.to_json(self.studio.background.begin(self.session, job, entry, make, most=most))

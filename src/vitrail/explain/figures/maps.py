@@ -26,7 +26,7 @@ def draw_maps(
     heads: Sequence[int] | None = None,
     highest: float | None = None,
 ) -> Figure:
-    """A row a layer, a column a head, in times an even share: over the image, or patch by patch without one."""
+    """One row per layer, one column per head, in times an even share: over the image, or patch by patch without one."""
     shares = times_even(maps)
     highest = scale_end(shares) if highest is None else highest
     rows, columns = shares.shape[:2]

@@ -88,12 +88,12 @@ def focal_cost(logits: Float[Tensor, "q k"]) -> Float[Tensor, "q k"]:
 
 
 def set_loss(
-    detected: Detected, targets: Sequence[Targets], *, focal: bool, weights: LossWeights = WEIGHTS, guesses: int = 1
+    detected: Detected, targets: Sequence[Targets], *, focal: bool, weights: LossWeights = WEIGHTS, matches_per_object: int = 1
 ) -> Float[Tensor, ""]:
     """sum over the decoder's blocks of  w_c L_class + (w_b |b - b'|_1 + w_o (1 - GIoU)) / N  [Carion+ 2020, eq. 2 and A.2].
 
     N is the number of objects in the batch. Each block's answers are matched by themselves; those to noised objects need no matching, and
-    count as much, by the number of them. `guesses`: how many of the first answers may stand for each object; the others shall learn to
+    count as much, by the number of them. `matches_per_object`: how many of the first answers may stand for each object; the others shall learn to
     choose among those.
     """
     boxes = torch.cat([target.boxes for target in targets]).to(detected.boxes)  # of all images, one behind the other
@@ -102,7 +102,7 @@ def set_loss(
     starts = counts.cumsum(0) - counts
     total = detected.boxes.new_zeros(())
     for number, (said, placed) in enumerate(zip(detected.logits, detected.boxes, strict=True)):
-        repeats = 1 if number else guesses
+        repeats = 1 if number else matches_per_object
         count = max(1, repeats * len(classes))
         pairs = match(said, placed, targets, focal=focal, weights=weights, repeats=repeats)
         chosen = starts[pairs.image] + pairs.target

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 
 class ProgressBar:
-    """One bar an epoch with images per second and the time left; a line an epoch is printed for good."""
+    """One bar an epoch with images per second and the time left; one line per epoch is printed for good."""
 
     unit = "images"  # what a batch is of
 

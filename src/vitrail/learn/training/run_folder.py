@@ -55,7 +55,7 @@ class RunFolder:
         write_whole(self.path / "machine.yaml", yaml.safe_dump(facts, sort_keys=False))
 
     def write_results(self, rows: list[Row]) -> None:
-        """A row an epoch, the whole table each time: a resumed run leaves no row twice."""
+        """One row per epoch, the whole table each time: a resumed run leaves no row twice."""
         if not self.writes:
             return
         text = io.StringIO()
@@ -78,7 +78,7 @@ class RunFolder:
             write_whole(path, "".join(f"{line}\n" for line in lines))
 
     def record_steps(self, records: list[Row]) -> None:
-        """A record a step, appended."""
+        """One record per step, appended."""
         if not self.writes:
             return
         if records:

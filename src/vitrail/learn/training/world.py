@@ -151,7 +151,7 @@ class World:
         """The model whose backward pass averages the gradients of all processes while it runs [Li+ 2020, section 3.2].
 
         It starts from the first process's weights; all its parameters must take part in every step. Buffers are not sent with
-        each step: `average_buffers` settles them when they are needed. A batch norm normalizes by its own process's images.
+        each step: `average_buffers` averages them when they are needed. A batch norm normalizes by its own process's images.
         """
         if self.size == 1:
             return model

@@ -8,7 +8,7 @@ from vitrail.models.convert.transformers_records import swin_record
 from vitrail.models.convert.vit_configs import ratio_of
 from vitrail.models.convert.vit_names import kind_of
 from vitrail.models.swin import SwinConfig, stage_heads
-from vitrail.models.vit import ViTConfig, settle
+from vitrail.models.vit import ViTConfig, resolve_config
 from vitrail.models.vit_presets import SIZES
 from vitrail.preprocessing import Preprocessing
 
@@ -18,7 +18,7 @@ POOLS = {"class": "token", "mean": "avg"}
 
 def timm_record(config: Any, labels: Sequence[str] | None, preprocessing: Preprocessing) -> dict[str, Any]:
     """Its config.json. Every option is said, so that the name decides nothing but the class."""
-    name, options = swin_options(config) if isinstance(config, SwinConfig) else vit_options(settle(config))
+    name, options = swin_options(config) if isinstance(config, SwinConfig) else vit_options(resolve_config(config))
     height, width = config.image_size
     common = {
         "img_size": [height, width],

@@ -40,7 +40,7 @@ from vitrail.models.convert.vit_names import (
     tables,
 )
 from vitrail.models.parts import position_of
-from vitrail.models.vit import ViTConfig, build_vit, settle
+from vitrail.models.vit import ViTConfig, build_vit, resolve_config
 from vitrail.nn.functional.offsets import PREFIX_ROWS
 from vitrail.nn.positions.learned import Learned1d
 from vitrail.nn.positions.position import Position
@@ -65,7 +65,7 @@ def from_vit(theirs: Mapping[str, Tensor], config: ViTConfig) -> dict[str, Tenso
 
     A mask token has no place in a classifier and is left out. Queries and values of BEiT have a bias, keys none: theirs is 0 here.
     """
-    config, style = settle(config), find_style(theirs)
+    config, style = resolve_config(config), find_style(theirs)
     left = learned(theirs, *MODELS)
     left.pop(MASK_TOKEN, None)
     names = list(pairs(config, style))
@@ -96,7 +96,7 @@ def to_vit(ours: Mapping[str, Tensor], config: ViTConfig, *, style: Style) -> di
     Refused where theirs do not compute what ours does. A bias of keys adds the same to all of a query's scores and softmax
     does not see it: for BEiT it is left out. Where DINOv2 wants a mask token, it is `ours["mask_token"]` or zero.
     """
-    config = settle(config)
+    config = resolve_config(config)
     refuse_unlike(config, style)
     kind, left = kind_of(config, style), dict(ours)
     mask = left.pop("mask_token", None)

@@ -9,7 +9,7 @@ from torch import Tensor
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models.convert.renaming import Style
 from vitrail.models.convert.vit_names import MODELS, kind_of
-from vitrail.models.vit import ViTConfig, settle
+from vitrail.models.vit import ViTConfig, resolve_config
 from vitrail.nn.blocks.feed_forward import Activation
 from vitrail.tokens import Grid
 
@@ -45,7 +45,7 @@ def config_from_transformers(record: Mapping[str, Any], theirs: Mapping[str, Ten
         options |= dinov2_options(record)
     else:
         options["mlp_ratio"] = ratio_of(record["intermediate_size"], record["hidden_size"])
-    return settle(ViTConfig(**options, **head_options(kind, record, theirs)))
+    return resolve_config(ViTConfig(**options, **head_options(kind, record, theirs)))
 
 
 def head_options(kind: str, record: Mapping[str, Any], theirs: Mapping[str, Tensor]) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def dinov2_hidden(width: int, ratio: float | int, *, gated: bool) -> int:
 
 def config_to_transformers(config: ViTConfig) -> dict[str, Any]:
     """What their config is made from, of the model that `kind_of` names: the inverse of `config_from_transformers`."""
-    config = settle(config)
+    config = resolve_config(config)
     refuse_unlike(config, "transformers")
     kind, hidden = kind_of(config), int(config.width * config.mlp_ratio)
     record: dict[str, Any] = {

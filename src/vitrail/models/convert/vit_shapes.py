@@ -17,7 +17,7 @@ from vitrail.models.convert.renaming import Style
 from vitrail.models.convert.told import Told
 from vitrail.models.convert.vit_configs import head_options, ratio_of
 from vitrail.models.convert.vit_names import NESTED_SCALES, POSITION, SCALES, TABLE, library
-from vitrail.models.vit import ViTConfig, settle
+from vitrail.models.vit import ViTConfig, resolve_config
 from vitrail.models.vit_presets import PRESETS
 from vitrail.nn.functional.offsets import PREFIX_ROWS
 from vitrail.nn.tokenizers.resnet_stem import stem_stride
@@ -101,7 +101,7 @@ def config_from_shapes(theirs: Mapping[str, Tensor], style: Style, *, eps: float
         activation=activation,
         **options,
     )
-    return settle(config), notes
+    return resolve_config(config), notes
 
 
 def shapes_of_blocks(theirs: Mapping[str, Tensor], style: Style) -> Shapes:

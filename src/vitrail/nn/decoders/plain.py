@@ -81,7 +81,7 @@ class DecodingState:
             self.sources = before[rows]
         same = (
             self.sources is not None and before is not None and torch.equal(self.sources, before)
-        )  # beams of one source trade places
+        )  # beams of one source swap places
         if self.memory is not None and not same:
             mask = None if self.memory.mask is None else self.memory.mask[rows]
             index = self.memory.index

@@ -45,7 +45,7 @@ class ConvTokenizer(nn.Module):
     """3x3 convolution, batch norm, ReLU, again and again, with max-pooling that halves the image.
 
     [Hassani+ 2021, section 3.3]: overlapping convolutions give the locality that a cut into patches throws away, and
-    which a small data set cannot teach. Batch norm is ours, and trains in a fraction of the time. Any image size will do: a
+    which a small dataset cannot teach. Batch norm is ours, and trains in a fraction of the time. Any image size will do: a
     side that does not divide is rounded up. Where the poolings stand, see `plan_convolutions`; "overlapping" ones are 3x3 and
     behind the ReLU as in the paper, "early" and "first" ones 2x2 and right behind the convolution, which leaves a quarter of the numbers to
     norm and ReLU and takes half the time.

@@ -34,7 +34,7 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CascadeReport:
-    """What a cascade did on some images; tuples have a number a stage."""
+    """What a cascade did on some images; tuples have one number per stage."""
 
     data: str
     split: str

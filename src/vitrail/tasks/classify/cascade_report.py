@@ -52,7 +52,7 @@ class CascadePage:
 
 
 def stage_table(stages: Sequence[StageRow], unit: str) -> tuple[list[str], list[list[str]]]:
-    """Names of the columns, and a row a stage."""
+    """Names of the columns, and one row per stage."""
     head = ["stage", "answers if", "of test", "right there", "agrees there", f"{unit} an image", "right alone"]
     rows = [
         [

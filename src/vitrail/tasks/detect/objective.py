@@ -87,7 +87,7 @@ class Detect:
 
     def distance(self, detected: Detected, targets: Sequence[Targets]) -> Tensor:
         config = self.model.config
-        return set_loss(detected, targets, focal=config.focal, guesses=config.guesses)
+        return set_loss(detected, targets, focal=config.focal, matches_per_object=config.guesses)
 
     def evaluate(self, batches: Iterable[BoxBatch]) -> Detections:
         was_training = self.model.training

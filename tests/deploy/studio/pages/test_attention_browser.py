@@ -70,13 +70,13 @@ def visit(visit):
 
     def opened(*, width=1360, height=900, **options):
         tab = visit(width=width, height=height, **options)
-        settle(tab)
+        wait_until_quiet(tab)
         return tab
 
     return opened
 
 
-def settle(tab):
+def wait_until_quiet(tab):
     """Until every pass has run and the stage shows what was wished for."""
     until(tab, "() => !document.querySelector('.running, .stage[aria-busy=true]')")
 
@@ -101,7 +101,7 @@ def point(tab, row, column, *, grid=(4, 4), side=0):
 
 
 def rest(tab, milliseconds):
-    """By the page's own timers, which go off in their order: what the page has put off for less is begun, however busy the machine is."""
+    """By the page's own timers, which go off in their order: what the page has put off for less is started, however busy the machine is."""
     tab.evaluate("time => new Promise(done => setTimeout(done, time))", milliseconds)
 
 
@@ -149,14 +149,14 @@ def test_a_dropped_or_chosen_image_gets_the_models_own_answer(visit, site):
     expected = {row["label"]: 100 * row["score"] for row in vt.pipeline("image-classification", site.patches)(image, top_k=5)}
     drop(tab, "seventeen.png", file_of(image))
     hears(tab, "seventeen.png")
-    settle(tab)
+    wait_until_quiet(tab)
     assert numbers(tab) == pytest.approx(expected, abs=0.06)
     assert glass(tab) != before
     assert not tab.locator("#falling").is_visible()
     other = open_digits()["test"].read(30)
     tab.set_input_files("#file", files=[{"name": "thirty.png", "mimeType": "image/png", "buffer": file_of(other)}])
     hears(tab, "thirty.png")
-    settle(tab)
+    wait_until_quiet(tab)
     expected = {row["label"]: 100 * row["score"] for row in vt.pipeline("image-classification", site.patches)(other, top_k=5)}
     assert numbers(tab) == pytest.approx(expected, abs=0.06)
     tab.click("#more")
@@ -172,7 +172,7 @@ def test_hovering_shows_at_once_what_a_patch_attends_to(visit):
     seen = glass(tab)
     assert seen != resting
     assert first != told
-    settle(tab)
+    wait_until_quiet(tab)
     times = []
     for column in (1, 2, 3, 4):
         tab.evaluate(WATCH)
@@ -203,7 +203,7 @@ def test_layers_heads_and_methods_change_the_numbers(visit):
         if key:
             tab.keyboard.press(key[0])
         shows(tab, ".legend p", where)
-        settle(tab)
+        wait_until_quiet(tab)
         maps.setdefault(where, set()).add((glass(tab), tab.inner_text(".legend .high"), tab.inner_text(".strongest")))
     assert all(len(seen) == 1 for seen in maps.values())  # the same numbers when one comes back
     pixels, _, tables = zip(*(next(iter(seen)) for seen in maps.values()), strict=True)
@@ -228,7 +228,7 @@ def test_the_brush_moves_the_prediction_and_reset_gives_it_back(visit):
     tab.mouse.move(*point(tab, 2, 4), steps=6)
     tab.mouse.up()
     shows(tab, ".answer .note", "4 patches erased")
-    settle(tab)
+    wait_until_quiet(tab)
     erased = numbers(tab)
     label = max(before, key=before.get)
     assert abs(erased.get(label, 0) - before[label]) > 0.1
@@ -240,16 +240,16 @@ def test_the_brush_moves_the_prediction_and_reset_gives_it_back(visit):
     tab.mouse.click(*point(tab, 2, 2))
     shows(tab, ".answer .note", "3 patches erased")
     tab.click("#reset")
-    settle(tab)
+    wait_until_quiet(tab)
     assert numbers(tab) == before
     tab.click("[data-value=look]")
     tab.click("#shuffle")
     shows(tab, ".answer .note", "patches shuffled")
-    settle(tab)
+    wait_until_quiet(tab)
     assert numbers(tab) != before
     assert glass(tab) != seen
     tab.keyboard.press("0")
-    settle(tab)
+    wait_until_quiet(tab)
     tab.mouse.move(5, 5)
     assert numbers(tab) == before
 
@@ -260,7 +260,7 @@ def test_two_models_side_by_side_have_answers_of_their_own(visit, site):
     alone = numbers(tab)
     tab.click("#compare")
     tab.locator(".answer").nth(1).locator("li").first.wait_for()
-    settle(tab)
+    wait_until_quiet(tab)
     assert numbers(tab, 0) == alone
     assert numbers(tab, 1) != alone
     assert tab.locator(".answer h3").all_inner_texts() == ["patches", "conv"]
@@ -268,14 +268,14 @@ def test_two_models_side_by_side_have_answers_of_their_own(visit, site):
     tab.mouse.move(*point(tab, 3, 3))  # one place, two maps
     for side in (0, 1):
         until(tab, "n => /row 3, column 3/.test(document.querySelectorAll('.map-title')[n].textContent)", side)
-    settle(tab)
+    wait_until_quiet(tab)
     assert all(now != then for now, then in zip([glass(tab, 0), glass(tab, 1)], both, strict=True))
     first = numbers(tab, 1)
     tab.mouse.move(5, 5)
     tab.keyboard.press("e")  # nothing is pinned: takes the brush
     tab.mouse.click(*point(tab, 2, 2))
     until(tab, "() => [...document.querySelectorAll('.answer .note')].every(note => /1 patch erased/.test(note.textContent))")
-    settle(tab)
+    wait_until_quiet(tab)
     assert numbers(tab, 1) != first
     tab.click("#compare")
     assert tab.locator(".stage").count() == 1
@@ -316,7 +316,7 @@ def test_the_views_show_numbers_that_agree(visit):
     looks = set()
     for view in ("token", "position", "colors"):
         tab.click(f"#tab-{view}")
-        settle(tab)
+        wait_until_quiet(tab)
         looks.add(glass(tab))
     assert len(looks) == 3
     tab.click("#tab-token")
@@ -453,7 +453,7 @@ def test_a_model_that_has_learned_more_answers_anew(visit):
     tab.keyboard.press("[")
     shows(tab, ".answer .first .score", "90.0")
     shows(tab, ".legend p", "layer 2 .0–3.")
-    settle(tab)
+    wait_until_quiet(tab)
     assert not tab.locator("#toast").is_visible()
     assert tab.locator(".bars.touched").count() == 0
     tab.unroute_all()
@@ -470,12 +470,12 @@ def test_the_last_image_that_was_chosen_stays(visit):
     tab.locator(".sample").nth(1).click()
     tab.locator(".sample").nth(2).click()
     until(tab, f"() => ({pressed})() === 2")
-    settle(tab)
+    wait_until_quiet(tab)
     seen = numbers(tab)
     with tab.expect_response("**/api/images"):
         held[0].continue_()  # the answer to the first click comes last
     rest(tab, 100)
-    settle(tab)
+    wait_until_quiet(tab)
     assert tab.evaluate(pressed) == 2
     assert numbers(tab) == seen
     tab.unroute_all()
@@ -487,11 +487,11 @@ def test_the_last_image_that_was_chosen_stays(visit):
     until(tab, f"() => ({pressed})() === 4")
     failing[0].fulfill(status=500, json={"error": "Out of luck."})  # one pass fails: the image chosen meanwhile has its turn
     shows(tab, "#toast", "Out of luck")
-    settle(tab)
+    wait_until_quiet(tab)
     now = numbers(tab)
     tab.unroute_all()
     tab.keyboard.press("0")
-    settle(tab)
+    wait_until_quiet(tab)
     assert numbers(tab) == now != seen
     assert all("500" in text for text in tab.complaints)
     tab.complaints.clear()
@@ -507,7 +507,7 @@ def test_a_studio_without_samples_says_how_to_begin(visit):
     drop(tab, "begin.png", file_of(Image.new("RGB", (32, 32), "red")))
     tab.wait_for_selector(".answer li")
     assert tab.locator(".empty").count() == 0
-    settle(tab)
+    wait_until_quiet(tab)
     tab.unroute_all()
 
 
@@ -518,9 +518,9 @@ def test_tokens_of_groups_and_registers_are_named_as_what_they_are(visit):
     tab.select_option("#model", label="registers")
     drop(tab, "one.png", image)
     hears(tab, "one.png")
-    settle(tab)
+    wait_until_quiet(tab)
     tab.click(".methods [data-value=attention]")
-    settle(tab)
+    wait_until_quiet(tab)
     assert "on tokens that are no patch" in tab.inner_text(".facts")
     tab.click("#tab-steps")
     until(tab, "() => document.querySelectorAll('.six tbody tr').length === 7")
@@ -529,7 +529,7 @@ def test_tokens_of_groups_and_registers_are_named_as_what_they_are(visit):
     tab.select_option("#model", label="group")
     drop(tab, "two.png", image)
     shows(tab, ".six .badge", r"\(\d+, \d+, \d+\)")
-    settle(tab)
+    wait_until_quiet(tab)
     assert tab.locator(".six .badge span.prefix").count() == 0
     before = glass(tab)
     for row in range(7):  # each of them stands on a patch that can be marked
@@ -556,7 +556,7 @@ def test_convolutions_are_said_to_see_more_than_the_pane(visit):
     tab.select_option("#model", label="conv")
     shows(tab, ".strips", "convolutions read the pane and its surroundings")
     assert " = " not in tab.inner_text(".pixels")
-    settle(tab)
+    wait_until_quiet(tab)
     tab.unroute_all()
 
 
@@ -569,7 +569,7 @@ def test_a_phone_taps_and_nothing_is_wider_than_it(visit):
     assert glass(tab) != before
     for view in VIEWS:
         tab.tap(f"#tab-{view}")
-        settle(tab)
+        wait_until_quiet(tab)
         assert tab.evaluate("document.documentElement.scrollWidth") <= 390, view
     for button in tab.locator("#tools button:visible").all():  # by thumb: at the foot, and large enough
         box = button.bounding_box()
@@ -606,11 +606,11 @@ def test_the_keyboard_alone_reaches_everything(visit):
     for key in "e":
         tab.keyboard.press(key)
     shows(tab, ".answer .note", "1 patch erased")
-    settle(tab)
+    wait_until_quiet(tab)
     assert numbers(tab) != before
     tab.keyboard.press("r")
     until(tab, "() => document.querySelector('.answer .note').textContent === ''")
-    settle(tab)
+    wait_until_quiet(tab)
     assert numbers(tab) == before
     for number, view in enumerate(VIEWS, start=1):
         tab.keyboard.press(str(number))
@@ -627,7 +627,7 @@ def test_the_keyboard_alone_reaches_everything(visit):
     tab.locator("#model").focus()
     tab.keyboard.press("ArrowDown")  # a chooser keeps its arrows
     assert tab.input_value("#model") == tab.evaluate("document.querySelectorAll('#model option')[1].value")
-    settle(tab)
+    wait_until_quiet(tab)
 
 
 @pytest.mark.slow
@@ -639,7 +639,7 @@ def test_rows_mark_by_focus_and_letters_can_be_kept_to_the_image(visit):
     assert tab.evaluate("document.activeElement.matches('.strongest li:nth-child(2)')")
     tab.keyboard.press("[")  # other rows, and the focus is still there
     shows(tab, ".legend p", "layer 2 .0–3.")
-    settle(tab)
+    wait_until_quiet(tab)
     assert tab.evaluate("document.activeElement.matches('.strongest li:nth-child(2)')")
     tab.keyboard.press("?")
     tab.uncheck("#everywhere")
@@ -650,7 +650,7 @@ def test_rows_mark_by_focus_and_letters_can_be_kept_to_the_image(visit):
     shows(tab, ".legend p", "layer 3 .0–3.")  # of the two keys only the second acted
     tab.reload()
     tab.wait_for_selector("body[data-ready]")
-    settle(tab)
+    wait_until_quiet(tab)
     assert not tab.is_checked("#everywhere")  # remembered
 
 
@@ -665,7 +665,7 @@ def test_light_and_dark_by_the_system_and_by_the_switch(visit):
     dark.reload()
     dark.wait_for_selector("body[data-ready]")
     assert dark.evaluate(ground) == "rgb(247, 246, 243)"  # remembered
-    settle(dark)
+    wait_until_quiet(dark)
 
 
 def test_labels_are_text_and_a_class_token_is_asked_first(visit):
@@ -675,7 +675,7 @@ def test_labels_are_text_and_a_class_token_is_asked_first(visit):
     tab.wait_for_selector(".answer li")
     tab.click(".methods [data-value=attention]")
     shows(tab, ".map-title", "the class token")
-    settle(tab)
+    wait_until_quiet(tab)
     assert set(tab.locator(".answer li").evaluate_all("rows => rows.map(r => r.dataset.label)")) == set(EVIL)
     box = tab.locator(STAGE).bounding_box()
     assert box["width"] / box["height"] == pytest.approx(80 / 120, abs=0.02)  # not squashed, though the model reads it so

@@ -38,7 +38,7 @@ def site(serve, tmp_path_factory):
         yield SimpleNamespace(address=address, folder=folder, model=model, scene=scene)
 
 
-def settle(tab):
+def wait_until_quiet(tab):
     """Until the model has drawn what was wished for last, the page's short rest before it asks included."""
     tab.evaluate(
         "() => new Promise(done => setTimeout(done, 60))"
@@ -51,7 +51,7 @@ def begin(visit, site):
     def opened(**options):
         tab = visit(**options)
         tab.set_input_files("#file", site.folder / "scene.png")
-        settle(tab)
+        wait_until_quiet(tab)
         return tab
 
     return opened
@@ -94,7 +94,7 @@ def test_the_four_images_are_the_models_own(begin, site):
     assert numbers.endswith(" ms")
     assert "of the true patch" in tab.locator("#meaning").inner_text()
     tab.get_by_role("button", name="From what is seen").click()
-    settle(tab)
+    wait_until_quiet(tab)
     expected = reconstruct(site.model, prepare_pixels(site.scene, site.model.preprocessing), kept, statistics="seen")
     assert (shown(tab, "drawn")[:, :, :3] == to_bytes(expected.drawn, site.model.preprocessing)[0]).all()
 
@@ -110,14 +110,14 @@ def test_the_slider_hides_more_and_the_last_wish_wins(begin):
         "(c, shares) => shares.forEach((share) => { c.value = share; c.dispatchEvent(new Event('input')); })",
         [0.65, 0.7, 0.75, 0.8],
     )
-    settle(tab)
+    wait_until_quiet(tab)
     assert asked == [0.8]
     assert len(hidden(tab)) == told(tab) == 12
     assert few < hidden(tab)
     assert control.get_attribute("aria-valuetext").replace("\u00a0", " ") == "80 %"
     many = hidden(tab)
     tab.get_by_role("button", name="Another mask").click()
-    settle(tab)
+    wait_until_quiet(tab)
     assert len(hidden(tab)) == 12
     assert hidden(tab) != many
 
@@ -125,15 +125,15 @@ def test_the_slider_hides_more_and_the_last_wish_wins(begin):
 def test_patches_are_hidden_and_shown_by_mouse_and_keys(begin):
     tab = begin()
     tab.get_by_role("slider", name="Hidden").fill("0.2")
-    settle(tab)
+    wait_until_quiet(tab)
     before = hidden(tab)
     seen = min(set(range(15)) - before)
     tab.mouse.click(*center(tab, seen))
-    settle(tab)
+    wait_until_quiet(tab)
     assert hidden(tab) == before | {seen}
     assert told(tab) == len(before) + 1
     tab.mouse.click(*center(tab, seen, "image"))  # on the other image too
-    settle(tab)
+    wait_until_quiet(tab)
     assert hidden(tab) == before
     gone = min(before)
     tab.mouse.move(*center(tab, gone))  # a stroke from a hidden patch shows all that it passes
@@ -141,7 +141,7 @@ def test_patches_are_hidden_and_shown_by_mouse_and_keys(begin):
     for cell in range(gone, 15):
         tab.mouse.move(*center(tab, cell))
     tab.mouse.up()
-    settle(tab)
+    wait_until_quiet(tab)
     assert hidden(tab) == set()
     assert "nothing to draw" in tab.locator("#numbers").inner_text()
     tab.locator("#left").focus()
@@ -150,7 +150,7 @@ def test_patches_are_hidden_and_shown_by_mouse_and_keys(begin):
         tab.keyboard.press("ArrowLeft")
     tab.keyboard.press("ArrowRight")
     tab.keyboard.press("Enter")
-    settle(tab)
+    wait_until_quiet(tab)
     assert hidden(tab) == {1}
     tab.wait_for_function("() => document.querySelector('#said').textContent.includes('1 of 15 patches hidden')")
     tab.keyboard.press("ArrowDown")
@@ -165,7 +165,7 @@ def test_on_a_telephone_it_fits_and_a_finger_taps_patches(begin):
     cell = min(before)
     tab.locator("#left").scroll_into_view_if_needed()
     tab.touchscreen.tap(*center(tab, cell))
-    settle(tab)
+    wait_until_quiet(tab)
     assert hidden(tab) == before - {cell}
 
 
@@ -173,10 +173,10 @@ def test_on_a_telephone_it_fits_and_a_finger_taps_patches(begin):
 def test_the_last_patch_stays_and_a_bad_file_is_told(begin, site):
     tab = begin(forgiven="422")
     tab.get_by_role("slider", name="Hidden").fill("0.95")
-    settle(tab)
+    wait_until_quiet(tab)
     [last] = set(range(15)) - hidden(tab)
     tab.mouse.click(*center(tab, last))
-    settle(tab)
+    wait_until_quiet(tab)
     assert last not in hidden(tab)
     assert "from nothing" in tab.locator("#toast").inner_text()
     tab.set_input_files("#file", site.folder / "words.png")

@@ -8,8 +8,8 @@ import { count } from "./words.js";
 const PAUSE = 200; // milliseconds between two looks at the progress
 
 /** The job at `address` once it is over; null where `current()` says that another was wished for meanwhile. `working` is told how far it is. */
-export async function follow(address, begun, { working, current }) {
-  let found = begun;
+export async function follow(address, started, { working, current }) {
+  let found = started;
   while (["waiting", "running"].includes(found.state)) {
     working(found);
     await new Promise((resolve) => setTimeout(resolve, PAUSE));

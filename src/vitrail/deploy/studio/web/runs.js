@@ -67,7 +67,7 @@ function paint() {
   const run = own.list.find(({ id }) => id === own.chosen);
   own.title.textContent = run ? run.name : "No run yet";
   if (!run) {
-    own.words.textContent = "Runs appear here as soon as `vitrail train` has begun one.";
+    own.words.textContent = "Runs appear here as soon as `vitrail train` has started one.";
     own.charts.replaceChildren();
     return;
   }

@@ -64,9 +64,9 @@ async function restore() {
   find("#shown").replaceChildren(make("div", { class: "stand-in" }, waiting));
   working({ state: "waiting", done: 0, of: 0 });
   try {
-    const begun = await post(actionAddress(model, "run"), { model: model.id, image: image.id, degrade: own.worse, seed: own.seed });
-    own.running = begun.id;
-    const found = await follow(actionAddress(model, "run"), begun, { working, current: () => mine === own.wish });
+    const started = await post(actionAddress(model, "run"), { model: model.id, image: image.id, degrade: own.worse, seed: own.seed });
+    own.running = started.id;
+    const found = await follow(actionAddress(model, "run"), started, { working, current: () => mine === own.wish });
     if (found === null) return;
     working(null);
     if (found.state === "done") return await show(found, mine);

@@ -53,9 +53,9 @@ async function label() {
   own.planes = null;
   working({ state: "waiting", done: 0, of: 0 });
   try {
-    const begun = await post(actionAddress(model, "label"), { model: model.id, scan: scan.id });
-    own.running = begun.id;
-    const found = await follow(actionAddress(model, "label"), begun, { working, current: () => mine === own.wish });
+    const started = await post(actionAddress(model, "label"), { model: model.id, scan: scan.id });
+    own.running = started.id;
+    const found = await follow(actionAddress(model, "label"), started, { working, current: () => mine === own.wish });
     if (found === null) return;
     working(null);
     if (found.state === "done") return await show(found);
