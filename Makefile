@@ -59,7 +59,7 @@ docs: $(READY)
 wheel: $(READY)
 	$(BIN)/python -m build --wheel --no-isolation
 
-# Pages are tested in Debian's chromium. Whoever has none, and cannot install one, is told; the tests that need it skip.
+# Pages are tested in Debian's chromium. Whoever has none, and cannot install one, is warned; the tests that need it skip.
 browser:
 	@command -v chromium >/dev/null || { test "$$(id -u)" = 0 && command -v apt-get >/dev/null && \
 	{ apt-get install -y --no-install-recommends chromium || { apt-get update && apt-get install -y --no-install-recommends chromium; }; } >/dev/null 2>&1; } || \

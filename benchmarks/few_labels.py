@@ -14,7 +14,7 @@ Teacher and students see the same labels (--deit-labels, all of them unless said
 Everything is `vitrail pretrain`, `vitrail train` and `vitrail eval` as a user types them; validation chooses epochs, test is read once a run.
 --out gets results.csv and the test predictions of every run, as benchmarks/recompute.py reads them, config.yaml and few_labels.png. What is
 there already is not run again, and a run that was interrupted goes on. On two cores the defaults take about 90 minutes for the first
-part; what it will take is told before it begins. --jobs 2 runs two trainings side by side with a thread each, which is faster where models are
+part; what it will take is reported before it begins. --jobs 2 runs two trainings side by side with a thread each, which is faster where models are
 small.
 """
 
@@ -161,7 +161,7 @@ def students(options: argparse.Namespace) -> tuple[list[Job], dict[tuple[str, in
 
 
 def keep_run(name: str, seed: int, job: Job, part: str, labels: float, options: argparse.Namespace) -> None:
-    """The test predictions of a run, and a row of the table; validation is told beside it, for whoever chooses by it."""
+    """The test predictions of a run, and a row of the table; validation is reported beside it, for whoever chooses by it."""
     answers, epochs = read_rows(job.folder / "predictions.csv"), read_rows(job.folder / "results.csv")
     keep(
         options.out,

@@ -1,4 +1,4 @@
-"""Who learns the order of words without being told where they stand?
+"""Who learns the order of words without knowing where they stand?
 
     python benchmarks/order.py --text sentences.txt --out FOLDER
 

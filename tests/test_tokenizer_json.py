@@ -1,4 +1,4 @@
-"""tokenizer.json: Hugging Face's library reads what is written, and earlier files, foreign files and broken files are told apart."""
+"""tokenizer.json: Hugging Face's library reads what is written, and earlier files, foreign files and broken files are distinguished."""
 
 import json
 import unicodedata

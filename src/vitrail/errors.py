@@ -1,4 +1,4 @@
-"""The one exception for what a user can put right: its message is one line that names the value and the rule. And what a user is only told."""
+"""The one exception for what a user can put right: its message is one line that names the value and the rule. And what a user is only warned of."""
 
 import difflib
 from collections.abc import Iterable

@@ -137,8 +137,8 @@ def train_once(task: str, shared: Path) -> Trained:
             folder.mkdir()
             example = write_example(task, folder)
             needed = {name: str(train_once(name, shared).path) for name in example.needs}
-            told = tuple(word.format(**needed) for word in example.options)
-            options = ("--task", task, "--data", example.data, *told, "--device", "cpu")
+            asked = tuple(word.format(**needed) for word in example.options)
+            options = ("--task", task, "--data", example.data, *asked, "--device", "cpu")
             with smaller(example), figures.drawn():
                 answer = call("train", *options, "--out", folder / "run")
             kept = {"options": options, "example": vars(example), "answer": vars(answer)}

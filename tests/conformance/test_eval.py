@@ -15,8 +15,8 @@ def test_its_own_data_gives_its_own_score(trained, vitrail):
     found = score(vitrail, trained.path)
     assert found == {key: trained.metrics[key] for key in found}
     assert trained.metrics["split"] == found["split"]
-    told = vitrail("eval", trained.path)
-    assert told.headline == trained.answer.headline
+    reported = vitrail("eval", trained.path)
+    assert reported.headline == trained.answer.headline
 
 
 def test_validation_is_scored_by_the_same_metrics(trained, vitrail):

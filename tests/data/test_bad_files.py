@@ -23,11 +23,11 @@ def data(tmp_path):
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_bad_files_are_found_in_every_split_and_left_out(data, tmp_path, workers):
-    told = []
-    found = list(find_bad(data, workers=workers, progress=lambda done, total: told.append((done, total))))
+    reported = []
+    found = list(find_bad(data, workers=workers, progress=lambda done, total: reported.append((done, total))))
     assert [(bad.name, bad.split) for bad in found] == [(f"{tmp_path}/1.png", "train"), (f"{tmp_path}/5.png", "val")]
     assert found[0].reason == "an empty file"
-    assert told[-1] == (6, 6), "arrays need no look"
+    assert reported[-1] == (6, 6), "arrays need no look"
     clean = leave_out(data, {bad.name for bad in found})
     assert [clean["train"].name(i) for i in range(3)] == [f"{tmp_path}/{i}.png" for i in (0, 2, 3)]
     assert clean["train"].labels.tolist() == [0, 0, 1]

@@ -105,7 +105,7 @@ def test_the_content_decides_not_the_name(write):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_half_a_file_is_refused_whatever_pillow_is_told(write, kind, monkeypatch):
+def test_half_a_file_is_refused_whatever_pillow_is_set_to(write, kind, monkeypatch):
     content = encode(Image.fromarray(NOISE), kind)
     for tolerant in (False, True):
         monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", tolerant)

@@ -119,7 +119,7 @@ def test_workers_change_nothing(split, options):
 
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_broken_image_is_one_line_that_names_it(tmp_path, monkeypatch, workers):
-    """And the pass ends there, its workers with it: told to, not when they look, every five seconds, whether anybody is left."""
+    """And the pass ends there, its workers with it: on request, not when they look, every five seconds, whether anybody is left."""
     monkeypatch.setattr(torch.utils.data._utils.worker, "MP_STATUS_CHECK_INTERVAL", 600.0)  # seconds until a worker looks
     monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 60.0)  # until one that goes on is killed
     before = set(multiprocessing.active_children())
@@ -139,18 +139,18 @@ def test_a_broken_image_is_one_line_that_names_it(tmp_path, monkeypatch, workers
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_a_broken_image_is_left_out_of_its_batch_and_told(tmp_path, workers):
+def test_a_broken_image_is_left_out_of_its_batch_and_reported(tmp_path, workers):
     for number in range(5):
         Image.new("L", (9, 9), 50 * number).save(tmp_path / f"{number}.png")
     for number in (0, 2, 3):
         (tmp_path / f"{number}.png").write_bytes(b"no image")
-    broken, told = FileSplit(sorted(tmp_path.glob("*.png")), np.arange(5)), []
-    passes = loader(broken, batch=2, shuffle=False, workers=workers, on_bad=told.append, how=None)
+    broken, reported = FileSplit(sorted(tmp_path.glob("*.png")), np.arange(5)), []
+    passes = loader(broken, batch=2, shuffle=False, workers=workers, on_bad=reported.append, how=None)
     batches = list(passes.batches())
     assert [batch.labels.tolist() for batch in batches] == indices(batches) == [[1], [4]], "2 and 3 were a whole batch"
-    assert [error.name for error in told] == [f"{tmp_path}/{number}.png" for number in (0, 2, 3)]
-    assert all(error.reason.startswith("not an image") for error in told)
-    training = loader(FileSplit(broken.paths[2:4], np.arange(2)), batch=2, on_bad=told.append)
+    assert [error.name for error in reported] == [f"{tmp_path}/{number}.png" for number in (0, 2, 3)]
+    assert all(error.reason.startswith("not an image") for error in reported)
+    training = loader(FileSplit(broken.paths[2:4], np.arange(2)), batch=2, on_bad=reported.append)
     assert "none of the 2 images of a batch can be read" in complaint(training.batches())
 
 
@@ -253,8 +253,8 @@ def test_a_repeated_image_is_read_once_and_complained_of_once(tmp_path, monkeypa
     for number in range(4):
         Image.new("L", (9, 9)).save(tmp_path / f"{number}.png")
     (tmp_path / "2.png").write_bytes(b"no image")
-    files, told, read = FileSplit(sorted(tmp_path.glob("*.png")), np.arange(4)), [], []
-    passes = loader(files, batch=6, repeats=3, on_bad=told.append)
+    files, reported, read = FileSplit(sorted(tmp_path.glob("*.png")), np.arange(4)), [], []
+    passes = loader(files, batch=6, repeats=3, on_bad=reported.append)
     plain = passes.source.sample
     monkeypatch.setattr(passes.source, "sample", lambda epoch, index: read.append(index) or plain(epoch, index))
     for epoch in range(6):
@@ -262,9 +262,9 @@ def test_a_repeated_image_is_read_once_and_complained_of_once(tmp_path, monkeypa
         chosen = [number % 2**40 for number in passes.order.permutation(epoch)]
         assert read == list(dict.fromkeys(chosen))
         assert batch.indices.tolist() == [index for index in chosen if index != 2]
-        assert len(told) == (2 in chosen)
+        assert len(reported) == (2 in chosen)
         read.clear()
-        told.clear()
+        reported.clear()
 
 
 def test_processes_share_the_copies(split):

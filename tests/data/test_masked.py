@@ -1,4 +1,4 @@
-"""Images with masks: every format, bad pairs told and left out, colors."""
+"""Images with masks: every format, bad pairs reported and left out, colors."""
 
 import json
 
@@ -32,7 +32,7 @@ def test_a_mask_folder_and_the_colors_of_its_palette(folder):
     assert find_colors(data["train"], 3) == ((10, 20, 30), (200, 0, 0), (0, 200, 0))
 
 
-def test_bad_pairs_are_told_by_name_and_reason(folder):
+def test_bad_pairs_are_described_by_name_and_reason(folder):
     (folder / "classes.txt").write_text("ground\nroad\ncar\n")
     Image.fromarray(np.full((21, 27), 7, dtype=np.uint8)).save(folder / "masks" / "1.png")
     Image.fromarray(np.zeros((5, 6), dtype=np.uint8)).save(folder / "masks" / "2.png")

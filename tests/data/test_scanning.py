@@ -69,10 +69,10 @@ def test_the_number_of_processes_changes_nothing(tmp_path):
         paths.append(tmp_path / f"{number}.png")
         image(number).save(paths[-1])
     paths[37].write_bytes(b"")
-    split, told = FileSplit(paths, np.zeros(70)), []
+    split, reported = FileSplit(paths, np.zeros(70)), []
     alone = scan(split, workers=0, thumbnails=16)
-    many = scan(split, workers=2, thumbnails=16, progress=lambda done, total: told.append((done, total)))
-    assert told == [(32, 70), (64, 70), (70, 70)]
+    many = scan(split, workers=2, thumbnails=16, progress=lambda done, total: reported.append((done, total)))
+    assert reported == [(32, 70), (64, 70), (70, 70)]
     assert many.reasons == alone.reasons
     assert many.reasons[37] is not None
     assert np.array_equal(many.digests, alone.digests)

@@ -166,18 +166,18 @@ def test_processes_share_a_batch_and_gray_images_have_views():
         assert_close(share.large, whole.large[rank::2], rtol=0, atol=1e-5)
 
 
-def test_a_broken_image_is_left_out_and_told(tmp_path):
+def test_a_broken_image_is_left_out_and_reported(tmp_path):
     good, bad = tmp_path / "good.png", tmp_path / "bad.png"
     Image.fromarray(some_images(1, (8, 8))[0]).save(good)
     bad.write_bytes(b"no image")
-    told = []
+    reported = []
     loader = view_loader(
         FileSplit([good, bad], np.zeros(2, int)), neutral((8, 8), 3), wanted=looks((8, 8), (4, 4), 1, mirror=False, area=0.5),
-        batch=2, on_bad=told.append,
+        batch=2, on_bad=reported.append,
     )  # fmt: skip
     [batch] = loader.batches()
     assert batch.indices.tolist() == [0]
-    assert len(told) == 1
+    assert len(reported) == 1
 
 
 def test_half_a_side_is_whole_patches():

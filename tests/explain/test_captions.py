@@ -4,7 +4,7 @@ import torch
 from torch.testing import assert_close
 
 from vitrail.byte_pairs import BytePairs
-from vitrail.explain.captions import look_at_words, told
+from vitrail.explain.captions import explain_caption, look_at_words
 from vitrail.models.captioner import CaptionerConfig, build_captioner
 from vitrail.special_tokens import BEGIN, END, PAD
 
@@ -14,7 +14,7 @@ LETTERS = BytePairs.train(["ab cd", "abc"], 14)  # letters, and few pieces of mo
 def test_the_pieces_of_a_word_are_put_together() -> None:
     ids = [*LETTERS.encode("abc d"), END, PAD]
     maps = torch.rand(len(ids), 3, 2)
-    found = told(LETTERS, ids, maps)
+    found = explain_caption(LETTERS, ids, maps)
     assert found.words == ("abc", "d")
     assert found.caption == "abc d"
     first = len(LETTERS.encode("abc"))
@@ -23,7 +23,7 @@ def test_the_pieces_of_a_word_are_put_together() -> None:
 
 
 def test_a_caption_without_words_has_no_maps() -> None:
-    found = told(LETTERS, [END, PAD], torch.rand(2, 3, 2))
+    found = explain_caption(LETTERS, [END, PAD], torch.rand(2, 3, 2))
     assert (found.words, found.caption, found.maps.shape) == ((), "", (0, 3, 2))
 
 

@@ -52,7 +52,7 @@ def test_usage_by_hand():
     assert measure_usage(np.empty((0, 4), dtype=np.int64), 9).perplexity == 0
 
 
-def test_a_collapse_is_told_in_words():
+def test_a_collapse_is_reported_in_words():
     assert warn_of_collapse(480, 51.2, 512) is None
     line = warn_of_collapse(3, 2.6, 512)
     assert line is not None

@@ -20,9 +20,9 @@ def test_hard_is_cross_entropy_with_the_teachers_arg_max():
 def test_soft_by_hand():
     heat, total = 3.0, 0.0
     for student, teacher in zip(STUDENT.tolist(), TEACHER.tolist(), strict=True):
-        said, told = ([math.exp(x / heat) for x in row] for row in (student, teacher))
-        said, told = [x / sum(said) for x in said], [x / sum(told) for x in told]
-        total += sum(t * math.log(t / s) for s, t in zip(said, told, strict=True))
+        said, reported = ([math.exp(x / heat) for x in row] for row in (student, teacher))
+        said, reported = [x / sum(said) for x in said], [x / sum(reported) for x in reported]
+        total += sum(t * math.log(t / s) for s, t in zip(said, reported, strict=True))
     assert soft_distillation(STUDENT, TEACHER, temperature=heat).item() == pytest.approx(heat**2 * total / 2, rel=1e-5)
     assert soft_distillation(STUDENT, STUDENT + 5.0, temperature=heat).item() == pytest.approx(0.0, abs=1e-5)
 

@@ -28,14 +28,14 @@ DRIVER = textwrap.dedent("""
     loop.SECONDS_BETWEEN_CHECKPOINTS = 0.1
     frame.write_page = lambda path, *_, **__: path.write_text("")
 
-    class Told(Loader):
+    class Reporting(Loader):
         def batches(self, epoch=0, start=0):
             for number, batch in enumerate(super().batches(epoch, start), start=start):
                 if self.order.shuffle:
                     where[:16] = struct.pack("qq", epoch, number)
                 yield batch
 
-    image_source.Loader = Told
+    image_source.Loader = Reporting
 
     def run(out, **more):
         vt.train(data=data, model="vit_nano_conv", batch=8, epochs=8, seed=3, mixup=0.4, drop_path=0.3, ema=0.9, out=out,

@@ -132,8 +132,8 @@ def test_a_gradient_is_no_longer_than_the_plan_allows(share):
 
     norm, whole = gradient(1e9)
     assert whole.norm().item() == pytest.approx(norm)
-    told, clipped = gradient(share * norm)
-    assert told == pytest.approx(norm)  # as it was
+    reported, clipped = gradient(share * norm)
+    assert reported == pytest.approx(norm)  # as it was
     assert torch.allclose(clipped, min(1.0, share) * whole, rtol=1e-4)
 
 

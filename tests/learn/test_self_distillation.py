@@ -111,7 +111,7 @@ def test_entropies_know_both_kinds_of_collapse():
     assert "try a lower --teacher-temperature" in tell_health(measure(even))
 
 
-def test_features_that_point_one_way_are_told():
+def test_features_that_point_one_way_are_reported():
     assert tell_collapse({"spread": 0.5}) is None
     assert "point nearly the same way (spread 0.010" in tell_collapse({"spread": 0.01})
     assert "not finite" in tell_collapse({"spread": math.nan})

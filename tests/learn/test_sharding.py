@@ -289,7 +289,7 @@ def test_any_number_of_processes_reads_a_checkpoint(found):
 
 
 @pytest.mark.slow
-def test_what_fails_on_one_process_is_told_by_both(found):
+def test_what_fails_on_one_process_is_reported_by_both(found):
     for what, text in (
         ("full disk", "step 3 cannot be written (No space left on device); the last good checkpoint (step 2) is intact"),
         ("not finite", "is not finite at step 3: nothing is saved; the last good checkpoint (step 2) is intact"),

@@ -21,8 +21,8 @@ BATCH = PairBatch(pad([[5, END]] * 4), pad(ROWS), torch.arange(4))
 
 
 @dataclass(frozen=True)
-class Told(World):
-    """A process that is told the mean weight of all; what it says of its loss is not averaged."""
+class Weighted(World):
+    """A process that receives the mean weight of all; what it says of its loss is not averaged."""
 
     weight: float = 0.0
 
@@ -66,7 +66,7 @@ def test_the_gradient_of_parts_is_that_of_the_whole(parts):
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_the_mean_of_the_processes_gradients_is_that_of_the_whole(accumulate):
     whole, shares = gradient(BATCH), cut(BATCH, 2)  # 9 words and 4
-    world = Told(size=2, weight=13 / 2)
+    world = Weighted(size=2, weight=13 / 2)
     found = [gradient(share, accumulate=accumulate, world=world) for share in shares]
     assert_close((found[0][1] + found[1][1]) / 2, whole[1])
     assert (found[0][0].loss + found[1][0].loss) / 2 == pytest.approx(whole[0].loss)

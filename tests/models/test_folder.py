@@ -289,7 +289,7 @@ def test_a_pickle_is_refused_without_unpickling_it(folder, name):
     assert sprung.exists(), "the trap works"
 
 
-def test_a_torch_checkpoint_is_told_what_to_do_about_it(folder):
+def test_a_torch_checkpoint_error_says_what_to_do(folder):
     torch.save({"weight": torch.zeros(3)}, folder / "a.pth")
     expected = (
         f"a pickle can run code when it is opened; `vitrail import {folder / 'a.pth'} --out FOLDER` reads its weights only"

@@ -1,4 +1,4 @@
-"""Weights of transformers, timm's layout and npz files as models of ours: the same answers, adapted as asked, and told line by line."""
+"""Weights of transformers, timm's layout and npz files as models of ours: the same answers, adapted as asked, and reported line by line."""
 
 import json
 import shutil

@@ -221,7 +221,7 @@ def test_surrogate_loss_where_it_is_needed_and_once():
 
 
 def test_soft_attention_learns_where_to_look():
-    """Four places, each with a color and its place: told in raster order, every word is read where it stands."""
+    """Four places, each with a color and its place: listed in raster order, every word is read where it stands."""
     torch.manual_seed(0)
     model = with_features(torch.zeros(4, 12), width=24)
     optimizer, generator = torch.optim.Adam(model.parameters(), lr=2e-2), torch.Generator().manual_seed(1)

@@ -111,10 +111,12 @@ def test_an_image_smaller_than_a_tile_is_one():
     assert len(model.sizes) == 2
 
 
-def test_progress_is_told():
-    told = []
-    restore_tiled(Blur(), torch.rand(1, 1, 20, 30), tile=12, overlap=1, on_tile=lambda done, total: told.append((done, total)))
-    assert told == [(done, 6) for done in range(1, 7)]  # 0-12 8-20, and 0-12 10-22 18-30
+def test_progress_is_reported():
+    reported = []
+    restore_tiled(
+        Blur(), torch.rand(1, 1, 20, 30), tile=12, overlap=1, on_tile=lambda done, total: reported.append((done, total))
+    )
+    assert reported == [(done, 6) for done in range(1, 7)]  # 0-12 8-20, and 0-12 10-22 18-30
 
 
 def test_the_image_is_left_as_it_is():

@@ -213,12 +213,12 @@ def stop_and_resume(tree: Path, words: Sequence[str], folder: Path) -> tuple[int
             while running.poll() is None and count_rows(folder / "results.csv") < 1 and time.monotonic() - begin < TIMEOUT:
                 time.sleep(0.002)
             running.send_signal(signal.SIGINT)
-            _, told = running.communicate(timeout=TIMEOUT)
+            _, output = running.communicate(timeout=TIMEOUT)
         rows = count_rows(folder / "results.csv")
         if running.returncode == 130 and 1 <= rows < EPOCHS_STOPPED and not (folder / "metrics.json").exists():
             return call(tree, [*words, "--resume"])
         if running.returncode not in (0, 130):
-            return running.returncode, "", told.decode()
+            return running.returncode, "", output.decode()
     return -1, "", f"it could not be stopped in the middle: after SIGINT results.csv has {rows} of {EPOCHS_STOPPED} epochs"
 
 

@@ -158,7 +158,7 @@ def test_gray_images_share_the_scale_of_the_last():
     assert paint(dark[:, :1] * 0).max() < 10
 
 
-def test_errors_are_told_on_one_scale():
+def test_errors_are_drawn_on_one_scale():
     truth = np.full((60, 60, 1), 100, dtype=np.uint8)
     panes = {"given": Pane(title="zero-filled", image=truth + 51), "restored": Pane(title="reconstructed", image=truth)}
     html = show_comparison("slice", **panes, truth=Pane(title="truth", image=truth), errors=True)

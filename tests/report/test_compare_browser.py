@@ -76,7 +76,7 @@ def test_the_pointer_moves_the_line_and_the_images_with_it(visit):
     assert tab.locator("before-after").nth(1).locator("input").input_value() == "50"  # each its own
 
 
-def test_the_keyboard_moves_it_and_a_screen_reader_is_told(visit):
+def test_the_keyboard_moves_it_and_a_screen_reader_is_informed(visit):
     tab = visit()
     tab.keyboard.press("Tab")  # the link to the section
     tab.keyboard.press("Tab")

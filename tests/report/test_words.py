@@ -1,4 +1,4 @@
-"""Sections of words: which sentences, which word and which head are shown, by rules that a reader is told."""
+"""Sections of words: which sentences, which word and which head are shown, by rules that the page states."""
 
 import pytest
 import torch

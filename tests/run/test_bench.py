@@ -1,4 +1,4 @@
-"""`vitrail bench`, with a clock that is not looked at: what is told, of what, and what is refused."""
+"""`vitrail bench`, with a clock that is not looked at: what is reported, of what, and what is refused."""
 
 import json
 from functools import partial
@@ -71,7 +71,7 @@ def test_the_table_for_people(command):
     assert lines[-1].endswith("written to here")
 
 
-def test_accuracy_is_told_for_each_merging_and_drawn(command, digits):
+def test_accuracy_is_reported_for_each_merging_and_drawn(command, digits):
     answer = command("bench", digits, *TINY[1:], "--data", "digits", "--merge", "0,3", "--json")
     assert (answer.code, answer.err) == (0, "")
     found = json.loads(answer.out)

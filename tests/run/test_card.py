@@ -95,7 +95,7 @@ def test_what_it_says_without_facts(model):
     assert "## Training" not in page
 
 
-def test_facts_are_told_to_people_and_to_the_hub(model, tmp_path):
+def test_facts_are_reported_to_people_and_to_the_hub(model, tmp_path):
     write_card(tmp_path, model, FACTS, task="classify")
     text = (tmp_path / README).read_text(encoding="utf-8")
     page = split(text)[1]

@@ -1,4 +1,4 @@
-"""What the other processes of torchrun do, told by one process."""
+"""What the other processes of torchrun do, shown by one process."""
 
 import re
 from pathlib import Path

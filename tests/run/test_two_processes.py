@@ -41,8 +41,8 @@ def test_two_processes_learn_one_model(make, tmp_path):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run([*launcher, *words], capture_output=True, text=True, timeout=500, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
-    told = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    reported = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert done.stdout.count("epoch   1/1") == 1  # only the first process speaks
     assert (tmp_path / "run" / "lr_range.png").is_file()
-    again = vt.evaluate(tmp_path / "run", split=told["split"])  # every slice and image was scored, by one of them
-    assert again["psnr"] == pytest.approx(told["psnr"], abs=1e-3)
+    again = vt.evaluate(tmp_path / "run", split=reported["split"])  # every slice and image was scored, by one of them
+    assert again["psnr"] == pytest.approx(reported["psnr"], abs=1e-3)

@@ -72,10 +72,10 @@ def test_its_action_is_an_address_and_other_models_are_refused(ask, shop, photo)
     refused = ask("/api/toy_counter/run", "labels")
     assert (refused.status_code, list(refused.json())) == (422, ["error"])
     assert ask("/api/toy_counter/run", "counter", more=1).status_code == 422
-    told = client.get("/api/tasks").json()
-    assert {"address": "/image", "title": "Results"}.items() <= told["pages"][-1].items()
-    assert "vitrail train --task toy_counter" in told["pages"][-1]["missing"]
-    assert told["tasks"][-1]["metrics"][0]["short"] == "error"
+    reported = client.get("/api/tasks").json()
+    assert {"address": "/image", "title": "Results"}.items() <= reported["pages"][-1].items()
+    assert "vitrail train --task toy_counter" in reported["pages"][-1]["missing"]
+    assert reported["tasks"][-1]["metrics"][0]["short"] == "error"
 
 
 @pytest.fixture(scope="module")

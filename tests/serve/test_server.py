@@ -18,7 +18,7 @@ import pytest
         (["nowhere/at/all"], "no such"),
     ],
 )
-def test_what_cannot_be_served_is_told_in_one_line(command, runs, monkeypatch, words, expected):
+def test_what_cannot_be_served_is_reported_in_one_line(command, runs, monkeypatch, words, expected):
     monkeypatch.chdir(runs.parent)
     answer = command("studio", *words)
     assert (answer.code, answer.out) == (2, "")

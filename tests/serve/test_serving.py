@@ -181,7 +181,7 @@ def test_the_same_look_is_computed_once_however_many_ask(browse, upload, ids, di
     assert client.post("/api/classify/look", json={**body, "erased": [1]}).json()["id"] != again["id"]
 
 
-def test_a_model_that_computes_no_numbers_is_told_not_served(tmp_path, make_run, browse_studio, upload, digit, encode):
+def test_a_model_that_computes_no_numbers_is_reported_not_served(tmp_path, make_run, browse_studio, upload, digit, encode):
     make_run(tmp_path / "broken", lambda model: torch.nn.init.constant_(model.head.output.weight, torch.nan))
     weights = make_run(tmp_path / "cut") / "best" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])

@@ -14,6 +14,6 @@ from vitrail import train
     ],
     ids=["pixels", "objects"],
 )
-def test_new_images_are_told(tmp_path, options, score):
+def test_new_images_are_recognized(tmp_path, options, score):
     run = train(data="shapes", workers=0, out=tmp_path / "run", **options)
     assert run.metrics[score] > 0.8

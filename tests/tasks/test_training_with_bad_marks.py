@@ -144,9 +144,9 @@ def test_every_fault_is_named_and_batches_come_all_the_same(tmp_path, monkeypatc
     faults = {place: fault for place, fault in zip(places, FAULTS.values(), strict=True) if fault not in harmless}
     folder = write(tmp_path / "data", faults, generator)
     found = check(folder, task=task, workers=0)
-    told = " ".join(f"{finding.text} {' '.join(finding.pictures)}" for finding in found.findings)
+    reported = " ".join(f"{finding.text} {' '.join(finding.pictures)}" for finding in found.findings)
     for place, fault in faults.items():
-        assert f"p{place:02}" in told, f"{fault}: p{place:02}"
+        assert f"p{place:02}" in reported, f"{fault}: p{place:02}"
     assert found.serious
     data = find_masked(str(folder)) if task == "segment" else find_boxes(str(folder))
     met = []

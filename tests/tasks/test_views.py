@@ -261,7 +261,7 @@ def stripes(count: int = 96) -> ArraySplit:
 
 
 @pytest.mark.parametrize("collapsing", [False, True])
-def test_a_forced_collapse_is_told_and_a_healthy_run_is_not(collapsing):
+def test_a_forced_collapse_is_reported_and_a_healthy_run_is_not(collapsing):
     split, inside = stripes(), backbone()
     forced = {"centered": False, "momentum": 0.0}
     healthy = {"momentum": 0.96, "batch_norm": True, "backbone": {"prefix": 0, "pool": "mean"}}

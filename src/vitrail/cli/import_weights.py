@@ -41,7 +41,7 @@ def import_weights(
 ) -> None:
     """Make a model folder of weights from elsewhere.
 
-    Whose they are is seen by their names. What had to be supposed or changed is told line by line, and where they come from is kept.
+    Whose they are is seen by their names. What had to be supposed or changed is reported line by line, and where they come from is kept.
     """
     from vitrail.models.catalogue import count_parameters
     from vitrail.models.protocols import HasClasses

@@ -84,7 +84,7 @@ def read_bad_files(path: Path) -> list[BadFile]:
 def find_bad(data: DataSet, *, workers: int, progress: Callable[[int, int], None] | None = None) -> Iterator[BadFile]:
     """Read every image that stands in a file once, at the lowest resolution, and tell those that cannot be read.
 
-    `progress` is told (images done, images in all).
+    `progress` receives (images done, images in all).
     """
     splits = {name: split for name, split in data.splits.items() if split.encoded}
     for name, found in scan_splits(splits, workers=lambda split: workers, progress=progress):

@@ -66,7 +66,7 @@ def find_coco_captions(root: Path) -> dict[SplitName, Path]:
 
 
 def read_file(file: Path, skipped: Skipped) -> Described:
-    """A file of any of the layouts, told by its name and what is in it."""
+    """A file of any of the layouts, recognized by its name and what is in it."""
     text = read_text(file)
     if file.suffix.lower() == ".json":
         named = json_rows(file, parse_json(text, where=str(file)), skipped)

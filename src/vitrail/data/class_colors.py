@@ -1,4 +1,4 @@
-"""A color for each class of a mask: those of the masks' own palette, or some that can be told apart.
+"""A color for each class of a mask: those of the masks' own palette, or some that can be distinguished.
 
 k classes
 """

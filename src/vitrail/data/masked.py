@@ -1,5 +1,5 @@
 """Images with a mask each, whatever their format: what segmentation learns from. An image whose mask is missing, of another size,
-of nothing or of a class that nobody has named is a bad file; it is told, counted and left out like one that cannot be read.
+of nothing or of a class that nobody has named is a bad file; it is reported, counted and left out like one that cannot be read.
 
 n images, k classes, h w image
 """
@@ -82,7 +82,7 @@ def renumber(data: DataSet, ignore: Numbers | None) -> DataSet:
 
 
 def is_mask_folder(data: DataSet) -> bool:
-    """Whether each image has a file with its mask, and all that is wrong with them is told by `find_bad_masks`."""
+    """Whether each image has a file with its mask, and all that is wrong with them is reported by `find_bad_masks`."""
     return isinstance(whole_of(data["train"]), MaskSplit)
 
 

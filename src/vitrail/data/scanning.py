@@ -77,7 +77,7 @@ def scan(
 ) -> Scan:
     """Read every image once, in `workers` processes (0: in this one), to no finer than `target` or the thumbnails need.
 
-    `progress` is told (images done, images in all). What is found does not depend on the number of processes.
+    `progress` receives (images done, images in all). What is found does not depend on the number of processes.
     """
     if thumbnails is not None:
         target = (max(target[0], thumbnails), max(target[1], thumbnails))

@@ -29,7 +29,7 @@ from vitrail.models.segmenter import Segmenter
 S = TypeVar("S")  # a sample: what was read of one source
 R = TypeVar("R")  # its result, in Hugging Face's shape
 Progress = Callable[[int, int], None]  # how much is done, and of how much
-Counting = Callable[[str], AbstractContextManager[Progress]]  # by the name of an input, who is told of its progress
+Counting = Callable[[str], AbstractContextManager[Progress]]  # by the name of an input, who receives its progress
 
 
 @dataclass(frozen=True, kw_only=True)

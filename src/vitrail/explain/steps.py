@@ -105,8 +105,8 @@ def six_steps(
         scaled = scores if isinstance(kernel, CosineKernel) else scores * len(q) ** -0.5
         position, read = scope.position, None
         if position is not None and position.reads:
-            told = position.read(every, scope)
-            read = told[0, min(head, told.shape[1] - 1), number]
+            terms = position.read(every, scope)
+            read = terms[0, min(head, terms.shape[1] - 1), number]
     return Steps(
         asker=token_names(ours, has_class=has_class, distilled=is_distilled(model))[number],
         names=token_names(theirs, has_class=has_class, distilled=is_distilled(model)),
@@ -128,7 +128,7 @@ def six_steps(
 
 def in_window(inputs: LayerInputs, windows: Windows, query: tuple[int, int] | None) -> tuple[LayerInputs, int]:
     """What goes into the window that a cell of the image stands in, and the cell's number there. Places are those of the image with
-    the padding that makes it whole windows; the position has been told of the window itself already."""
+    the padding that makes it whole windows; the position knows the window itself already."""
     if query is None:
         raise VitrailError("the model has no class token: choose a patch as query, (row, column)")
     window, place = find_place(windows, query)

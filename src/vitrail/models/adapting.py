@@ -1,4 +1,4 @@
-"""A classifier with the same weights for images of another size, other patches, other channels or other classes; every step is told in one line."""
+"""A classifier with the same weights for images of another size, other patches, other channels or other classes; every step is reported in one line."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

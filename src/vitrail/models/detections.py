@@ -1,4 +1,4 @@
-"""What a detector is told and what it says: the types between the model, its loss and its scores.
+"""What a detector is given and what it predicts: the types between the model, its loss and its scores.
 
 b images, q queries, k classes (and one more for nothing, where the classes share a softmax), n objects, m noised objects
 """

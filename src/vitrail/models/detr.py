@@ -124,7 +124,7 @@ class Detector(ImageModel):
         self.level_rows = nn.Parameter(torch.zeros(len(projections), config.width)) if len(projections) > 1 else None
         self.position, self.placing = position, GivenQK()
         self.encoder, self.decoder, self.class_head, self.proposals = encoder, decoder, class_head, proposals
-        self.class_rows = new_class_rows(config)  # what a noised object's query is told of its class
+        self.class_rows = new_class_rows(config)  # what a noised object's query knows about its class
 
     @property
     def image_size(self) -> tuple[int, int]:

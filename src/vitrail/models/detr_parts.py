@@ -125,7 +125,7 @@ def new_class_head(config: Any) -> nn.Linear:
 
 
 def new_class_rows(config: Any) -> nn.Parameter | None:
-    """What the query of a noised object is told of its class."""
+    """What the query of a noised object knows about its class."""
     return nn.Parameter(torch.randn(config.num_classes, config.width) * 0.02) if config.denoising else None
 
 

@@ -149,7 +149,7 @@ def set_colors(model: Model, colors: list[Any], *, what: str) -> None:
 
 
 def check_fit(model: Model, *, what: str) -> None:
-    """What is told of a model beside its weights must be about that model."""
+    """What is reported of a model beside its weights must be about that model."""
     if model.labels is not None and isinstance(model, HasClasses) and len(model.labels) != model.num_classes:
         raise VitrailError(f"{what}: {len(model.labels)} labels for {model.num_classes} classes")
     if model.preprocessing is not None and model.preprocessing.channels != model.config.in_channels:

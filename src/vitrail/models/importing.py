@@ -170,7 +170,7 @@ def build_converted(
 
 
 def converted(opened: Source, *, image_size: tuple[int, int] | None, heads: int | None) -> Converted:
-    """Their tensors under our names. What is told from outside counts where no config.json does, and heads where they would be guessed."""
+    """Their tensors under our names. What is given from outside counts where no config.json does, and heads where they would be guessed."""
     record = with_preprocessor(opened)
     if opened.record is not None:
         return convert(opened.tensors, record)

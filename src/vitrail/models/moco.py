@@ -1,4 +1,4 @@
-"""MoCo v3: an encoder whose view of an image is told from other images by the key that a slower copy of it gives.
+"""MoCo v3: an encoder whose view of an image is distinguished from other images by the key that a slower copy of it gives.
 
 b batch, ch channels, h w view, z width of the comparison
 """

@@ -52,7 +52,7 @@ def restore_tiled(
 
     Tiles begin where the model's own cells do. With an overlap of at least the model's reach this is the model's answer to the whole
     image, up to rounding; else neighbors are blended over all that both have seen, sin² against cos². By default the overlap is an
-    eighth of the tile, or the reach if that is less. `on_tile` is told how many are done, of how many.
+    eighth of the tile, or the reach if that is less. `on_tile` receives how many are done, of how many.
     """
     step, reach = model.tile_step, model.reach
     side, margin = resolve_tiles(tile, overlap, step=step, reach=reach)

@@ -32,7 +32,7 @@ class Cell(NamedTuple):
 
 
 class Line(NamedTuple):
-    """How a protocol is told and drawn."""
+    """How a protocol is named and drawn."""
 
     title: str
     color: str
@@ -146,7 +146,7 @@ def write_protocol_report(report: ProtocolReport, path: Path) -> None:
 
 def protocol_sections(cells: Sequence[Cell]) -> list[Section]:
     seeds = len({cell.seed for cell in cells})
-    words = "% of the test images told right, by the share of the training labels that was used." + (
+    words = "% of the test images classified correctly, by the share of the training labels that was used." + (
         f" The mean of {seeds} seeds, with the lowest and the highest." if seeds > 1 else ""
     )
     figure = Drawing(to_svg(draw_protocols(cells)), "test accuracy over the number of labelled images, one line per protocol")

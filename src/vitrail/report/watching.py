@@ -137,7 +137,7 @@ def show_class_attention(backbone: Any, split: Split) -> Section:
     ]
     what = "what the class token reads of it" if seen.class_token else "what its cells receive from one another"
     sheet = draw_contact_sheet(f"The image; {what} in the last layer", rows)
-    note = "Nobody told it what the object is. Shown: " + what + ". Interpolated between the patches; all on one scale."
+    note = "No label says what the object is. Shown: " + what + ". Interpolated between the patches; all on one scale."
     return Section(title, [share_scale(highest), Photograph(encode_sheet(sheet), "attention of the last layer")], note=note)
 
 

@@ -21,7 +21,7 @@ from vitrail.report.bench import Row, Subject
 from vitrail.run.bench_subjects import Candidate, make_batch
 
 ROUNDS = 3  # at least, however long a call takes
-FAR = 1e-3  # answers that differ by more, or by that share of the largest, are told
+FAR = 1e-3  # answers that differ by more, or by that share of the largest, are reported
 
 
 class Key(NamedTuple):
@@ -61,7 +61,7 @@ def build_contenders(
     bar: ProgressBar,
     notes: list[str],
 ) -> dict[Key, Contender]:
-    """Every engine of every model, and the other libraries' of those that merge nothing. One that cannot be made is left out and told."""
+    """Every engine of every model, and the other libraries' of those that merge nothing. One that cannot be made is left out and reported."""
     found: dict[Key, Contender] = {}
     for one in candidates:
         image = make_batch(one.model, images, 1)

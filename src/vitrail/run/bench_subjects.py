@@ -1,4 +1,4 @@
-"""What is measured: models from words, the images they are shown, and what can be told of them without a clock.
+"""What is measured: models from words, the images they are shown, and what is known of them without a clock.
 
 b batch, ch channels, h w image
 """

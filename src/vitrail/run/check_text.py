@@ -45,7 +45,7 @@ def describe_findings(check: Check) -> Iterator[Line]:
 
 
 def brief(line: str, check: Check) -> str:
-    """A line with file names told from the data's folder on."""
+    """A line with file names given from the data's folder on."""
     return shorten(line.replace(f"{Path(check.source).expanduser()}/", ""), 200)
 
 

@@ -1,4 +1,4 @@
-"""Exporting a trained model: `vitrail export`. What it is checked on, where the file goes, and what is told of it."""
+"""Exporting a trained model: `vitrail export`. What it is checked on, where the file goes, and what is reported of it."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -34,7 +34,7 @@ HEAVY, LIGHT = (
     8,
     4,
 )  # threads that may wait for a model, and those that only look something up: a hover never queues behind a pass
-# FastAPI would report requests to whatever the environment names (OpenTelemetry); what happens in the studio is told to nobody.
+# FastAPI would report requests to whatever the environment names (OpenTelemetry); what happens in the studio is reported to nobody.
 SILENCE: Any = {"tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False}
 
 

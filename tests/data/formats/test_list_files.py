@@ -91,7 +91,7 @@ def test_paths_may_be_absolute_or_lead_upward(put, tmp_path):
         ('path,label\npics/0.png,"a\n', "line 2: unexpected end of data"),
     ],
 )
-def test_what_breaks_a_rule_is_told_with_its_line(put, text, line):
+def test_what_breaks_a_rule_is_reported_with_its_line(put, text, line):
     with pytest.raises(ValueError, match=line.replace("|", r"\|")):
         opened(put, text)
 
@@ -118,7 +118,7 @@ def test_what_breaks_a_rule_in_jsonl(put, text, line):
         opened(put, text, "list.jsonl")
 
 
-def test_one_missing_image_is_left_to_reading_but_all_missing_is_told(put, tmp_path, refusal):
+def test_one_missing_image_is_left_to_reading_but_all_missing_is_reported(put, tmp_path, refusal):
     data = opened(put, "path,label\nnowhere.png,a\npics/1.png,b\n")
     assert refusal(data["train"].read, 0).endswith("nowhere.png: no such file")
     assert refusal(opened, put, "path,label\nx/0.png,a\nx/1.png,b\n") == (

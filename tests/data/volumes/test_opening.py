@@ -103,8 +103,8 @@ def test_bad_ones_are_named_and_left_out(tmp_path):
     save(tmp_path / "images" / "alone.nii.gz")
     data = open_volumes(str(tmp_path))
     assert sum(map(len, data.splits.values())) == 4
-    told = {one.name.split("/")[-1]: one.reason for one in data.bad}
-    assert set(told) == {"alone.nii.gz", "case0", "case1", "case2", "case3"}
+    reported = {one.name.split("/")[-1]: one.reason for one in data.bad}
+    assert set(reported) == {"alone.nii.gz", "case0", "case1", "case2", "case3"}
     for name, words in (
         ("alone.nii.gz", "no partner"),
         ("case0", "(7, 11, 52)"),
@@ -112,7 +112,7 @@ def test_bad_ones_are_named_and_left_out(tmp_path):
         ("case2", "cut off"),
         ("case3", "whole"),
     ):
-        assert words in told[name]
+        assert words in reported[name]
 
 
 def test_what_cannot_be_learned_from(tmp_path):

@@ -24,7 +24,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model():
-    """A small ViT with a class token; weights large enough that images are told apart."""
+    """A small ViT with a class token; weights large enough that images are distinguished."""
     torch.manual_seed(0)
     model = vt.create_model(
         "vit_tiny_patch16_224", width=24, depth=1, heads=2, patch=2, image_size=8, in_channels=1, num_classes=10

@@ -59,7 +59,7 @@ def in_memory(models):
     return {model.name for model in models.present() if model._model is not None}
 
 
-def test_facts_are_told_while_a_pass_goes_on(models, busy):
+def test_facts_are_reported_while_a_pass_goes_on(models, busy):
     model = models.present()[0]
     busy(model)
     assert in_time(model.facts) is model.facts()

@@ -68,7 +68,7 @@ def test_a_broken_table_is_only_not_shown(training, text):
     assert client.get(f"/api/runs/{entry['id']}/curve").status_code == 200
 
 
-def test_two_runs_of_one_name_are_told_apart(tmp_path, make_run, browse_studio):
+def test_two_runs_of_one_name_are_distinguished(tmp_path, make_run, browse_studio):
     make_run(tmp_path / "a" / "digits")
     make_run(tmp_path / "b" / "digits")
     client = browse_studio(tmp_path)

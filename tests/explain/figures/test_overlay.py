@@ -33,7 +33,7 @@ def test_an_overlay_keeps_the_shape_of_the_image_and_is_strongest_where_the_map_
         ((64, 16), None, (128, 32)),
     ],
 )
-def test_an_overlay_has_the_images_own_pixels_unless_it_is_told_otherwise(size, largest, expected):
+def test_an_overlay_has_the_images_own_pixels_by_default(size, largest, expected):
     drawn = overlay(np.zeros((*size, 1), dtype=np.uint8), torch.ones(2, 3), 2.0, largest=largest)
     assert drawn.shape == (*expected, 3)
 

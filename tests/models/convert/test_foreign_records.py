@@ -7,9 +7,9 @@ import torch
 
 from vitrail.errors import VitrailError
 from vitrail.models.convert.foreign_records import complete
+from vitrail.models.convert.hints import Hints, read_hints
 from vitrail.models.convert.images import HALF, IMAGENET, preprocessing_of
 from vitrail.models.convert.origins import convert
-from vitrail.models.convert.told import Told, read_told
 from vitrail.models.convert.vit import to_vit
 from vitrail.models.convert.vit_configs import config_to_transformers
 from vitrail.models.vit import ViTConfig, build_vit, resolve_config
@@ -99,10 +99,10 @@ TIMM = {
 
 
 def test_what_timm_tells():
-    assert read_told(None, heads=3) == Told(heads=3)
-    assert read_told(TIMM) == Told("vit_small_patch16_224", (32, 48), 4, "mean", "gelu")
-    assert read_told(TIMM, heads=6, image_size=(7, 9))[1:3] == ((7, 9), 6)
-    assert read_told({"architecture": "x", "model_args": {"img_size": 64}}) == Told("x", (64, 64))
+    assert read_hints(None, heads=3) == Hints(heads=3)
+    assert read_hints(TIMM) == Hints("vit_small_patch16_224", (32, 48), 4, "mean", "gelu")
+    assert read_hints(TIMM, heads=6, image_size=(7, 9))[1:3] == ((7, 9), 6)
+    assert read_hints({"architecture": "x", "model_args": {"img_size": 64}}) == Hints("x", (64, 64))
     for changed, words in (
         ({"global_pool": "map"}, 'unknown global_pool "map"'),
         ({"pretrained_cfg": 3}, "pretrained_cfg must be a table, got int"),
@@ -111,7 +111,7 @@ def test_what_timm_tells():
         ({"pretrained_cfg": {"input_size": [3, "a", 2]}}, "input_size must be"),
     ):
         with pytest.raises(VitrailError, match=words):
-            read_told(TIMM | changed)
+            read_hints(TIMM | changed)
 
 
 def test_a_name_gives_the_heads_and_the_size():

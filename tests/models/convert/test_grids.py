@@ -15,8 +15,8 @@ from vitrail.models.convert.grids import grid_from_offsets, grid_from_rows, near
         (198, (2, 1, 0), None, ((14, 14), 2, False)),
         (1370, (5, 1, 0), None, ((37, 37), 1, False)),  # registers own none
         (505, (1, 0), (12, 42), ((12, 42), 1, False)),
-        (37, (1, 0), (4, 9), ((4, 9), 1, False)),  # a square too, but told
-        (37, (1, 0), (5, 9), ((6, 6), 1, False)),  # what was told does not fit: the square
+        (37, (1, 0), (4, 9), ((4, 9), 1, False)),  # a square too, but given
+        (37, (1, 0), (5, 9), ((6, 6), 1, False)),  # what was given does not fit: the square
         (505, (1, 0), (14, 14), ((21, 24), 1, True)),
         (505, (1, 0), (10, 40), ((12, 42), 1, True)),
     ],

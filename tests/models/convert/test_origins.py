@@ -25,7 +25,7 @@ DECODER = {
     "decoder_hidden_size": 32, "decoder_num_attention_heads": 16, "decoder_num_hidden_layers": 2, "decoder_intermediate_size": 128,
     "norm_pix_loss": True,
 }  # fmt: skip
-CASES = {  # the model, its config's options, its image's side, and what is told beside the weights where there is no record
+CASES = {  # the model, its config's options, its image's side, and what is given beside the weights where there is no record
     "vit": ("ViTForImageClassification", SIZES | MLP, 12, {}),
     "deit": ("DeiTForImageClassificationWithTeacher", SIZES | MLP, 12, {}),
     "beit": ("BeitForImageClassification", SIZES | MLP | {"use_relative_position_bias": True}, 12, {}),
@@ -49,7 +49,7 @@ def shake(model: nn.Module) -> nn.Module:
 def written(request, tmp_path_factory):
     """A model of transformers, what its files say, and the case."""
     transformers, safetensors = pytest.importorskip("transformers"), pytest.importorskip("safetensors.torch")
-    kind, options, side, told = CASES[request.param]
+    kind, options, side, hints = CASES[request.param]
     torch.manual_seed(0)
     model = getattr(transformers, kind)
     model = shake(model(model.config_class(**options, image_size=side)))
@@ -57,7 +57,7 @@ def written(request, tmp_path_factory):
         model.decoder.decoder_pos_embed.data[:, 0] = 0
     folder = tmp_path_factory.mktemp("written")
     model.save_pretrained(folder)
-    return request.param, model, safetensors.load_file(folder / "model.safetensors"), side, told
+    return request.param, model, safetensors.load_file(folder / "model.safetensors"), side, hints
 
 
 def answers(name, theirs, ours, side):
@@ -77,18 +77,18 @@ def answers(name, theirs, ours, side):
         return theirs(images).last_hidden_state, ours.forward_features(images).x
 
 
-@pytest.mark.parametrize("told_by", ["record", "shapes"])
-def test_the_same_answers(written, told_by):
-    name, theirs, tensors, side, told = written
-    if told_by == "record":
+@pytest.mark.parametrize("described_by", ["record", "shapes"])
+def test_the_same_answers(written, described_by):
+    name, theirs, tensors, side, hints = written
+    if described_by == "record":
         record = theirs.config.to_dict()
         converted = convert(tensors, record)
     elif name == "swinv2":
         with pytest.raises(VitrailError, match=r"do not tell its window: a config\.json or timm's name of the model must"):
-            convert(tensors, **told)
+            convert(tensors, **hints)
         return
     else:
-        converted = convert(tensors, **told)
+        converted = convert(tensors, **hints)
     assert converted.origin == Origin("transformers", name)
     ours = build_model(converted.architecture, converted.config).eval()
     ours.load_state_dict(converted.weights)
@@ -99,10 +99,10 @@ def test_the_same_answers(written, told_by):
 
 
 def test_and_back(written):
-    name, _, tensors, _, told = written
+    name, _, tensors, _, hints = written
     if name == "swinv2":
         return  # its way back is in test_swin.py: there are no files without a record
-    converted = convert(tensors, **told)
+    converted = convert(tensors, **hints)
     config, weights = converted.config, dict(converted.weights)
     if name.startswith("dinov2"):  # of a token that only its pretraining reads
         assert "left out, as the model has no place for them, 1 weights: embeddings.mask_token" in converted.notes

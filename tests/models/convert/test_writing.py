@@ -67,7 +67,7 @@ def test_transformers_reads_the_preprocessing(tmp_path):
     assert record["crop_size"] == {"height": 12, "width": 12}
 
 
-def test_timm_is_told_every_option():
+def test_timm_gets_every_option():
     config = make("registers", prefix_rows=False, num_classes=3, pool="mean").config
     record = timm_record(config, ("a", "b", "c"), make("registers").preprocessing)
     assert record["architecture"] == "vit_base_patch16_224"

@@ -202,10 +202,10 @@ def test_a_hostile_file(case, tmp_path, payload, safetensors_bytes, executed):
     path.write_bytes(make(payload, safetensors_bytes))
     with pytest.raises(VitrailError, match=message) as caught:
         read_foreign(path, pickles=True)
-    told = str(caught.value)
-    assert told.startswith(str(path))
-    assert told.isprintable()
-    assert len(told) < 700
+    reported = str(caught.value)
+    assert reported.startswith(str(path))
+    assert reported.isprintable()
+    assert len(reported) < 700
     assert not executed()
     assert [entry.name for entry in tmp_path.iterdir()] == [name], "nothing written"
 

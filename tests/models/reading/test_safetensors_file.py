@@ -121,7 +121,7 @@ def mutate(content: bytes, draw: random.Random) -> bytes:
                 .to_bytes(8, "little")
             )
             return head + header + data
-        else:  # cut short, or longer than told
+        else:  # cut short, or longer than stated
             whole = len(header).to_bytes(8, "little") + header + data
             return whole[: draw.randrange(len(whole))] if draw.random() < 0.7 else whole + draw.randbytes(draw.randint(1, 40))
     return len(header).to_bytes(8, "little") + header + data

@@ -84,7 +84,7 @@ def read(tmp_path):
     ],
 )
 @pytest.mark.parametrize("zipped", [True, False])
-def test_the_network_is_found_and_the_rest_is_told(checkpoint, notes, zipped, read):
+def test_the_network_is_found_and_the_rest_is_reported(checkpoint, notes, zipped, read):
     assert read(checkpoint, _use_new_zipfile_serialization=zipped) == (1, notes)
 
 

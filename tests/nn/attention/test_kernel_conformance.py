@@ -52,7 +52,7 @@ def refused(layer, feature, call_it):
     return True
 
 
-class Told(Position):
+class Reported(Position):
     """A bias that is given."""
 
     attends = biases = True
@@ -109,11 +109,11 @@ def test_a_bias_is_added_before_the_softmax(name):
     layer = layer_of(name)
     table = torch.zeros(1, HEADS, N, N)
     table[..., M:] = -1e4
-    if not refused(layer, "bias", lambda: call(layer, Scope(position=Told(table)))):
+    if not refused(layer, "bias", lambda: call(layer, Scope(position=Reported(table)))):
         masked = call(layer, Scope(mask=table[:, :1] == 0))
-        assert_close(call(layer, Scope(position=Told(table))), masked, atol=1e-5, rtol=1e-4)
+        assert_close(call(layer, Scope(position=Reported(table))), masked, atol=1e-5, rtol=1e-4)
         even = torch.randn(1, HEADS, N, 1).expand(-1, -1, -1, N)
-        assert_close(call(layer, Scope(position=Told(even))), call(layer, OPEN), atol=1e-5, rtol=1e-4)
+        assert_close(call(layer, Scope(position=Reported(even))), call(layer, OPEN), atol=1e-5, rtol=1e-4)
 
 
 def test_weights_are_a_distribution_and_give_the_output(name):

@@ -75,7 +75,7 @@ def test_layer_scale_of_zero_leaves_the_residual_stream_alone():
     assert torch.equal(block(x), x)
 
 
-def test_layer_scale_starts_where_it_is_told():
+def test_layer_scale_starts_where_it_should():
     block = EncoderBlock(WIDTH, attention=nn.Identity(), mlp=nn.Identity(), layer_scale=0.25)
     assert_close(block.mlp_branch[0].gamma, torch.full((WIDTH,), 0.25))
 

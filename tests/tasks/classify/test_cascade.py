@@ -87,9 +87,9 @@ def test_one_model_at_two_sizes_on_the_command_line(folders, arrays, command, tm
     words = ("--sizes", "8", "12", "--data", arrays, "--agreement", "0.5", "--rounds", "1")
     answer = command("cascade", folders[1], *words, "--out", tmp_path / "both", "--json")
     assert answer.code == 0, answer.err
-    told = json.loads(answer.out)
-    assert [stage["name"] for stage in told["stages"]] == ["8x8", "12x12"]
-    assert told["validation"]["agreement"] >= 0.5
+    reported = json.loads(answer.out)
+    assert [stage["name"] for stage in reported["stages"]] == ["8x8", "12x12"]
+    assert reported["validation"]["agreement"] >= 0.5
 
 
 @pytest.mark.parametrize(

@@ -115,8 +115,8 @@ def test_sizes_are_read_without_decoding(files, tmp_path):
     assert everything(loader(Part(split, np.array([len(SHAPES)]))).batches())[0].shape == (3, 36, 16)
 
 
-def test_an_image_that_has_gone_is_left_out_and_told(files, tmp_path):
-    split, told = FileSplit([files.paths[0], tmp_path / "gone.png"], np.array([0, 1])), []
-    [batch] = loader(split, on_bad=told.append).batches()
+def test_an_image_that_has_gone_is_left_out_and_reported(files, tmp_path):
+    split, reported = FileSplit([files.paths[0], tmp_path / "gone.png"], np.array([0, 1])), []
+    [batch] = loader(split, on_bad=reported.append).batches()
     assert batch.indices.tolist() == [0]
-    assert [error.reason for error in told] == ["no such file"]
+    assert [error.reason for error in reported] == ["no such file"]

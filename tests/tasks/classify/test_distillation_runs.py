@@ -1,4 +1,4 @@
-"""`vitrail train --teacher RUN`: who may teach, what is told of it, and exact resumption beside a convolutional teacher."""
+"""`vitrail train --teacher RUN`: who may teach, what is reported of it, and exact resumption beside a convolutional teacher."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def weights_of(folder):
     return (folder / "last" / "model.safetensors").read_bytes()
 
 
-def test_what_is_kept_and_told(student, teacher):
+def test_what_is_kept_and_reported(student, teacher):
     kept = yaml.safe_load((student / "config.yaml").read_text())
     assert (kept["teacher"], kept["distill"], kept["distill_share"]) == (str(teacher), "hard", 0.5)
     metrics = json.loads((student / "metrics.json").read_text())
@@ -82,7 +82,7 @@ def test_resumed_bit_for_bit(arrays, teacher, student, tmp_path, monkeypatch):
     assert weights_of(folder) == weights_of(student)
 
 
-def test_a_teacher_that_is_gone_is_told_in_a_line(arrays, teacher, tmp_path, command):
+def test_a_teacher_that_is_gone_is_reported_in_a_line(arrays, teacher, tmp_path, command):
     copied = tmp_path / "teacher"
     shutil.copytree(teacher, copied)
     words = ("--data", arrays, "--model", "vit_nano_patch4_32", "--epochs", "1", "--out", tmp_path / "run")

@@ -19,7 +19,7 @@ from vitrail.tasks.classify.options import ExplainOptions
 
 
 class Counted(ProgressBar):
-    """A progress bar that writes down what it is told."""
+    """A progress bar that writes down what it receives."""
 
     def __init__(self, numbers):
         super().__init__()

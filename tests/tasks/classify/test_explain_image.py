@@ -8,7 +8,7 @@ from vitrail.tasks.classify.explain_image import Choice, explain_image
 
 
 @pytest.mark.parametrize("name", ["vit_nano_conv", "resnet8_32"])
-def test_broken_weights_are_told_in_one_line(name):
+def test_broken_weights_are_reported_in_one_line(name):
     model = vt.create_model(name, image_size=16, num_classes=3)
     torch.nn.init.constant_(next(model.parameters()), torch.nan)
     choice = Choice(method="gradient", labels=("a", "b", "c"), attention=name == "vit_nano_conv")

@@ -49,7 +49,7 @@ def test_metrics_of_one_label_by_hand():
     np.testing.assert_array_equal(predictions.decisions, np.eye(3, dtype=bool)[[1, 0, 0, 2]])
 
 
-def test_top5_is_told_of_many_classes():
+def test_top5_is_reported_of_many_classes():
     assert "top5" not in draw(20, 10, multi_label=False).metrics
     metrics = draw(50, 11, multi_label=False).metrics
     assert 0 < metrics["accuracy"] < metrics["top5"] < 1

@@ -99,7 +99,7 @@ def test_balance_trains(command, arrays, corners, tmp_path, balance, several):
 
 @pytest.mark.slow
 def test_balance_helps_a_rare_class(tmp_path):
-    """19 to 1, hardly told apart: without balance the rare class is hardly ever said."""
+    """19 to 1, hardly distinguished: without balance the rare class is hardly ever said."""
     rng, parts = np.random.default_rng(1), {}
     for split, count, one_in in (("train", 400, 20), ("val", 60, 6), ("test", 200, 2)):
         labels = (np.arange(count) % one_in == 0).astype(int)

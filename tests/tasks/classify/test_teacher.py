@@ -93,12 +93,12 @@ def test_the_loss_is_both_losses_of_the_right_heads(batch, distilled, kind):
     loss = Classify(student, smoothing=0.1, teacher=teacher, distillation=how).loss(batch)
     with torch.no_grad():
         first, second = student.forward_both(batch.images) if distilled else (student(batch.images),) * 2
-        told = teacher.model(batch.images)
+        taught = teacher.model(batch.images)
     labels = cross_entropy(first, batch.labels, smoothing=0.1)
     answers = (
-        cross_entropy(second, told.argmax(1))
+        cross_entropy(second, taught.argmax(1))
         if kind == "hard"
-        else soft_distillation(second, told, temperature=how.temperature)
+        else soft_distillation(second, taught, temperature=how.temperature)
     )
     assert loss.item() == pytest.approx(((1 - how.share) * labels + how.share * answers).item(), rel=1e-5)
 
@@ -137,7 +137,7 @@ def test_a_distilled_model_without_a_teacher_learns_by_the_mean(batch):
     assert_close(Classify(student).loss(batch), cross_entropy(student(batch.images), batch.labels))
 
 
-def test_heads_are_averaged_and_told_apart(batch):
+def test_heads_are_averaged_and_distinguished(batch):
     student = make_student(distilled=True).eval()
     found = Classify(student).evaluate([batch])
     with torch.no_grad():

@@ -125,9 +125,11 @@ def test_images_are_searched_and_drawn(run, folder, tmp_path, command):
     assert answer.code == 2  # one is no image
     assert f"{image}  {len(found)} found: " in answer.out
     assert Image.open(tmp_path / "out" / "20_boxes.png").size == (333, 261)  # enlarged, so that names can be read
-    told = json.loads(command("predict", run.path, image, "--threshold", 0, "--json").out)
+    reported = json.loads(command("predict", run.path, image, "--threshold", 0, "--json").out)
     assert (
-        told == pytest.approx(found, rel=1e-5) if not found else [row["box"] for row in told] == [row["box"] for row in found]
+        reported == pytest.approx(found, rel=1e-5)
+        if not found
+        else [row["box"] for row in reported] == [row["box"] for row in found]
     )
     for words, message in (
         (("--threshold", 2), "--threshold must be at most 1, got 2"),
@@ -208,9 +210,9 @@ def test_check_names_what_is_wrong_with_boxes(folder, command):
     assert "7 of 21 images have no box" in found["no boxes"]["text"]
     assert json.loads(answer.out)["suggestion"]["command"].startswith("vitrail train --task detect --data ")
     Image.new("L", (5, 5)).save(folder / "JPEGImages" / "lonely.png")
-    told = command("check", folder, "--task", "detect", "--workers", 0)
+    reported = command("check", folder, "--task", "detect", "--workers", 0)
     (folder / "JPEGImages" / "lonely.png").unlink()
-    assert "1 image without annotations, or in no list, is not used" in told.out
+    assert "1 image without annotations, or in no list, is not used" in reported.out
     assert "no boxes are marked" in command("check", "digits", "--task", "detect").err
     assert "which has no boxes" in command("check", folder, "--task", "detect", "--fix", "x.csv").err
 

@@ -21,7 +21,7 @@ from vitrail.tasks.detect.objective import Detect
 
 
 class Oracle(Detector):
-    """Says what it was told, in another order; a detector with a softmax and as many queries as an image has objects at most."""
+    """Says what it was given, in another order; a detector with a softmax and as many queries as an image has objects at most."""
 
     num_classes = 10
 
@@ -31,12 +31,12 @@ class Oracle(Detector):
         self.config = PRESETS["detr_micro_plain"]
 
     def forward(self, images, targets=None):
-        told = self.answers[self.calls]
+        reported = self.answers[self.calls]
         self.calls += 1
         logits = torch.zeros(1, len(images), 7, 11)
         logits[..., 10] = self.sure
         boxes = torch.full((1, len(images), 7, 4), 0.5)
-        for row, target in enumerate(told):
+        for row, target in enumerate(reported):
             for number, (kind, box) in enumerate(zip(target.classes.tolist(), target.boxes, strict=True)):
                 logits[0, row, 6 - number, 10], logits[0, row, 6 - number, kind] = 0.0, self.sure
                 boxes[0, row, 6 - number] = box
@@ -65,7 +65,7 @@ def test_the_right_answers_score_1_and_none_0():
     assert one.error > 0
 
 
-def test_boxes_are_told_in_pixels_of_the_image_itself():
+def test_boxes_are_reported_in_pixels_of_the_image_itself():
     batch = next(iter(shapes_loader(2, batch=2, size=(48, 48)).batches()))
     larger = batch._replace(sizes=torch.tensor([[96, 480], [96, 480]]))
     found = Detect(Oracle([larger.targets])).evaluate([larger])

@@ -76,7 +76,7 @@ def test_boxes_from_a_score_on_and_where_one_was_looked_for(begin, site):
 
 
 @pytest.mark.slow
-def test_a_chosen_box_that_is_not_sure_enough_is_let_go_and_a_bad_file_is_told(begin, site):
+def test_a_chosen_box_that_is_not_sure_enough_is_let_go_and_a_bad_file_is_reported(begin, site):
     tab = begin(width=390, height=760, scheme="dark", touch=True, forgiven="422")
     tab.get_by_role("slider", name="Score").fill("0.05")
     tab.locator(".object:visible").last.click()

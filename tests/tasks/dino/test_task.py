@@ -48,7 +48,7 @@ def test_a_class_token_is_added_to_what_has_none():
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--views", -1), "--views must be at least 0, got -1"),
         (("--momentum", 1.5), "--momentum must be at most 1, got 1.5"),
@@ -59,10 +59,10 @@ def test_a_class_token_is_added_to_what_has_none():
         (("--hide", 0.5), "--hide is an option of --task .*mae.* only"),
     ],
 )
-def test_wrong_values_are_told_in_a_line(words, told, command, arrays, tmp_path):
+def test_wrong_values_are_reported_in_a_line(words, message, command, arrays, tmp_path):
     answer = command("pretrain", "--method", "dino", "--data", arrays, "--out", tmp_path / "run", *words)
     assert answer.code != 0
-    assert re.fullmatch(f"vitrail: {told}\n", answer.err)
+    assert re.fullmatch(f"vitrail: {message}\n", answer.err)
 
 
 def test_contrast_cannot_come_in_parts(command, arrays, tmp_path):

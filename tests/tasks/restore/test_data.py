@@ -142,22 +142,23 @@ def test_images_in_memory_need_no_place():
     np.testing.assert_array_equal(kept.read(2)[:, :, 0], images[2])
 
 
-def test_what_cannot_be_read_is_left_out_and_told(split, tmp_path):
+def test_what_cannot_be_read_is_left_out_and_reported(split, tmp_path):
     broken, tiny = tmp_path / "broken.png", tmp_path / "tiny.png"
     broken.write_bytes(b"\x89PNG\r\n\x1a\nno more")
     Image.new("RGB", (5, 1)).save(tiny)
     files = FileSplit([split.paths[0], broken, tiny], np.zeros(3))
-    told: list[ImageError] = []
-    (batch,) = patch_loader(store(files), SR2, batch=3, patch=4, on_bad=told.append).batches(0)
+    reported: list[ImageError] = []
+    (batch,) = patch_loader(store(files), SR2, batch=3, patch=4, on_bad=reported.append).batches(0)
     assert sorted(batch.indices.tolist()) == [0, 2]
-    assert [error.name for error in told] == [str(broken)]
-    pairs = list(whole_loader(store(files), SR2, on_bad=told.append).batches())
+    assert [error.name for error in reported] == [str(broken)]
+    pairs = list(whole_loader(store(files), SR2, on_bad=reported.append).batches())
     assert [pair.name for pair in pairs] == [str(split.paths[0])]
-    assert "smaller than the 2 pixels" in told[-1].reason
+    assert "smaller than the 2 pixels" in reported[-1].reason
     with pytest.raises(VitrailError, match="none of the 1 images"):
         next(
             islice(
-                patch_loader(store(FileSplit([broken], np.zeros(1))), SR2, batch=1, patch=4, on_bad=told.append).batches(0), 1
+                patch_loader(store(FileSplit([broken], np.zeros(1))), SR2, batch=1, patch=4, on_bad=reported.append).batches(0),
+                1,
             )
         )
 

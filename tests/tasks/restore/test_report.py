@@ -112,18 +112,18 @@ def test_the_table_begins_with_the_least_gained_and_knows_what_cannot_be_subtrac
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "expected"),
     [(("/data/set5/a.png", "/data/set5/b/c.png"), ("a.png", "b/c.png")), (("one/a.png",), ("a.png",)), (("a.png", "x/b.png"), ("a.png", "x/b.png")),
      (("/images/a.png", "b.png"), ("/images/a.png", "b.png")), (("ab/x.png", "abc/x.png"), ("ab/x.png", "abc/x.png"))],
 )  # fmt: skip
-def test_the_folder_of_all_images_is_left_out_of_their_names(names, told):
+def test_the_folder_of_all_images_is_left_out_of_their_names(names, expected):
     found = report([], scores=[ImageScore(name=name, psnr_given=20.0, psnr_restored=30.0) for name in names])
-    assert tuple(map(found.short, names)) == told
+    assert tuple(map(found.short, names)) == expected
 
 
-def test_degradations_are_told_in_words():
-    told = {name: describe_degradation(parse_degradation(name)) for name in ("sr4", "noise25", "jpeg10", "real1", "real4")}
-    assert told == {
+def test_degradations_are_reported_in_words():
+    described = {name: describe_degradation(parse_degradation(name)) for name in ("sr4", "noise25", "jpeg10", "real1", "real4")}
+    assert described == {
         "sr4": "made 4 times smaller",
         "noise25": "with noise of σ 25 of 255",
         "jpeg10": "as JPEG of quality 10",

@@ -168,13 +168,13 @@ def test_a_model_is_chosen_by_the_damage(folder, tmp_path, name, model):
     assert choose_restorer(damage_of(setup.options)) == model
 
 
-@pytest.mark.parametrize("told", [False, True])
-def test_images_smaller_than_a_patch_are_told_about(folder, told):
+@pytest.mark.parametrize("warned", [False, True])
+def test_images_smaller_than_a_patch_are_reported(folder, warned):
     setup = prepare(Options(data=str(folder), degrade="sr2"), ProgressBar(quiet=True), resumed=None)
     smallest = min(min(setup.data["train"].read(index).size) for index in range(len(setup.data["train"])))
-    options = replace(setup.options, patch_size=smallest // 2 + told)  # of which the true patch is twice as large
+    options = replace(setup.options, patch_size=smallest // 2 + warned)  # of which the true patch is twice as large
     lines = TASK.describe(replace(setup, options=options))
-    assert any("pixels a side is smaller than a patch of" in line for line in lines) == told
+    assert any("pixels a side is smaller than a patch of" in line for line in lines) == warned
 
 
 def test_weights_go_on_with_another_damage_of_the_scale(run, folder, tmp_path):

@@ -135,7 +135,7 @@ def test_a_gray_model_keeps_colors_as_they_are_and_learns_in_gray(shop, restore)
     assert (pixels(client, other, "truth") == pixels(client, worse, "truth")).all()
 
 
-def test_progress_is_told_tile_by_tile_and_a_large_image_is_cut(restore, monkeypatch):
+def test_progress_is_reported_tile_by_tile_and_a_large_image_is_cut(restore, monkeypatch):
     monkeypatch.setattr(restorations, "TILE", 16)
     monkeypatch.setattr(restorations, "MOST_MADE", 4_000)
     found = restore("twice")
@@ -156,12 +156,12 @@ def slow(monkeypatch):
     tiled = restorations.restore_tiled
 
     def wait(model, images, *, on_tile, **options):
-        def told(done, of):
+        def reported(done, of):
             started.set()
             assert sign.acquire(timeout=60)
             on_tile(done, of)
 
-        return tiled(model, images, on_tile=told, **options)
+        return tiled(model, images, on_tile=reported, **options)
 
     monkeypatch.setattr(restorations, "restore_tiled", wait)
     return sign, started
@@ -183,7 +183,7 @@ def test_it_can_be_stopped_and_a_newer_wish_stops_the_older(shop, restore, slow)
     assert client.get(f"/api/restore/image?answer={newer['id']}&which=restored").status_code == 404
 
 
-def test_what_cannot_be_done_is_told_in_one_line(shop, restore, encode):
+def test_what_cannot_be_done_is_reported_in_one_line(shop, restore, encode):
     client, models = shop
     broken = restore("broken")
     assert (broken["state"], broken["error"].count("\n")) == ("failed", 0)

@@ -119,7 +119,7 @@ def test_models_are_changed_and_others_have_their_own_page(visit, site):
 
 
 @pytest.mark.slow
-def test_a_file_that_is_no_image_is_told_and_the_page_goes_on(visit, site):
+def test_a_file_that_is_no_image_is_reported_and_the_page_goes_on(visit, site):
     tab = visit(forgiven="422")
     tab.set_input_files("#file", site.folder / "words.png")
     tab.wait_for_selector("#toast:not([hidden])")
@@ -133,18 +133,18 @@ def test_it_is_watched_stopped_and_started_again(visit, site, monkeypatch):
     sign, tiled = threading.Semaphore(0), restorations.restore_tiled
 
     def wait(model, images, *, on_tile, **options):
-        def told(done, of):
+        def reported(done, of):
             on_tile(done, of)
             assert sign.acquire(timeout=60)
 
-        return tiled(model, images, on_tile=told, **options)
+        return tiled(model, images, on_tile=reported, **options)
 
     monkeypatch.setattr(restorations, "restore_tiled", wait)
     tab = visit()
     tab.set_input_files("#file", site.folder / "my scene.png")
-    tab.wait_for_function("() => document.querySelector('#told').textContent.startsWith('1 of ')")
+    tab.wait_for_function("() => document.querySelector('#progress-text').textContent.startsWith('1 of ')")
     sign.release()
-    tab.wait_for_function("() => document.querySelector('#told').textContent.startsWith('2 of ')")
+    tab.wait_for_function("() => document.querySelector('#progress-text').textContent.startsWith('2 of ')")
     assert tab.locator("#progress").get_attribute("value") == "2"
     tab.get_by_role("button", name="Stop").click()
     sign.release(200)

@@ -292,10 +292,10 @@ def test_check_names_every_fault_of_masks_and_suggests_a_training(tmp_path, comm
         assert words in answer.out
     assert "images/04.png: has no mask" in answer.out
     assert "--fix" not in answer.out
-    told = " ".join(answer.out.split())
-    assert "suggested: setr_pup_vit_micro_hybrid" in told
+    reported = " ".join(answer.out.split())
+    assert "suggested: setr_pup_vit_micro_hybrid" in reported
     words = "--model setr_pup_vit_micro_hybrid --image-size 16 --batch-size 1 --recipe tiny --epochs 60"
-    assert told.endswith(f"vitrail train --task segment --data {folder} {words}")
+    assert reported.endswith(f"vitrail train --task segment --data {folder} {words}")
     good = write_folder(tmp_path / "good", count=8)
     found = json.loads(command("check", good, "--task", "segment", "--workers", 0, "--ignore-index", 0, "--json").out)
     assert found["classes"].keys() == {"disk", "bar"}

@@ -88,10 +88,10 @@ def test_a_pixels_probabilities_are_the_models(shop, segment, folder, photo):
     whole = torch.nn.functional.interpolate(chances[None], size=(30, 40), mode="bilinear")[0]
     for row, column in ((0, 0), (12, 27), (29, 39)):
         place = f"row={(row + 0.5) / 30}&column={(column + 0.5) / 40}"
-        told = client.get(f"/api/segment/place?answer={found['id']}&{place}").json()
-        assert (told["row"], told["column"], told["index"]) == (row, column, mask[row, column])
-        assert sum(one["p"] for one in told["classes"]) == pytest.approx(1, abs=1e-3)
-        for one in told["classes"]:
+        reported = client.get(f"/api/segment/place?answer={found['id']}&{place}").json()
+        assert (reported["row"], reported["column"], reported["index"]) == (row, column, mask[row, column])
+        assert sum(one["p"] for one in reported["classes"]) == pytest.approx(1, abs=1e-3)
+        for one in reported["classes"]:
             assert one["p"] == pytest.approx(float(whole[one["index"], row, column]), abs=1e-3)
 
 

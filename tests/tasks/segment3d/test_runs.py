@@ -109,11 +109,11 @@ def test_predict_writes_labels_with_the_scans_affine(run, balls, tmp_path, comma
     assert entry["ml"] == pytest.approx(entry["voxels"] * 3.0 / 1000, abs=1e-3)
     assert 0 < entry["score"] <= 1
     (tmp_path / "broken.nii.gz").write_bytes(b"no scan")
-    told = command("predict", run.path, scan, tmp_path / "broken.nii.gz", "--out", tmp_path)
-    assert told.code == 2
-    assert "case0_labels_2.nii.gz" in told.out  # nothing is overwritten
-    assert told.err.count("\n") == 1
-    assert "broken.nii.gz" in told.err
+    reported = command("predict", run.path, scan, tmp_path / "broken.nii.gz", "--out", tmp_path)
+    assert reported.code == 2
+    assert "case0_labels_2.nii.gz" in reported.out  # nothing is overwritten
+    assert reported.err.count("\n") == 1
+    assert "broken.nii.gz" in reported.err
 
 
 def test_what_is_predicted_is_what_is_scored(run, balls, tmp_path):

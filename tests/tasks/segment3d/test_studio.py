@@ -198,7 +198,7 @@ def test_what_is_too_large_is_refused_before_a_voxel_is_read(shop, monkeypatch, 
     assert (refused.status_code, "--memory" in refused.json()["error"]) == (413, True)
 
 
-def test_what_goes_wrong_on_the_way_is_told(shop, label, browse_studio, folder):
+def test_what_goes_wrong_on_the_way_is_reported(shop, label, browse_studio, folder):
     client, models = shop
     whole = scan_bytes(np.random.default_rng(0).integers(0, 255, (40, 40, 40), dtype=np.uint8))
     found = label(content=whole[: len(whole) // 2])  # a sound header, and half of the voxels

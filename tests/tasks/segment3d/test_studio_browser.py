@@ -96,7 +96,7 @@ def test_a_scan_is_labelled_and_leafed_through(begin, site):
 
 
 @pytest.mark.slow
-def test_on_a_telephone_it_fits_and_what_is_no_scan_is_told(begin, site):
+def test_on_a_telephone_it_fits_and_what_is_no_scan_is_reported(begin, site):
     tab = begin(width=375, height=740, scheme="dark", touch=True, forgiven="422")
     assert tab.evaluate("document.documentElement.scrollWidth") <= 375
     tab.set_input_files("#file", site.folder / "words.nii")

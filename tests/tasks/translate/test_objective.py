@@ -71,7 +71,7 @@ class Plain(WordModel):
     def __init__(self, model: nn.Module) -> None:
         super().__init__(model.config)
         self.model = model
-        self.begin, self.step, self.told = model.begin, model.step, None
+        self.begin, self.step, self.reported = model.begin, model.step, None
 
     def forward(self, source, target):
         return self.model(source, target)
@@ -127,7 +127,7 @@ def test_a_test_keeps_the_references_of_the_file():
 
 def test_processes_together_find_what_one_does():
     class Two(World):
-        """The first of two processes, told what the second has."""
+        """The first of two processes, given what the second has."""
 
         def gather(self, value):
             return [value, second]

@@ -24,9 +24,9 @@ def make(count=30, **changes):
 
 def test_the_best_the_worst_and_some_of_the_others_are_shown_once():
     shown = show_sentences(*make()).__html__()
-    told = [i for i in range(30) if f">source {i}<" in shown]
-    assert len(told) == 20
-    assert {*range(7), *range(23, 30)} <= set(told)
+    reported = [i for i in range(30) if f">source {i}<" in shown]
+    assert len(reported) == 20
+    assert {*range(7), *range(23, 30)} <= set(reported)
     assert shown.count("<dt>source</dt>") == 20
     assert shown.index(">source 29<") < shown.index(">source 0<"), "the best first"
     assert "model, 97" in shown

@@ -185,15 +185,15 @@ def test_a_run_can_be_repeated_from_its_config(run, pairs, tmp_path, wishes):
         assert torch.equal(one, other)
 
 
-def test_pairs_that_are_not_learned_from_are_told_once(pairs, capsys):
+def test_pairs_that_are_not_learned_from_are_reported_once(pairs, capsys):
     setup = prepare(Options(data=str(pairs), **{**SMALL, "max_length": 4}), ProgressBar(), resumed=None)
     training, _ = TASK.loaders(setup, World())
     assert training.source.skipped.total > 0
-    told = capsys.readouterr().out
-    assert told.count("left out") == 1
+    reported = capsys.readouterr().out
+    assert reported.count("left out") == 1
     assert (
         f"of the training pairs {training.source.skipped.total} left out: {training.source.skipped.total} longer than 4 tokens"
-        in told
+        in reported
     )
 
 

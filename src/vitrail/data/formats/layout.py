@@ -34,7 +34,7 @@ def exists(path: Path) -> bool:
 
 
 def check_some_exist(paths: Sequence[Path], *, where: Path) -> None:
-    """One missing image is a bad file, told when it is read; when none of the first is there, the list is read wrongly."""
+    """One missing image is a bad file, reported when it is read; when none of the first is there, the list is read wrongly."""
     if paths and not any(exists(path) for path in paths[:TRIED]):
         raise VitrailError(f'{where}: none of its first {len(paths[:TRIED])} images is there: no file "{paths[0]}"')
 

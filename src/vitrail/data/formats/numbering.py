@@ -128,8 +128,8 @@ def describe_numbering(
         return ["masks hold only 0 and 255: 255 is read as class 1"]
     if ignore is not None:
         missing = [str(number) for number in ignore if number not in seen and number != numbering.nothing]
-        told = [str(number) for number in ignore if number in seen]
-        return [f"of no class: {', '.join(told)} (--ignore-index)"] * bool(told) + [
+        listed = [str(number) for number in ignore if number in seen]
+        return [f"of no class: {', '.join(listed)} (--ignore-index)"] * bool(listed) + [
             f"no mask has the number {', '.join(missing)} of --ignore-index"
         ] * bool(missing)
     if names is not None and numbering.ignored and is_void(names[min(numbering.ignored[0], len(names) - 1)]):

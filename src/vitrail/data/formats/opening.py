@@ -40,7 +40,7 @@ def open_format(path: Path, *, ignore: Numbers | None = None, masks: bool = Fals
 
 
 def _open_folder(path: Path, ignore: Numbers | None, *, masks: bool) -> DataSet | None:
-    """Each layout is told by files that no folder of classes has: an XML, a label text, a mask of every image's name."""
+    """Each layout is recognized by files that no folder of classes has: an XML, a label text, a mask of every image's name."""
     if is_saved(path):
         return open_saved(path)
     if files := find_coco(path):

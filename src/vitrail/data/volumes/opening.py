@@ -62,7 +62,7 @@ def open_volumes(source: str, *, seed: int = 0, divide_axis: Axis | None = None,
     if len(values) < 2:
         raise VitrailError(f"{folder}: every voxel of all labels is 0: there is nothing to learn")
     if len(values) > MOST_CLASSES:
-        raise VitrailError(f"{folder}: {len(values)} different labels are more than the {MOST_CLASSES} that are told apart")
+        raise VitrailError(f"{folder}: {len(values)} different labels are more than the {MOST_CLASSES} that are distinguished")
     names = read_names(folder)
     ordered = tuple(sorted(values))
     notes: list[str] = []

@@ -49,7 +49,7 @@ class VolumeFile:
         last = self.image.shape[2]
         step = max(1, AT_ONCE // max(1, self.image.shape[0] * self.image.shape[1]))
         axis, direction = int(self.turns[2, 0]), self.turns[2, 1]
-        with told(self.path):
+        with name_the_file(self.path):
             stored = nibabel.load(self.path, keep_file_open=True)  # or gzip would begin at the beginning again for each piece
             for begin in range(0, last, step):
                 end = min(begin + step, last)
@@ -76,7 +76,7 @@ def open_volume(path: Path) -> VolumeFile:
         raise VitrailError(f"{path}: no such file")
     if not path.name.endswith(ENDINGS):
         raise VitrailError(f"{path}: a volume is a file of {' or '.join(ENDINGS)}")
-    with told(path):
+    with name_the_file(path):
         image = nibabel.load(path)
         if not isinstance(image, nibabel.Nifti1Image):  # NIfTI-2 is one too
             raise ValueError(f"it is {type(image).__name__}")
@@ -97,7 +97,7 @@ def open_volume(path: Path) -> VolumeFile:
         raise VitrailError(f"{path}: a voxel's edges must be longer than 0, got {tuple(lengths.tolist())}")
     if not np.isfinite(affine).all() or abs(np.linalg.det(affine[:3, :3])) < 1e-12:
         raise VitrailError(f"{path}: the header's axes span no space")
-    with told(path):
+    with name_the_file(path):
         turns = nibabel.orientations.io_orientation(affine)
     if np.isnan(turns).any():
         raise VitrailError(f"{path}: the header's axes span no space")
@@ -134,7 +134,7 @@ def turn_back(values: Shaped[np.ndarray, "x y z"], turns: Float32[np.ndarray, "3
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
+def name_the_file(path: Path) -> Iterator[None]:
     """Whatever nibabel, gzip and zlib raise on broken files as one line; what they say beside it is not repeated."""
     log = logging.getLogger("nibabel.global")
     before, log.disabled = log.disabled, True

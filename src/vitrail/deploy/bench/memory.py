@@ -1,6 +1,6 @@
 """Peak memory of an engine, in a process of its own: `python -m vitrail.deploy.bench.memory FOLDER ENGINE BATCHES THREADS` is that process.
 
-What building the engine took (an export may hold the weights several times) is gone before the peak is read: what is told is
+What building the engine took (an export may hold the weights several times) is gone before the peak is read: what is reported is
 what running it takes, weights included.
 """
 

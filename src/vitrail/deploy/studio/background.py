@@ -11,7 +11,7 @@ from vitrail.deploy.studio.studio_error import StudioError
 from vitrail.deploy.studio.working import work
 
 State = Literal["waiting", "running", "done", "stopped", "failed"]
-Told = Callable[[int, int], None]  # how much is done, and of how much
+OnProgress = Callable[[int, int], None]  # how much is done, and of how much
 
 
 class StoppedError(StudioError):
@@ -22,7 +22,7 @@ class StoppedError(StudioError):
 class Job:
     """One piece of work on its way. The thread that makes it writes to it, others read."""
 
-    told: ClassVar[str] = "job"  # how an error calls it
+    noun: ClassVar[str] = "job"  # how an error calls it
     model: str
     name: str
     state: State = "waiting"
@@ -48,7 +48,7 @@ class Job:
         }
 
     def describe_made(self) -> dict[str, Any]:
-        """What the page is told of the result."""
+        """What the page is reported of the result."""
         return {}
 
 
@@ -61,8 +61,8 @@ class Background:
         self._latest: dict[str, Job] = {}  # by session
         self._lock = threading.Lock()
 
-    def begin(self, session: str, job: Job, entry: StudioModel, make: Callable[[Any, Told], Any], *, most: int) -> str:
-        """Start `make(model, told)`, whose result becomes the job's; what this session had started before is stopped. Returns the job's id;
+    def begin(self, session: str, job: Job, entry: StudioModel, make: Callable[[Any, OnProgress], Any], *, most: int) -> str:
+        """Start `make(model, on_progress)`, whose result becomes the job's; what this session had started before is stopped. Returns the job's id;
         `most` of its kind are kept of one session."""
         name = self.store.put(session, job, most=most)
         with self._lock:
@@ -74,21 +74,21 @@ class Background:
         threading.Thread(target=self._run, args=(session, job, entry, make), name="studio-background", daemon=True).start()
         return name
 
-    def _run(self, session: str, job: Job, entry: StudioModel, make: Callable[[Any, Told], Any]) -> None:
+    def _run(self, session: str, job: Job, entry: StudioModel, make: Callable[[Any, OnProgress], Any]) -> None:
         """Whatever goes wrong in here is the job's state: nobody waits for this thread."""
 
-        def told(done: int, of: int) -> None:
+        def on_progress(done: int, of: int) -> None:
             job.steps = (done, of)
             if job.stopped:
                 raise StoppedError("Stopped.")
 
         try:
             with self._turn:
-                told(0, 0)
+                on_progress(0, 0)
                 job.state = "running"
                 self.models.get(entry.id)  # now it is computed with
                 with entry.lock:
-                    job.made = work(make, work(entry.model), told)
+                    job.made = work(make, work(entry.model), on_progress)
             job.state = "done"
         except StoppedError:
             job.state = "stopped"

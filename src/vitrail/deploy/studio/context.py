@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from vitrail.deploy.studio.background import Job, Told
+from vitrail.deploy.studio.background import Job, OnProgress
 from vitrail.deploy.studio.facts import Facts
 from vitrail.deploy.studio.models import StudioModel
 from vitrail.deploy.studio.sessions import Keepable
@@ -46,6 +46,6 @@ class Context:
         """Keep it; returns its id. `most` of its kind are kept of one session."""
         return self.studio.store.put(self.session, item, most=most)
 
-    def begin(self, job: Job, entry: StudioModel, make: Callable[[Any, Told], Any], *, most: int) -> dict[str, Any]:
-        """Start `make(model, told)` in a thread of its own; what this session had started before is stopped."""
+    def begin(self, job: Job, entry: StudioModel, make: Callable[[Any, OnProgress], Any], *, most: int) -> dict[str, Any]:
+        """Start `make(model, on_progress)` in a thread of its own; what this session had started before is stopped."""
         return job.to_json(self.studio.background.begin(self.session, job, entry, make, most=most))

@@ -31,7 +31,7 @@ class Store:
     """Items by id, within `budget` bytes for all sessions together.
 
     An id is eight random bytes and a signature of them by the session's name and a secret of this process: so an id that this
-    session was once given is told from one that it never was, without a list of what is gone.
+    session was once given is distinguished from one that it never was, without a list of what is gone.
     """
 
     def __init__(self, budget: int, *, images: int = MOST_IMAGES) -> None:
@@ -64,7 +64,7 @@ class Store:
 
     def get(self, session: str, name: str, kind: type[T]) -> T:
         """The item of this session, as the one used last; 410 if it had to go, 404 if this session never had it."""
-        what = getattr(kind, "told", kind.__name__.lower())
+        what = getattr(kind, "noun", kind.__name__.lower())
         with self._lock:
             kept = self._kept.get(name)
             if kept is not None and kept.session == session and isinstance(kept.item, kind):

@@ -24,7 +24,7 @@ LONGEST_NAME = 80
 class UploadedImage:
     """One image of a session: its file as it came, and what the page shows of it."""
 
-    told: ClassVar[str] = "image"  # how an error calls it
+    noun: ClassVar[str] = "image"  # how an error calls it
     name: str
     size: tuple[int, int]  # height, width, upright
     content: bytes

@@ -1,4 +1,4 @@
-"""Computing with a model of somebody's: whatever goes wrong is told in one sentence."""
+"""Computing with a model of somebody's: whatever goes wrong is reported in one sentence."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from vitrail.explain.evaluating import NOT_FINITE
 
 @contextmanager
 def one_line() -> Iterator[None]:
-    """Whatever goes wrong in here is the model's trouble, told in one line."""
+    """Whatever goes wrong in here is the model's trouble, reported in one line."""
     try:
         yield
     except StudioError:

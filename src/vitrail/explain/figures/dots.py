@@ -22,7 +22,7 @@ def draw_dots(
         figure = Figure(figsize=(width, 3.1), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
         axes = figure.subplots()
         numbers = np.arange(layers)
-        aside = np.linspace(-0.14, 0.14, heads) if heads > 1 else np.zeros(1)  # heads side by side, to be told apart
+        aside = np.linspace(-0.14, 0.14, heads) if heads > 1 else np.zeros(1)  # heads side by side, to be distinguished
         places = (numbers[:, None] + aside).flatten()
         axes.plot(places, values.flatten(), "o", color=BLUE, alpha=0.6, markersize=4.5, markeredgewidth=0, zorder=3)
         axes.plot(numbers, np.nanmean(values, axis=1), color=ORANGE, linewidth=1.4, marker="_", markersize=10)

@@ -20,7 +20,7 @@ HUES = (BLUE, ORANGE, "#4d9a5b", "#9467b8", "#b8506b")
 def draw_lens(lens: Lens, labels: Sequence[str] | None = None, *, image: int = 0, target: int | None = None) -> Figure:
     """Of one image: the likeliest classes over the layers, and below, patch by patch, the probability of `target`.
 
-    `target` is the model's answer unless told otherwise. The maps' scale goes from 0 to the highest probability there is.
+    `target` is the model's answer by default. The maps' scale goes from 0 to the highest probability there is.
     """
     whole = lens.whole[:, image].double().cpu().numpy()  # l k
     target = int(whole[-1].argmax()) if target is None else target

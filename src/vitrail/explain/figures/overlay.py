@@ -22,7 +22,7 @@ SMALLEST = 128  # pixels of the longer side that an overlay has at least: a 4x4 
 SMALLEST_DRAWN = 420  # the same for a figure, which has words beside it
 NOTHING, MUCH = np.array([204.0, 103.0, 29.0]), np.array([255.0, 222.0, 110.0])  # the tint's ends
 STEPS = (1.5, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 40, 50, 60, 80, 100)  # where a scale may end
-DPI = 144  # at which a figure is saved unless told otherwise: then a pixel of the image is a pixel of the file
+DPI = 144  # at which a figure is saved by default: then a pixel of the image is a pixel of the file
 
 Map = Float[np.ndarray, "gh gw"] | Float[Tensor, "gh gw"]
 

@@ -50,7 +50,7 @@ class Sheet:
         return drawn
 
     def write(self, left: float, top: float, words: str, **options: Any) -> None:
-        """Text whose baseline is at `top`, unless told otherwise."""
+        """Text whose baseline is at `top` by default."""
         self.page.text(left, top, words, **options)
 
     def ramp(

@@ -1,4 +1,4 @@
-"""Contrast: a query is to be told from all keys by that of the same image.
+"""Contrast: a query is to be distinguished from all keys by that of the same image.
 
 b queries, m keys, z width
 """

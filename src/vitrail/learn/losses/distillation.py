@@ -64,7 +64,7 @@ def soft_distillation(
     The divergence of the student from the teacher, as Hinton has it and DeiT's code computes it, whatever order of its arguments
     [Touvron+ 2021, eq. 2] writes. That code also divides by k, which the equation does not.
     """
-    told = (teacher.detach().float() / temperature).log_softmax(-1)
+    teacher_log = (teacher.detach().float() / temperature).log_softmax(-1)
     said = (logits.float() / temperature).log_softmax(-1)
-    each = temperature**2 * (told.exp() * (told - said)).sum(-1)
+    each = temperature**2 * (teacher_log.exp() * (teacher_log - said)).sum(-1)
     return each.mean() if reduction == "mean" else each

@@ -12,7 +12,7 @@ from jaxtyping import Float, Integer
 
 @dataclass(frozen=True, kw_only=True)
 class ClassScores:
-    """How well each class is told from the rest; NaN where the question has no answer."""
+    """How well each class is distinguished from the rest; NaN where the question has no answer."""
 
     precision: Float[np.ndarray, "k"]  # right / said: of a class never said, NaN
     recall: Float[np.ndarray, "k"]  # right / support: of a class without images, NaN

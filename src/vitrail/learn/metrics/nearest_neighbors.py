@@ -1,4 +1,4 @@
-"""What an image is, told by the labels of those whose features are nearest: nothing is learned, so it measures the features alone.
+"""What an image is, recognized by the labels of those whose features are nearest: nothing is learned, so it measures the features alone.
 
 n known images, m asked ones, d width, k neighbors
 """

@@ -1,4 +1,4 @@
-"""How well pixels are told apart: a confusion matrix that grows image by image, what follows from it, and how well edges fit.
+"""How well pixels are distinguished: a confusion matrix that grows image by image, what follows from it, and how well edges fit.
 
 k classes, h w image. Rows of the matrix are the truth, columns what the model said; pixels of no class are in neither.
 """

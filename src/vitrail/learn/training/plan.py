@@ -1,4 +1,4 @@
-"""How long and how to learn: what the training loop is told."""
+"""How long and how to learn: what the training loop receives."""
 
 from dataclasses import dataclass
 from typing import Literal

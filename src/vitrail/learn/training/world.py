@@ -145,7 +145,7 @@ class World:
 
     def wait(self) -> None:
         """Until all have come here."""
-        self.any(False)  # a barrier of nccl's own would need to be told the device
+        self.any(False)  # a barrier of nccl's own would need the device
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """The model whose backward pass averages the gradients of all processes while it runs [Li+ 2020, section 3.2].

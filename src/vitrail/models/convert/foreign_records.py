@@ -122,7 +122,7 @@ def as_size(name: str, value: object) -> tuple[int, int]:
 
 def short(value: object) -> str:
     """A value as an error tells it: whatever a file says, on one short line."""
-    told = str(value) if isinstance(value, str | bool | float) or value is None else ""
+    text = str(value) if isinstance(value, str | bool | float) or value is None else ""
     if isinstance(value, int) and not isinstance(value, bool):  # Python refuses to write down an int of thousands of digits
-        told = str(value) if abs(value) < 10**30 else "a number of more than 30 digits"
-    return (told or type(value).__name__)[:60]
+        text = str(value) if abs(value) < 10**30 else "a number of more than 30 digits"
+    return (text or type(value).__name__)[:60]

@@ -5,7 +5,7 @@ from typing import Any
 
 from vitrail.errors import VitrailError
 from vitrail.models.convert.foreign_records import as_number, short
-from vitrail.models.convert.told import table
+from vitrail.models.convert.hints import table
 from vitrail.preprocessing import Fit, Interpolation, Preprocessing
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))  # mean and std of its training images

@@ -15,12 +15,12 @@ from vitrail.models.backbones import PretrainedConfig
 from vitrail.models.convert import google, meta
 from vitrail.models.convert.beit import HEAD as WORDS
 from vitrail.models.convert.foreign_records import DEFAULTS, complete
+from vitrail.models.convert.hints import Hints, read_hints
 from vitrail.models.convert.hybrid import STEM
 from vitrail.models.convert.images import HALF, IMAGENET, preprocessing_of
 from vitrail.models.convert.prefixes import inner
 from vitrail.models.convert.readers import Found, read_mae, read_masked_beit, read_swin, read_upernet, read_vit
 from vitrail.models.convert.swin_shapes import is_swin, new_names
-from vitrail.models.convert.told import Told, read_told
 from vitrail.models.convert.upernet import HEAD as SEGMENTER
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import to_record
@@ -42,7 +42,7 @@ class Origin(NamedTuple):
 class Reader(NamedTuple):
     """How weights of an origin are read, the eps of their norms where no record says it, and the colors of their images."""
 
-    read: Callable[[Mapping[str, Tensor], Mapping[str, Any] | None, float, Told], Found]
+    read: Callable[[Mapping[str, Tensor], Mapping[str, Any] | None, float, Hints], Found]
     eps: float
     colors: tuple[tuple[float, ...], ...]
 
@@ -170,11 +170,11 @@ def convert(
     place, or lacks, is named.
     """
     origin = recognize(tensors, record)
-    reader, told = ORIGINS[origin], read_told(record, image_size=image_size, heads=heads)
+    reader, hints = ORIGINS[origin], read_hints(record, image_size=image_size, heads=heads)
     floats = as_floats(tensors)
     if origin.library == "google":
         bare, found = google.as_timm(floats)
-        told, notes = told._replace(heads=found or told.heads), list[str]()
+        hints, notes = hints._replace(heads=found or hints.heads), list[str]()
     elif origin.family in SEGMENTERS:  # all of the file is the model
         bare, notes = floats, []
     else:
@@ -185,7 +185,7 @@ def convert(
     whole = None
     if origin.library == "transformers" and record is not None and "model_type" in record:
         whole = dict(record) if origin.family in SEGMENTERS else complete(record)
-    model = reader.read(bare, whole, reader.eps, told)
+    model = reader.read(bare, whole, reader.eps, hints)
     notes += model.notes
     if origin.library == "timm" and model.architecture == "vit" and model.config.position == "learned_1d":
         model = model._replace(config=replace(model.config, position_antialias=True))  # so timm resizes them, for any model

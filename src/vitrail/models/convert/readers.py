@@ -10,11 +10,11 @@ from vitrail.errors import VitrailError
 from vitrail.models.beit import BEiTConfig
 from vitrail.models.convert import swin as swin_names
 from vitrail.models.convert.beit import HEAD, from_masked_beit, from_words
+from vitrail.models.convert.hints import Hints
 from vitrail.models.convert.mae import apart, config_from_vitmae, decoder_from_shapes, from_mae
 from vitrail.models.convert.prefixes import left_out
 from vitrail.models.convert.renaming import PROJECTIONS, check_fit, find_style, learned, shapes_of
 from vitrail.models.convert.swin_shapes import depths_of, swin_from_shapes
-from vitrail.models.convert.told import Told
 from vitrail.models.convert.upernet import from_segmenting_beit, from_upernet
 from vitrail.models.convert.vit import from_vit
 from vitrail.models.convert.vit_configs import config_from_transformers
@@ -36,17 +36,17 @@ class Found(NamedTuple):
     notes: list[str]
 
 
-def read_vit(theirs: Mapping[str, Tensor], record: Record, eps: float, told: Told) -> Found:
+def read_vit(theirs: Mapping[str, Tensor], record: Record, eps: float, hints: Hints) -> Found:
     bare, notes = plain(theirs, record)
     gone = {name: bare.pop(name) for name in list(bare) if name == MASK_TOKEN or name in unread_head(bare)}
-    config, more = vit_config(bare, record, eps, told)
+    config, more = vit_config(bare, record, eps, hints)
     return Found("vit", config, from_vit(bare, config), [*left_out(gone), *notes, *more])
 
 
-def read_mae(theirs: Mapping[str, Tensor], record: Record, eps: float, told: Told) -> Found:
+def read_mae(theirs: Mapping[str, Tensor], record: Record, eps: float, hints: Hints) -> Found:
     bare, notes = plain(theirs, record)
     encoder, _ = apart(bare)
-    backbone, more = vit_config(encoder, record, eps, told)
+    backbone, more = vit_config(encoder, record, eps, hints)
     config, why = decoder_from_shapes(bare, backbone)
     if record is not None:
         said, why = config_from_vitmae(record, backbone), []
@@ -56,7 +56,7 @@ def read_mae(theirs: Mapping[str, Tensor], record: Record, eps: float, told: Tol
     return Found("mae", config, from_mae(bare, config), [*notes, *more, *why])
 
 
-def read_masked_beit(theirs: Mapping[str, Tensor], record: Record, eps: float, told: Told) -> Found:
+def read_masked_beit(theirs: Mapping[str, Tensor], record: Record, eps: float, hints: Hints) -> Found:
     if record is not None:
         config, weights = from_masked_beit(theirs, record)
         return Found("beit", config, weights, [])
@@ -64,17 +64,17 @@ def read_masked_beit(theirs: Mapping[str, Tensor], record: Record, eps: float, t
     inside = {
         name: tensor for name, tensor in bare.items() if not name.startswith(f"{HEAD}.") and not name.endswith("mask_token")
     }
-    backbone, more = vit_config(inside, None, eps, told)
+    backbone, more = vit_config(inside, None, eps, hints)
     config = BEiTConfig(backbone=to_record(backbone), codes=len(bare[f"{HEAD}.weight"]))
     named = {f"beit.{name}" if name == MASK_TOKEN else name: tensor for name, tensor in bare.items()}
     return Found("beit", config, from_words(named, config), [*notes, *more])
 
 
-def read_swin(theirs: Mapping[str, Tensor], record: Record, eps: float, told: Told) -> Found:
+def read_swin(theirs: Mapping[str, Tensor], record: Record, eps: float, hints: Hints) -> Found:
     bare = {name.removeprefix("swinv2.").removeprefix("swin."): tensor for name, tensor in theirs.items()}
     style = find_style(bare)
     if record is None:
-        config, notes = swin_from_shapes(bare, style, told=told)
+        config, notes = swin_from_shapes(bare, style, hints=hints)
     else:
         head = bare.get("classifier.weight")
         labels = {str(number): "" for number in range(0 if head is None else len(head))}
@@ -86,7 +86,7 @@ def read_swin(theirs: Mapping[str, Tensor], record: Record, eps: float, told: To
     return Found("swin", config, weights, notes)
 
 
-def read_upernet(theirs: Mapping[str, Tensor], record: Record, eps: float, told: Told) -> Found:
+def read_upernet(theirs: Mapping[str, Tensor], record: Record, eps: float, hints: Hints) -> Found:
     """A segmenter, whose file has weights of an encoder and of heads beside it."""
     if record is None:
         raise VitrailError(
@@ -97,10 +97,10 @@ def read_upernet(theirs: Mapping[str, Tensor], record: Record, eps: float, told:
     return Found("segmenter", config, weights, notes)
 
 
-def vit_config(bare: Mapping[str, Tensor], record: Record, eps: float, told: Told) -> tuple[ViTConfig, list[str]]:
+def vit_config(bare: Mapping[str, Tensor], record: Record, eps: float, hints: Hints) -> tuple[ViTConfig, list[str]]:
     """From a record, or without one from shapes."""
     if record is None:
-        return config_from_shapes(bare, find_style(bare), eps=eps, told=told)
+        return config_from_shapes(bare, find_style(bare), eps=eps, hints=hints)
     config = config_from_transformers({**record, "qkv_bias": True}, bare)  # where it is False, `plain` has put zeros
     shapes = shapes_of_blocks(bare, find_style(bare))
     agree("hidden_size", config.width, shapes.width)

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from vitrail.errors import VitrailError
 from vitrail.models.convert.grids import grid_from_offsets
+from vitrail.models.convert.hints import Hints
 from vitrail.models.convert.renaming import Style
-from vitrail.models.convert.told import Told
 from vitrail.models.convert.vit_names import TABLE, library
 from vitrail.models.convert.vit_shapes import PATCHES, expect
 from vitrail.models.swin import PRESETS, SwinConfig, second, stage_heads
@@ -40,7 +40,7 @@ def new_names(theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return renamed
 
 
-def swin_from_shapes(theirs: Mapping[str, Tensor], style: Style, *, told: Told) -> tuple[SwinConfig, list[str]]:
+def swin_from_shapes(theirs: Mapping[str, Tensor], style: Style, *, hints: Hints) -> tuple[SwinConfig, list[str]]:
     """Our config, and what was supposed. `theirs` are the weights of a model without its name before them, computed ones among them."""
     filters = expect(theirs, (PATCHES[library(style)],), dims=4)
     width, channels, patch, _ = filters.shape
@@ -58,12 +58,12 @@ def swin_from_shapes(theirs: Mapping[str, Tensor], style: Style, *, told: Told) 
     newer = any(name.endswith(SCALE) for name in theirs)
     heads = tuple(heads_of(theirs, stage, newer=newer) for stage in range(len(depths)))
     config = replace(config, heads=heads)
-    window, notes = window_of(theirs, config, newer=newer, told=told)
+    window, notes = window_of(theirs, config, newer=newer, hints=hints)
     if newer:
-        config = second(config, window, config.image_size, pretrained_of(config, told))
+        config = second(config, window, config.image_size, pretrained_of(config, hints))
     else:
         config = replace(config, window=(window, window))
-    size, why = size_of(theirs, config, told)
+    size, why = size_of(theirs, config, hints)
     return replace(config, image_size=size), [*notes, *why]
 
 
@@ -86,7 +86,7 @@ def heads_of(theirs: Mapping[str, Tensor], stage: int, *, newer: bool) -> int:
     raise VitrailError(f"a weight of this model is missing: that of stage {stage} that ends with {ending}")
 
 
-def window_of(theirs: Mapping[str, Tensor], config: SwinConfig, *, newer: bool, told: Told) -> tuple[int, list[str]]:
+def window_of(theirs: Mapping[str, Tensor], config: SwinConfig, *, newer: bool, hints: Hints) -> tuple[int, list[str]]:
     """The side of a window: from the first stage's table; in the second version from the index of its offsets or the model's name."""
     for name, tensor in theirs.items():
         match = BLOCK.match(name)
@@ -96,7 +96,7 @@ def window_of(theirs: Mapping[str, Tensor], config: SwinConfig, *, newer: bool, 
             return grid_from_offsets(len(tensor), None, what=name)[0][0], []
         if newer and name.endswith(INDEX):
             return math.isqrt(len(tensor)), []
-    if (preset := PRESETS.get(told.name or "")) is not None:
+    if (preset := PRESETS.get(hints.name or "")) is not None:
         return preset.window[0], []
     fitting = alike(config, newer=newer)
     windows = {PRESETS[name].window for name in fitting}
@@ -107,10 +107,10 @@ def window_of(theirs: Mapping[str, Tensor], config: SwinConfig, *, newer: bool, 
     return windows.pop()[0], [f"windows of {PRESETS[fitting[0]].window[0]}: the preset {fitting[0]} has these shapes"]
 
 
-def size_of(theirs: Mapping[str, Tensor], config: SwinConfig, told: Told) -> tuple[tuple[int, int], list[str]]:
-    """What was told, or what the masks of shifted windows tell, one for each window; else a preset's, else one window in the last stage."""
-    if told.image_size is not None:
-        return told.image_size, []
+def size_of(theirs: Mapping[str, Tensor], config: SwinConfig, hints: Hints) -> tuple[tuple[int, int], list[str]]:
+    """What was given, or what the masks of shifted windows tell, one for each window; else a preset's, else one window in the last stage."""
+    if hints.image_size is not None:
+        return hints.image_size, []
     masks = next((tensor for name, tensor in theirs.items() if name.endswith(f"layers.0.blocks.1.{MASK}")), None)
     if masks is not None and math.isqrt(len(masks)) ** 2 == len(masks):
         side = math.isqrt(len(masks)) * config.window[0] * config.patch
@@ -124,8 +124,8 @@ def size_of(theirs: Mapping[str, Tensor], config: SwinConfig, told: Told) -> tup
     return (side, side), [f"images of {side}x{side}: then the last stage is one window; a Swin reads other sizes too"]
 
 
-def pretrained_of(config: SwinConfig, told: Told) -> tuple[int, ...] | None:
-    preset = PRESETS.get(told.name or "")
+def pretrained_of(config: SwinConfig, hints: Hints) -> tuple[int, ...] | None:
+    preset = PRESETS.get(hints.name or "")
     return None if preset is None else preset.pretrained_windows
 
 

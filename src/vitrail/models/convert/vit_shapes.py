@@ -12,9 +12,9 @@ from torch import Tensor
 
 from vitrail.errors import VitrailError
 from vitrail.models.convert.grids import grid_from_offsets, grid_from_rows
+from vitrail.models.convert.hints import Hints
 from vitrail.models.convert.hybrid import STEM, stem_depths
 from vitrail.models.convert.renaming import Style
-from vitrail.models.convert.told import Told
 from vitrail.models.convert.vit_configs import head_options, ratio_of
 from vitrail.models.convert.vit_names import NESTED_SCALES, POSITION, SCALES, TABLE, library
 from vitrail.models.vit import ViTConfig, resolve_config
@@ -51,16 +51,16 @@ class Shapes(NamedTuple):
         return (preset.width, preset.depth, hidden, gated) == (self.width, self.depth, self.hidden, self.gated)
 
 
-def config_from_shapes(theirs: Mapping[str, Tensor], style: Style, *, eps: float, told: Told) -> tuple[ViTConfig, list[str]]:
+def config_from_shapes(theirs: Mapping[str, Tensor], style: Style, *, eps: float, hints: Hints) -> tuple[ViTConfig, list[str]]:
     """Our config, and what was supposed. `theirs` are the weights of a model without its name before them."""
     shapes, whose = shapes_of_blocks(theirs, style), library(style)
     width, patch, notes = shapes.width, shapes.patch, list[str]()
-    preset = PRESETS.get(told.name or "")
+    preset = PRESETS.get(hints.name or "")
     preset = preset if preset is not None and shapes.like(preset) else None
     first, second, registers = (token_count(theirs, name, width) for name in TOKENS[whose])
     prefix = first + second + registers
     options: dict[str, Any] = {"prefix": prefix, "distilled": bool(second) and whose == "timm"}
-    hint = None if told.image_size is None else (told.image_size[0] // patch, told.image_size[1] // patch)
+    hint = None if hints.image_size is None else (hints.image_size[0] // patch, hints.image_size[1] // patch)
     tables = [name for name in theirs if name.endswith(TABLE)]
     if tables and POSITION[whose] in theirs:
         raise VitrailError(f"positions are absolute or relative here, got both {POSITION[whose]} and {tables[0]}")
@@ -74,12 +74,12 @@ def config_from_shapes(theirs: Mapping[str, Tensor], style: Style, *, eps: float
     else:
         grid, owned, guessed = grid_from_rows(rows.shape[-2], (prefix, 1, 0) if prefix else (0,), hint, what=POSITION[whose])
         options["prefix_rows"] = bool(owned) or not prefix
-        heads, why = supposed_heads(shapes, preset, told)
+        heads, why = supposed_heads(shapes, preset, hints)
     if guessed:
-        notes.append(f"a grid of {grid[0]}x{grid[1]} cells: nearest to the image's size that was told, {told.image_size}")
+        notes.append(f"a grid of {grid[0]}x{grid[1]} cells: nearest to the image's size that was given, {hints.image_size}")
     if why:
         notes.append(f"{heads} heads: {why}")
-    options |= pooling_options(theirs, style, prefix, told) | head_of(theirs, style)
+    options |= pooling_options(theirs, style, prefix, hints) | head_of(theirs, style)
     if registers and shapes.scaled:
         options["position_antialias"] = not tables
     if second and whose == "transformers":
@@ -87,7 +87,7 @@ def config_from_shapes(theirs: Mapping[str, Tensor], style: Style, *, eps: float
     if shapes.stem is not None:
         options |= {"tokenizer": "resnet", "tokenizer_depths": shapes.stem}
     scale = (1e-5 if preset is None else preset.layer_scale or 1e-5) if shapes.scaled else None  # where learning began
-    activation = "swiglu" if shapes.gated else told.activation
+    activation = "swiglu" if shapes.gated else hints.activation
     config = ViTConfig(
         width=width,
         depth=shapes.depth,
@@ -134,12 +134,12 @@ def shapes_of_blocks(theirs: Mapping[str, Tensor], style: Style) -> Shapes:
     )
 
 
-def supposed_heads(shapes: Shapes, preset: ViTConfig | None, told: Told) -> tuple[int, str]:
-    """How many, and why that many; nothing to say where they were told."""
-    if told.heads is not None:
-        return told.heads, ""
+def supposed_heads(shapes: Shapes, preset: ViTConfig | None, hints: Hints) -> tuple[int, str]:
+    """How many, and why that many; nothing to say where they were given."""
+    if hints.heads is not None:
+        return hints.heads, ""
     if preset is not None:
-        return preset.heads, f"it is called {told.name}"
+        return preset.heads, f"it is called {hints.name}"
     alike = {name: other for name, other in PRESETS.items() if shapes.like(other)}
     if len({other.heads for other in alike.values()}) == 1:
         name = next((name for name, other in alike.items() if other.patch == shapes.patch), next(iter(alike)))
@@ -154,11 +154,11 @@ def supposed_heads(shapes: Shapes, preset: ViTConfig | None, told: Told) -> tupl
     )
 
 
-def pooling_options(theirs: Mapping[str, Tensor], style: Style, prefix: int, told: Told) -> dict[str, Any]:
+def pooling_options(theirs: Mapping[str, Tensor], style: Style, prefix: int, hints: Hints) -> dict[str, Any]:
     """A norm behind the pooling stands for the mean, as in BEiT and in MAE fine-tuned; no class token does too."""
     if ("fc_norm.weight" if style == "timm" else "pooler.layernorm.weight") in theirs:
         return {"pool": "mean", "last_norm": "pooled"}
-    return {"pool": "mean" if not prefix else told.pool or "class"}
+    return {"pool": "mean" if not prefix else hints.pool or "class"}
 
 
 def head_of(theirs: Mapping[str, Tensor], style: Style) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def open_source(what: str | Path, *, pickles: bool, revision: str | None = None)
 
 
 def open_file(path: Path, *, pickles: bool, revision: str | None = None, described: bool = False) -> Source:
-    """One file or index. Its folder's config.json is about it where that is told, or the file has the name that libraries give it."""
+    """One file or index. Its folder's config.json is about it where that is known, or the file has the name that libraries give it."""
     read = read_file(path, pickles=pickles)
     files = list(shards_of(path)) if path.name.endswith(INDEX) else [path]
     beside = [path.parent / name for name in (CONFIG, PREPROCESSOR)]

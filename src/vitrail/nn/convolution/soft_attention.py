@@ -1,4 +1,4 @@
-"""Trainable soft spatial attention: the classes are told from weighted means of local features alone  [Jetley+ 2018].
+"""Trainable soft spatial attention: the classes are predicted from weighted means of local features alone  [Jetley+ 2018].
 
 b batch, d channels, n places of a map, h w its sides, s levels (maps that are attended to), e = s d features
 """

@@ -50,7 +50,7 @@ class AnchorDecoder(nn.Module):
         self.size = two_layers(width, width, 2)
         self.table = nn.Parameter(torch.empty(queries, width))  # what each looks for, before it has looked
         nn.init.normal_(self.table, std=0.02)
-        self.anchors = nn.Parameter(spread(queries)) if anchors else None  # before the sigmoid; None: told in every call
+        self.anchors = nn.Parameter(spread(queries)) if anchors else None  # before the sigmoid; None: given in every call
 
     def forward(
         self,

@@ -1,4 +1,4 @@
-"""Which patches are masked: at random, or rectangles of them, so that a masked one cannot be told from its neighbors. Masks are True where a patch is masked.
+"""Which patches are masked: at random, or rectangles of them, so that a masked one cannot be distinguished from its neighbors. Masks are True where a patch is masked.
 
 b batch, c cells, r cells that are kept, t rectangles, gh gw grid
 """

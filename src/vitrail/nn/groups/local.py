@@ -70,9 +70,9 @@ class LocalKernel(Kernel):
         allowed = visible(grid, block, self.reach, device=q.device)  # c 1 cells sight
         elements = pairs.rows.shape[1] // sight**2
         allowed = allowed.repeat(1, 1, position.group.order, elements)  # c 1 i j
-        told = position.compare(q, position.encode(pairs))
-        told = told.reshape(-1, len(allowed), *told.shape[1:])  # b c t i j
-        return told.masked_fill(~allowed, -torch.inf).flatten(0, 1)
+        biases = position.compare(q, position.encode(pairs))
+        biases = biases.reshape(-1, len(allowed), *biases.shape[1:])  # b c t i j
+        return biases.masked_fill(~allowed, -torch.inf).flatten(0, 1)
 
 
 def cut_blocks(x: Float[Tensor, "b t n d"], grid: Size, side: int) -> Float[Tensor, "bc t i d"]:

@@ -140,7 +140,7 @@ def packed_sizes(split: Split, largest: tuple[int, int], *, multiple: int) -> In
 
 
 def stored_size(split: Split, index: int) -> tuple[int, int] | None:
-    """Height and width of an image, upright, from the beginning of its file; None where it cannot be read, as will be told when it is."""
+    """Height and width of an image, upright, from the beginning of its file; None where it cannot be read, as will be reported when it is."""
     split, index = origin(split, index)
     if isinstance(split, ArraySplit):
         return int(split.images.shape[1]), int(split.images.shape[2])

@@ -194,8 +194,8 @@ class Classify:
         reduction: Reduction = "mean" if surrogate_loss is None else "none"
         losses = self.objective(first, batch.labels, smoothing=self.smoothing, weights=self.weights, reduction=reduction)
         if self.teacher is not None and self.distillation is not None and self.distillation.share:
-            told = self.distillation.loss(second, self.teacher(batch.images), reduction=reduction)
-            losses = self.distillation.mix(losses, told)
+            distilled = self.distillation.loss(second, self.teacher(batch.images), reduction=reduction)
+            losses = self.distillation.mix(losses, distilled)
         return losses if surrogate_loss is None else losses.mean() + surrogate_loss(losses.detach())
 
     def evaluate(self, batches: Iterable[Any]) -> Predictions:

@@ -101,7 +101,7 @@ class Reading:
 class Detection:
     """All boxes of an image, surest first, and by query what was read for them."""
 
-    told: ClassVar[str] = "answer"  # how an error calls it
+    noun: ClassVar[str] = "answer"  # how an error calls it
     size: tuple[int, int]  # height, width of the image
     boxes: list[Found]
     readings: dict[int, Reading]  # empty where the model's attention has no weights

@@ -46,7 +46,7 @@ class MomentumContrast(PretrainingTask[Options, None, MoCo]):
         options, (height, width) = setup.options, setup.model.image_size
         frozen = "; the projection of patches stays random" if setup.model.config.freeze_patches else ""
         assert options.batch_size != "auto"
-        yield f"2 crops of {height}x{width} of each image, to be told from those of {options.batch_size - 1} others{frozen}"
+        yield f"2 crops of {height}x{width} of each image, to be distinguished from those of {options.batch_size - 1} others{frozen}"
         yield f"temperature {options.temperature:g}; momentum {options.momentum:g} to 1"
 
     def objective(self, setup: State, *, device: str, world: World) -> Contrast:

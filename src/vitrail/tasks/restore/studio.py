@@ -19,7 +19,7 @@ from vitrail.data.degradation import Degradation, degrade, describe_degradation,
 from vitrail.data.images import read_image
 from vitrail.data.transforms import to_unit
 from vitrail.deploy.studio.action import Action, ImageOrder, Order
-from vitrail.deploy.studio.background import Job, Told
+from vitrail.deploy.studio.background import Job, OnProgress
 from vitrail.deploy.studio.context import Context
 from vitrail.deploy.studio.facts import Facts, Stored
 from vitrail.deploy.studio.page import Page
@@ -104,7 +104,7 @@ class Made:
 
 
 def make_restoration(
-    model: Restorer, image: UploadedImage, facts: RestoreFacts, *, worse: bool, seed: int, on_tile: Told
+    model: Restorer, image: UploadedImage, facts: RestoreFacts, *, worse: bool, seed: int, on_tile: OnProgress
 ) -> Made:
     """`worse`: what the model learned to undo is done to the image first, which then is the truth to compare with."""
     check_weights(model)
@@ -169,7 +169,7 @@ def cut_pixels(
 class Restoration(Job):
     """One image on its way."""
 
-    told: ClassVar[str] = "restoration"
+    noun: ClassVar[str] = "restoration"
     made: Made | None
 
     def describe_made(self) -> dict[str, Any]:
@@ -203,8 +203,8 @@ def restore(context: Context, order: RestorationOrder) -> dict[str, Any]:
         raise StudioError("This model does not say what it learned to undo: take the image as it is.")
     image = context.get(order.image, UploadedImage)
 
-    def make(model: Restorer, told: Told) -> Made:
-        return make_restoration(model, image, facts, worse=order.degrade, seed=order.seed, on_tile=told)
+    def make(model: Restorer, on_progress: OnProgress) -> Made:
+        return make_restoration(model, image, facts, worse=order.degrade, seed=order.seed, on_tile=on_progress)
 
     return context.begin(Restoration(model=entry.id, name=image.name), entry, make, most=MOST_RESTORATIONS)
 

@@ -41,7 +41,7 @@ PAGE = Page(
     name="segment", address="/segment", title="Classes of pixels", web=Path(__file__).parent / "web", style="dense",
     missing="There is no segmenter yet. Train one with: vitrail train --task segment --data FOLDER",
 )  # fmt: skip
-MOST_TOLD = 6  # classes of a place
+MOST_REPORTED = 6  # classes of a place
 KEPT_SHARE = 4  # probabilities take at most this part of the studio's memory, or none are kept
 MOST_SEGMENTATIONS = 12  # of one session
 
@@ -83,7 +83,7 @@ def describe(model: Segmenter, stored: Stored) -> SegmentFacts:
 class Segmentation:
     """`numbers` are the classes that `vitrail predict` finds, in images of at most PREVIEW pixels a side; larger ones shrink."""
 
-    told: ClassVar[str] = "answer"  # how an error calls it
+    noun: ClassVar[str] = "answer"  # how an error calls it
     model: str  # its id
     version: object  # of its weights
     size: tuple[int, int]  # of the image
@@ -156,7 +156,7 @@ def describe_place(found: Segmentation, place: Place) -> dict[str, Any]:
     if found.chances is None:
         raise StudioError("Probabilities of so many classes and pixels do not fit the studio's memory (--memory).")
     chances = chances_at(found.chances, (row, column), (found.numbers.shape[0], found.numbers.shape[1]))
-    best = chances.topk(min(MOST_TOLD, len(chances)))
+    best = chances.topk(min(MOST_REPORTED, len(chances)))
     return {
         "row": row,
         "column": column,

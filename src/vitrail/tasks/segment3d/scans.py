@@ -28,7 +28,7 @@ MOST_SAMPLES = 24
 class Scan:
     """A file in memory, or on the disk where it always was. `size` and `spacing` (mm) are along RAS+ axes."""
 
-    told: ClassVar[str] = "scan"  # how an error calls it
+    noun: ClassVar[str] = "scan"  # how an error calls it
     name: str
     size: tuple[int, int, int]
     spacing: tuple[float, float, float]

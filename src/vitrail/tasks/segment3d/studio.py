@@ -19,7 +19,7 @@ from vitrail.data.class_colors import Color, choose_colors
 from vitrail.data.volumes.intensity import apply_window
 from vitrail.data.volumes.reading import write_labels
 from vitrail.deploy.studio.action import Action, Order, Upload
-from vitrail.deploy.studio.background import Job, Told
+from vitrail.deploy.studio.background import Job, OnProgress
 from vitrail.deploy.studio.context import Context
 from vitrail.deploy.studio.facts import Facts, Stored
 from vitrail.deploy.studio.page import Page
@@ -89,7 +89,7 @@ def bytes_needed(scan: Scan, classes: int) -> int:
     return math.prod(scan.size) * (2 if classes <= 256 else 3)
 
 
-def label_scan(model: VolumeSegmenter, scan: Scan, *, on_slab: Told) -> Volume:
+def label_scan(model: VolumeSegmenter, scan: Scan, *, on_slab: OnProgress) -> Volume:
     """Window by window, in temporary files of which only slabs are in memory, as `vitrail predict` does."""
     check_weights(model)
     start, label = time.perf_counter(), Pipeline(model)
@@ -157,7 +157,7 @@ def describe_side(made: Volume, axis: int) -> dict[str, Any]:
 class Labelling(Job):
     """One scan on its way."""
 
-    told: ClassVar[str] = "answer"
+    noun: ClassVar[str] = "answer"
     made: Volume | None
 
     def describe_made(self) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def label(context: Context, order: ScanOrder) -> dict[str, Any]:
             413,
         )
     job = Labelling(model=entry.id, name=scan.name)
-    return context.begin(job, entry, lambda model, told: label_scan(model, scan, on_slab=told), most=MOST_VOLUMES)
+    return context.begin(job, entry, lambda model, on_progress: label_scan(model, scan, on_slab=on_progress), most=MOST_VOLUMES)
 
 
 def find_volume(context: Context, query: FileQuery) -> Volume:

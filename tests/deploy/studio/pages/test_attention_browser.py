@@ -166,12 +166,12 @@ def test_a_dropped_or_chosen_image_gets_the_models_own_answer(visit, site):
 
 def test_hovering_shows_at_once_what_a_patch_attends_to(visit):
     tab = visit()
-    resting, told = glass(tab), hears(tab, "Occlusion: most on")
+    resting, reported = glass(tab), hears(tab, "Occlusion: most on")
     tab.mouse.move(*point(tab, 2, 3))
     first = hears(tab, r"Row 2, column 3: attends most to row \d, column \d, [\d.]+\s%")
     seen = glass(tab)
     assert seen != resting
-    assert first != told
+    assert first != reported
     wait_until_quiet(tab)
     times = []
     for column in (1, 2, 3, 4):

@@ -122,7 +122,7 @@ def test_nearly_even_attention_is_painted_even(begin, site):
     tab.locator("#glass").fill("100")
     ask_patch(tab)
     assert "nearly even" in legend(tab)
-    assert "Row" in legend(tab)  # true numbers are still told
+    assert "Row" in legend(tab)  # true numbers are still reported
     assert len(set(tab.evaluate(COLORS))) == 1
     tab.click("#tab-heads")
     tab.wait_for_selector(".head-wall .pane[aria-label]")

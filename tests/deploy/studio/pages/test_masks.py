@@ -158,7 +158,7 @@ def test_what_cannot_be_hidden_is_refused_in_a_sentence(draw, options, words):
     assert "\n" not in answer.json()["error"]
 
 
-def test_models_of_other_pages_and_broken_ones_are_told(draw, shop):
+def test_models_of_other_pages_and_broken_ones_are_reported(draw, shop):
     client, models = shop
     assert draw("labels").json()["error"] == "This model has not learned to draw hidden patches."
     assert "not finite" in draw("broken", hidden=[1]).json()["error"]

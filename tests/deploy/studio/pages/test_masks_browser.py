@@ -68,7 +68,7 @@ def hidden(tab):
     return set(np.flatnonzero((alpha == 0).all((1, 3))).tolist())
 
 
-def told(tab):
+def reported(tab):
     return int(re.match(r"\d+", tab.locator("#numbers").inner_text())[0])
 
 
@@ -82,7 +82,7 @@ def test_the_four_images_are_the_models_own(begin, site):
     tab = begin()
     assert "/mask" in tab.url
     gone = hidden(tab)
-    assert len(gone) == told(tab) == 9  # 60 % of 15, as in training
+    assert len(gone) == reported(tab) == 9  # 60 % of 15, as in training
     assert (shown(tab, "image")[:, :, :3] == site.scene).all()
     kept = torch.tensor([sorted(set(range(15)) - gone)])
     expected = reconstruct(site.model, prepare_pixels(site.scene, site.model.preprocessing), kept)
@@ -112,7 +112,7 @@ def test_the_slider_hides_more_and_the_last_wish_wins(begin):
     )
     wait_until_quiet(tab)
     assert asked == [0.8]
-    assert len(hidden(tab)) == told(tab) == 12
+    assert len(hidden(tab)) == reported(tab) == 12
     assert few < hidden(tab)
     assert control.get_attribute("aria-valuetext").replace("\u00a0", " ") == "80 %"
     many = hidden(tab)
@@ -131,7 +131,7 @@ def test_patches_are_hidden_and_shown_by_mouse_and_keys(begin):
     tab.mouse.click(*center(tab, seen))
     wait_until_quiet(tab)
     assert hidden(tab) == before | {seen}
-    assert told(tab) == len(before) + 1
+    assert reported(tab) == len(before) + 1
     tab.mouse.click(*center(tab, seen, "image"))  # on the other image too
     wait_until_quiet(tab)
     assert hidden(tab) == before
@@ -170,7 +170,7 @@ def test_on_a_telephone_it_fits_and_a_finger_taps_patches(begin):
 
 
 @pytest.mark.slow
-def test_the_last_patch_stays_and_a_bad_file_is_told(begin, site):
+def test_the_last_patch_stays_and_a_bad_file_is_reported(begin, site):
     tab = begin(forgiven="422")
     tab.get_by_role("slider", name="Hidden").fill("0.95")
     wait_until_quiet(tab)

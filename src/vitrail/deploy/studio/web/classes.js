@@ -3,7 +3,7 @@
 import { make } from "./dom.js";
 import { css } from "./scales.js";
 
-/** `react(index)` is told which class to show alone, or null. */
+/** `react(index)` receives which class to show alone, or null. */
 export function makeClasses(list, react) {
   const own = { rows: new Map(), only: null };
 

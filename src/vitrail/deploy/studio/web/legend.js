@@ -13,10 +13,10 @@ export function makeLegend() {
   const even = make("i", { class: "even", hidden: true });
   const ruler = make("span", { class: "ruler" }, bar, even, needle);
   const scale = make("div", { class: "scale" }, low, ruler, high);
-  const told = make("p", { class: "told soft digits" });
+  const readout = make("p", { class: "readout soft digits" });
   const facts = make("dl", { class: "facts" });
   const inset = make("canvas", { class: "inset", width: 1, height: 1, "aria-hidden": "true" });
-  const box = make("figcaption", { class: "legend" }, inset, make("p", {}, title, " ", where), scale, make("div", { class: "numbers" }, told, facts));
+  const box = make("figcaption", { class: "legend" }, inset, make("p", {}, title, " ", where), scale, make("div", { class: "numbers" }, readout, facts));
   let painted = null;
 
   function show(one, map, hovered) {
@@ -25,9 +25,9 @@ export function makeLegend() {
     where.textContent = map ? [map.where, isNearlyEven(map.scale) ? "nearly even" : ""].filter(Boolean).join(" · ") : `${rows} × ${columns} panes`;
     scale.hidden = !map?.scale;
     facts.replaceChildren(...(map?.facts ?? []).map(([name, value, hint]) => make("div", { title: hint }, make("dt", { text: name }), make("dd", { text: value }))));
-    if (!map) told.textContent = "";
+    if (!map) readout.textContent = "";
     if (!map?.scale) {
-      if (map) told.textContent = hovered === null ? "" : map.tell(hovered);
+      if (map) readout.textContent = hovered === null ? "" : map.tell(hovered);
       return;
     }
     if (painted !== map.scale.colors) paintScale(bar, map.scale);
@@ -44,7 +44,7 @@ export function makeLegend() {
     needle.hidden = cell === null;
     if (cell !== null) needle.style.left = at(map.cells[cell]);
     const shares = map.even === null || map.labels ? "" : ` · even share ${map.format(map.even)}`;
-    told.textContent = `${cell === null ? "" : map.tell(cell)}${shares}`;
+    readout.textContent = `${cell === null ? "" : map.tell(cell)}${shares}`;
   }
   return { box, show, inset };
 }

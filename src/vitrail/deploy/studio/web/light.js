@@ -80,8 +80,8 @@ export function makeLight(box, label) {
       tell();
     },
     light(map) {
-      const told = (cell) => `${place(cell, map.grid)}: ${percent(map.cells[cell])}`;
-      own.map = map && { ...map, scale: scaleOfShares(map.cells), format: percent, even: 1 / map.cells.length, top: largest(map.cells), tell: told };
+      const describe = (cell) => `${place(cell, map.grid)}: ${percent(map.cells[cell])}`;
+      own.map = map && { ...map, scale: scaleOfShares(map.cells), format: percent, even: 1 / map.cells.length, top: largest(map.cells), tell: describe };
       own.hovered = null;
       canvas.setAttribute("aria-label", map ? `${label}. ${map.title}, ${map.where}${isNearlyEven(own.map.scale) ? ", nearly even" : ""}` : label);
       draw();

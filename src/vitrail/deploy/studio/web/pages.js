@@ -62,6 +62,6 @@ export async function openPage({ furnish, use, facts }) {
   }
 }
 
-/** What is told of any model: how many parameters, and how well it does. */
+/** What is shown of any model: how many parameters, and how well it does. */
 export const size = (model) =>
   [`${model.parameters.toLocaleString("en", { notation: "compact", maximumSignificantDigits: 3 })} parameters`, model.score].filter(Boolean);

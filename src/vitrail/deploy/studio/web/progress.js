@@ -7,7 +7,7 @@ import { count } from "./words.js";
 
 const PAUSE = 200; // milliseconds between two looks at the progress
 
-/** The job at `address` once it is over; null where `current()` says that another was wished for meanwhile. `working` is told how far it is. */
+/** The job at `address` once it is over; null where `current()` says that another was wished for meanwhile. `working` receives how far it is. */
 export async function follow(address, started, { working, current }) {
   let found = started;
   while (["waiting", "running"].includes(found.state)) {
@@ -28,7 +28,7 @@ export function showProgress(found, { step, doing }) {
   const bar = find("#progress");
   if (found.of) Object.assign(bar, { max: found.of, value: found.done });
   else bar.removeAttribute("value"); // it is not known yet how far
-  find("#told").textContent = found.of ? `${found.done} of ${count(found.of, step)}` : found.state === "waiting" ? "Waiting for its turn" : doing;
+  find("#progress-text").textContent = found.of ? `${found.done} of ${count(found.of, step)}` : found.state === "waiting" ? "Waiting for its turn" : doing;
 }
 
 export async function stopJob(address, id) {

@@ -6,7 +6,7 @@ import { capital, headName, largest, percent, place } from "./words.js";
 
 const MOST_ACROSS = 8; // heads in a row, beyond which the panes are smaller
 
-/** `react(map)` is told the chosen map as `light` takes it. Walls are {name, title, covers, layers: [{grid, heads: [cells]}]}; `called` has
+/** `react(map)` receives the chosen map as `light` takes it. Walls are {name, title, covers, layers: [{grid, heads: [cells]}]}; `called` has
  * the words for the layers of a wall by its name. */
 export function makeReading(box, { called, react }) {
   const own = { walls: [], name: null, layer: {}, head: "mean", panes: [] };

@@ -72,17 +72,17 @@ function paint() {
     return;
   }
   const history = [...(rows.get(run.id) ?? new Map()).values()].sort((a, b) => a.epoch - b.epoch);
-  const told = [run.state, run.of ? `epoch ${run.epochs} of ${run.of}` : `epoch ${run.epochs}`];
+  const details = [run.state, run.of ? `epoch ${run.epochs} of ${run.of}` : `epoch ${run.epochs}`];
   if (history.length) {
     const last = history.at(-1);
-    if (Number.isFinite(last.val_loss)) told.push(`validation loss ${number(last.val_loss)}`);
+    if (Number.isFinite(last.val_loss)) details.push(`validation loss ${number(last.val_loss)}`);
     const { key, name, write, sign } = metric(run, history);
     const rank = (row) => (Number.isFinite(row[key]) ? sign * row[key] : -Infinity);
     const best = history.reduce((top, row) => (rank(row) > rank(top) ? row : top), history[0]);
-    if (Number.isFinite(best[key])) told.push(`best validation ${name} ${write(best[key])}, epoch ${best.epoch}`);
+    if (Number.isFinite(best[key])) details.push(`best validation ${name} ${write(best[key])}, epoch ${best.epoch}`);
   }
-  if (run.score) told.push(run.score);
-  own.words.textContent = told.join(" · ");
+  if (run.score) details.push(run.score);
+  own.words.textContent = details.join(" · ");
   own.charts.replaceChildren(...charts(history, run));
 }
 

@@ -47,7 +47,7 @@ export const BELOW_ABOVE = table(
   ["#8fc0ff", "#3f7fd0", "#22406e", "#23262d", "#6e4215", "#d08a2a", "#ffd98a"],
   (t) => 0.27 + 0.63 * Math.abs(2 * t - 1),
 );
-/** Lines that are told apart by the color-blind  [Okabe & Ito 2008], darkened or lightened to stand on both grounds. */
+/** Lines that are distinguished by the color-blind  [Okabe & Ito 2008], darkened or lightened to stand on both grounds. */
 export const LINES = ["#3a7fd0", "#d97b1c", "#2f9a82", "#b0569b", "#8a8f3a", "#7a7f88"];
 
 /** Scale of a map: from 0 (or its smallest, if `signed` then -largest) to its largest number. */

@@ -48,9 +48,9 @@ function mean() {
 }
 
 function facts(model) {
-  const told = [model.scale > 1 ? `${model.scale} times larger` : "same size", model.channels === 1 ? "gray" : "color"];
-  if (model.degraded) told.push(`learned from images ${model.degraded}`);
-  return [...told, ...size(model)];
+  const details = [model.scale > 1 ? `${model.scale} times larger` : "same size", model.channels === 1 ? "gray" : "color"];
+  if (model.degraded) details.push(`learned from images ${model.degraded}`);
+  return [...details, ...size(model)];
 }
 
 /** One restoration from the wish to the slider; a newer wish takes its place, and the server lets go of this one. */

@@ -130,8 +130,8 @@ async function tell(place) {
     const { found, next } = own;
     own.next = null;
     try {
-      const told = await get(actionAddress(own.model, "place", { answer: found.id, ...where(next) }));
-      if (found === own.found && !own.cross.hidden) list(told);
+      const answer = await get(actionAddress(own.model, "place", { answer: found.id, ...where(next) }));
+      if (found === own.found && !own.cross.hidden) list(answer);
     } catch (error) {
       complain(gone(error, "answer"));
     }

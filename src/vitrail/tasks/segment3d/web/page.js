@@ -39,9 +39,9 @@ function useModel(model) {
 }
 
 function facts(model) {
-  const told = [count(model.labels.length - 1, "class", "classes"), `sees ${model.crop.join(" × ")} voxels at a time`];
-  if (model.spacing) told.push(`of ${model.spacing.map((edge) => number(edge)).join(" × ")} mm`);
-  return [...told, ...size(model)];
+  const details = [count(model.labels.length - 1, "class", "classes"), `sees ${model.crop.join(" × ")} voxels at a time`];
+  if (model.spacing) details.push(`of ${model.spacing.map((edge) => number(edge)).join(" × ")} mm`);
+  return [...details, ...size(model)];
 }
 
 /** One scan from the wish to its slices; a newer wish takes its place, and the server lets go of this one. */

@@ -27,7 +27,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 class TextLook:
     """What is kept of one sentence: whole words, the pieces joined."""
 
-    told: ClassVar[str] = "sentence"  # how an error calls it
+    noun: ClassVar[str] = "sentence"  # how an error calls it
     model: str
     version: object
     look: WordLook

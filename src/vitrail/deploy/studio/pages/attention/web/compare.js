@@ -69,9 +69,9 @@ function setSides(sides) {
 
 function facts(model) {
   const [rows, columns] = model.grid;
-  const told = [];
-  if (model.layers) told.push(`${count(model.layers, "layer")}${model.heads ? ` × ${count(model.heads, "head")}` : ""}`);
-  if (model.patch) told.push(`${rows} × ${columns} patches of ${model.patch[0]} × ${model.patch[1]} px`);
-  if (!model.labels.length) told.push("a backbone without labels");
-  return [...told, ...size(model)];
+  const details = [];
+  if (model.layers) details.push(`${count(model.layers, "layer")}${model.heads ? ` × ${count(model.heads, "head")}` : ""}`);
+  if (model.patch) details.push(`${rows} × ${columns} patches of ${model.patch[0]} × ${model.patch[1]} px`);
+  if (!model.labels.length) details.push("a backbone without labels");
+  return [...details, ...size(model)];
 }

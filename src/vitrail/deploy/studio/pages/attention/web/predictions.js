@@ -96,9 +96,9 @@ function makeRow(label) {
 }
 
 function describe(one) {
-  const told = [];
+  const details = [];
   const { erased, order } = one.seenFor; // of the pass whose answer stands here, not of the brush, which may be ahead
-  if (erased.length) told.push(`${count(erased.length, "patch", "patches")} erased (filled with the mean color)`);
-  if (order) told.push("patches shuffled");
-  return told.length ? `${told.join(", ")}; the marks show the untouched image.` : "";
+  if (erased.length) details.push(`${count(erased.length, "patch", "patches")} erased (filled with the mean color)`);
+  if (order) details.push("patches shuffled");
+  return details.length ? `${details.join(", ")}; the marks show the untouched image.` : "";
 }

@@ -1,4 +1,4 @@
-// Which map lies over the image, and how its numbers are told. A wish is {rest, map(answer)}; a map is
+// Which map lies over the image, and how its numbers are written. A wish is {rest, map(answer)}; a map is
 // {cells, scale, title, where, words, tell(cell), facts, labels?, colors?}; an opaque one is of the model, not of the image.
 
 import { actionAddress } from "/static/api.js";
@@ -39,10 +39,10 @@ function attentionWish(one, query, head = headOf(one)) {
       const received = query === "received";
       const top = largest(cells);
       const who = asker(query, grid);
-      const told = received ? "receives most" : "attends most to";
+      const verb = received ? "receives most" : "attends most to";
       const said = received
         ? `${capital(place(top, grid))} receives most attention, ${percent(cells[top])}.`
-        : `${capital(who)}: ${told} ${place(top, grid)}, ${percent(cells[top])}.`;
+        : `${capital(who)}: ${verb} ${place(top, grid)}, ${percent(cells[top])}.`;
       const scale = scaleOfShares(cells);
       const facts = [];
       const apart = one.look.prefix === 1 && one.model.pool === "class" ? "on the class token" : "on tokens that are no patch";

@@ -94,9 +94,9 @@ function show(found, read, drawn, latest) {
   find("#panels").hidden = find("#numbers").hidden = false;
   own.panels.show({ read, drawn, hidden: latest ? found.hidden : null });
   const cells = own.model.grid[0] * own.model.grid[1];
-  const told = [`${found.hidden.length} of ${count(cells, "patch", "patches")} hidden, ${percent(found.share)}`, explained(found), `${found.ms < 10 ? fixed(found.ms, 1) : Math.round(found.ms)} ms`];
-  find("#numbers").textContent = told.join(" · ");
-  announce(told.slice(0, 2).join("; "));
+  const details = [`${found.hidden.length} of ${count(cells, "patch", "patches")} hidden, ${percent(found.share)}`, explained(found), `${found.ms < 10 ? fixed(found.ms, 1) : Math.round(found.ms)} ms`];
+  find("#numbers").textContent = details.join(" · ");
+  announce(details.slice(0, 2).join("; "));
 }
 
 function explained({ explained: share, hidden }) {

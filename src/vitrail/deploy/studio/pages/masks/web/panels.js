@@ -9,7 +9,7 @@ const PANELS = [["image", "The image"], ["left", "What is left"], ["drawn", "Wha
 const SMALL = 96; // pixels a side up to which they are to be seen
 const HINT = "Arrow keys move from patch to patch, Enter or Space hides or shows the patch.";
 
-/** `touched(hidden, words)` is told when the person has changed which cells are hidden. */
+/** `touched(hidden, words)` is called when the person has changed which cells are hidden. */
 export function makePanels(box, touched) {
   const own = { grid: [1, 1], hidden: new Set(), sent: [], read: null, drawn: null, cursor: 0, stroke: null };
   const canvases = {};

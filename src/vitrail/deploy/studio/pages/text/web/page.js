@@ -49,10 +49,10 @@ function useModel(model) {
 }
 
 function facts(model) {
-  const told = Object.entries(model.kinds).map(([kind, [layers, heads]]) => `${kind === "cross" ? "decoder to source" : kind}: ${count(layers, "layer")} × ${count(heads, "head")}`);
-  told.push(`${count(model.vocabulary, "piece")} of words`);
-  if (!model.attention) told.push("its attention cannot be shown");
-  return [...told, ...size(model)];
+  const details = Object.entries(model.kinds).map(([kind, [layers, heads]]) => `${kind === "cross" ? "decoder to source" : kind}: ${count(layers, "layer")} × ${count(heads, "head")}`);
+  details.push(`${count(model.vocabulary, "piece")} of words`);
+  if (!model.attention) details.push("its attention cannot be shown");
+  return [...details, ...size(model)];
 }
 
 /** One sentence through the model; while it runs, a newer wish takes its place. */
