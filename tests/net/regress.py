@@ -276,6 +276,7 @@ def note(found: Found, name: str, content: bytes) -> None:
         text = list_tokenizer(json.loads(text))
     text = CHANCE.sub("(...)", text.replace(f"{ROOT}/", ""))
     text = re.sub(r"(?<=\d )pictures(?=, \d+ samples each)", "images", text)  # a word of `vitrail complete` that changed
+    text = re.sub(r"\ba (?=picture)", "an ", text).replace("picture", "image")  # in the messages of earlier commits
     found[name] = {"sha": hashlib.sha256(text.encode()).hexdigest()}
     with contextlib.suppress(ValueError):
         text = json.dumps(json.loads(text), indent=1, ensure_ascii=False)

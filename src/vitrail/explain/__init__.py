@@ -1,5 +1,7 @@
 """Seeing inside a model. `vitrail.explain.figures` draws what these functions return."""
 
+import warnings
+
 from vitrail.explain.alignment import aligning_layer, alignment
 from vitrail.explain.colors import token_colors
 from vitrail.explain.distances import attention_distance, distances, even_distance
@@ -79,3 +81,13 @@ __all__ = [
     "window_received",
     "word_look",
 ]
+
+
+_EARLIER = {"picture_weights": "image_weights"}  # earlier name: present name, for one release
+
+
+def __getattr__(name: str) -> object:
+    if name in _EARLIER:
+        warnings.warn(f"vitrail.explain.{name} is now {_EARLIER[name]}", DeprecationWarning, stacklevel=2)
+        return globals()[_EARLIER[name]]
+    raise AttributeError(f"module 'vitrail.explain' has no attribute {name!r}")

@@ -3,6 +3,7 @@
 k filters, ch channels, p q sides of a patch or kernel, d width
 """
 
+import warnings
 from dataclasses import dataclass
 
 import torch
@@ -24,6 +25,12 @@ class Filters:
     images: Float[Tensor, "k ch p q"]
     shares: Float[Tensor, "k"]
     words: str
+
+    @property
+    def pictures(self) -> Float[Tensor, "k ch p q"]:
+        """The earlier name of `images`, for one release."""
+        warnings.warn("Filters.pictures is now Filters.images", DeprecationWarning, stacklevel=2)
+        return self.images
 
 
 def principal_filters(model: Classifier, count: int = 28) -> Filters:
