@@ -50,7 +50,7 @@ COMMANDS = (
     "test_docs.py", "test_readme.py", "test_package.py", "test_figures.py", "test_extras.py", "test_byte_pairs.py", "docs/*",
     "tasks/test_[!v]*.py", "tasks/*/test_*runs*.py", "tasks/*/test_task.py", "tasks/*/test_report*.py", "tasks/*/test_explain*.py", "tasks/*/*browser*",
     "tasks/*/test_studio*", "tasks/classify/test_[!o]*.py",
-    "learn/test_engine.py", "learn/test_event_log.py", "learn/test_following.py", "learn/test_kill*.py", "learn/test_loop.py", "learn/test_range_test.py",
+    "learn/test_engine.py", "learn/test_event_log.py", "learn/test_following.py", "learn/test_kill*.py", "learn/test_loop.py", "learn/test_modules_in_training.py", "learn/test_range_test.py",
     "learn/test_resolution.py", "learn/test_resume.py", "learn/test_sam.py", "learn/test_sharding.py", "learn/test_state.py", "learn/test_world.py",
     "data/formats/*", "data/text/*", "data/test_ahead.py", "data/test_bad_files.py", "data/test_cache.py", "data/test_captions.py", "data/test_duplicates.py",
     "data/test_folder.py", "data/test_image*.py", "data/test_scanning.py",

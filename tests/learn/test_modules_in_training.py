@@ -173,6 +173,7 @@ def test_a_run_records_them(arrays, tmp_path, quick_report):
     assert vt.load(run.path).config.attention_options == {"cost": 0.5}
 
 
+@pytest.mark.slow
 def test_two_processes_have_the_same_draws(arrays, tmp_path):
     """Real ones: what each has at the end, and what is saved."""
     with socket.socket() as free:

@@ -57,6 +57,11 @@ SIZES = {"square": (16, 16), "wide": (16, 32)}
 GROUPS = ("gsa", "gsa_plain", "gsa_lifting", "gcnn", "gcnn_p4m")
 ROUNDING = ("hybrid", "swin", "resnet", "resnet_soft", "resnet_hard", "toy")  # which take images of any size
 every_kind = pytest.mark.parametrize("kind", KINDS)
+# Under heads and the detector the first kind of each row of NETWORKS; the others are slow.
+FIRST = {network: kind for kind, (network, _) in reversed(KINDS.items())}.values()
+first_kinds = pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind in FIRST else pytest.mark.slow) for kind in KINDS]
+)
 
 
 @pytest.fixture(autouse=True)
@@ -252,7 +257,7 @@ def test_what_no_chosen_map_needs_is_left_out(kind: str) -> None:
 
 
 @pytest.mark.parametrize("head", HEADS)
-@every_kind
+@first_kinds
 def test_under_every_head(kind: str, head: str) -> None:
     model = moved(segmenter_on(make(kind), head=head, num_classes=3, head_width=8)).train()
     images = images_for(model.backbone, (13, 21), count=3)
@@ -268,7 +273,7 @@ def test_under_every_head(kind: str, head: str) -> None:
 
 
 @pytest.mark.parametrize("levels", [(-1,), (0, -1)])
-@every_kind
+@first_kinds
 def test_under_the_detector(kind: str, levels: tuple[int, ...]) -> None:
     model = detector_on(
         make(kind), num_classes=3, width=16, heads=2, hidden=16, depth=1, decoder_depth=1, queries=4, levels=levels,

@@ -47,7 +47,7 @@ def test_presets_have_about_the_same_size():
 def test_the_catalogue_lists_what_has_no_heads(command):
     answer = command("models", "gcnn_p4_small")
     assert answer.code == 0
-    assert answer.out.splitlines()[1].split() == ["gcnn_p4_small", "46,602", "16", "6", "-", "-", "28x28"]
+    assert answer.out.splitlines()[1].split() == ["gcnn_p4_small", "46,602", "16", "6", "-", "-", "28x28", "gcnn"]
 
 
 def test_save_load(tmp_path, digits, train_briefly):

@@ -83,7 +83,7 @@ def test_saved_and_loaded(kind, tmp_path):
 
 def test_a_table_and_a_card_tell_of_it(command):
     line = command("models", "resnet20_s*").out.splitlines()[1]
-    assert line.split() == ["resnet20_se_32", "272,410", "-", "9", "-", "-", "32x32"]
+    assert line.split() == ["resnet20_se_32", "272,410", "-", "9", "-", "-", "32x32", "resnet"]
     widths = "widths (3, 5, 7), depths (1, 1, 1), channel_attention none, spatial_attention soft."
     assert widths in card(tiny("soft"), task="classify")
 

@@ -218,7 +218,7 @@ def test_saved_and_loaded(tmp_path):
 
 def test_a_row_of_the_table(command):
     line = command("models", "swinir_light_x2").out.splitlines()[1]
-    assert line.split() == ["swinir_light_x2", "910,152", "60", "24", "6", "-", "restoration"]
+    assert line.split() == ["swinir_light_x2", "910,152", "60", "24", "6", "-", "restoration", "swinir"]
 
 
 def test_it_learns_to_sharpen():

@@ -61,7 +61,14 @@ def test_saved_and_loaded(tmp_path):
 
 
 def test_a_row_of_the_table(command):
-    assert command("models", "vit_restorer_nano").out.splitlines()[1].split()[2:] == ["64", "3", "4", "4", "restoration"]
+    assert command("models", "vit_restorer_nano").out.splitlines()[1].split()[2:] == [
+        "64",
+        "3",
+        "4",
+        "4",
+        "restoration",
+        "vit_restorer",
+    ]
 
 
 @pytest.mark.parametrize(

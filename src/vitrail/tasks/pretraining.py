@@ -19,7 +19,7 @@ from vitrail.models.backbones import NETWORKS, Pretrained, backbone_of
 from vitrail.models.catalogue import count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import load
 from vitrail.models.markdown import literal
-from vitrail.models.model import Model
+from vitrail.models.model import ImageModel, Model
 from vitrail.preprocessing import Preprocessing
 from vitrail.tasks.card import FOLDER, Card, use_python, use_shell
 from vitrail.tasks.image_task import (
@@ -217,7 +217,8 @@ def describe_parameters(model: Model) -> str:
 
 def describe_learned(model: Model) -> str:
     """Those without a backbone, such as a vocabulary of codes, are described by their size alone."""
-    height, width = model.config.image_size
+    assert isinstance(model, ImageModel)
+    height, width = model.image_size
     inside = (
         ""
         if not isinstance(model, Pretrained)

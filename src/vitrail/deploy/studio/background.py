@@ -48,7 +48,7 @@ class Job:
         }
 
     def describe_made(self) -> dict[str, Any]:
-        """What the page is reported of the result."""
+        """What the page gets of the result."""
         return {}
 
 

@@ -63,7 +63,7 @@ class WindowedAttention(nn.Module):
         return join_windows(read, windows).reshape(x.shape)
 
     def attend(self, cut: Float[Tensor, "bw n d"], scope: Scope, windows: Windows) -> Float[Tensor, "bw n d"]:
-        """All windows as one batch. A recorder is reported how it was cut."""
+        """All windows as one batch. A recorder gets how it was cut."""
         if (recorder := current_recorder()) is None:
             return self.attention(cut, scope)
         with recording(WindowRecorder(recorder, windows)):
