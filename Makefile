@@ -15,7 +15,7 @@ test: $(READY) browser
 	@start=$$(date +%s); mkdir -p build; \
 	$(MAKE) --no-print-directory lint > build/lint.txt 2>&1 & linting=$$!; \
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(SHAPES) --part checked --durations=15 && \
-	$(BIN)/python -m pytest -n 3 --dist worksteal --part plain --durations=15 && \
+	$(BIN)/python -m pytest -n 2 --dist worksteal --part plain --durations=15 && \
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "compiled and not slow" --part compiled; tested=$$?; \
 	wait $$linting; linted=$$?; cat build/lint.txt; \
 	echo "make test: lint and tests took $$(( $$(date +%s) - start )) s"; \

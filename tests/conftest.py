@@ -12,7 +12,7 @@ import sys
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Iterator
-from fnmatch import fnmatch
+from fnmatch import fnmatch, translate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,6 +40,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what ru
 
 
 NOT_FAST = Path(__file__).parent / "net" / "not_fast.txt"
+SLOW = [line for line in (Path(__file__).parent / "net" / "slow.txt").read_text().splitlines() if not line.startswith("#")]
 
 
 TESTS = Path(__file__).parent
@@ -91,7 +92,12 @@ def is_checked(item: pytest.Item) -> bool:
     return getattr(item, "originalname", None) in CHECKED
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` chooses
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    is_slow = re.compile("|".join(map(translate, SLOW))).match
+    for item in items:
+        if is_slow(item.nodeid):
+            item.add_marker("slow")
     part = config.getoption("--part")
     if part in ("checked", "plain"):
         left = [item for item in items if item.path.parent.name == "conformance" and is_checked(item) != (part == "checked")]

@@ -11,6 +11,8 @@ from vitrail.cli.app import run
 from vitrail.data.images import read_image
 from vitrail.data.transforms import prepare
 
+pytestmark = pytest.mark.figures
+
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):

@@ -41,16 +41,10 @@ ALLOWED: Sequence[tuple[str, str, str]] = (
     ("src/vitrail/report/bench.py", r'"pictures_per_second"', FIELD),
     ("src/vitrail/data/findings.py", r'"pictures", "photos"', "names of folders that people give"),
     ("src/vitrail/tasks/restore/predict.py", r'\{"pictures": "batch', "the output's name in exported restorers"),
-    ("docs/export.md", r"`pictures` for one that restores", "the output's name in exported restorers"),
     ("src/vitrail/explain/*.py", r"\"?picture_weights\"?|\bpictures\b", "earlier public names: they work for one release"),
     ("src/vitrail/models/detr*.py", r"\bguesses\b", CONFIG),
     ("src/vitrail/tasks/detect/*.py", r'"(?:guesses|least_window)"|config\.guesses', CONFIG + ", and earlier names of options"),
     ("docs/tasks/detect.md", r"`guesses=N`", CONFIG),
-    (
-        "docs/decisions/*.md",
-        r"`--least-window`|images, not pictures|`(?:jobs/)?\w+\.py[`:]|jobs/trades\.py",
-        "what was called so then",
-    ),
     ("CHANGELOG.md", r"`[^`]*`", "files, options and commands of earlier versions"),
 )
 

@@ -311,6 +311,8 @@ def run_tests(source: Path, tests: list[str], chosen: str) -> tuple[str, str]:
         "--tb=line",
         "-p",
         "no:cacheprovider",
+        "-m",
+        "",  # slow ones too
         *tests,
         *(["-k", chosen] if chosen else []),
     ]

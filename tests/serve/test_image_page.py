@@ -90,6 +90,7 @@ def test_the_page_shows_the_image_and_the_result(visit, tmp_path, photo):
     photo.save(tmp_path / "photo.png")
     tab.set_input_files("#file", tmp_path / "photo.png")
     tab.wait_for_selector("#answer:not([hidden])")
+    tab.get_by_role("cell", name="40, 30").wait_for()  # a sample's result may stand there for a moment
     assert tab.locator("#shown img").get_attribute("alt") == "photo.png"
     assert tab.locator("#answer th").all_inner_texts() == ["objects", "<b>size</b>", "image"]
     assert tab.locator("#answer td").nth(1).inner_text() == "40, 30"

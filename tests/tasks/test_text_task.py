@@ -29,9 +29,9 @@ def again(options, **how):
 
 def test_a_recurrent_run_can_be_repeated():
     options = TranslateOptions(data="copy", model="lstm_seq2seq_tiny_global")
-    resolved = again(options, model="transformer_tiny", purposes=("translate",))
+    resolved = again(options, model="transformer_tiny", pipeline="translation")
     assert resolved.attention == "global"
-    assert again(resolved, model="transformer_tiny", purposes=("translate",)) == resolved
+    assert again(resolved, model="transformer_tiny", pipeline="translation") == resolved
     for model, attention, message in (
         ("lstm_seq2seq_tiny_global", "globl", 'choose from none, global, local; did you mean "global"'),
         ("transformer_tiny", "global", "choose from softmax"),
@@ -46,18 +46,18 @@ def test_a_run_from_weights_can_be_repeated(tmp_path):
     model.tokenizer = BytePairs.train(LINES, 30, lower=True)
     vt.save(model, tmp_path / "model")
     options = LanguageOptions(data="copy", weights=str(tmp_path / "model"))
-    purposes = ("language",)
-    resolved = again(options, model="gpt_tiny", purposes=purposes, loaded=load_text_model(options, purposes=purposes))
+    pipeline = "text-generation"
+    resolved = again(options, model="gpt_tiny", pipeline=pipeline, loaded=load_text_model(options, pipeline=pipeline))
     assert (resolved.vocabulary, resolved.lower, resolved.max_length) == (40, True, 12)
-    assert load_text_model(resolved, purposes=purposes) is not None
+    assert load_text_model(resolved, pipeline=pipeline) is not None
     for name, value in (("vocabulary", 41), ("max_length", 13), ("bytes", True)):
         with pytest.raises(VitrailError, match=f"--{name.replace('_', '-')} cannot be given beside it, unless it is"):
-            load_text_model(replace(options, **{name: value}), purposes=purposes)
+            load_text_model(replace(options, **{name: value}), pipeline=pipeline)
 
 
 def test_leaving_out_merges_is_for_translation():
     assert registry.owners_of("merge_dropout") == ["translate"]
-    translate = again(TranslateOptions(data="copy"), model="transformer_tiny", purposes=("translate",))
+    translate = again(TranslateOptions(data="copy"), model="transformer_tiny", pipeline="translation")
     assert isinstance(translate.merge_dropout, float)
 
 

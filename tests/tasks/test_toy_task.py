@@ -25,6 +25,7 @@ def test_it_is_short():
     assert sum(len(path.read_text().splitlines()) for path in (TOY / "count").rglob("*.*") if path.suffix != ".pyc") < 250
 
 
+@pytest.mark.figures
 def test_it_trains_and_is_evaluated_on_the_command_line(command, tmp_path):
     run = tmp_path / "run"
     answer = command(

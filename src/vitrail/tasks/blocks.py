@@ -35,7 +35,7 @@ class AttentionOptions(Block):
     attention_options: Annotated[
         Settings | None,
         Parameter(
-            name=("--attention-options", "--attention-option"),
+            name=("--attention-option", "--attention-options"),
             negative="",
             help="KEY=VALUE: an option of the kernel; may be given several times.",
         ),

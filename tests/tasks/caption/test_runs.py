@@ -74,6 +74,7 @@ def test_the_last_line_is_the_score_and_eval_gives_it_again(
     assert scored[1].strip().splitlines()[-1] == line
 
 
+@pytest.mark.figures
 def test_captions_of_files(trained: Path, images: Path, tmp_path: Path, command: Callable[..., tuple[int, str, str]]) -> None:
     look = tmp_path / "look"
     code, out, err = command("caption", trained, images / "01.png", images / "broken.png", images / "02.png", "--out", look)

@@ -257,7 +257,7 @@ def test_explain_writes_a_page(run, balls, tmp_path, command):
         ({"overlap": 1.0}, r"--overlap must be in \[0, 1\), got 1.0"),
         ({"recipe": "large"}, "recipe: expected .*got 'large'"),
         ({"acceleration": 8.0}, "acceleration is an option of --task mri only"),
-        ({"attention": "softmax"}, "attention is an option of --task classify"),
+        ({"attention": "softmin"}, "unknown attention"),
     ],
 )
 def test_refusals(options, words, balls, tmp_path):
