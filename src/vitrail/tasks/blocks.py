@@ -35,7 +35,7 @@ class AttentionOptions(Block):
     attention_options: Annotated[
         Settings | None,
         Parameter(
-            name=("--attention-option", "--attention-options"),
+            name=("--attention-options", "--attention-option"),
             negative="",
             help="KEY=VALUE: an option of the kernel; may be given several times.",
         ),
