@@ -100,10 +100,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("slow")
     part = config.getoption("--part")
     if part in ("checked", "plain"):
-        left = [item for item in items if item.path.parent.name == "conformance" and is_checked(item) != (part == "checked")]
-        config.hook.pytest_deselected(items=left)
-        kept = set(items) - set(left)
-        items[:] = [item for item in items if item in kept]
+        kept = [item for item in items if item.path.parent.name != "conformance" or is_checked(item) == (part == "checked")]
+        config.hook.pytest_deselected(items=list(set(items) - set(kept)))
+        items[:] = kept
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
