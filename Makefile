@@ -11,8 +11,9 @@ demo: $(READY)
 	$(BIN)/vitrail train --data digits
 
 test: export PYTHONDONTWRITEBYTECODE :=
+test: export SHARED_RUNS := $(CURDIR)/build/runs
 test: $(READY) browser
-	@start=$$(date +%s); mkdir -p build; \
+	@start=$$(date +%s); rm -rf build/runs; mkdir -p build/runs; \
 	$(MAKE) --no-print-directory lint > build/lint.txt 2>&1 & linting=$$!; \
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(SHAPES) --part checked --durations=15 && \
 	$(BIN)/python -m pytest -n 2 --dist worksteal --part plain --durations=15 && \

@@ -314,7 +314,7 @@ def test_a_jpeg_decoded_small_is_nearly_one_decoded_whole(width, height, target,
     assert small.height >= min(whole.height, GAP * target[0])
     preprocessing = Preprocessing(size=target, fit=fit)
     difference = fit_image(small, preprocessing).astype(int) - fit_image(whole, preprocessing)
-    assert np.abs(difference).mean() < 2.5
+    assert np.abs(difference).mean() < 2.5 * (1 + 1 / math.sqrt(math.prod(target)))  # the mean of few pixels scatters more
 
 
 def test_a_large_jpeg_is_decoded_at_the_smallest_size_that_will_do():

@@ -11,7 +11,10 @@ import pytest
 
 
 def shared_folder(factory: pytest.TempPathFactory) -> Path:
-    """A folder that all workers of this session have in common."""
+    """A folder that all workers of this session have in common, and all calls of a `make test`."""
+    if common := os.environ.get("SHARED_RUNS"):
+        Path(common).mkdir(parents=True, exist_ok=True)
+        return Path(common)
     base = factory.getbasetemp()
     return base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
 

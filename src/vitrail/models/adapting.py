@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
@@ -18,6 +17,7 @@ from vitrail.models.segmenter import Segmenter
 from vitrail.models.swin import SwinConfig, stage_grids
 from vitrail.nn.functional.maps import resize_filters, resize_table
 from vitrail.nn.functional.windows import fit_windows
+from vitrail.nn.initialization import shapes_only
 from vitrail.nn.positions.learned import Learned1d, Learned2d
 from vitrail.nn.positions.relative_table import RelativeTable
 from vitrail.nn.tokenizers.patch import PatchTokenizer
@@ -73,7 +73,7 @@ def change(model: Classifier, changes: dict[str, Any], *, what: str) -> tuple[An
     for name in changes:
         if not has_field(model.config, name):
             raise VitrailError(f"{what}: a model of the kind {model.architecture} has no {name} to change")
-    with torch.device("meta"):  # all of its weights are there already
+    with shapes_only():  # all of its weights are there already
         again = build_model(model.architecture, keep_windows(model.config, replace(model.config, **changes)))
     weights = dict(model.state_dict())
     if other := again.state_dict().keys() ^ weights.keys():

@@ -7,7 +7,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
-import torch
 from torch import nn
 
 from vitrail.errors import VitrailError, suggestion
@@ -38,6 +37,7 @@ from vitrail.models import (
 from vitrail.models.backbones import NETWORKS
 from vitrail.models.features import FeatureMaps
 from vitrail.models.model import Model
+from vitrail.nn.initialization import shapes_only
 from vitrail.records import from_record, has_field, to_record
 
 Takes = Literal[
@@ -211,7 +211,7 @@ def count_parameters(model: nn.Module) -> int:
 def table_row(name: str) -> dict[str, Any]:
     """What `vitrail models` tells of a model; built on the meta device, so that even the largest takes no memory."""
     architecture, config = MODELS[name]
-    with torch.device("meta"):
+    with shapes_only():
         parameters = count_parameters(create_model(name))
     facts = {field: getattr(config, field, None) for field in ("width", "depth", "heads", "patch")}
     if has_field(config, "depths"):

@@ -24,6 +24,7 @@ from vitrail.models.reading.shards import INDEX
 from vitrail.models.readme import README, readme
 from vitrail.models.segmenter import Segmenter
 from vitrail.models.word_model import WordModel
+from vitrail.nn.initialization import shapes_only
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
 from vitrail.version import __version__
@@ -109,7 +110,7 @@ def load_folder(folder: Path) -> Any:
     settings = from_record(architecture.config, config["config"], what=f"{what}: config")
     tensors = read_safetensors(folder / WEIGHTS)
     try:
-        with torch.device("meta"):  # no time spent on drawing weights that are replaced at once
+        with shapes_only():  # no time spent on drawing weights that are replaced at once
             model: Model = build_model(config["architecture"], settings)
     except Exception as error:  # sizes that no layer can have: torch raises whatever it likes
         raise VitrailError(f"{what}: config: no such model can be built ({error})") from None

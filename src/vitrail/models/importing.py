@@ -7,8 +7,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from vitrail.errors import VitrailError, VitrailWarning
 from vitrail.models.adapting import adapt, by
 from vitrail.models.backbones import backbone_of
@@ -20,6 +18,7 @@ from vitrail.models.model import Model
 from vitrail.models.reading.hub import is_hub_id
 from vitrail.models.reading.source import Source, open_source
 from vitrail.models.swin import SwinConfig, stage_heads
+from vitrail.nn.initialization import shapes_only
 from vitrail.records import has_field
 
 OURS = ("encoder.blocks.0.attention_norm.weight", "tokenizer.project.weight")  # no other library names weights so
@@ -94,7 +93,7 @@ def as_named(
     A source that is another model is refused.
     """
     architecture, config = model_config(name, **overrides)
-    with torch.device("meta"):
+    with shapes_only():
         config = build_model(architecture, config).config  # with its choices made
     found, notes = open_model(source, image_size=config.image_size, heads=heads_of(config), pickles=pickles)
     if found.architecture != architecture:
@@ -149,7 +148,7 @@ def build_converted(
     """From another library's tensors to a model in evaluation mode."""
     try:
         found = converted(opened, image_size=image_size, heads=heads)
-        with torch.device("meta"):
+        with shapes_only():
             model = build_model(found.architecture, found.config)
         fill(model, found.weights, what=str(given))
     except VitrailError as error:

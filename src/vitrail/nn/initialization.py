@@ -1,10 +1,42 @@
 """How new weights are drawn."""
 
 import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
+import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from vitrail.nn.positions.learned import Learned1d, Learned2d
+
+FILLS = {
+    torch.Tensor.normal_, torch.Tensor.uniform_, torch.Tensor.zero_, torch.Tensor.fill_,
+    nn.init.normal_, nn.init.uniform_, nn.init.trunc_normal_, nn.init.zeros_, nn.init.ones_, nn.init.constant_,
+    nn.init.kaiming_normal_, nn.init.kaiming_uniform_, nn.init.xavier_normal_, nn.init.xavier_uniform_,
+}  # fmt: skip
+
+
+class Unfilled(TorchFunctionMode):
+    """Tensors without memory are not filled: to pretend to would be half of the time that a model's shapes take."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        given = kwargs or {}
+        if func in FILLS:
+            tensor = args[0] if args else given["tensor"]
+            if tensor.is_meta:
+                return tensor
+        return func(*args, **given)
+
+
+@contextmanager
+def shapes_only() -> Iterator[None]:
+    """Modules made here have the shapes of their weights and no memory for them."""
+    with torch.device("meta"), Unfilled():
+        yield
 
 
 def initialize(module: nn.Module) -> None:

@@ -7,11 +7,10 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-import torch
-
 from vitrail.errors import VitrailError
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.vit import ViTConfig, build_vit, resolve_config
+from vitrail.nn.initialization import shapes_only
 from vitrail.nn.tokenizers.convolutional import plan_convolutions
 
 BACKWARD = 2  # gradients by the input and by the weights: each as many multiply-adds as the forward pass
@@ -140,7 +139,7 @@ def training_flops(config: ViTConfig) -> float:
 
 def parameter_count(config: ViTConfig) -> int:
     """Exact: the model is built without memory for its weights."""
-    with torch.device("meta"):
+    with shapes_only():
         return count_parameters(build_vit(config))
 
 

@@ -6,8 +6,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-import torch
-
 from vitrail.byte_pairs import BytePairs
 from vitrail.data.examples import spread
 from vitrail.errors import VitrailError
@@ -15,6 +13,7 @@ from vitrail.files import write_whole
 from vitrail.models.catalogue import count_parameters, create_model, model_config, rebuild
 from vitrail.models.folder import TOKENIZER, load, read_tokenizer
 from vitrail.models.word_model import WordModel, check_tokenizer
+from vitrail.nn.initialization import shapes_only
 from vitrail.records import has_field
 from vitrail.tasks.options import from_recipe, spell
 from vitrail.tasks.stages import D, O, Resolved, Setup
@@ -105,7 +104,7 @@ def own_options(loaded: Any) -> dict[str, Any]:
 
 def check_model(name: str, *, pipeline: str, task: str, instead: str) -> None:
     """A model of this name is of the kind `pipeline`; `instead` names one that is."""
-    with torch.device("meta"):
+    with shapes_only():
         if create_model(name).pipeline_tag != pipeline:
             raise VitrailError(f"--model {name} does not fit --task {task}; {instead} does")
 

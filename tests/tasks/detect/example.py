@@ -13,7 +13,7 @@ def write(folder):
     (folder / "broken" / "JPEGImages" / "02.png").write_bytes(b"no image")
     return Example(
         data=str(folder / "blood"),
-        options=("--num-queries", "5", "--image-size", "16", "24", "--batch-size", "4", "--epochs", "2", "--workers", "0",
+        options=("--num-queries", "5", "--image-size", "16", "24", "--batch-size", "4", "--epochs", "2", "--workers", "0", "--optimizer", "adamw",
                  "--bad-files", "0.2"),
         inputs=tuple(str(folder / "blood" / "JPEGImages" / name) for name in ("03.png", "04.png", "05.png")),
         unreadable=str(folder / "broken" / "JPEGImages" / "02.png"),

@@ -9,7 +9,7 @@ def write(folder):
     write_pairs(folder / "other", {"test": 6})
     return Example(
         data=str(folder / "pairs"),
-        options=("--source", "lo", "--target", "up", "--num-beams", "2", "--epochs", "2", "--batch-tokens", "64", "--max-length",
+        options=("--source", "lo", "--target", "up", "--epochs", "2", "--optimizer", "adamw", "--batch-tokens", "64", "--max-length",
                  "16", "--vocabulary", "40"),
         inputs=("ab cd", "gh ef ab", "cd"),
         other=str(folder / "other"),

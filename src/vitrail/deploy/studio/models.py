@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-import torch
-
 from vitrail.deploy.studio.facts import Facts, Stored
 from vitrail.deploy.studio.runs import describe_score, find_run_folders
 from vitrail.deploy.studio.studio_error import StudioError
@@ -17,6 +15,7 @@ from vitrail.learn.training.run_folder import CONFIG as CONFIG_YAML
 from vitrail.models.catalogue import ARCHITECTURES, build_model
 from vitrail.models.folder import CONFIG, WEIGHTS, find, load, read_config
 from vitrail.models.model import Model
+from vitrail.nn.initialization import shapes_only
 from vitrail.records import from_record
 from vitrail.run_files import Figure
 
@@ -225,7 +224,7 @@ def read_facts(folder: Path, tasks: Tasks) -> tuple[str, Facts]:
     if not tasks.has_page(task):
         raise VitrailError(f"{folder}: the studio has no page for models of the kind {name}")
     try:
-        with torch.device("meta"):
+        with shapes_only():
             model = build_model(name, config)
     except VitrailError:
         raise

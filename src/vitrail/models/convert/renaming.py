@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
+from vitrail.nn.initialization import shapes_only
 
 Style = Literal["transformers", "transformers_files", "timm"]  # of names: as its modules have them; as its files have; timm's
 Weights = Mapping[str, Tensor]
@@ -96,7 +97,7 @@ def check_fit(found: Weights, expected: Weights, pairs: Iterable[tuple[str, str]
 
 def shapes_of(build: Callable[[Any], nn.Module], config: Any) -> dict[str, Tensor]:
     """The names and shapes of our weights, without the weights."""
-    with torch.device("meta"):
+    with shapes_only():
         return build(config).state_dict()
 
 
