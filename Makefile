@@ -3,6 +3,7 @@ PYTHON ?= python3
 PEERS ?=
 BIN := .venv/bin
 READY := .venv/ready
+export PYTHONDONTWRITEBYTECODE :=
 SHAPES := --jaxtyping-packages=vitrail,beartype.beartype
 
 .PHONY: demo test check lint test-slow regress moved mutants bench docs wheel browser clean
@@ -10,7 +11,6 @@ SHAPES := --jaxtyping-packages=vitrail,beartype.beartype
 demo: $(READY)
 	$(BIN)/vitrail train --data digits
 
-test: export PYTHONDONTWRITEBYTECODE :=
 test: export SHARED_RUNS := $(CURDIR)/build/runs
 test: $(READY) browser
 	@start=$$(date +%s); rm -rf build/runs; mkdir -p build/runs; \
