@@ -22,10 +22,9 @@ from vitrail.nn.attention.recording import recording
 from vitrail.nn.blocks.encoder_block import NormOrder
 from vitrail.nn.blocks.feed_forward import Activation
 from vitrail.nn.decoders.plain import PlainDecoder
-from vitrail.nn.heads.words import WordHead
 from vitrail.nn.initialization import initialize_by_width
 from vitrail.nn.positions.position import Position
-from vitrail.nn.tokenizers.words import Words
+from vitrail.nn.tokenizers.words import WordHead, Words
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import OMITTED, Settings
 from vitrail.scope import Scope

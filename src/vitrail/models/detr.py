@@ -27,8 +27,7 @@ from vitrail.models.model import ImageModel
 from vitrail.models.noising import noise_targets
 from vitrail.nn.blocks.encoder_block import NormOrder
 from vitrail.nn.blocks.feed_forward import Activation
-from vitrail.nn.decoders.anchors import AnchorDecoder
-from vitrail.nn.decoders.queries import QueryDecoder
+from vitrail.nn.decoders.queries import AnchorDecoder, QueryDecoder
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.boxes import to_corners
 from vitrail.nn.heads.boxes import Proposals

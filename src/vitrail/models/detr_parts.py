@@ -18,8 +18,7 @@ from vitrail.models.transformer import decoder_block, encoder_block
 from vitrail.models.twins import check_widths
 from vitrail.nn.attention.build import check_options
 from vitrail.nn.attention.kernel import Feature
-from vitrail.nn.decoders.anchors import AnchorDecoder
-from vitrail.nn.decoders.queries import QueryDecoder
+from vitrail.nn.decoders.queries import AnchorDecoder, QueryDecoder
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.heads.boxes import BoxHead, Proposals
 from vitrail.nn.initialization import initialize_by_width

@@ -25,9 +25,9 @@ from vitrail.nn.blocks.feed_forward import Activation, FeedForward
 from vitrail.nn.blocks.residual import NormKind, build_norm
 from vitrail.nn.decoders.plain import DecodingState
 from vitrail.nn.encoders.plain import PlainEncoder
-from vitrail.nn.heads.words import WordHead
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.position import Position
+from vitrail.nn.tokenizers.words import WordHead
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Tokens

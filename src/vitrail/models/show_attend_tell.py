@@ -17,11 +17,10 @@ from vitrail.models.decoding.stepping import State
 from vitrail.models.word_model import WordModel, check_word_config
 from vitrail.nn.convolution.hard_attention import RunningBaseline, log_chance, score_function_loss
 from vitrail.nn.decoders.glimpses import GlimpseDecoder, Glimpses
-from vitrail.nn.heads.words import WordHead
 from vitrail.nn.recurrent.attention import Memory
 from vitrail.nn.recurrent.decoder import Carried, RecurrentState
 from vitrail.nn.tokenizers.convolutional import ConvTokenizer
-from vitrail.nn.tokenizers.words import Words
+from vitrail.nn.tokenizers.words import WordHead, Words
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.special_tokens import PAD
 from vitrail.tokens import Tokens

@@ -24,9 +24,8 @@ from vitrail.nn.encoders.hierarchical import HierarchicalEncoder
 from vitrail.nn.functional.windows import fit_windows
 from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.nn.initialization import initialize
-from vitrail.nn.positions.continuous_bias import ContinuousBias
 from vitrail.nn.positions.position import Position
-from vitrail.nn.positions.relative_table import RelativeTable
+from vitrail.nn.positions.relative_table import ContinuousBias, RelativeTable
 from vitrail.nn.tokenizers.patch import PatchMerging, PatchTokenizer
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.records import OMITTED, Settings

@@ -20,10 +20,9 @@ from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
 from vitrail.nn.blocks.feed_forward import Activation, FeedForward
 from vitrail.nn.decoders.plain import PlainDecoder
 from vitrail.nn.encoders.plain import PlainEncoder
-from vitrail.nn.heads.words import WordHead
 from vitrail.nn.initialization import initialize_by_width
 from vitrail.nn.positions.position import Position
-from vitrail.nn.tokenizers.words import Words
+from vitrail.nn.tokenizers.words import WordHead, Words
 from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Tokens
 

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 from vitrail.nn.attention.cache import Cache, is_identity
 from vitrail.nn.attention.carry import uses_carry, with_carry
-from vitrail.nn.blocks.scoping import memory_scope, own_scope, scope_at
+from vitrail.nn.blocks.stack import memory_scope, own_scope, scope_at
 from vitrail.nn.positions.position import Position
 from vitrail.tokens import Tokens
 

@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from vitrail.nn.attention.cache import Cache
 from vitrail.nn.attention.carry import uses_carry, with_carry
-from vitrail.nn.blocks.scoping import own_scope, scope_at
+from vitrail.nn.blocks.stack import own_scope, scope_at
 from vitrail.nn.positions.position import Position
 from vitrail.scope import Scope
 from vitrail.tokens import Tokens

@@ -1,18 +1,45 @@
-"""Blocks on a group with poolings between them.
+"""The encoder on a group: blocks with poolings between them, which every element of the group commutes with.
 
-b batch, n tokens, d width
+b batch, n tokens, d width, g elements, h w grid
 """
 
 from collections.abc import Collection, Sequence
+from typing import Literal
 
 import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from vitrail.errors import VitrailError
 from vitrail.nn.attention.carry import uses_carry, with_carry
-from vitrail.nn.groups.pooling import GridPooling, halved, pool_grid
 from vitrail.scope import Scope
 from vitrail.tokens import Grid, Tokens
+
+GridPooling = Literal["mean", "max"]
+
+
+def halved(grid: Grid) -> Grid:
+    """The grid (elements, rows, columns) behind a 2x2 pooling. An odd side is refused: 2x2 cells cover it from one corner only."""
+    if grid[1] % 2 or grid[2] % 2:
+        raise VitrailError(
+            f"2x2 pooling is exact only on even sides, got a grid of {grid[1]}x{grid[2]}; choose another image_size"
+        )
+    return (grid[0], grid[1] // 2, grid[2] // 2)
+
+
+def pool_grid(tokens: Tokens, how: GridPooling = "mean") -> Tokens:
+    """The mean or the largest value of each 2x2 cells, element by element: b (g h w) d -> b (g h/2 w/2) d."""
+    g, h, w = halved(tokens.grid)
+    cells = tokens.x.reshape(tokens.x.shape[0], g, h, 2, w, 2, -1)
+    pooled = cells.mean(dim=(3, 5)) if how == "mean" else cells.amax(dim=(3, 5))
+    return tokens._replace(x=pooled.flatten(1, 3), grid=(g, h, w))
+
+
+def mean_over_group(tokens: Tokens) -> Tokens:
+    """The mean over the elements at each cell: what is left turns as the image does. b (g h w) d -> b (h w) d."""
+    elements, rows, columns = tokens.grid
+    cells = tokens.x.reshape(tokens.x.shape[0], elements, rows * columns, -1)
+    return tokens._replace(x=cells.mean(1), grid=(rows, columns))
 
 
 class GroupEncoder(nn.Module):
