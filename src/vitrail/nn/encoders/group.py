@@ -6,13 +6,10 @@ b batch, n tokens, d width, g elements, h w grid
 from collections.abc import Collection, Sequence
 from typing import Literal
 
-import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
 from vitrail.errors import VitrailError
-from vitrail.nn.attention.carry import uses_carry, with_carry
-from vitrail.scope import Scope
+from vitrail.nn.blocks.stack import Stack
 from vitrail.tokens import Grid, Tokens
 
 GridPooling = Literal["mean", "max"]
@@ -42,17 +39,15 @@ def mean_over_group(tokens: Tokens) -> Tokens:
     return tokens._replace(x=cells.mean(1), grid=(rows, columns))
 
 
-class GroupEncoder(nn.Module):
+class GroupEncoder(Stack):
     """z_l = block_l(pool(z_{l-1})), then a last norm. `halvings[l]` says how many 2x2 poolings stand before block l."""
 
     def __init__(
         self, blocks: Sequence[nn.Module], *, halvings: Sequence[int], norm: nn.Module, pooling: GridPooling = "mean"
     ) -> None:
-        super().__init__()
-        self.blocks, self.norm = nn.ModuleList(blocks), norm
+        super().__init__(blocks)
+        self.norm = norm
         self.halvings, self.pooling = tuple(halvings), pooling
-        self.carries = uses_carry(self.blocks)
-        self.checkpointing = False  # in training: keep only what goes into a block, and compute the rest again [Chen+ 2016]
 
     def grid(self, grid: Grid) -> Grid:
         """The grid behind the last block; refused where a pooling would not be exact."""
@@ -70,14 +65,12 @@ class GroupEncoder(nn.Module):
     def walk(self, tokens: Tokens, *, keep: Collection[int] = ()) -> tuple[Tokens, list[Tokens]]:
         """The last tokens, and those behind each block whose number is in `keep`, normed as the last are."""
         kept: list[Tokens] = []
-        again = self.checkpointing and self.training and torch.is_grad_enabled()
-        scope = with_carry(Scope(queries=tokens.places, keys=tokens.places), self.carries)
+        scope = self.open_scope(tokens)
         for number, (block, halvings) in enumerate(zip(self.blocks, self.halvings, strict=True)):
             for _ in range(halvings):
                 tokens = pool_grid(tokens, self.pooling)
-                scope = with_carry(Scope(queries=tokens.places, keys=tokens.places), self.carries)
-            x = checkpoint(block, tokens.x, scope, use_reentrant=False) if again else block(tokens.x, scope)
-            tokens = tokens._replace(x=x)
+                scope = self.open_scope(tokens)
+            tokens = tokens._replace(x=self.run(block, tokens.x, scope))
             if number in keep:
                 kept.append(tokens._replace(x=self.norm(tokens.x)))
         return tokens._replace(x=self.norm(tokens.x)), kept
