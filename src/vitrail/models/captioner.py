@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from vitrail.errors import check_choice
 from vitrail.models import vit, vit_presets
 from vitrail.models.memory_writer import MemoryWriter
+from vitrail.models.model import Sized
 from vitrail.models.parts import Where, position_of
 from vitrail.models.show_attend_tell import ShowAttendTell
 from vitrail.models.transformer import last_norm, writing_block
@@ -63,7 +64,7 @@ class CaptionerConfig:
         return vit_presets.PRESETS[self.encoder].depth
 
 
-class Captioner(MemoryWriter):
+class Captioner(Sized, MemoryWriter):
     """logits = head(decoder(words, memory)), memory = bridge(encoder(image)), prefix tokens among it  [Vaswani+ 2017, figure 1; Dosovitskiy+ 2021].
 
     Handed its parts; `build_captioner` makes them from a config.
@@ -87,11 +88,6 @@ class Captioner(MemoryWriter):
         super().__init__(config, preprocessing)
         self.encoder, self.bridge = encoder, bridge
         self.words, self.position, self.decoder, self.head = words, position, decoder, head
-
-    @property
-    def image_size(self) -> tuple[int, int]:
-        size: tuple[int, int] = self.config.image_size
-        return size
 
     @property
     def pipeline_tag(self) -> str:

@@ -36,11 +36,6 @@ class Classifier(ImageModel):
         self.config, self.preprocessing, self.labels = config, preprocessing, labels
 
     @property
-    def image_size(self) -> tuple[int, int]:
-        size: tuple[int, int] = self.config.image_size
-        return size
-
-    @property
     def num_classes(self) -> int:
         return int(self.config.num_classes)
 

@@ -126,11 +126,6 @@ class Detector(ImageModel):
         self.class_rows = new_class_rows(config)  # what a noised object's query knows about its class
 
     @property
-    def image_size(self) -> tuple[int, int]:
-        assert self.config.image_size is not None
-        return self.config.image_size
-
-    @property
     def num_classes(self) -> int:
         return self.config.num_classes
 

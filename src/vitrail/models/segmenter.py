@@ -120,11 +120,6 @@ class Segmenter(ImageModel):
         backbone.head.requires_grad_(False)
 
     @property
-    def image_size(self) -> tuple[int, int]:
-        assert self.config.image_size is not None
-        return self.config.image_size
-
-    @property
     def num_classes(self) -> int:
         return self.config.num_classes
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from vitrail.errors import VitrailError
 from vitrail.models.classifier import MOST_BLOCKS
 from vitrail.models.decoding.stepping import State
+from vitrail.models.model import Sized
 from vitrail.models.word_model import WordModel, check_word_config
 from vitrail.nn.convolution.hard_attention import RunningBaseline, log_chance, score_function_loss
 from vitrail.nn.decoders.glimpses import GlimpseDecoder, Glimpses
@@ -52,7 +53,7 @@ class Looked(NamedTuple):
     real: Bool[Tensor, "b t"]  # False: behind the caption's end
 
 
-class ShowAttendTell(WordModel):
+class ShowAttendTell(Sized, WordModel):
     """encoder -> features of places -> LSTM with attention -> words  [Xu+ 2015]. Handed its parts.
 
     `encoder` gives Tokens on a grid of two axes, whatever it is made of; prefix tokens are not looked at. A pass in training must be followed by
@@ -79,10 +80,6 @@ class ShowAttendTell(WordModel):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "looked": None}  # a copy of the module has looked at nothing yet
-
-    @property
-    def image_size(self) -> tuple[int, int]:
-        return self.config.image_size
 
     @property
     def pipeline_tag(self) -> str:

@@ -6,10 +6,10 @@ b batch, ch channels, h w image, n images, d width
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any
+from functools import partial
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -27,8 +27,8 @@ from vitrail.learn.metrics.collapse import feature_spread, tell_collapse
 from vitrail.learn.metrics.nearest_neighbors import knn_accuracy
 from vitrail.learn.optim.following import follow
 from vitrail.learn.optim.schedule import cosine_between
+from vitrail.learn.training.forward import ForwardObjective, Running
 from vitrail.learn.training.objective import Batches
-from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.backbones import mean_features
 from vitrail.models.dino import DINO
@@ -62,7 +62,7 @@ class Watched:
         return tell_collapse(self.metrics) or ""
 
 
-class LearningByTeacher:
+class LearningByTeacher(ForwardObjective):
     """Satisfies the training loop's Objective and Following protocols, but for what a method learns by."""
 
     name: str
@@ -77,22 +77,15 @@ class LearningByTeacher:
         momentum: float,
         temperature: float,
         seed: int = 0,
-        device: str = "cpu",
-        compiled: bool = False,
-        world: World | None = None,
         neighbors: Neighbors | None = None,
+        **running: Unpack[Running],
     ) -> None:
         """`look` is how an image is augmented when the loss is measured, the same way each time; `momentum` that of the beginning."""
-        self.model, self.look, self.seed = model, look, seed
-        self.start, self.temperature, self.device, self.world = momentum, temperature, torch.device(device), world or World()
+        super().__init__(model, **running)
+        self.look, self.seed = look, seed
+        self.start, self.temperature = momentum, temperature
         self.neighbors, self.done = neighbors, 1.0
         self.momentum = momentum
-        self.forward: Callable[..., Any] = torch.compile(model) if compiled else model  # saving uses the plain one
-
-    @cached_property
-    def train_forward(self) -> Callable[..., Any]:
-        """With several processes, the model whose backward pass averages their gradients."""
-        return for_training(self.forward, self.model, self.world)
 
     def before_step(self, done: float) -> None:
         """The teacher follows more and more slowly, and in the end not at all  [Grill+ 2020, BYOL; Caron+ 2021, section 3.2]."""
