@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.classifier import MOST_BLOCKS
+from vitrail.models.classifier import MOST_BLOCKS, check_counts
 from vitrail.models.decoding.stepping import State
 from vitrail.models.model import Sized
 from vitrail.models.word_model import WordModel, check_word_config
@@ -180,9 +180,7 @@ def build_show_attend_tell(config: ShowAttendTellConfig) -> ShowAttendTell:
 
 def check(config: ShowAttendTellConfig) -> None:
     check_word_config(config)
-    for name in ("features", "layers", "in_channels"):
-        if getattr(config, name) < 1:
-            raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
+    check_counts(config, ("features", "layers", "in_channels"))
     if config.layers > MOST_BLOCKS:
         raise VitrailError(f"layers must be at most {MOST_BLOCKS}, got {config.layers}")
     if min(config.image_size) < config.stride:

@@ -16,7 +16,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from vitrail.data.bad_files import BadFiles
 from vitrail.data.dataset import DataSet, Part
 from vitrail.data.examples import spread
 from vitrail.data.image_source import Batch, image_loader
@@ -175,10 +174,10 @@ def view_settings(setup: Any, look: Look, *, device: str, world: World) -> dict[
     }  # fmt: skip
 
 
-def view_loaders(
-    wanted: tuple[Look, ...], options: Any, data: DataSet, model: DINO | MoCo, bad: BadFiles, world: World
-) -> tuple[Batches, Batches]:
+def view_loaders(setup: Any, wanted: tuple[Look, ...], world: World) -> tuple[Batches, Batches]:
     """Crops of the training images, and validation images as they are; decoded ones are cached."""
+    options, data, model, bad = setup.options, setup.data, setup.model, setup.bad
+    assert bad is not None
     preprocessing, caches = model.preprocessing, make_caches(options, data, model.preprocessing)
     shared: dict[str, Any] = {
         "batch": options.batch_size, "seed": options.seed, "workers": options.workers, "rank": world.rank, "world": world.size,

@@ -22,6 +22,7 @@ from vitrail.tasks.blocks import (
 from vitrail.tasks.options import (
     AUGMENTATION,
     COUNT,
+    HOW_TO_LEARN,
     IMAGES,
     TASK,
     Auto,
@@ -59,7 +60,7 @@ class Options(
     task: Annotated[Literal["detect"], Parameter(help="What to learn.")] = "detect"
     recipe: Annotated[
         Literal["auto", "tiny", "small", "medium", "finetune", "plain"],
-        Parameter(help="How to learn; auto: by the amount of data, finetune with --weights."),
+        HOW_TO_LEARN,
     ] = "auto"
     num_queries: Annotated[
         int | Auto,

@@ -84,8 +84,7 @@ class SelfDistillationTask(PretrainingTask[Options, None, DINO]):
         return SelfDistillation(setup.model, teacher_temperature=temperature, **settings)
 
     def loaders(self, setup: State, world: World) -> tuple[Batches, Batches]:
-        assert setup.bad is not None
-        return view_loaders(find_looks(setup), setup.options, setup.data, setup.model, setup.bad, world)
+        return view_loaders(setup, find_looks(setup), world)
 
     def stored(self, model: DINO) -> Options:
         options = super().stored(model)

@@ -56,8 +56,7 @@ class MomentumContrast(PretrainingTask[Options, None, MoCo]):
         return Contrast(setup.model, batch=KEYS if keys == "auto" else keys, **settings)
 
     def loaders(self, setup: State, world: World) -> tuple[Batches, Batches]:
-        assert setup.bad is not None
-        return view_loaders(find_looks(setup), setup.options, setup.data, setup.model, setup.bad, world)
+        return view_loaders(setup, find_looks(setup), world)
 
     def stored(self, model: MoCo) -> Options:
         options = super().stored(model)
