@@ -71,6 +71,7 @@ class Captioner(Sized, MemoryWriter):
     """
 
     architecture = "captioner"
+    pipeline_tag = "image-to-text"
     preprocessing: Preprocessing
 
     def __init__(
@@ -88,10 +89,6 @@ class Captioner(Sized, MemoryWriter):
         super().__init__(config, preprocessing)
         self.encoder, self.bridge = encoder, bridge
         self.words, self.position, self.decoder, self.head = words, position, decoder, head
-
-    @property
-    def pipeline_tag(self) -> str:
-        return "image-to-text"
 
     @property
     def written(self) -> tuple[Words, Position]:

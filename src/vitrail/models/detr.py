@@ -102,6 +102,7 @@ class Detector(ImageModel):
     """
 
     architecture = "detr"
+    pipeline_tag = "object-detection"
 
     def __init__(
         self,
@@ -132,10 +133,6 @@ class Detector(ImageModel):
     @property
     def size_multiple(self) -> int:
         return int(self.backbone.size_multiple)
-
-    @property
-    def pipeline_tag(self) -> str:
-        return "object-detection"
 
     def encode(self, images: Float[Tensor, "b ch h w"]) -> Memory:
         maps = self.backbone.forward_intermediates(images, self.config.levels)

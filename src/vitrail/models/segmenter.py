@@ -97,6 +97,7 @@ class Segmenter(ImageModel):
     """
 
     architecture = "segmenter"
+    pipeline_tag = "image-segmentation"
     frozen = False  # whether the encoder stays as it is
 
     def __init__(
@@ -122,10 +123,6 @@ class Segmenter(ImageModel):
     @property
     def num_classes(self) -> int:
         return self.config.num_classes
-
-    @property
-    def pipeline_tag(self) -> str:
-        return "image-segmentation"
 
     @property
     def colors(self) -> tuple[Color, ...] | None:

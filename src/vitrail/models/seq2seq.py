@@ -55,6 +55,7 @@ class Seq2Seq(WordModel):
     """
 
     architecture = "seq2seq"
+    pipeline_tag = "translation"
 
     def __init__(
         self,
@@ -69,10 +70,6 @@ class Seq2Seq(WordModel):
         super().__init__(config)
         self.words, self.target_words = words, target_words  # None: the same
         self.encoder, self.decoder, self.head = encoder, decoder, head
-
-    @property
-    def pipeline_tag(self) -> str:
-        return "translation"
 
     def encode(self, source: Int[Tensor, "b m"]) -> Encoded:
         return self.encoder(self.words.drop(self.words(source)).x, real_words(source))

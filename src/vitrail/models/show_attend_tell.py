@@ -61,6 +61,7 @@ class ShowAttendTell(Sized, WordModel):
     """
 
     architecture = "show_attend_tell"
+    pipeline_tag = "image-to-text"
     preprocessing: Preprocessing
 
     def __init__(
@@ -80,10 +81,6 @@ class ShowAttendTell(Sized, WordModel):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "looked": None}  # a copy of the module has looked at nothing yet
-
-    @property
-    def pipeline_tag(self) -> str:
-        return "image-to-text"
 
     def encode(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
         if images.ndim != 4 or images.shape[1] != self.config.in_channels:

@@ -55,6 +55,7 @@ class Transformer(MemoryWriter):
     """[Vaswani+ 2017, figure 1]. Handed its parts; `build_transformer` makes them from a config."""
 
     architecture = "transformer"
+    pipeline_tag = "translation"
 
     def __init__(
         self,
@@ -72,10 +73,6 @@ class Transformer(MemoryWriter):
         self.words, self.target_words = words, target_words  # None: the same
         self.position, self.decoder_position = position, decoder_position
         self.encoder, self.decoder, self.head = encoder, decoder, head
-
-    @property
-    def pipeline_tag(self) -> str:
-        return "translation"
 
     @property
     def written(self) -> tuple[Words, Position]:

@@ -30,6 +30,8 @@ class VolumeSegmenter(Model):
     numbers, of which only the largest part in one piece is kept).
     """
 
+    pipeline_tag = "image-segmentation"
+
     def __init__(self, config: Any, labels: tuple[str, ...] | None = None) -> None:
         super().__init__()
         self.config, self.labels = config, labels
@@ -46,10 +48,6 @@ class VolumeSegmenter(Model):
     @property
     def size_multiple(self) -> int:
         return int(self.config.patch)
-
-    @property
-    def pipeline_tag(self) -> str:
-        return "image-segmentation"
 
     def forward(self, volumes: Float[Tensor, "b ch x y z"]) -> Float[Tensor, "b k x y z"]:
         if volumes.ndim != 5 or volumes.shape[1] != self.config.in_channels:

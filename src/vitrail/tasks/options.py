@@ -179,10 +179,7 @@ class CommonOptions(Block):
         Range(gt=0),
         Parameter(help="Peak learning rate; auto: found by a range test; by default the recipe's."),
     ] = None
-    recipe: Annotated[
-        RecipeName,
-        HOW_TO_LEARN,
-    ] = "auto"
+    recipe: Annotated[RecipeName, HOW_TO_LEARN] = "auto"
     seed: Annotated[int, SEED, integer("Decides every random number of the run.")] = 0
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
     precision: Annotated[Literal["fp32", "bf16"], Parameter(help="Arithmetic of the forward pass.")] = "fp32"

@@ -22,10 +22,7 @@ class Options(AveragingOptions, OptimizerOptions, SizeOptions, AttentionOptions,
     of_weights: ClassVar[tuple[str, ...]] = ("model", "attention", "attention_options")  # k-space has any size
 
     task: Annotated[Literal["mri"], Parameter(help="What to learn.")] = "mri"
-    recipe: Annotated[
-        Literal["auto", "tiny", "small", "finetune"],
-        HOW_TO_LEARN,
-    ] = "auto"
+    recipe: Annotated[Literal["auto", "tiny", "small", "finetune"], HOW_TO_LEARN] = "auto"
     batch_size: Annotated[int | Auto, COUNT, integer("Slices per step.", group=IMAGES)] = "auto"
     image_size: Annotated[
         tuple[int, ...] | None,

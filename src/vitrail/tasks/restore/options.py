@@ -42,10 +42,7 @@ class Options(
     retired: ClassVar[Mapping[str, Any]] = {"smoothing": 0.0, "shard": False}
 
     task: Annotated[Literal["restore"], Parameter(help="What to learn.")] = "restore"
-    recipe: Annotated[
-        Literal["auto", "small", "finetune", "plain"],
-        HOW_TO_LEARN,
-    ] = "auto"
+    recipe: Annotated[Literal["auto", "small", "finetune", "plain"], HOW_TO_LEARN] = "auto"
     batch_size: Annotated[int | Auto, COUNT, integer("Patches per step.", group=IMAGES)] = "auto"
     degrade: Annotated[
         str | None,

@@ -57,10 +57,7 @@ class Options(
     of_weights: ClassVar[tuple[str, ...]] = ("model", "position", "position_where", "attention", "attention_options")
 
     task: Annotated[Literal["segment"], Parameter(help="What to learn.")] = "segment"
-    recipe: Annotated[
-        Literal["auto", "tiny", "small", "medium", "finetune", "plain"],
-        HOW_TO_LEARN,
-    ] = "auto"
+    recipe: Annotated[Literal["auto", "tiny", "small", "medium", "finetune", "plain"], HOW_TO_LEARN] = "auto"
     head: Annotated[
         str | None,
         Parameter(

@@ -44,10 +44,7 @@ class Options(
     }  # fmt: skip
 
     task: Annotated[Literal["segment3d"], Parameter(help="What to learn.")] = "segment3d"
-    recipe: Annotated[
-        Literal["auto", "tiny", "small", "finetune", "plain"],
-        HOW_TO_LEARN,
-    ] = "auto"
+    recipe: Annotated[Literal["auto", "tiny", "small", "finetune", "plain"], HOW_TO_LEARN] = "auto"
     batch_size: Annotated[int | Auto, COUNT, integer("Crops per step.", group=TASK)] = "auto"
     crop: Annotated[
         tuple[int, ...] | None,
