@@ -208,7 +208,7 @@ def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def describe_size(model: Model) -> str:
+def describe_architecture(model: Model) -> str:
     return f"{model.architecture}, {count_parameters(model):,} parameters"
 
 
