@@ -17,7 +17,9 @@ from types import MappingProxyType
 from typing import Any
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 INK, STRONG, BLUE, ORANGE = "#66707d", "#3b424b", "#3a74bd", "#cc671d"
 VARIABLES: Mapping[str, str] = MappingProxyType(
@@ -59,6 +61,16 @@ def house_style() -> Iterator[None]:
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
         yield
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """To draw on inside `house_style`; in inches."""
+    return Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
+
+
+def rule(axes: Axes) -> None:
+    """Faint lines to read heights by."""
+    axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
 
 
 def to_svg(figure: Figure) -> str:

@@ -21,9 +21,8 @@ STATISTICS = ("running_mean", "running_var", "num_batches_tracked", "palette")  
 SIGN_OF_LIFE = 300.0  # seconds: a run writes something every two minutes, or at the end of a validation
 
 
-@runtime_checkable
-class Figure(Protocol):
-    """How a score is shown; `tasks.metric.Metric` is one."""
+class Formatted(Protocol):
+    """A number that has a name and is written in one way."""
 
     @property
     def key(self) -> str: ...
@@ -35,6 +34,11 @@ class Figure(Protocol):
     def higher_is_better(self) -> bool: ...
 
     def format(self, value: float) -> str: ...
+
+
+@runtime_checkable
+class Figure(Formatted, Protocol):
+    """How a score is shown; `tasks.metric.Metric` is one."""
 
     def headline(self, split: str, value: float) -> str: ...
 

@@ -15,8 +15,7 @@ from vitrail.models.classifier import Classifier, check_classifier_config
 from vitrail.models.features import find_indices
 from vitrail.models.network import Network
 from vitrail.models.protocols import FeatureInfo
-from vitrail.nn.heads.classification import ClassificationHead
-from vitrail.nn.heads.maps import map_tokens
+from vitrail.nn.heads.classification import ClassificationHead, map_tokens
 from vitrail.preprocessing import neutral
 from vitrail.tokens import Tokens
 

@@ -19,7 +19,7 @@ from vitrail.learn.training.interruption import Interrupted
 from vitrail.learn.training.state import TENSORS, latest_state
 from vitrail.models.catalogue import count_parameters
 from vitrail.nn.convolution.hard_attention import HardAttention
-from vitrail.nn.heads.maps import MapHead, map_tokens
+from vitrail.nn.heads.classification import MapHead, map_tokens
 from vitrail.run.card import card
 from vitrail.tasks.classify.objective import Classify
 

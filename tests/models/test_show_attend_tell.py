@@ -15,8 +15,7 @@ from vitrail.models.decoding import State, Stepping, greedy
 from vitrail.models.show_attend_tell import ShowAttendTell, ShowAttendTellConfig
 from vitrail.nn.decoders import glimpses
 from vitrail.nn.decoders.glimpses import GlimpseDecoder
-from vitrail.nn.heads.words import WordHead
-from vitrail.nn.tokenizers.words import Words
+from vitrail.nn.tokenizers.words import WordHead, Words
 from vitrail.preprocessing import neutral
 from vitrail.special_tokens import BEGIN, PAD
 from vitrail.tokens import Tokens

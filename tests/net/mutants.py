@@ -237,7 +237,7 @@ MUTANTS: tuple[Mutant, ...] = (
            "tests/tasks/igpt/test_task.py", chosen="data_to_report"),
     mutant("bleu_is_halved", "src/vitrail/tasks/translate/objective.py", '"bleu": self.bleu.score / 100.0', '"bleu": self.bleu.score / 200.0',
            "tests/tasks/translate/test_runs.py", chosen="files_of_a_run"),
-    mutant("packed_blocks_never_recomputed", "src/vitrail/nn/encoders/plain.py", "again = self.checkpointing and", "again = False and",
+    mutant("packed_blocks_never_recomputed", "src/vitrail/nn/blocks/stack.py", "again = self.checkpointing and", "again = False and",
            "tests/models/test_packing.py", chosen="recomputed"),
     mutant("users_error_is_code_1", "src/vitrail/cli/app.py", f"{SAID}        return 2\n", f"{SAID}        return 1\n",
            "tests/tasks/classify/test_packing.py", chosen="one_line"),

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks.options import whole
+from vitrail.tasks.options import several, whole
 
 EXAMPLES = """Examples:
 
@@ -26,12 +26,7 @@ def export(
     out: Annotated[str | None, Parameter(help="The file, or folder; by default RUN/export/NAME.onnx.")] = None,
     image_size: Annotated[
         tuple[int, ...] | None,
-        Parameter(
-            converter=whole,
-            consume_multiple=True,
-            negative="",
-            help="N, or H W, in pixels, of volumes X Y Z; by default the model's own.",
-        ),
+        several("N, or H W, in pixels, of volumes X Y Z; by default the model's own."),
     ] = None,
     opset: Annotated[
         int | None, Parameter(converter=whole, help="Of ONNX: the version of its operators; by default 23.")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from vitrail.tasks.options import whole
+from vitrail.tasks.options import several, whole
 
 EXAMPLES = """Examples:
 
@@ -26,7 +26,7 @@ def import_weights(
     out: Annotated[str, Parameter(help="The model folder to write.")],
     image_size: Annotated[
         tuple[int, ...] | None,
-        Parameter(converter=whole, consume_multiple=True, negative="", help="N, or H W, in pixels: positions are resized."),
+        several("N, or H W, in pixels: positions are resized."),
     ] = None,
     patch: Annotated[int | None, Parameter(converter=whole, help="Side of the patches: their filters are resampled.")] = None,
     in_channels: Annotated[int | None, Parameter(converter=whole, help="Channels of the images, such as 1 for gray.")] = None,

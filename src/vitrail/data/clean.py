@@ -39,14 +39,17 @@ def open_clean(
     image_size: tuple[int, int] | None,
     divide: bool = True,
     val_share: float | None = None,
+    boxes: bool = False,
     **trying: Unpack[Trying],
 ) -> tuple[DataSet, BadFiles]:
     """The data without its bad files, and those. So the splits are those of a set from which someone had removed the files.
 
-    `known` is what an earlier look has found: nothing is tried again, so that a run goes on with the data it began with.
+    `known` is what an earlier look has found: nothing is tried again, so that a run goes on with the data it began with. With `boxes` it
+    is images with boxes; one whose boxes were drawn on an image of another size is bad too.
     """
-    data, bad = clean(find_data(source, image_size=image_size), **trying)
-    return divide_data(data, seed=seed, val_share=val_share) if divide else data, bad
+    data = find_boxes(source, image_size=image_size) if boxes else find_data(source, image_size=image_size)
+    data, bad = clean(data, boxes=boxes, **trying)
+    return divide_data(data, seed=seed, least=1 if boxes else 2, val_share=val_share) if divide else data, bad
 
 
 def open_clean_unlabelled(source: str, *, seed: int, divide: bool = True, **trying: Unpack[Trying]) -> tuple[DataSet, BadFiles]:
@@ -75,25 +78,6 @@ def open_clean_any(
     return divided(data, seed=seed) if divide else data, bad
 
 
-def open_clean_boxes(
-    source: str,
-    *,
-    seed: int,
-    image_size: tuple[int, int] | None,
-    divide: bool = True,
-    val_share: float | None = None,
-    **trying: Unpack[Trying],
-) -> tuple[DataSet, BadFiles]:
-    """The same of images with boxes; one whose boxes were drawn on an image of another size is bad too."""
-    data = find_boxes(source, image_size=image_size)
-    bad = try_images(data, **trying)
-    if trying.get("known") is None:
-        bad.files |= {file.name: file for file in find_bad_marks(data) if file.name not in bad.files}
-        bad.check()
-    data = leave_out(data, bad.names("before"))
-    return divide_data(data, seed=seed, least=1, val_share=val_share) if divide else data, bad
-
-
 def open_clean_captions(
     source: str,
     *,
@@ -120,9 +104,12 @@ def find_bad_marks(data: DataSet) -> Iterator[BadFile]:
                 yield BadFile(error.name, name, error.reason)
 
 
-def clean(data: DataSet, **trying: Unpack[Trying]) -> tuple[DataSet, BadFiles]:
+def clean(data: DataSet, *, boxes: bool = False, **trying: Unpack[Trying]) -> tuple[DataSet, BadFiles]:
     """The data without its bad files, and those."""
     bad = try_images(data, **trying)
+    if boxes and trying.get("known") is None:
+        bad.files |= {file.name: file for file in find_bad_marks(data) if file.name not in bad.files}
+        bad.check()
     return leave_out(data, bad.names("before")), bad
 
 

@@ -4,7 +4,7 @@ b batch, ch channels, h w image, k classes
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from vitrail.data.cache import Cache
 from vitrail.data.dataset import Split, stored_images
 from vitrail.data.loader import B, Loader, OnBad, Read, Samples
 from vitrail.data.mixing import Mixing, mix
-from vitrail.data.order import COPY, PlainOrder
+from vitrail.data.order import COPY, Passes, PlainOrder
 from vitrail.data.transforms import normalize, read_fitted, to_unit
 from vitrail.errors import VitrailError
 from vitrail.preprocessing import Preprocessing
@@ -111,8 +111,6 @@ def image_loader(
     preprocessing: Preprocessing,
     *,
     batch: int,
-    shuffle: bool = False,
-    balanced: bool = False,
     how: Augmentation | None = None,
     seed: int = 0,
     workers: int = 0,
@@ -120,14 +118,10 @@ def image_loader(
     on_bad: OnBad | None = None,
     mixing: Mixing | None = None,
     classes: int | None = None,
-    repeats: int = 1,
-    rank: int = 0,
-    world: int = 1,
+    balanced: bool = False,
+    **passes: Unpack[Passes],
 ) -> Loader[Batch]:
     """The images of a split with their labels."""
     source = ImageSource(split, preprocessing, how=how, seed=seed, cache=cache, mixing=mixing, classes=classes)
-    order = PlainOrder(
-        len(split), batch=batch, shuffle=shuffle, seed=seed, balance=split.labels if balanced else None, repeats=repeats,
-        rank=rank, world=world,
-    )  # fmt: skip
+    order = PlainOrder(len(split), batch=batch, seed=seed, balance=split.labels if balanced else None, **passes)
     return Loader(source, order, workers=workers, on_bad=on_bad)

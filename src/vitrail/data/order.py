@@ -6,7 +6,7 @@ n samples, k classes
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -42,6 +42,15 @@ class Order(ABC):
         for whole in self.deal(epoch)[start:]:
             if share := whole[self.rank :: self.world].tolist():
                 yield share
+
+
+class Passes(TypedDict, total=False):
+    """How a `PlainOrder` passes over its samples, beside batches, seed and balance."""
+
+    shuffle: bool
+    repeats: int
+    rank: int
+    world: int
 
 
 class PlainOrder(Order):

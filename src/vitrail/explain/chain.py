@@ -5,9 +5,9 @@ from torch import nn
 from vitrail.errors import VitrailError
 from vitrail.explain.record import check_weights
 from vitrail.nn.attention.windowed import WindowedAttention
+from vitrail.nn.encoders.group import GroupEncoder
 from vitrail.nn.encoders.merging import MergingEncoder
 from vitrail.nn.groups.attention import LiftingAttention
-from vitrail.nn.groups.encoder import GroupEncoder
 
 
 def check_chain(model: nn.Module) -> None:

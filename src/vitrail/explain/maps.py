@@ -19,8 +19,7 @@ from vitrail.models.classifier import Classifier
 from vitrail.models.protocols import HasAttentionMaps
 from vitrail.nn.convolution.hard_attention import HardAttention
 from vitrail.nn.convolution.soft_attention import SoftAttention
-from vitrail.nn.heads.classification import ClassificationHead
-from vitrail.nn.heads.maps import MapHead
+from vitrail.nn.heads.classification import ClassificationHead, MapHead
 
 Reduce = Literal["mean", "max", "min"]
 REDUCE: tuple[Reduce, ...] = ("mean", "max", "min")

@@ -18,10 +18,9 @@ from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.attention.windowed import WindowedAttention
 from vitrail.nn.positions.added import AbsoluteQK, AddedPosition, EveryLayer
 from vitrail.nn.positions.alibi import Alibi
-from vitrail.nn.positions.continuous_bias import ContinuousBias
 from vitrail.nn.positions.position import LayersApart, Position
 from vitrail.nn.positions.relative import RelativeProjected, RelativeRows, RelativeShaw
-from vitrail.nn.positions.relative_table import RelativeTable
+from vitrail.nn.positions.relative_table import ContinuousBias, RelativeTable
 from vitrail.nn.positions.rotary import Rotary
 from vitrail.scope import KeyedPosition, Scope
 from vitrail.tokens import Grid, Places

@@ -18,8 +18,7 @@ from vitrail.models.classifier import Classifier
 from vitrail.models.model import ImageModel, Model
 from vitrail.models.network import Network
 from vitrail.models.protocols import FeatureInfo
-from vitrail.nn.heads.classification import pool_mean
-from vitrail.nn.heads.maps import MapHead
+from vitrail.nn.heads.classification import MapHead, pool_mean
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import from_record, to_record
 from vitrail.tokens import Tokens

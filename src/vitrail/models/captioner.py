@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from vitrail.errors import check_choice
 from vitrail.models import vit, vit_presets
 from vitrail.models.memory_writer import MemoryWriter
+from vitrail.models.model import Sized
 from vitrail.models.parts import Where, position_of
 from vitrail.models.show_attend_tell import ShowAttendTell
 from vitrail.models.transformer import last_norm, writing_block
@@ -22,10 +23,9 @@ from vitrail.nn.attention.recording import recording
 from vitrail.nn.blocks.encoder_block import NormOrder
 from vitrail.nn.blocks.feed_forward import Activation
 from vitrail.nn.decoders.plain import PlainDecoder
-from vitrail.nn.heads.words import WordHead
 from vitrail.nn.initialization import initialize_by_width
 from vitrail.nn.positions.position import Position
-from vitrail.nn.tokenizers.words import Words
+from vitrail.nn.tokenizers.words import WordHead, Words
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import OMITTED, Settings
 from vitrail.scope import Scope
@@ -64,13 +64,14 @@ class CaptionerConfig:
         return vit_presets.PRESETS[self.encoder].depth
 
 
-class Captioner(MemoryWriter):
+class Captioner(Sized, MemoryWriter):
     """logits = head(decoder(words, memory)), memory = bridge(encoder(image)), prefix tokens among it  [Vaswani+ 2017, figure 1; Dosovitskiy+ 2021].
 
     Handed its parts; `build_captioner` makes them from a config.
     """
 
     architecture = "captioner"
+    pipeline_tag = "image-to-text"
     preprocessing: Preprocessing
 
     def __init__(
@@ -88,15 +89,6 @@ class Captioner(MemoryWriter):
         super().__init__(config, preprocessing)
         self.encoder, self.bridge = encoder, bridge
         self.words, self.position, self.decoder, self.head = words, position, decoder, head
-
-    @property
-    def image_size(self) -> tuple[int, int]:
-        size: tuple[int, int] = self.config.image_size
-        return size
-
-    @property
-    def pipeline_tag(self) -> str:
-        return "image-to-text"
 
     @property
     def written(self) -> tuple[Words, Position]:

@@ -208,6 +208,10 @@ def count_parameters(model: nn.Module) -> int:
     return sum(parameter.numel() for parameter in model.parameters())
 
 
+def describe_architecture(model: Model) -> str:
+    return f"{model.architecture}, {count_parameters(model):,} parameters"
+
+
 def table_row(name: str) -> dict[str, Any]:
     """What `vitrail models` tells of a model; built on the meta device, so that even the largest takes no memory."""
     architecture, config = MODELS[name]

@@ -3,7 +3,7 @@
 b batch, ch channels, h w image, k classes
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,11 +34,6 @@ class Classifier(ImageModel):
     def __init__(self, config: Any, preprocessing: Preprocessing, labels: tuple[str, ...] | None = None) -> None:
         super().__init__()
         self.config, self.preprocessing, self.labels = config, preprocessing, labels
-
-    @property
-    def image_size(self) -> tuple[int, int]:
-        size: tuple[int, int] = self.config.image_size
-        return size
 
     @property
     def num_classes(self) -> int:
@@ -139,6 +134,13 @@ def check_classifier_config(config: Any) -> None:
         raise VitrailError(f"in_channels must be at least 1, got {config.in_channels}")
     if config.num_classes < 0:
         raise VitrailError(f"num_classes cannot be negative, got {config.num_classes}")
+
+
+def check_counts(config: Any, names: Iterable[str]) -> None:
+    """Widths, depths, heads and other fields of which there is at least one."""
+    for name in names:
+        if getattr(config, name) < 1:
+            raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
 
 
 def check_depths(depths: tuple[int, ...]) -> None:

@@ -27,8 +27,7 @@ from vitrail.models.model import ImageModel
 from vitrail.models.noising import noise_targets
 from vitrail.nn.blocks.encoder_block import NormOrder
 from vitrail.nn.blocks.feed_forward import Activation
-from vitrail.nn.decoders.anchors import AnchorDecoder
-from vitrail.nn.decoders.queries import QueryDecoder
+from vitrail.nn.decoders.queries import AnchorDecoder, QueryDecoder
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.boxes import to_corners
 from vitrail.nn.heads.boxes import Proposals
@@ -103,6 +102,7 @@ class Detector(ImageModel):
     """
 
     architecture = "detr"
+    pipeline_tag = "object-detection"
 
     def __init__(
         self,
@@ -127,21 +127,12 @@ class Detector(ImageModel):
         self.class_rows = new_class_rows(config)  # what a noised object's query knows about its class
 
     @property
-    def image_size(self) -> tuple[int, int]:
-        assert self.config.image_size is not None
-        return self.config.image_size
-
-    @property
     def num_classes(self) -> int:
         return self.config.num_classes
 
     @property
     def size_multiple(self) -> int:
         return int(self.backbone.size_multiple)
-
-    @property
-    def pipeline_tag(self) -> str:
-        return "object-detection"
 
     def encode(self, images: Float[Tensor, "b ch h w"]) -> Memory:
         maps = self.backbone.forward_intermediates(images, self.config.levels)

@@ -12,14 +12,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.classifier import MOST_BLOCKS
+from vitrail.models.classifier import MOST_BLOCKS, check_counts
 from vitrail.models.protocols import FeatureInfo
 from vitrail.models.transformer import decoder_block, encoder_block
-from vitrail.models.twins import check_widths
 from vitrail.nn.attention.build import check_options
 from vitrail.nn.attention.kernel import Feature
-from vitrail.nn.decoders.anchors import AnchorDecoder
-from vitrail.nn.decoders.queries import QueryDecoder
+from vitrail.nn.decoders.queries import AnchorDecoder, QueryDecoder
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.heads.boxes import BoxHead, Proposals
 from vitrail.nn.initialization import initialize_by_width
@@ -33,7 +31,7 @@ SIDE, LARGEST = 0.1, 0.9  # of the box that a token of the first level predicts 
 
 def check_detector(config: Any) -> None:
     """The rules of a detector's own fields."""
-    check_widths(config, ("num_classes", "width", "decoder_depth", "heads", "hidden", "queries"))
+    check_counts(config, ("num_classes", "width", "decoder_depth", "heads", "hidden", "queries"))
     check_options(config.attention, config.attention_options)
     if config.depth < 0 or config.depth + config.decoder_depth > MOST_BLOCKS:
         raise VitrailError(

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.backbones import Pretrained, PretrainedConfig, build_backbone, resolve_backbone
-from vitrail.models.twins import check_widths, read_views, still_copy
+from vitrail.models.classifier import check_counts
+from vitrail.models.twins import read_views, still_copy
 from vitrail.nn.heads.projection import PrototypeHead
 
 
@@ -28,7 +29,7 @@ class DINOConfig(PretrainedConfig):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "backbone", resolve_backbone(self.network, self.backbone))
-        check_widths(self, ("hidden", "bottleneck"))
+        check_counts(self, ("hidden", "bottleneck"))
         if self.prototypes < 2:
             raise VitrailError(f"prototypes must be at least 2, got {self.prototypes}")
 

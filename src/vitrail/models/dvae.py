@@ -87,10 +87,6 @@ class DiscreteVAE(ImageModel):
         self.sharpness = nn.Parameter(torch.zeros(1))  # log s sqrt(d)
         self.config, self.preprocessing = config, preprocessing
 
-    @property
-    def image_size(self) -> tuple[int, int]:
-        return self.config.image_size
-
     def grid(self, size: tuple[int, ...]) -> tuple[int, int]:
         """Cells of an image of this size."""
         stride = self.config.stride

@@ -213,18 +213,23 @@ def is_own(path: Path) -> bool:
     return not any(name in config for name in ("model_type", "architectures", "architecture"))
 
 
+def check_keys(record: Mapping[str, Any], expected: Mapping[str, Any], *, path: Path, newest: int) -> None:
+    """That a file has each key, with a value of its type, and no format but those up to `newest`."""
+    for key, kind in expected.items():
+        if key not in record:
+            raise VitrailError(f'{path}: the key "{key}" is missing')
+        if not isinstance(record[key], kind):
+            raise VitrailError(f'{path}: the key "{key}" must be {getattr(kind, "__name__", kind)}, got {record[key]!r}')
+        if key == "format" and record[key] > newest:  # before the other keys, which may be others by then
+            raise VitrailError(f"{path}: format {record[key]} is newer than this version reads ({newest}); update vitrail")
+
+
 def read_config(path: Path) -> dict[str, Any]:
     config = read_json(path)
     if not isinstance(config, dict) or config.get("library") != "vitrail":
         raise VitrailError(f'{path}: not a config of this library (no "library": "vitrail" in it)')
     expected = {"format": int, "architecture": str, "config": dict, "labels": list | None, "preprocessing": dict | None}
-    for key, kind in expected.items():
-        if key not in config:
-            raise VitrailError(f'{path}: the key "{key}" is missing')
-        if not isinstance(config[key], kind):
-            raise VitrailError(f'{path}: the key "{key}" must be {getattr(kind, "__name__", kind)}, got {config[key]!r}')
-        if key == "format" and config[key] > FORMAT:  # before the other keys, which may be others by then
-            raise VitrailError(f"{path}: format {config[key]} is newer than this version reads ({FORMAT}); update vitrail")
+    check_keys(config, expected, path=path, newest=FORMAT)
     if not isinstance(config.get("task"), str | None):
         raise VitrailError(f'{path}: the key "task" must be a text, got {config["task"]!r}')
     if not isinstance(config.get("multi_label", False), bool):

@@ -14,9 +14,9 @@ from vitrail.errors import VitrailError
 from vitrail.models.classifier import Classifier, check_classifier_config, check_depths
 from vitrail.models.features import find_indices
 from vitrail.models.protocols import FeatureInfo
+from vitrail.nn.encoders.group import halved, mean_over_group
 from vitrail.nn.groups.convolution import GroupConvolution, GroupNormalization, LiftingConvolution, maps_to_tokens
 from vitrail.nn.groups.group import PlaneGroup, find_group
-from vitrail.nn.groups.pooling import halved, mean_over_group
 from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.nn.initialization import initialize
 from vitrail.preprocessing import Preprocessing, neutral

@@ -18,11 +18,10 @@ from vitrail.models.features import find_indices, in_order
 from vitrail.models.protocols import FeatureInfo
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.blocks.feed_forward import FeedForward
+from vitrail.nn.encoders.group import GridPooling, GroupEncoder, mean_over_group
 from vitrail.nn.groups.attention import GroupAttention, LiftingAttention
 from vitrail.nn.groups.convolution import LiftingPatches, RepeatedPixels
-from vitrail.nn.groups.encoder import GroupEncoder
 from vitrail.nn.groups.group import find_group
-from vitrail.nn.groups.pooling import GridPooling, mean_over_group
 from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.nn.initialization import initialize
 from vitrail.preprocessing import Preprocessing, neutral

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.features import tokens_behind
+from vitrail.models.model import Sized
 from vitrail.models.parts import Where, attention_of, position_of
 from vitrail.models.transformer import resolve_config as resolve_words
 from vitrail.models.word_model import LONGEST, WordModel
@@ -25,9 +26,9 @@ from vitrail.nn.blocks.feed_forward import Activation, FeedForward
 from vitrail.nn.blocks.residual import NormKind, build_norm
 from vitrail.nn.decoders.plain import DecodingState
 from vitrail.nn.encoders.plain import PlainEncoder
-from vitrail.nn.heads.words import WordHead
 from vitrail.nn.initialization import initialize
 from vitrail.nn.positions.position import Position
+from vitrail.nn.tokenizers.words import WordHead
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Tokens
@@ -63,7 +64,7 @@ class IGPTConfig:
         return math.prod(self.image_size)
 
 
-class ImageGPT(WordModel):
+class ImageGPT(Sized, WordModel):
     """p(x) = prod_i p(x_i | x_1 ... x_{i-1})  [Chen+ 2020, eq. 1]. Place i of the sequence has cell i of the image's grid; it
     reads the pixel before, the first one a token of its own, and predicts its own pixel.
 
@@ -89,11 +90,6 @@ class ImageGPT(WordModel):
         # What the colors look like, which no layer reads. Until one is learned from images: from black to white.
         levels = (255 * torch.arange(config.colors, dtype=torch.float64) / (config.colors - 1)).round().to(torch.uint8)
         self.register_buffer("palette", levels[:, None].repeat(1, config.in_channels))
-
-    @property
-    def image_size(self) -> tuple[int, int]:
-        size: tuple[int, int] = self.config.image_size
-        return size
 
     @property
     def vocabulary(self) -> int:

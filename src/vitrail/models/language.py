@@ -19,10 +19,9 @@ from vitrail.nn.blocks.encoder_block import NormOrder
 from vitrail.nn.blocks.feed_forward import Activation
 from vitrail.nn.decoders.plain import DecodingState
 from vitrail.nn.encoders.plain import PlainEncoder
-from vitrail.nn.heads.words import WordHead
 from vitrail.nn.initialization import initialize_by_width
 from vitrail.nn.positions.position import Position
-from vitrail.nn.tokenizers.words import Words
+from vitrail.nn.tokenizers.words import WordHead, Words
 from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Tokens
 

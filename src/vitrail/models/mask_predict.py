@@ -32,14 +32,11 @@ class MaskPredict(WordModel):
     """
 
     architecture = "mask_predict"
+    pipeline_tag = "translation"
 
     def __init__(self, *, transformer: Transformer, lengths: nn.Linear, config: MaskPredictConfig) -> None:
         super().__init__(config)
         self.transformer, self.lengths = transformer, lengths
-
-    @property
-    def pipeline_tag(self) -> str:
-        return "translation"
 
     def encode(self, source: Int[Tensor, "b m"]) -> Tokens:
         """The memory that the decoder and the lengths are read from."""

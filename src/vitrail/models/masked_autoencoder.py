@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
 from vitrail.models.backbones import Pretrained, PretrainedConfig, build_backbone, embed_hidden, resolve_patches
-from vitrail.models.classifier import MOST_BLOCKS
+from vitrail.models.classifier import MOST_BLOCKS, check_counts
 from vitrail.models.parts import POSITIONS, build_position, position_name
 from vitrail.nn.attention.build import build_attention
 from vitrail.nn.attention.spec import AttentionSpec
@@ -47,9 +47,7 @@ class MAEConfig(PretrainedConfig):
         object.__setattr__(self, "backbone", resolve_patches(self.backbone, self.hide, who="a masked autoencoder"))
         if not 1 <= self.decoder_depth <= MOST_BLOCKS:
             raise VitrailError(f"decoder_depth must be from 1 to {MOST_BLOCKS}, got {self.decoder_depth}")
-        for name in ("decoder_width", "decoder_heads"):
-            if getattr(self, name) < 1:
-                raise VitrailError(f"{name} must be at least 1, got {getattr(self, name)}")
+        check_counts(self, ("decoder_width", "decoder_heads"))
 
 
 class MaskedAutoencoder(Pretrained):

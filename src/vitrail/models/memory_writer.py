@@ -12,9 +12,8 @@ from vitrail.errors import VitrailError
 from vitrail.models.word_model import WordModel
 from vitrail.nn.attention.cache import Cache
 from vitrail.nn.decoders.plain import DecodingState, PlainDecoder
-from vitrail.nn.heads.words import WordHead
 from vitrail.nn.positions.position import Position
-from vitrail.nn.tokenizers.words import Words
+from vitrail.nn.tokenizers.words import WordHead, Words
 from vitrail.tokens import Tokens
 
 

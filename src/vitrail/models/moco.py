@@ -11,7 +11,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.models.backbones import Pretrained, PretrainedConfig, build_backbone, resolve_backbone
-from vitrail.models.twins import check_widths, read_views, still_copy
+from vitrail.models.classifier import check_counts
+from vitrail.models.twins import read_views, still_copy
 from vitrail.nn.heads.projection import ProjectionHead
 
 
@@ -26,7 +27,7 @@ class MoCoConfig(PretrainedConfig):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "backbone", resolve_backbone(self.network, self.backbone))
-        check_widths(self, ("hidden", "width"))
+        check_counts(self, ("hidden", "width"))
 
 
 class MoCo(Pretrained):

@@ -39,15 +39,22 @@ class Model(nn.Module):
         return "image-feature-extraction"
 
 
-class ImageModel(Model):
-    """A model that reads images of a size: classifiers, what pretrains them, segmenters, detectors."""
+class Sized:
+    """Beside a model's own base: it reads images of the size that its config has."""
 
-    preprocessing: Preprocessing
+    config: Any
 
     @property
     def image_size(self) -> tuple[int, int]:
         """Height and width of the images that it is trained on."""
-        raise NotImplementedError
+        size: tuple[int, int] = self.config.image_size
+        return size
+
+
+class ImageModel(Sized, Model):
+    """A model that reads images of a size: classifiers, what pretrains them, segmenters, detectors."""
+
+    preprocessing: Preprocessing
 
 
 def unwrap(model: Any) -> Any:

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.nn.blocks.scoping import own_scope
+from vitrail.nn.blocks.stack import own_scope
 from vitrail.nn.encoders.packed import encode_packed
 from vitrail.nn.positions.padded import PaddedPosition, Rows, pad_rows
 from vitrail.ragged import check_images

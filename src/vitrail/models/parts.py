@@ -10,17 +10,15 @@ from vitrail.errors import VitrailError, check_choice
 from vitrail.nn.attention.build import build_attention
 from vitrail.nn.attention.kernel import Feature
 from vitrail.nn.attention.spec import AttentionSpec, Role
-from vitrail.nn.functional.sinusoid import Layout
 from vitrail.nn.positions.added import AbsoluteQK, AddedPosition, EveryLayer
 from vitrail.nn.positions.alibi import Alibi
 from vitrail.nn.positions.conditional import Conditional
-from vitrail.nn.positions.continuous_bias import ContinuousBias
 from vitrail.nn.positions.learned import Learned1d, Learned2d
 from vitrail.nn.positions.position import LayersApart, Position
 from vitrail.nn.positions.relative import RelativeProjected, RelativeShaw
-from vitrail.nn.positions.relative_table import RelativeTable
+from vitrail.nn.positions.relative_table import ContinuousBias, RelativeTable
 from vitrail.nn.positions.rotary import Rotary
-from vitrail.nn.positions.sinusoidal import Sinusoidal1d, Sinusoidal2d
+from vitrail.nn.positions.sinusoidal import Layout, Sinusoidal1d, Sinusoidal2d
 from vitrail.tokens import Grid
 
 Where = Literal["auto", "stem", "layers", "layers_apart"]  # once; in every layer, the same; in every layer, each its own

@@ -65,14 +65,11 @@ class Reconstructor(Model):
     """
 
     architecture = "reconstructor"
+    pipeline_tag = "image-to-image"
 
     def __init__(self, network: nn.Module, *, config: ReconstructorConfig) -> None:
         super().__init__()
         self.network, self.config = network, config
-
-    @property
-    def pipeline_tag(self) -> str:
-        return "image-to-image"
 
     def forward(
         self, kspace: Complex[Tensor, "b c h w"], mask: Bool[Tensor, "b #h w"], maps: Complex[Tensor, "b c h w"]

@@ -20,7 +20,7 @@ from vitrail.models.protocols import FeatureInfo
 from vitrail.nn.convolution.basic_block import BasicBlock, SqueezeExcitation, convolution3
 from vitrail.nn.convolution.hard_attention import HardAttention
 from vitrail.nn.convolution.soft_attention import Compatibility, SoftAttention
-from vitrail.nn.heads.maps import GlobalMean, MapHead, map_tokens
+from vitrail.nn.heads.classification import GlobalMean, MapHead, map_tokens
 from vitrail.nn.initialization import initialize
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.tokens import Tokens

@@ -24,6 +24,7 @@ class Restorer(Model):
     The config has at least in_channels, out_channels, scale and degradation, which says what the model learned to undo.
     """
 
+    pipeline_tag = "image-to-image"
     first_layer: str  # the names of the layers that read and write channels: `models.channels` makes them fit others
     last_layer: str
     tile_step = 1  # a part of an image is cut into cells as the whole is if it begins at a multiple of this
@@ -39,10 +40,6 @@ class Restorer(Model):
     @property
     def scale(self) -> int:
         return int(self.config.scale)
-
-    @property
-    def pipeline_tag(self) -> str:
-        return "image-to-image"
 
     def check_images(self, images: Float[Tensor, "b ch h w"]) -> None:
         if images.ndim != 4 or images.shape[1] != self.config.in_channels or not images.shape[2] or not images.shape[3]:

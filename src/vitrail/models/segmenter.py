@@ -97,6 +97,7 @@ class Segmenter(ImageModel):
     """
 
     architecture = "segmenter"
+    pipeline_tag = "image-segmentation"
     frozen = False  # whether the encoder stays as it is
 
     def __init__(
@@ -120,17 +121,8 @@ class Segmenter(ImageModel):
         backbone.head.requires_grad_(False)
 
     @property
-    def image_size(self) -> tuple[int, int]:
-        assert self.config.image_size is not None
-        return self.config.image_size
-
-    @property
     def num_classes(self) -> int:
         return self.config.num_classes
-
-    @property
-    def pipeline_tag(self) -> str:
-        return "image-segmentation"
 
     @property
     def colors(self) -> tuple[Color, ...] | None:

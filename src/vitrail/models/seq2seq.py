@@ -14,12 +14,11 @@ from torch import Tensor
 from vitrail.errors import VitrailError
 from vitrail.models.decoding.stepping import State
 from vitrail.models.word_model import WordModel, check_word_config
-from vitrail.nn.heads.words import WordHead
 from vitrail.nn.initialization import initialize_by_width
 from vitrail.nn.recurrent.attention import Center, GlobalAttention, LocalAttention, Memory, Score, make_score
 from vitrail.nn.recurrent.cell import Cell, Encoded, RecurrentEncoder, make_layers
 from vitrail.nn.recurrent.decoder import Carried, Decoded, RecurrentDecoder, RecurrentState
-from vitrail.nn.tokenizers.words import Words
+from vitrail.nn.tokenizers.words import WordHead, Words
 from vitrail.special_tokens import PAD
 from vitrail.tokens import Tokens
 
@@ -56,6 +55,7 @@ class Seq2Seq(WordModel):
     """
 
     architecture = "seq2seq"
+    pipeline_tag = "translation"
 
     def __init__(
         self,
@@ -70,10 +70,6 @@ class Seq2Seq(WordModel):
         super().__init__(config)
         self.words, self.target_words = words, target_words  # None: the same
         self.encoder, self.decoder, self.head = encoder, decoder, head
-
-    @property
-    def pipeline_tag(self) -> str:
-        return "translation"
 
     def encode(self, source: Int[Tensor, "b m"]) -> Encoded:
         return self.encoder(self.words.drop(self.words(source)).x, real_words(source))

@@ -12,16 +12,16 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.classifier import MOST_BLOCKS
+from vitrail.models.classifier import MOST_BLOCKS, check_counts
 from vitrail.models.decoding.stepping import State
+from vitrail.models.model import Sized
 from vitrail.models.word_model import WordModel, check_word_config
 from vitrail.nn.convolution.hard_attention import RunningBaseline, log_chance, score_function_loss
 from vitrail.nn.decoders.glimpses import GlimpseDecoder, Glimpses
-from vitrail.nn.heads.words import WordHead
 from vitrail.nn.recurrent.attention import Memory
 from vitrail.nn.recurrent.decoder import Carried, RecurrentState
 from vitrail.nn.tokenizers.convolutional import ConvTokenizer
-from vitrail.nn.tokenizers.words import Words
+from vitrail.nn.tokenizers.words import WordHead, Words
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.special_tokens import PAD
 from vitrail.tokens import Tokens
@@ -53,7 +53,7 @@ class Looked(NamedTuple):
     real: Bool[Tensor, "b t"]  # False: behind the caption's end
 
 
-class ShowAttendTell(WordModel):
+class ShowAttendTell(Sized, WordModel):
     """encoder -> features of places -> LSTM with attention -> words  [Xu+ 2015]. Handed its parts.
 
     `encoder` gives Tokens on a grid of two axes, whatever it is made of; prefix tokens are not looked at. A pass in training must be followed by
@@ -61,6 +61,7 @@ class ShowAttendTell(WordModel):
     """
 
     architecture = "show_attend_tell"
+    pipeline_tag = "image-to-text"
     preprocessing: Preprocessing
 
     def __init__(
@@ -80,14 +81,6 @@ class ShowAttendTell(WordModel):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "looked": None}  # a copy of the module has looked at nothing yet
-
-    @property
-    def image_size(self) -> tuple[int, int]:
-        return self.config.image_size
-
-    @property
-    def pipeline_tag(self) -> str:
-        return "image-to-text"
 
     def encode(self, images: Float[Tensor, "b ch h w"]) -> Tokens:
         if images.ndim != 4 or images.shape[1] != self.config.in_channels:
@@ -184,9 +177,7 @@ def build_show_attend_tell(config: ShowAttendTellConfig) -> ShowAttendTell:
 
 def check(config: ShowAttendTellConfig) -> None:
     check_word_config(config)
-    for name in ("features", "layers", "in_channels"):
-        if getattr(config, name) < 1:
-            raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
+    check_counts(config, ("features", "layers", "in_channels"))
     if config.layers > MOST_BLOCKS:
         raise VitrailError(f"layers must be at most {MOST_BLOCKS}, got {config.layers}")
     if min(config.image_size) < config.stride:

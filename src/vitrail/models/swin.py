@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.classifier import Classifier, check_classifier_config, check_depths
+from vitrail.models.classifier import Classifier, check_classifier_config, check_counts, check_depths
 from vitrail.models.features import find_indices, in_order
 from vitrail.models.parts import attention_of
 from vitrail.models.protocols import FeatureInfo
@@ -24,9 +24,8 @@ from vitrail.nn.encoders.hierarchical import HierarchicalEncoder
 from vitrail.nn.functional.windows import fit_windows
 from vitrail.nn.heads.classification import ClassificationHead
 from vitrail.nn.initialization import initialize
-from vitrail.nn.positions.continuous_bias import ContinuousBias
 from vitrail.nn.positions.position import Position
-from vitrail.nn.positions.relative_table import RelativeTable
+from vitrail.nn.positions.relative_table import ContinuousBias, RelativeTable
 from vitrail.nn.tokenizers.patch import PatchMerging, PatchTokenizer
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.records import OMITTED, Settings
@@ -195,9 +194,7 @@ def check(config: SwinConfig) -> SwinConfig:
     """The config itself, if nothing is wrong with it."""
     check_classifier_config(config)
     check_depths(config.depths)
-    for name in ("width", "patch"):
-        if getattr(config, name) < 1:
-            raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
+    check_counts(config, ("width", "patch"))
     if min(config.window) < 1:
         raise VitrailError(f"window must be at least 1 token on each side, got {config.window}")
     for name in ("heads", "pretrained_windows"):

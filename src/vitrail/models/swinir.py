@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.classifier import check_depths
+from vitrail.models.classifier import check_counts, check_depths
 from vitrail.models.parts import attention_of
 from vitrail.models.restorer import Restorer, check_restorer_config
 from vitrail.nn.attention.kernel import Feature
@@ -193,9 +193,7 @@ def build_block(config: SwinIRConfig, layer: int, *, shifted: bool, drop_path: f
 def check(config: SwinIRConfig) -> None:
     check_restorer_config(config, residual=True)
     check_depths(config.depths)
-    for name in ("width", "heads", "window", "features", "unshuffle"):
-        if getattr(config, name) < 1:
-            raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
+    check_counts(config, ("width", "heads", "window", "features", "unshuffle"))
     if int(config.width * config.mlp_ratio) < 1 or (config.width < 4 and config.last_convolutions == 3):
         raise VitrailError(f"a width of {config.width} is too narrow for mlp_ratio {config.mlp_ratio} or three convolutions")
     if config.over_bicubic and config.upsampler == "none":

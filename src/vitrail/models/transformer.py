@@ -20,10 +20,9 @@ from vitrail.nn.blocks.encoder_block import EncoderBlock, NormOrder
 from vitrail.nn.blocks.feed_forward import Activation, FeedForward
 from vitrail.nn.decoders.plain import PlainDecoder
 from vitrail.nn.encoders.plain import PlainEncoder
-from vitrail.nn.heads.words import WordHead
 from vitrail.nn.initialization import initialize_by_width
 from vitrail.nn.positions.position import Position
-from vitrail.nn.tokenizers.words import Words
+from vitrail.nn.tokenizers.words import WordHead, Words
 from vitrail.records import OMITTED, Settings
 from vitrail.tokens import Tokens
 
@@ -56,6 +55,7 @@ class Transformer(MemoryWriter):
     """[Vaswani+ 2017, figure 1]. Handed its parts; `build_transformer` makes them from a config."""
 
     architecture = "transformer"
+    pipeline_tag = "translation"
 
     def __init__(
         self,
@@ -73,10 +73,6 @@ class Transformer(MemoryWriter):
         self.words, self.target_words = words, target_words  # None: the same
         self.position, self.decoder_position = position, decoder_position
         self.encoder, self.decoder, self.head = encoder, decoder, head
-
-    @property
-    def pipeline_tag(self) -> str:
-        return "translation"
 
     @property
     def written(self) -> tuple[Words, Position]:

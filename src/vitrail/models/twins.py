@@ -3,14 +3,12 @@
 b batch, v views, ch channels, h w view, z width of what a head gives
 """
 
-from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from vitrail.errors import VitrailError
 from vitrail.models.backbones import build_backbone
 from vitrail.records import to_record
 
@@ -31,9 +29,3 @@ def read_views(backbone: Any, head: nn.Module, views: Float[Tensor, "b v ch h w"
     """What a network and its head make of views, all of them at a time."""
     features = backbone.forward_head(backbone.forward_features(views.flatten(0, 1)), pre_logits=True)
     return head(features).unflatten(0, views.shape[:2]).transpose(0, 1)
-
-
-def check_widths(config: Any, names: Iterable[str]) -> None:
-    for name in names:
-        if getattr(config, name) < 1:
-            raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")

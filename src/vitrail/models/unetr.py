@@ -11,10 +11,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.parts import attention_of, position_of
-from vitrail.models.volume_segmenter import VolumeSegmenter, check_volume_config
-from vitrail.nn.blocks.encoder_block import EncoderBlock
-from vitrail.nn.blocks.feed_forward import FeedForward
+from vitrail.models.parts import position_of
+from vitrail.models.volume_segmenter import VolumeSegmenter, build_blocks, check_volume_config
 from vitrail.nn.convolution.volumetric import Enlarging, Joining, ResidualVolume
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.initialization import initialize
@@ -114,15 +112,7 @@ def build_unetr(config: UNETRConfig) -> UNETR:
         )
     tokenizer = PatchTokenizer(config.in_channels, config.width, patch=(config.patch,) * 3)
     grid = tokenizer.grid(config.image_size)
-    blocks = [
-        EncoderBlock(
-            config.width,
-            attention=attention_of(config, layer=layer, grid=grid),
-            mlp=FeedForward(config.width, hidden=int(config.width * config.mlp_ratio)),
-            eps=config.eps,
-        )
-        for layer in range(config.depth)
-    ]
+    blocks = build_blocks(config, grid=grid)
     widths = [config.features << level for level in range(levels)]  # of each level, from the voxels' down
     model = UNETR(
         tokenizer=tokenizer,

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.classifier import MOST_BLOCKS, Classifier, check_classifier_config, new_output
+from vitrail.models.classifier import MOST_BLOCKS, Classifier, check_classifier_config, check_counts, new_output
 from vitrail.models.features import tokens_behind
 from vitrail.models.packing import Images, packed_features, padded_features
 from vitrail.models.parts import Where, attention_of, position_name, position_of, position_where
@@ -254,9 +254,7 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
 def resolve_config(config: ViTConfig) -> ViTConfig:
     """The config with its choices made and checked: aliases and `auto` replaced by a number."""
     check_classifier_config(config)
-    for name in ("width", "depth", "heads"):
-        if getattr(config, name) < 1:
-            raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
+    check_counts(config, ("width", "depth", "heads"))
     if config.depth > MOST_BLOCKS:
         raise VitrailError(f"depth must be at most {MOST_BLOCKS}, got {config.depth}")
     if config.prefix < 0:

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.classifier import MOST_BLOCKS
+from vitrail.models.classifier import MOST_BLOCKS, check_counts
 from vitrail.models.parts import Where, attention_of, position_name, position_of, position_where
 from vitrail.models.restorer import Restorer, check_restorer_config, step_of_tiles
 from vitrail.nn.blocks.encoder_block import EncoderBlock
@@ -121,9 +121,7 @@ def build_vit_restorer(config: ViTRestorerConfig) -> ViTRestorer:
 def resolve_config(config: ViTRestorerConfig) -> ViTRestorerConfig:
     """The config with its choices made and checked."""
     check_restorer_config(config, residual=True)
-    for name in ("width", "depth", "heads", "patch"):
-        if getattr(config, name) < 1:
-            raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
+    check_counts(config, ("width", "depth", "heads", "patch"))
     if config.depth > MOST_BLOCKS:
         raise VitrailError(f"depth must be at most {MOST_BLOCKS}, got {config.depth}")
     if min(config.image_size) < 1:

@@ -11,8 +11,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from vitrail.errors import VitrailError
-from vitrail.models.classifier import MOST_BLOCKS
+from vitrail.models.classifier import MOST_BLOCKS, check_counts
 from vitrail.models.model import Model
+from vitrail.models.parts import attention_of
+from vitrail.nn.blocks.encoder_block import EncoderBlock
+from vitrail.nn.blocks.feed_forward import FeedForward
+from vitrail.tokens import Grid
 
 MOST_CLASSES = 1000
 
@@ -25,6 +29,8 @@ class VolumeSegmenter(Model):
     percentiles), values (how the files that it learned from number the classes; None: 0, 1, 2, ...) and largest (classes, by the model's
     numbers, of which only the largest part in one piece is kept).
     """
+
+    pipeline_tag = "image-segmentation"
 
     def __init__(self, config: Any, labels: tuple[str, ...] | None = None) -> None:
         super().__init__()
@@ -43,10 +49,6 @@ class VolumeSegmenter(Model):
     def size_multiple(self) -> int:
         return int(self.config.patch)
 
-    @property
-    def pipeline_tag(self) -> str:
-        return "image-segmentation"
-
     def forward(self, volumes: Float[Tensor, "b ch x y z"]) -> Float[Tensor, "b k x y z"]:
         if volumes.ndim != 5 or volumes.shape[1] != self.config.in_channels:
             raise VitrailError(f"expected volumes of shape (b, {self.config.in_channels}, x, y, z), got {tuple(volumes.shape)}")
@@ -60,11 +62,22 @@ class VolumeSegmenter(Model):
         raise NotImplementedError
 
 
+def build_blocks(config: Any, *, grid: Grid) -> list[EncoderBlock]:
+    """Those of the encoder that a config names, for tokens on `grid`."""
+    return [
+        EncoderBlock(
+            config.width,
+            attention=attention_of(config, layer=layer, grid=grid),
+            mlp=FeedForward(config.width, hidden=int(config.width * config.mlp_ratio)),
+            eps=config.eps,
+        )
+        for layer in range(config.depth)
+    ]
+
+
 def check_volume_config(config: Any) -> None:
     """The rules that all configs share."""
-    for name in ("width", "depth", "heads", "in_channels"):
-        if getattr(config, name) < 1:
-            raise VitrailError(f"{name} must be at least 1, got {getattr(config, name)}")
+    check_counts(config, ("width", "depth", "heads", "in_channels"))
     if config.depth > MOST_BLOCKS:
         raise VitrailError(f"depth must be at most {MOST_BLOCKS}, got {config.depth}")
     if not 2 <= config.num_classes <= MOST_CLASSES:

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
-from vitrail.rendering import BLUE, INK, ORANGE, STRONG, house_style, shorten
+from vitrail.rendering import BLUE, INK, ORANGE, STRONG, house_style, rule, shorten
 from vitrail.report.bench import Benchmark, Row, Subject, count_threads, spell_rate
 from vitrail.report.labels import Label, place_labels
 
@@ -139,7 +139,7 @@ def draw_panel(axes: Axes, one: Subject, rows: Sequence[Row], found: Benchmark, 
     axes.set_title(title_of(one.model) + merge_word(one.merge), loc="left")
     axes.set_xlabel("images a call")
     axes.set_ylabel(f"images per second, {count_threads(found.threads)}")
-    axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
+    rule(axes)
     axes.set_xscale("log")
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(batches, [str(batch) for batch in batches])

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, UInt8
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from torch import Tensor
 
 from vitrail.data.transforms import to_bytes
@@ -19,7 +18,7 @@ from vitrail.explain.reference_points import reference_points
 from vitrail.learn.metrics.code_usage import Usage, describe_usage, warn_of_collapse
 from vitrail.models.classifier import Classifier
 from vitrail.preprocessing import Preprocessing
-from vitrail.rendering import BLUE, INK, house_style, to_svg
+from vitrail.rendering import BLUE, INK, house_style, new_figure, to_svg
 from vitrail.report.images import encode_image, is_small
 from vitrail.report.page import Section, templates_of
 from vitrail.report.parts import Drawing, Paragraph, Photograph, percent
@@ -47,7 +46,7 @@ def draw_usage(usage: Usage) -> Figure:
     """Sorted, in times an even share."""
     shares = np.sort(usage.counts)[::-1] * (len(usage.counts) / max(1, usage.counts.sum()))
     with house_style():
-        figure = Figure(figsize=(6.4, 2.6), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
+        figure = new_figure(6.4, 2.6)
         axes = figure.subplots()
         axes.fill_between(np.arange(len(shares) + 1), np.append(shares, 0.0), step="post", color=BLUE, linewidth=0)
         axes.axhline(1.0, color=INK, linewidth=0.8, linestyle=(0, (4, 3)))

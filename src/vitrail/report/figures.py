@@ -8,12 +8,11 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from vitrail.learn.optim.range_test import RangeTest, smooth_losses
 from vitrail.learn.training.objective import Score
-from vitrail.rendering import BLUE, INK, ORANGE, house_style, to_png, to_svg
+from vitrail.rendering import BLUE, INK, ORANGE, house_style, new_figure, rule, to_png, to_svg
 
 __all__ = ["History", "Panel", "Rows", "draw_curves", "draw_range_test", "to_png", "to_svg"]
 
@@ -44,10 +43,10 @@ def draw_curves(history: History, *, panels: tuple[Panel, ...] = ("loss", "score
     """Over the epochs, side by side: the losses, the validation score, the learning rate."""
     with house_style():
         widths = [WIDTHS[panel] for panel in panels]
-        figure = Figure(figsize=(sum(widths), 2.9), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
+        figure = new_figure(sum(widths), 2.9)
         for axes, panel in zip(figure.subplots(1, len(panels), squeeze=False, width_ratios=widths)[0], panels, strict=True):
             axes.set_xlabel("epoch")
-            axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
+            rule(axes)
             axes.xaxis.set_major_locator(MaxNLocator(nbins=round(1.5 * WIDTHS[panel]), steps=STEPS, integer=True))
             axes.yaxis.set_major_locator(MaxNLocator(nbins=5, steps=STEPS))
             if panel == "loss":
@@ -156,13 +155,11 @@ def _draw_line(axes: Axes, history: History, key: str, *, color: str) -> tuple[F
 def draw_range_test(result: RangeTest) -> Figure:
     """The loss of each step over its learning rate, the curve that the choice was read from, and the choice."""
     with house_style():
-        figure = Figure(figsize=(5.6, 2.9), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
+        figure = new_figure(5.6, 2.9)
         axes = figure.subplots()
         axes.set_title("Range test", loc="left")
-        axes.set_xlabel("learning rate")
-        axes.set_ylabel("training loss")
-        axes.set_xscale("log")
-        axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
+        axes.set(xlabel="learning rate", ylabel="training loss", xscale="log")
+        rule(axes)
         axes.yaxis.set_major_locator(MaxNLocator(nbins=5, steps=(1, 2, 5, 10)))
         smooth = smooth_losses(result.rates, result.losses)
         axes.plot(result.rates, result.losses, "o", color=INK, alpha=0.45, markersize=3, markeredgewidth=0)

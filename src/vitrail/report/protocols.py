@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from vitrail.rendering import BLUE, INK, ORANGE, STRONG, house_style, to_svg
+from vitrail.rendering import BLUE, INK, ORANGE, STRONG, house_style, new_figure, rule, to_svg
 from vitrail.report.frame import Frame, write_page
 from vitrail.report.page import Section
 from vitrail.report.parts import Bullets, Drawing, Table, percent
@@ -91,12 +90,12 @@ def draw_protocols(cells: Sequence[Cell]) -> Figure:
     """Test accuracy over the number of labelled images. A line goes through the means of the seeds; a bar is from the lowest to the
     highest of them, or with one seed the bootstrap's 95 %."""
     with house_style():
-        figure = Figure(figsize=(6.4, 3.8), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
+        figure = new_figure(6.4, 3.8)
         axes = figure.subplots()
         axes.set_title("Right answers on test", loc="left")
         axes.set_xlabel("images with a label")
         axes.set_xscale("log")
-        axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
+        rule(axes)
         ticks: dict[int, float] = {}
         for name, line in LINES.items():
             own = [cell for cell in cells if cell.protocol == name]

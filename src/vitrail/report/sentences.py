@@ -12,7 +12,7 @@ from vitrail.explain.figures.words import check_query, draw_reading, draw_word_h
 from vitrail.explain.pronouns import find_query
 from vitrail.explain.samples import Samples
 from vitrail.explain.words import NAMES, Kind, WordLook, to_words, word_look
-from vitrail.models.catalogue import count_parameters
+from vitrail.models.catalogue import describe_architecture
 from vitrail.models.word_model import WordModel
 from vitrail.rendering import shorten, to_svg
 from vitrail.report.explanation import Explanation, count_words
@@ -144,7 +144,7 @@ def written_text(look: WordLook) -> str | None:
 
 def describe_model(model: WordModel, look: WordLook) -> dict[str, str]:
     details = {
-        "Model": f"{model.architecture}, {count_parameters(model):,} parameters",
+        "Model": describe_architecture(model),
         "Vocabulary": f"{model.vocabulary:,} pieces of words",
     }
     for kind, weights in look.weights.items():

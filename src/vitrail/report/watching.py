@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
 from vitrail.data.dataset import DataSet, Split
@@ -22,7 +21,7 @@ from vitrail.explain.maps import attention_map
 from vitrail.learn.metrics.collapse import tell_health
 from vitrail.learn.metrics.nearest_neighbors import nearest_neighbors
 from vitrail.models.backbones import mean_features
-from vitrail.rendering import BLUE, INK, ORANGE, house_style, to_svg
+from vitrail.rendering import BLUE, ORANGE, house_style, new_figure, rule, to_svg
 from vitrail.report.contact_sheet import ACROSS, Row, draw_contact_sheet, encode_sheet
 from vitrail.report.images import share_scale, to_pil
 from vitrail.report.page import Content, Section
@@ -69,7 +68,7 @@ def draw_watch(rows: Rows) -> Figure:
     }  # fmt: skip
     shown = {title: some for title, some in lines.items() if any(some[0][0] in row for row in rows)}
     with house_style():
-        figure = Figure(figsize=(3.9 * len(shown), 2.9), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
+        figure = new_figure(3.9 * len(shown), 2.9)
         for axes, (title, some) in zip(figure.subplots(1, len(shown), squeeze=False)[0], shown.items(), strict=True):
             for key, name, color in some:
                 points = [(row["epoch"], row[key]) for row in rows if key in row and np.isfinite(row[key])]
@@ -79,7 +78,7 @@ def draw_watch(rows: Rows) -> Figure:
             axes.set_xlabel("epoch")
             highest = max(value for key, _, _ in some for row in rows if np.isfinite(value := row.get(key, 0.0)))
             axes.set_ylim(0, 1.06 * (1.0 if len(some) > 1 else highest or 1.0))
-            axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
+            rule(axes)
             axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
             if len(some) > 1:
                 axes.legend(loc="best", labelcolor="linecolor")

@@ -57,6 +57,10 @@ def describe_words(model: WordModel, facts: Mapping[str, Any]) -> Iterable[str]:
         yield f"Text is cut into byte pairs, {cased}; tokenizer.json has them in the format of Hugging Face's tokenizers."
 
 
+def word_card(model: WordModel, facts: Mapping[str, Any], *, title: str, use: Sequence[str]) -> Card:
+    return Card(title=title, about=[*describe_words(model, facts)], use=use, limits=word_limits(model))
+
+
 def plain_config(model: WordModel) -> str:
     details = ", ".join(f"{name} {getattr(model.config, name)}" for name in WORD_DETAILS if has_field(model.config, name))
     return f"Architecture {literal(model.architecture)}: {plain(details)}."

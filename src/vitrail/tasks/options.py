@@ -84,6 +84,7 @@ SHARE = Range(ge=0, lt=1)
 COUNT = Range(ge=1)
 SEED = Range(ge=0, le=2**63 - 1)  # torch's generators take no more
 CHANNELS = Choices({1: "gray", 3: "color"})
+HOW_TO_LEARN = Parameter(help="How to learn; auto: by the amount of data, finetune with --weights.")
 
 
 def whole(kind: Any, tokens: Sequence[Token]) -> Any:
@@ -178,10 +179,7 @@ class CommonOptions(Block):
         Range(gt=0),
         Parameter(help="Peak learning rate; auto: found by a range test; by default the recipe's."),
     ] = None
-    recipe: Annotated[
-        RecipeName,
-        Parameter(help="How to learn; auto: by the amount of data, finetune with --weights."),
-    ] = "auto"
+    recipe: Annotated[RecipeName, HOW_TO_LEARN] = "auto"
     seed: Annotated[int, SEED, integer("Decides every random number of the run.")] = 0
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
     precision: Annotated[Literal["fp32", "bf16"], Parameter(help="Arithmetic of the forward pass.")] = "fp32"

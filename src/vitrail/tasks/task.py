@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Generic
 from vitrail.errors import VitrailError
 from vitrail.learn.training.objective import Batches, Objective
 from vitrail.learn.training.world import World
+from vitrail.models.catalogue import ARCHITECTURES
+from vitrail.models.folder import load
 from vitrail.models.model import Model
 from vitrail.models.parts import position_name, position_where
 from vitrail.records import has_field
@@ -16,6 +18,14 @@ from vitrail.tasks.options import has_option, spell
 from vitrail.tasks.stages import D, Log, M, O, Opened, Opening, Resolved, Scored, Setup, Summary, X
 
 PARTS = ("position", "position_where", "attention", "attention_options")  # of a model, chosen by name
+
+
+def load_that_takes(what: str, weights: Any, *, cannot: str) -> Model:
+    """The model of --weights, refused where it does not take `what`; `cannot` says what it lacks then."""
+    loaded = load(str(weights))
+    if ARCHITECTURES[loaded.architecture].takes != what:
+        raise VitrailError(f"--weights {weights}: a model of the kind {loaded.architecture} {cannot}")
+    return loaded
 
 
 class Task(Generic[O, D, X, M]):

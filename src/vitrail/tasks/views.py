@@ -6,17 +6,16 @@ b batch, ch channels, h w image, n images, d width
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, partial
-from typing import Any
+from functools import partial
+from typing import Any, Unpack
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from vitrail.data.bad_files import BadFiles
 from vitrail.data.dataset import DataSet, Part
 from vitrail.data.examples import spread
 from vitrail.data.image_source import Batch, image_loader
@@ -27,8 +26,8 @@ from vitrail.learn.metrics.collapse import feature_spread, tell_collapse
 from vitrail.learn.metrics.nearest_neighbors import knn_accuracy
 from vitrail.learn.optim.following import follow
 from vitrail.learn.optim.schedule import cosine_between
+from vitrail.learn.training.forward import ForwardObjective, Running
 from vitrail.learn.training.objective import Batches
-from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.backbones import mean_features
 from vitrail.models.dino import DINO
@@ -62,7 +61,7 @@ class Watched:
         return tell_collapse(self.metrics) or ""
 
 
-class LearningByTeacher:
+class LearningByTeacher(ForwardObjective):
     """Satisfies the training loop's Objective and Following protocols, but for what a method learns by."""
 
     name: str
@@ -77,22 +76,15 @@ class LearningByTeacher:
         momentum: float,
         temperature: float,
         seed: int = 0,
-        device: str = "cpu",
-        compiled: bool = False,
-        world: World | None = None,
         neighbors: Neighbors | None = None,
+        **running: Unpack[Running],
     ) -> None:
         """`look` is how an image is augmented when the loss is measured, the same way each time; `momentum` that of the beginning."""
-        self.model, self.look, self.seed = model, look, seed
-        self.start, self.temperature, self.device, self.world = momentum, temperature, torch.device(device), world or World()
+        super().__init__(model, **running)
+        self.look, self.seed = look, seed
+        self.start, self.temperature = momentum, temperature
         self.neighbors, self.done = neighbors, 1.0
         self.momentum = momentum
-        self.forward: Callable[..., Any] = torch.compile(model) if compiled else model  # saving uses the plain one
-
-    @cached_property
-    def train_forward(self) -> Callable[..., Any]:
-        """With several processes, the model whose backward pass averages their gradients."""
-        return for_training(self.forward, self.model, self.world)
 
     def before_step(self, done: float) -> None:
         """The teacher follows more and more slowly, and in the end not at all  [Grill+ 2020, BYOL; Caron+ 2021, section 3.2]."""
@@ -182,10 +174,10 @@ def view_settings(setup: Any, look: Look, *, device: str, world: World) -> dict[
     }  # fmt: skip
 
 
-def view_loaders(
-    wanted: tuple[Look, ...], options: Any, data: DataSet, model: DINO | MoCo, bad: BadFiles, world: World
-) -> tuple[Batches, Batches]:
+def view_loaders(setup: Any, wanted: tuple[Look, ...], world: World) -> tuple[Batches, Batches]:
     """Crops of the training images, and validation images as they are; decoded ones are cached."""
+    options, data, model, bad = setup.options, setup.data, setup.model, setup.bad
+    assert bad is not None
     preprocessing, caches = model.preprocessing, make_caches(options, data, model.preprocessing)
     shared: dict[str, Any] = {
         "batch": options.batch_size, "seed": options.seed, "workers": options.workers, "rank": world.rank, "world": world.size,

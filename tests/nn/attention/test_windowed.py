@@ -13,8 +13,7 @@ from vitrail.nn.attention.windowed import WindowedAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.functional.windows import seam_mask, window_cells
-from vitrail.nn.positions.continuous_bias import ContinuousBias
-from vitrail.nn.positions.relative_table import RelativeTable
+from vitrail.nn.positions.relative_table import ContinuousBias, RelativeTable
 from vitrail.scope import Scope
 from vitrail.tokens import Places, Tokens
 

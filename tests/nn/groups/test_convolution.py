@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
+from vitrail.nn.encoders.group import pool_grid
 from vitrail.nn.groups import convolution as module
 from vitrail.nn.groups.convolution import (
     GroupConvolution,
@@ -17,7 +18,6 @@ from vitrail.nn.groups.convolution import (
     tokens_to_maps,
 )
 from vitrail.nn.groups.group import GROUPS, PlaneGroup, find_group
-from vitrail.nn.groups.pooling import pool_grid
 from vitrail.tokens import Tokens
 
 ALL = pytest.mark.parametrize("group", GROUPS.values(), ids=GROUPS.keys())

@@ -9,9 +9,9 @@ from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
 from vitrail.models.parts import POSITIONS, build_position, position_name, position_where
-from vitrail.nn.functional.sinusoid import sinusoid
 from vitrail.nn.positions.learned import Learned1d
 from vitrail.nn.positions.position import Position
+from vitrail.nn.positions.sinusoidal import sinusoid
 from vitrail.tokens import Places, Tokens
 
 WIDTH = 24

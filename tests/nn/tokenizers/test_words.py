@@ -5,8 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from vitrail.errors import VitrailError
-from vitrail.nn.heads.words import WordHead
-from vitrail.nn.tokenizers.words import Words
+from vitrail.nn.tokenizers.words import WordHead, Words
 from vitrail.tokens import Tokens
 
 IDS = torch.tensor([[1, 7, 9, 2], [1, 6, 0, 0]])

@@ -14,7 +14,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter
 from torch import Tensor
 
-from vitrail.rendering import BLUE, INK, ORANGE, house_style
+from vitrail.rendering import BLUE, INK, ORANGE, house_style, rule
 
 HUES = (BLUE, ORANGE, "#4d9a5b", "#9467b8", "#b8506b", "#3f9ea8", "#9a8343")
 Curves = Mapping[str, Float[Tensor, "p"]]
@@ -64,7 +64,7 @@ def _draw_panel(axes: Axes, curves: Curves, hues: Mapping[str, str], title: str,
     percent = FuncFormatter(lambda value, _: f"{100 * value:.3g} %")
     axes.xaxis.set_major_formatter(percent)
     axes.yaxis.set_major_formatter(percent)
-    axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
+    rule(axes)
     axes.legend(
         title="area under the curve", loc="upper left", bbox_to_anchor=(-0.02, -0.2), ncols=2, fontsize=7.5,
         title_fontsize=7.5, alignment="left", labelcolor="linecolor", columnspacing=1.2, handlelength=1.6,

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
-from vitrail.rendering import BLUE, INK, ORANGE, house_style
+from vitrail.rendering import BLUE, INK, ORANGE, house_style, rule
 
 
 def draw_dots(
@@ -36,7 +36,7 @@ def draw_dots(
         axes.set_ylim(0, 1.08 * max(float(np.nanmax(values, initial=0.0)), reference or 0.0) or 1.0)
         axes.set_xlim(-0.5, layers - 0.5)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True, steps=(1, 2, 5, 10)))
-        axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
+        rule(axes)
         figure.legend(
             axes.lines,
             words,

@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from vitrail.explain.figures.sheet import Sheet, shade
 from vitrail.explain.lens import Lens
-from vitrail.rendering import BLUE, INK, ORANGE, house_style, shorten
+from vitrail.rendering import BLUE, ORANGE, house_style, rule, shorten
 
 COLUMNS = 7
 HUES = (BLUE, ORANGE, "#4d9a5b", "#9467b8", "#b8506b")
@@ -44,7 +44,7 @@ def draw_lens(lens: Lens, labels: Sequence[str] | None = None, *, image: int = 0
         axes.set(xlabel="layers passed (0: the embedding)", ylim=(0, 1.04), xlim=(-0.3, steps - 0.7))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.3g} %"))
         axes.xaxis.set_major_locator(MaxNLocator(nbins=14, integer=True, steps=(1, 2, 5, 10)))
-        axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
+        rule(axes)
         axes.legend(
             axes.lines,
             [names[k] for k in order],

@@ -1,18 +1,17 @@
 """How well each layer's tokens tell the labels  [Chen+ 2020, fig. 2]."""
 
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from vitrail.explain.probe import Probe
-from vitrail.rendering import BLUE, INK, house_style
+from vitrail.rendering import BLUE, INK, house_style, new_figure, rule
 
 
 def draw_probe(probe: Probe) -> Figure:
     """Accuracy on the test images behind each block, numbered from 1; a ring where validation is highest."""
     layers = range(1, len(probe.test) + 1)
     with house_style():
-        figure = Figure(figsize=(5.2, 3.0), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
+        figure = new_figure(5.2, 3.0)
         axes = figure.subplots()
         axes.set_title("What a linear classifier reads from each layer", loc="left")
         axes.plot(layers, probe.test, color=BLUE, marker="o", markersize=4)
@@ -27,5 +26,5 @@ def draw_probe(probe: Probe) -> Figure:
         axes.set_ylim(bottom=0, top=max(1.0, axes.get_ylim()[1]) if max(probe.test) > 0.9 else None)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.3g} %"))
-        axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
+        rule(axes)
         return figure

@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 
 from vitrail.errors import VitrailError
-from vitrail.nn.positions.continuous_bias import ContinuousBias
+from vitrail.nn.positions.relative_table import ContinuousBias
 
 # A captioner's encoder is a whole model of images: its parameters have the same names behind one more `encoder.`; so it is with what
 # learns without labels, around a backbone or a student. A model that writes all words at once has a Transformer in it.

@@ -5,6 +5,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
+from vitrail.run_files import Formatted
+
 
 @runtime_checkable
 class Evaluation(Protocol):
@@ -82,27 +84,16 @@ class Batches(Protocol):
 
 
 @runtime_checkable
-class Score(Protocol):
+class Score(Formatted, Protocol):
     """How the loop reads and prints a number of an evaluation; `tasks.metric.Metric` is one."""
-
-    @property
-    def key(self) -> str: ...
-
-    @property
-    def short(self) -> str: ...
 
     @property
     def each_epoch(self) -> bool:
         """Whether it is printed after each epoch, beside the score."""
 
     @property
-    def higher_is_better(self) -> bool: ...
-
-    @property
     def is_share(self) -> bool:
         """Whether 1 is the most that it can be."""
-
-    def format(self, value: float) -> str: ...
 
     def tick(self, value: float) -> str:
         """On an axis."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from torch import Tensor
 
+from vitrail.models.convert.renaming import stage_depths
 from vitrail.models.vit import ViTConfig
 
 STEM = "patch_embed.backbone."
@@ -23,12 +24,7 @@ INSIDE = {
 
 def stem_depths(theirs: Mapping[str, Tensor]) -> tuple[int, ...]:
     """Blocks of each stage; none where the root stands alone."""
-    depths: dict[int, int] = {}
-    for name in theirs:
-        if match := BLOCK.match(name):
-            stage, block = int(match.group(1)), int(match.group(2))
-            depths[stage] = max(depths.get(stage, 0), block + 1)
-    return tuple(depths.get(stage, 1) for stage in range(1 + max(depths, default=-1)))  # `check_fit` names what lacks
+    return stage_depths(theirs, BLOCK)
 
 
 def stem_pairs(config: ViTConfig) -> Iterator[tuple[str, str]]:

@@ -65,9 +65,7 @@ def from_imagegpt(theirs: Mapping[str, Tensor], clusters: Float[Tensor, "k ch"] 
     ours = {name: theirs[their] for their, name in OUTSIDE.items()}
     for number in range(count_blocks(theirs, "transformer.h.")):
         before, after = f"transformer.h.{number}.", f"encoder.blocks.{number}."
-        for their, name in INSIDE.items():
-            tensor = theirs[before + their]
-            ours[after + name] = tensor.T if their in TURNED else tensor
+        ours |= {after + name: turn(their, theirs[before + their]) for their, name in INSIDE.items()}
         weights = theirs[before + "attn.c_attn.weight"].T.chunk(3)
         biases = theirs[before + "attn.c_attn.bias"].chunk(3)
         for name, weight, bias in zip(PROJECTIONS, weights, biases, strict=True):
@@ -82,13 +80,16 @@ def to_imagegpt(ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
     theirs = {their: ours[name] for their, name in OUTSIDE.items()}
     for number in range(count_blocks(ours, "encoder.blocks.")):
         before, after = f"encoder.blocks.{number}.", f"transformer.h.{number}."
-        for their, name in INSIDE.items():
-            tensor = ours[before + name]
-            theirs[after + their] = tensor.T if their in TURNED else tensor
+        theirs |= {after + their: turn(their, ours[before + name]) for their, name in INSIDE.items()}
         for kind in ("weight", "bias"):
             joined = torch.cat([ours[f"{before}attention.{name}.{kind}"] for name in PROJECTIONS])
             theirs[f"{after}attn.c_attn.{kind}"] = joined.T if kind == "weight" else joined
     return copies(theirs)
+
+
+def turn(their: str, tensor: Tensor) -> Tensor:
+    """Some of their layers have inputs in rows, where ours have outputs."""
+    return tensor.T if their in TURNED else tensor
 
 
 def clusters_to_bytes(clusters: Float[Tensor, "k ch"]) -> UInt8[Tensor, "k ch"]:

@@ -1,5 +1,6 @@
 """What all conversions of weights share: other names, projections that are kept as one, and a check of what came out."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
@@ -99,6 +100,17 @@ def shapes_of(build: Callable[[Any], nn.Module], config: Any) -> dict[str, Tenso
     """The names and shapes of our weights, without the weights."""
     with shapes_only():
         return build(config).state_dict()
+
+
+def stage_depths(names: Iterable[str], block: re.Pattern[str], *, stages: int = 0) -> tuple[int, ...]:
+    """Blocks of each stage, of which there are at least so many, by the two numbers that `block` finds in a name: the stage's and its own.
+    What lacks is named by `check_fit`."""
+    depths: dict[int, int] = {}
+    for name in names:
+        if match := block.match(name):
+            stage, number = int(match.group(1)), int(match.group(2))
+            depths[stage] = max(depths.get(stage, 0), number + 1)
+    return tuple(depths.get(stage, 1) for stage in range(max(stages, 1 + max(depths, default=-1))))
 
 
 def copies(weights: Weights) -> dict[str, Tensor]:

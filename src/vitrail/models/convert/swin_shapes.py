@@ -15,7 +15,7 @@ from torch import Tensor
 from vitrail.errors import VitrailError
 from vitrail.models.convert.grids import grid_from_offsets
 from vitrail.models.convert.hints import Hints
-from vitrail.models.convert.renaming import Style
+from vitrail.models.convert.renaming import Style, stage_depths
 from vitrail.models.convert.vit_names import TABLE, library
 from vitrail.models.convert.vit_shapes import PATCHES, expect
 from vitrail.models.swin import PRESETS, SwinConfig, second, stage_heads
@@ -69,12 +69,7 @@ def swin_from_shapes(theirs: Mapping[str, Tensor], style: Style, *, hints: Hints
 
 def depths_of(theirs: Mapping[str, Tensor]) -> tuple[int, ...]:
     """Blocks of each stage."""
-    depths: dict[int, int] = {}
-    for name in theirs:
-        if match := BLOCK.match(name):
-            stage, block = int(match.group(1)), int(match.group(2))
-            depths[stage] = max(depths.get(stage, 0), block + 1)
-    return tuple(depths.get(stage, 1) for stage in range(1 + max(depths, default=0)))  # what lacks is named later
+    return stage_depths(theirs, BLOCK, stages=1)
 
 
 def heads_of(theirs: Mapping[str, Tensor], stage: int, *, newer: bool) -> int:

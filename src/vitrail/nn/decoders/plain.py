@@ -8,28 +8,24 @@ from collections.abc import Sequence
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from vitrail.nn.attention.cache import Cache, is_identity
-from vitrail.nn.attention.carry import uses_carry, with_carry
-from vitrail.nn.blocks.scoping import memory_scope, own_scope, scope_at
+from vitrail.nn.attention.carry import with_carry
+from vitrail.nn.blocks.stack import Stack, memory_scope, own_scope, scope_at
 from vitrail.nn.positions.position import Position
 from vitrail.tokens import Tokens
 
 
-class PlainDecoder(nn.Module):
+class PlainDecoder(Stack):
     """z_l = block_l(z_{l-1}, scope, memory, scope of the memory), then a last norm  [Vaswani+ 2017, section 3.1].
 
     Causal for words; not causal where all tokens are there at once, such as learned queries [Carion+ 2020].
     """
 
     def __init__(self, blocks: Sequence[nn.Module], *, norm: nn.Module | None = None, causal: bool = True) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(blocks)
+        super().__init__(blocks)
         self.norm = norm if norm is not None else nn.Identity()  # post-norm blocks end on a norm of their own
         self.causal = causal
-        self.carries = uses_carry(self.blocks)
-        self.checkpointing = False  # in training: keep only what goes into a block, and compute the rest again [Chen+ 2016]
 
     def forward(
         self,
@@ -50,14 +46,12 @@ class PlainDecoder(nn.Module):
         outer = with_carry(memory_scope(tokens, memory, memory_position), self.carries)
         own, held = (None, None) if cache is None else (cache.own, cache.memory)
         x = tokens.x
-        again = self.checkpointing and self.training and torch.is_grad_enabled()
         for number, block in enumerate(self.blocks):
             here = scope_at(scope, number, position, own)
             if position is not None and position.enters:
                 x = position.enter(x, number, here)
             there = scope_at(outer, number, memory_position, held)
-            given = (x, here, memory.x, there)
-            x = checkpoint(block, *given, use_reentrant=False) if again else block(*given)
+            x = self.run(block, x, here, memory.x, there)
         if cache is not None:
             cache.length += tokens.x.shape[1]
         return tokens._replace(x=self.norm(x))

@@ -5,17 +5,14 @@ b batch, n tokens, d width
 
 from collections.abc import Collection, Mapping, Sequence
 
-import torch
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
-from vitrail.nn.attention.carry import uses_carry, with_carry
+from vitrail.nn.blocks.stack import Stack
 from vitrail.nn.tokenizers.patch import PatchMerging
-from vitrail.scope import Scope
 from vitrail.tokens import Grid, Tokens
 
 
-class HierarchicalEncoder(nn.Module):
+class HierarchicalEncoder(Stack):
     """z_l = block_l(z_{l-1}, scope), with a merging before the first block of each stage but the first, then a last norm
     [Liu+ 2021, Swin, figure 3]. Makes the Scope once for each grid.
 
@@ -27,12 +24,9 @@ class HierarchicalEncoder(nn.Module):
     def __init__(
         self, blocks: Sequence[nn.Module], *, mergings: Mapping[int, PatchMerging], norm: nn.Module | None = None
     ) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(blocks)
+        super().__init__(blocks)
         self.mergings = nn.ModuleDict({str(number): merging for number, merging in mergings.items()})  # type: ignore[assignment]
         self.norm = norm if norm is not None else nn.Identity()
-        self.carries = uses_carry(self.blocks)
-        self.checkpointing = False  # in training: keep only what goes into a block, and compute the rest again [Chen+ 2016]
 
     @property
     def stages(self) -> int:
@@ -58,16 +52,14 @@ class HierarchicalEncoder(nn.Module):
 
     def walk(self, tokens: Tokens, *, keep: Collection[int] = ()) -> tuple[Tokens, list[Tokens]]:
         """The last tokens, and those behind each stage whose number is in `keep`: as the next stage reads them, the last ones normed."""
-        again = self.checkpointing and self.training and torch.is_grad_enabled()
         kept, stage = [], 0
-        scope = with_carry(Scope(queries=tokens.places, keys=tokens.places), self.carries)
+        scope = self.open_scope(tokens)
         for number, block in enumerate(self.blocks):
             if str(number) in self.mergings:
                 if stage in keep:
                     kept.append(tokens)
                 tokens, stage = self.mergings[str(number)](tokens), stage + 1
-                scope = with_carry(Scope(queries=tokens.places, keys=tokens.places), self.carries)
-            x = checkpoint(block, tokens.x, scope, use_reentrant=False) if again else block(tokens.x, scope)
-            tokens = tokens._replace(x=x)
+                scope = self.open_scope(tokens)
+            tokens = tokens._replace(x=self.run(block, tokens.x, scope))
         last = tokens._replace(x=self.norm(tokens.x))
         return last, [*kept, last] if stage in keep else kept

@@ -10,7 +10,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.nn.attention.cache import Cache
 from vitrail.nn.attention.carry import with_carry
 from vitrail.nn.attention.multi_head import MultiHeadAttention
 from vitrail.nn.blocks.encoder_block import EncoderBlock
@@ -39,16 +38,19 @@ class MergingEncoder(PlainEncoder):
         self,
         tokens: Tokens,
         *,
+        keep: Collection[int] = (),
         position: Position | None = None,
         segments: Int[Tensor, "b n"] | None = None,
-        keep: Collection[int] = (),
-        cache: Cache | None = None,
-        scope: Scope | None = None,
+        **refused: object,
     ) -> tuple[Tokens, list[Tokens]]:
-        """The last tokens are those that are left; of the kept ones each stands in its cell again."""
+        """The last tokens are those that are left; of the kept ones each stands in its cell again. A cache or a Scope is refused."""
         if tokens.mask is not None or segments is not None:
             self.refuse_sizes()
-        if self.causal or cache is not None or scope is not None or (position and (position.attends or position.enters)):
+        if (
+            self.causal
+            or any(one is not None for one in refused.values())
+            or (position and (position.attends or position.enters))
+        ):
             raise VitrailError(
                 "token merging needs attention without order, cache and positions of its own: have merge=0 there"
             )

@@ -20,7 +20,7 @@ from vitrail.nn.attention.multi_head import MultiHeadAttention, merge_heads, spl
 from vitrail.nn.attention.recording import current_recorder
 from vitrail.nn.blocks.encoder_block import EncoderBlock
 from vitrail.nn.blocks.residual import Layer, Residual
-from vitrail.nn.blocks.scoping import own_scope
+from vitrail.nn.blocks.stack import own_scope
 from vitrail.nn.encoders.merging import MergingEncoder
 from vitrail.nn.encoders.plain import PlainEncoder
 from vitrail.nn.positions.position import Position

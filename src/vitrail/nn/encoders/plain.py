@@ -4,31 +4,25 @@ b batch, n tokens, d width
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
-import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
 from vitrail.nn.attention.cache import Cache
-from vitrail.nn.attention.carry import uses_carry, with_carry
-from vitrail.nn.blocks.scoping import own_scope, scope_at
+from vitrail.nn.attention.carry import with_carry
+from vitrail.nn.blocks.stack import Stack, own_scope, scope_at
 from vitrail.nn.positions.position import Position
 from vitrail.scope import Scope
 from vitrail.tokens import Tokens
 
 
-class PlainEncoder(nn.Module):
+class PlainEncoder(Stack):
     """z_l = block_l(z_{l-1}, scope), then a last norm  [Dosovitskiy+ 2021, eq. 2-4]. Makes the Scope, once."""
 
     def __init__(self, blocks: Sequence[nn.Module], *, norm: nn.Module | None = None, causal: bool = False) -> None:
-        super().__init__()
-        self.blocks = nn.ModuleList(blocks)
+        super().__init__(blocks)
         self.norm = norm if norm is not None else nn.Identity()  # post-norm blocks end on a norm of their own
         self.causal = causal
-        self.carries = uses_carry(self.blocks)
-        self.checkpointing = False  # in training: keep only what goes into a block, and compute the rest again [Chen+ 2016]
 
     def forward(
         self,
@@ -67,11 +61,6 @@ class PlainEncoder(nn.Module):
         if cache is not None:
             cache.length += tokens.x.shape[1]
         return tokens._replace(x=self.norm(x)), kept
-
-    def run(self, block: nn.Module, x: Float[Tensor, "b n d"], *context: Any) -> Float[Tensor, "b _ d"]:
-        """One block; in training its inner activations are kept or computed again."""
-        again = self.checkpointing and self.training and torch.is_grad_enabled()
-        return checkpoint(block, x, *context, use_reentrant=False) if again else block(x, *context)
 
     def scope(self, tokens: Tokens, position: Position | None, segments: Tensor | None, cache: Cache | None = None) -> Scope:
         return own_scope(tokens, position, causal=self.causal, segments=segments, cache=cache)

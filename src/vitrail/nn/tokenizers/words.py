@@ -1,13 +1,13 @@
-"""The word tokenizer: ids to tokens on a line.
+"""Words, or whatever else has ids: ids to tokens on a line, and from tokens back to a score for every word of the vocabulary.
 
-b batch, n words, d width
+b batch, n words, d width, v vocabulary
 """
 
 import math
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
@@ -41,3 +41,27 @@ class Words(nn.Module):
     def drop(self, tokens: Tokens) -> Tokens:
         """Dropout on the sum of words and positions  [Vaswani+ 2017, section 5.4]."""
         return tokens._replace(x=F.dropout(tokens.x, self.dropout)) if self.training and self.dropout else tokens
+
+
+class WordHead(nn.Module):
+    """y = x W^T, with W a table of its own or the embedding's  [Press and Wolf 2017; Vaswani+ 2017, section 3.4]. No bias."""
+
+    def __init__(self, width: int, vocabulary: int, *, tied: nn.Embedding | None = None) -> None:
+        super().__init__()
+        self.output = nn.Linear(width, vocabulary, bias=False) if tied is None else None
+        self._tied = (tied,)  # in a tuple, so that the table has one owner and one name among the parameters
+
+    @property
+    def weight(self) -> Float[Tensor, "v d"]:
+        if self.output is not None:
+            return self.output.weight
+        [tied] = self._tied
+        assert tied is not None
+        return tied.weight
+
+    def forward(self, tokens: Tokens) -> Float[Tensor, "b n v"]:
+        return F.linear(tokens.x, self.weight)
+
+    def last(self, tokens: Tokens) -> Float[Tensor, "b v"]:
+        """Of the last token alone."""
+        return F.linear(tokens.x[:, -1], self.weight)

@@ -4,10 +4,10 @@ b batch, ch channels, h w image, c cells, p images, m masked cells of an image, 
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -18,8 +18,7 @@ from vitrail.data.image_source import Batch
 from vitrail.data.randomness import uniforms
 from vitrail.data.transforms import denormalize, normalize
 from vitrail.learn.losses.hidden_codes import hidden_code_losses
-from vitrail.learn.training.sharding import for_training
-from vitrail.learn.training.world import World
+from vitrail.learn.training.forward import ForwardObjective, Running
 from vitrail.models.beit import BEiT
 from vitrail.nn.functional.masking import BLOCKS, hide_blocks
 from vitrail.preprocessing import Preprocessing
@@ -62,7 +61,7 @@ class NamedPatches:
         return float(shares.std(ddof=1)) / math.sqrt(len(shares)) if len(shares) > 1 else 0.0
 
 
-class NamingHidden:
+class NamingHidden(ForwardObjective):
     """Satisfies the training loop's Objective protocol. The tokenizer is not learned, and not part of the model."""
 
     name = "beit"
@@ -75,19 +74,12 @@ class NamingHidden:
         tokenizer: Any,
         *,
         seed: int = 0,
-        device: str = "cpu",
-        compiled: bool = False,
-        world: World | None = None,
+        **running: Unpack[Running],
     ) -> None:
         """`seed` decides which patches are masked when the model is evaluated: always the same."""
-        self.model, self.seed, self.device, self.world = model, seed, torch.device(device), world or World()
+        super().__init__(model, **running)
+        self.seed = seed
         self.tokenizer = tokenizer.to(self.device).eval().requires_grad_(False)
-        self.forward: Callable[..., Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
-
-    @cached_property
-    def train_forward(self) -> Callable[..., Tensor]:
-        """With several processes, the model whose backward pass averages their gradients."""
-        return for_training(self.forward, self.model, self.world)
 
     def loss(self, batch: Batch) -> Tensor:
         """Other patches are masked each time."""

@@ -3,10 +3,10 @@
 b batch, n captions
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Literal, Unpack
 
 import numpy as np
 import torch
@@ -18,8 +18,7 @@ from vitrail.learn.losses.asked_tokens import AskedTokens, asked_places, refuse_
 from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 from vitrail.learn.metrics.bleu import Bleu, corpus_bleu
 from vitrail.learn.metrics.bootstrap import bootstrap_interval
-from vitrail.learn.training.sharding import for_training
-from vitrail.learn.training.world import World
+from vitrail.learn.training.forward import ForwardObjective, Running
 from vitrail.models.captioner import CaptionModel
 from vitrail.models.decoding.writing import write_caption
 from vitrail.tasks.caption.data import CaptionBatch
@@ -77,7 +76,7 @@ class Captions:
         return low / 100.0, high / 100.0
 
 
-class Caption:
+class Caption(ForwardObjective):
     """Satisfies the training loop's `Objective`.
 
     `references` are all captions of the images that are evaluated, by image. `decided`: an image decides its caption, and the score is
@@ -85,6 +84,7 @@ class Caption:
     """
 
     name = "caption"
+    model: CaptionModel
 
     def __init__(
         self,
@@ -95,23 +95,13 @@ class Caption:
         decided: bool = False,
         smoothing: float = 0.0,
         beams: int = 1,
-        device: str = "cpu",
-        compiled: bool = False,
-        world: World | None = None,
+        **running: Unpack[Running],
     ) -> None:
         refuse_shards(model)
-        self.model = model
-        self.tokenizer, self.references, self.smoothing = tokenizer, references, smoothing
-        self.beams, self.device, self.world = beams, torch.device(device), world or World()
+        super().__init__(model, called=AskedTokens(model), dynamic=True, **running)
+        self.tokenizer, self.references, self.smoothing, self.beams = tokenizer, references, smoothing, beams
         self.decided = decided
         self.score = "exact" if decided else "bleu"
-        asked = AskedTokens(model)
-        self.forward: Callable[..., Tensor] = torch.compile(asked, dynamic=True) if compiled else asked  # saving uses the model
-
-    @cached_property
-    def train_forward(self) -> Callable[..., Tensor]:
-        """With several processes, the model whose backward pass averages their gradients."""
-        return for_training(self.forward, self.model, self.world)
 
     def loss(self, batch: CaptionBatch) -> Float[Tensor, ""]:
         """The mean over tokens. A model that draws something at random asks for each caption's loss, and adds a term of value 0

@@ -19,7 +19,7 @@ from vitrail.records import has_field
 from vitrail.tasks.caption.data import CaptionBatch, caption_loaders, loader_for
 from vitrail.tasks.caption.objective import Caption, Captions
 from vitrail.tasks.caption.options import RECIPES, SMALL, Options, caption_recipe
-from vitrail.tasks.card import FOLDER, Card, describe_words, use_pipeline, use_shell, word_limits
+from vitrail.tasks.card import FOLDER, Card, use_pipeline, use_shell, word_card
 from vitrail.tasks.image_task import (
     ImageTask,
     choose_channels,
@@ -181,15 +181,11 @@ class Captioning(ImageTask[Options, CaptionData, BytePairs, CaptionModel]):
         return data
 
     def card(self, model: CaptionModel, facts: Mapping[str, Any]) -> Card:
-        return Card(
-            title="captions of images",
-            about=[*describe_words(model, facts)],
-            use=[
-                use_pipeline("describe", "image-to-text", 'describe("image.png")  # [{"generated_text": ...}]'),
-                use_shell(f"vitrail caption {FOLDER} image.png"),
-            ],
-            limits=word_limits(model),
-        )
+        use = [
+            use_pipeline("describe", "image-to-text", 'describe("image.png")  # [{"generated_text": ...}]'),
+            use_shell(f"vitrail caption {FOLDER} image.png"),
+        ]
+        return word_card(model, facts, title="captions of images", use=use)
 
     def stored(self, model: CaptionModel) -> Options:
         return Options(data="", image_size=model.image_size, in_channels=model.config.in_channels)

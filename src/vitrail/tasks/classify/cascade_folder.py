@@ -8,7 +8,7 @@ from typing import Any
 
 from vitrail.errors import VitrailError
 from vitrail.files import read_json, write_whole
-from vitrail.models.folder import CONFIG, load, save
+from vitrail.models.folder import CONFIG, check_keys, load, save
 from vitrail.records import from_record, to_record
 from vitrail.tasks.classify.cascade_calibration import MEASURES
 from vitrail.tasks.classify.cascade_pipeline import Cascade, CascadeReport, Stage, at_size
@@ -102,13 +102,7 @@ def read_record(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict) or found.get("library") != "vitrail" or found.get("kind") != "cascade":
         raise VitrailError(f'{path}: not a cascade of this library (no "library": "vitrail" and "kind": "cascade" in it)')
     expected = {"format": int, "measure": str, "stages": list, "report": dict | None}
-    for key, kind in expected.items():
-        if key not in found:
-            raise VitrailError(f'{path}: the key "{key}" is missing')
-        if not isinstance(found[key], kind):
-            raise VitrailError(f'{path}: the key "{key}" must be {getattr(kind, "__name__", kind)}, got {found[key]!r}')
-        if key == "format" and found[key] > FORMAT:  # before the other keys, which may be others by then
-            raise VitrailError(f"{path}: format {found[key]} is newer than this version reads ({FORMAT}); update vitrail")
+    check_keys(found, expected, path=path, newest=FORMAT)
     if found["measure"] not in MEASURES:
         raise VitrailError(f"{path}: unknown measure {found['measure']!r}: expected {', '.join(MEASURES)}")
     return found

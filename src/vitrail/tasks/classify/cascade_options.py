@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks.options import whole
+from vitrail.tasks.options import several, whole
 
 
 @Parameter(name="*")
@@ -26,12 +26,7 @@ class CascadeOptions:
     ] = None
     sizes: Annotated[
         tuple[int, ...] | None,
-        Parameter(
-            converter=whole,
-            consume_multiple=True,
-            negative="",
-            help="With one model: the sides, growing, at which it reads images.",
-        ),
+        several("With one model: the sides, growing, at which it reads images."),
     ] = None
     cost: Annotated[
         Literal["seconds", "multiply_adds"], Parameter(help="What is to be least: time measured here, or arithmetic.")

@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from vitrail.rendering import BLUE, INK, ORANGE, house_style, to_svg
+from vitrail.rendering import BLUE, ORANGE, house_style, new_figure, rule, to_svg
 from vitrail.report.frame import Frame, write_page
 from vitrail.report.page import Section
 from vitrail.report.parts import Drawing, Table, percent
@@ -72,12 +71,12 @@ def stage_table(stages: Sequence[StageRow], unit: str) -> tuple[list[str], list[
 def draw_cascade(curve: Sequence[Point], chosen: Point, test: Point) -> Figure:
     """Agreement and accuracy over the cost as the thresholds move, on validation; the chosen point, and the same cascade on test."""
     with house_style():
-        figure = Figure(figsize=(8.4, 3.2), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
+        figure = new_figure(8.4, 3.2)
         panels = figure.subplots(1, 2, squeeze=False)[0]
         for axes, name in zip(panels, ("agreement", "accuracy"), strict=True):
             axes.set_title("Agreement with the last model" if name == "agreement" else "Right answers", loc="left")
             axes.set_xlabel("cost, as a share of the last model's")
-            axes.grid(axis="y", color=INK, alpha=0.18, linewidth=0.7)
+            rule(axes)
             axes.plot([point.cost for point in curve], [getattr(point, name) for point in curve], color=BLUE)
             axes.plot(chosen.cost, getattr(chosen, name), "o", color=BLUE, markersize=6)
             axes.plot(test.cost, getattr(test, name), "D", color=ORANGE, markersize=5)

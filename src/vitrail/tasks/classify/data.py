@@ -6,7 +6,7 @@ b batch, n images, h w one image, ch channels, k classes
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import torch
@@ -21,7 +21,7 @@ from vitrail.data.image_source import ImageReader, image_loader, stack_unit
 from vitrail.data.images import ImageError, find_orientation, open_image
 from vitrail.data.loader import Loader, OnBad
 from vitrail.data.mixing import Mixing
-from vitrail.data.order import COPY, PackedOrder
+from vitrail.data.order import COPY, PackedOrder, Passes
 from vitrail.data.transforms import aspect_size, fit_image, normalize
 from vitrail.errors import VitrailError
 from vitrail.learn.losses.balance import class_weights
@@ -101,16 +101,13 @@ def packed_loader(
     batch: int,
     multiple: int,
     prefix: int = 0,
-    shuffle: bool = False,
-    balanced: bool = False,
     how: Augmentation | None = None,
     seed: int = 0,
     workers: int = 0,
     cache: Cache | None = None,
     on_bad: OnBad | None = None,
-    repeats: int = 1,
-    rank: int = 0,
-    world: int = 1,
+    balanced: bool = False,
+    **passes: Unpack[Passes],
 ) -> Loader[PackedBatch]:
     """Images that keep their aspect. A batch has at most the tokens of `batch` images of the model's size.
 
@@ -119,10 +116,8 @@ def packed_loader(
     sizes = packed_sizes(split, preprocessing.size, multiple=multiple)
     lengths = sizes.prod(axis=1) // multiple**2 + prefix
     full = preprocessing.size[0] * preprocessing.size[1] // multiple**2 + prefix
-    order = PackedOrder(
-        lengths, budget=batch * full, batch=batch, shuffle=shuffle, seed=seed, balance=split.labels if balanced else None,
-        repeats=repeats, rank=rank, world=world,
-    )  # fmt: skip
+    balance = split.labels if balanced else None
+    order = PackedOrder(lengths, budget=batch * full, batch=batch, seed=seed, balance=balance, **passes)
     source = PackedSource(split, preprocessing, sizes, how=how, seed=seed, cache=cache)
     return Loader(source, order, workers=workers, on_bad=on_bad)
 

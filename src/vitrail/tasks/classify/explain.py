@@ -21,7 +21,7 @@ from vitrail.explain.methods import METHODS, default_method, lack, methods_for
 from vitrail.explain.positions import position_similarity
 from vitrail.explain.record import attention_layers, choose
 from vitrail.explain.samples import Samples
-from vitrail.models.catalogue import count_parameters
+from vitrail.models.catalogue import describe_architecture
 from vitrail.models.classifier import Classifier
 from vitrail.report.explanation import Explanation
 from vitrail.tasks.classify.explain_card import Card, Scales
@@ -167,7 +167,7 @@ def describe(model: Classifier, choice: Choice, kept: list[Kept], samples: Sampl
 def describe_model(model: Classifier, choice: Choice) -> dict[str, str]:
     height, width = model.image_size
     details = {
-        "Model": f"{model.architecture}, {count_parameters(model):,} parameters",
+        "Model": describe_architecture(model),
         "It sees": f"{width}×{height} pixels, {'the middle of an image' if model.preprocessing.fit == 'crop' else 'all of an image'}",
         "Classes": f"{len(choice.labels):,}",
     }

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -23,8 +23,8 @@ from vitrail.learn.metrics.bootstrap import bootstrap_interval, bootstrap_statis
 from vitrail.learn.metrics.calibration import calibration
 from vitrail.learn.metrics.confusion import class_scores
 from vitrail.learn.metrics.multilabel import Ranking, exact_match, label_f1, map_error, mean_of_known
-from vitrail.learn.training.sharding import even_out, for_training, gather_for, is_sharded
-from vitrail.learn.training.world import World
+from vitrail.learn.training.forward import ForwardObjective, Running
+from vitrail.learn.training.sharding import even_out, gather_for, is_sharded
 from vitrail.models.classifier import Classifier, is_distilled
 from vitrail.models.vit import VisionTransformer
 from vitrail.tasks.classify.data import PackedBatch
@@ -142,10 +142,11 @@ class BothHeads(nn.Module):
         return self.model.forward_both(images)
 
 
-class Classify:
+class Classify(ForwardObjective):
     """Satisfies the training loop's Task protocol."""
 
     name = "classify"
+    model: Classifier
 
     def __init__(
         self,
@@ -154,34 +155,26 @@ class Classify:
         smoothing: float = 0.0,
         weights: Float[Tensor, "k"] | None = None,
         multi_label: bool = False,
-        device: str = "cpu",
-        compiled: bool = False,
-        world: World | None = None,
         teacher: Teacher | None = None,
         distillation: Distillation | None = None,
+        **running: Unpack[Running],
     ) -> None:
         """`teacher` is listened to as `distillation` says: by the distillation head where a model has one, else by the only head.
 
         `weights`: of each class's images in the loss, as `learn.losses.balance` computes them. With several processes each
         evaluates its share, and all get everyone's answers."""
-        self.model, self.smoothing, self.device = model, smoothing, torch.device(device)
-        self.weights = None if weights is None else weights.to(self.device)
-        self.score = "map" if multi_label else "accuracy"
-        self.objective: Callable[..., Tensor] = binary_cross_entropy if multi_label else cross_entropy
-        self.world = world or World()
-        self.teacher, self.distillation = teacher, distillation
-        if (teacher is None) != (distillation is None):
-            raise ValueError("a teacher, and how it is listened to, come together")
         self.two_heads = is_distilled(model)
         if self.two_heads and is_sharded(model):
             gather_for(model, "forward_both")
         called = BothHeads(model) if isinstance(model, VisionTransformer) and self.two_heads else model
-        self.forward: Callable[[Any], Any] = torch.compile(called) if compiled else called  # saving uses the plain model
-
-    @cached_property
-    def train_forward(self) -> Callable[[Any], Any]:
-        """With several processes, the model whose backward pass averages their gradients; one that is sharded does so itself."""
-        return for_training(self.forward, self.model, self.world)
+        super().__init__(model, called=called, **running)
+        self.smoothing = smoothing
+        self.weights = None if weights is None else weights.to(self.device)
+        self.score = "map" if multi_label else "accuracy"
+        self.objective: Callable[..., Tensor] = binary_cross_entropy if multi_label else cross_entropy
+        self.teacher, self.distillation = teacher, distillation
+        if (teacher is None) != (distillation is None):
+            raise ValueError("a teacher, and how it is listened to, come together")
 
     def loss(self, batch: Batch | PackedBatch) -> Tensor:
         """The objective, mixed with that of a teacher's answers. A model that draws something at random asks for each image's loss, and adds a term of value 0

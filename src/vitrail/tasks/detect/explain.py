@@ -23,7 +23,7 @@ from vitrail.explain.figures.overlay import overlay, scale_end
 from vitrail.explain.files import check_target
 from vitrail.explain.record import choose
 from vitrail.explain.samples import Samples
-from vitrail.models.catalogue import count_parameters
+from vitrail.models.catalogue import describe_architecture
 from vitrail.models.detr import Detector, usual_threshold
 from vitrail.nn.functional.boxes import to_corners
 from vitrail.report.boxes import Drawn, class_color, draw_boxes
@@ -85,7 +85,7 @@ def explain(model: Detector, samples: Samples[Path], options: ExplainOptions) ->
         title="where it looks for objects",
         method="attention",
         details={
-            "Model": f"{model.architecture}, {count_parameters(model):,} parameters",
+            "Model": describe_architecture(model),
             "It sees": f"{width}×{height} pixels, all of an image",
             "Queries": f"{model.config.queries}",
         },

@@ -4,11 +4,11 @@ b batch, n boxes, m objects
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -19,8 +19,7 @@ from vitrail.data.dataset import Split, origin
 from vitrail.data.formats.marks import MarkedSplit
 from vitrail.learn.losses.set_prediction import set_loss
 from vitrail.learn.metrics.average_precision import MOST, AveragePrecision, Found, Truth, average_precision
-from vitrail.learn.training.sharding import for_training
-from vitrail.learn.training.world import World
+from vitrail.learn.training.forward import ForwardObjective, Running
 from vitrail.models.detections import Detected, Targets
 from vitrail.models.detr import Detector, decode_boxes
 from vitrail.nn.functional.boxes import to_corners
@@ -60,22 +59,16 @@ class Detections:
         return math.sqrt(share * (1 - share) / max(1, len(self.truth)))
 
 
-class Detect:
+class Detect(ForwardObjective):
     """Satisfies the training loop's Objective protocol. `by_size`: score small, medium and large objects by themselves too."""
 
     name = "detect"
+    model: Detector
     score = "ap50"
 
-    def __init__(
-        self, model: Detector, *, device: str = "cpu", compiled: bool = False, world: World | None = None, by_size: bool = False
-    ) -> None:
-        self.model, self.device, self.world, self.by_size = model, torch.device(device), world or World(), by_size
-        self.forward: Callable[..., Any] = torch.compile(model) if compiled else model  # saving uses the plain one
-
-    @cached_property
-    def train_forward(self) -> Callable[..., Any]:
-        """With several processes, the model whose backward pass averages their gradients."""
-        return for_training(self.forward, self.model, self.world)
+    def __init__(self, model: Detector, *, by_size: bool = False, **running: Unpack[Running]) -> None:
+        super().__init__(model, **running)
+        self.by_size = by_size
 
     def loss(self, batch: BoxBatch) -> Tensor:
         targets = batch.targets

@@ -22,6 +22,7 @@ from vitrail.tasks.blocks import (
 from vitrail.tasks.options import (
     AUGMENTATION,
     COUNT,
+    HOW_TO_LEARN,
     IMAGES,
     TASK,
     Auto,
@@ -57,10 +58,7 @@ class Options(
     of_weights: ClassVar[tuple[str, ...]] = ("model", "position", "position_where", "attention", "attention_options")
 
     task: Annotated[Literal["detect"], Parameter(help="What to learn.")] = "detect"
-    recipe: Annotated[
-        Literal["auto", "tiny", "small", "medium", "finetune", "plain"],
-        Parameter(help="How to learn; auto: by the amount of data, finetune with --weights."),
-    ] = "auto"
+    recipe: Annotated[Literal["auto", "tiny", "small", "medium", "finetune", "plain"], HOW_TO_LEARN] = "auto"
     num_queries: Annotated[
         int | Auto,
         Range(ge=1, le=10_000),

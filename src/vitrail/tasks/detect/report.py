@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Float64, UInt8
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from PIL import Image
 
 from vitrail.data.dataset import DataSet, Split
@@ -22,7 +21,7 @@ from vitrail.learn.metrics.average_precision import RECALLS, AveragePrecision
 from vitrail.learn.metrics.box_matches import match_boxes
 from vitrail.learn.training.state import Row
 from vitrail.models.detr import Detector, usual_threshold
-from vitrail.rendering import INK, STRONG, house_style, to_svg
+from vitrail.rendering import INK, STRONG, house_style, new_figure, to_svg
 from vitrail.report.boxes import Drawn, class_color, draw_boxes
 from vitrail.report.images import encode_jpeg
 from vitrail.report.page import Section, templates_of
@@ -148,7 +147,7 @@ def draw_precision(precision: AveragePrecision, labels: Sequence[str]) -> Figure
     curves = {number: curve for number in range(len(labels)) if (curve := precision.curve(number)) is not None}
     order = sorted(curves, key=lambda number: -float(curves[number].mean()))
     with house_style():
-        figure = Figure(figsize=(6.4, 3.6), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
+        figure = new_figure(6.4, 3.6)
         axes = figure.subplots()
         for number in order[:DRAWN_CLASSES]:
             axes.plot(RECALLS, curves[number], color=class_color(number), linewidth=1.3, label=labels[number][:24])

@@ -13,7 +13,7 @@ from PIL import Image
 
 from vitrail.data.bad_files import BadFiles
 from vitrail.data.box_data import count_objects, list_problems
-from vitrail.data.clean import open_clean_boxes
+from vitrail.data.clean import open_clean
 from vitrail.data.dataset import DataSet, SplitName
 from vitrail.data.loader import Loader, choose_workers
 from vitrail.errors import VitrailError
@@ -64,7 +64,7 @@ class Detection(ImageTask[Options, DataSet, None, Detector]):
     recipes = RECIPES
 
     def open(self, options: Options, opening: Opening) -> Opened[DataSet]:
-        data, bad = open_clean_boxes(opening.source, val_share=options.val_split, **clean_arguments(options, opening))
+        data, bad = open_clean(opening.source, boxes=True, val_share=options.val_split, **clean_arguments(options, opening))
         return Opened(data=data, bad=bad)
 
     def load(self, options: Options, log: Log) -> Any:

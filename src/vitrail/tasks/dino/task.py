@@ -13,6 +13,7 @@ from vitrail.models.dino import DINO, DINOConfig, assemble
 from vitrail.records import to_record
 from vitrail.tasks.dino.objective import SelfDistillation
 from vitrail.tasks.dino.options import RECIPES, Options
+from vitrail.tasks.options import from_recipe
 from vitrail.tasks.pretraining import PretrainingTask
 from vitrail.tasks.stages import Setup
 from vitrail.tasks.views import EVERY, choose_looks, view_loaders, view_settings
@@ -47,7 +48,7 @@ class SelfDistillationTask(PretrainingTask[Options, None, DINO]):
             "teacher_temperature": 0.04,
             "knn_every": EVERY,
         }
-        return {name: value for name, value in chosen.items() if getattr(options, name) == "auto"}
+        return from_recipe(chosen, options)
 
     def wrap(self, backbone: Any, options: Options) -> DINO:
         if options.weights is None:
@@ -84,8 +85,7 @@ class SelfDistillationTask(PretrainingTask[Options, None, DINO]):
         return SelfDistillation(setup.model, teacher_temperature=temperature, **settings)
 
     def loaders(self, setup: State, world: World) -> tuple[Batches, Batches]:
-        assert setup.bad is not None
-        return view_loaders(find_looks(setup), setup.options, setup.data, setup.model, setup.bad, world)
+        return view_loaders(setup, find_looks(setup), world)
 
     def stored(self, model: DINO) -> Options:
         options = super().stored(model)

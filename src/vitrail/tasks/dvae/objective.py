@@ -4,10 +4,10 @@ b batch, p images, c cells, k codes
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -19,8 +19,7 @@ from vitrail.data.image_source import Batch
 from vitrail.learn.losses.codes import choice_divergence, usage_divergence
 from vitrail.learn.metrics.code_usage import Usage, measure_usage, warn_of_collapse
 from vitrail.learn.optim.schedule import cosine_between
-from vitrail.learn.training.sharding import for_training
-from vitrail.learn.training.world import World
+from vitrail.learn.training.forward import ForwardObjective, Running
 from vitrail.models.dvae import DiscreteVAE, gumbel_noise
 
 FIRST_TEMPERATURE, LAST_TEMPERATURE = 1.0, 1 / 16  # [Ramesh+ 2021, appendix]
@@ -59,7 +58,7 @@ class CodedImages:
         return float(self.psnr.std(ddof=1)) / math.sqrt(len(self.psnr)) if len(self.psnr) > 1 else 0.0
 
 
-class Coding:
+class Coding(ForwardObjective):
     """Satisfies the training loop's Objective and Following protocols.
 
     loss = mean (x - x')^2 + a KL(q || uniform) + u KL(mean q || uniform). The first two are the evidence bound  [Ramesh+ 2021, eq. 1], of
@@ -78,20 +77,12 @@ class Coding:
         temperature: float = LAST_TEMPERATURE,
         choice: float = 0.0005,
         usage: float = 0.2,
-        device: str = "cpu",
-        compiled: bool = False,
-        world: World | None = None,
+        **running: Unpack[Running],
     ) -> None:
         """`temperature` of Gumbel's softmax, in the end; `choice` and `usage` are a and u above, a in the end."""
-        self.model, self.device, self.world = model, torch.device(device), world or World()
+        super().__init__(model, **running)
         self.last_temperature, self.last_choice, self.usage = temperature, choice, usage
-        self.forward: Callable[..., Any] = torch.compile(model) if compiled else model  # saving uses the plain one
         self.before_step(0.0)
-
-    @cached_property
-    def train_forward(self) -> Callable[..., Any]:
-        """With several processes, the model whose backward pass averages their gradients."""
-        return for_training(self.forward, self.model, self.world)
 
     def before_step(self, done: float) -> None:
         """Choices begin vague and become sharp; they are free at first, and then pay for what they say."""

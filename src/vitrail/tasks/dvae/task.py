@@ -13,6 +13,7 @@ from vitrail.tasks.card import FOLDER, use_python, use_shell
 from vitrail.tasks.dvae.objective import LAST_TEMPERATURE, Coding
 from vitrail.tasks.dvae.options import RECIPES, Options
 from vitrail.tasks.image_task import SMALL
+from vitrail.tasks.options import from_recipe
 from vitrail.tasks.pretraining import PretrainingTask
 from vitrail.tasks.stages import Setup
 
@@ -52,7 +53,7 @@ class VisualVocabulary(PretrainingTask[Options, None, DiscreteVAE]):
                 f"--codes {options.codes}: the model of --weights has {config.codes}, and is trained further with them"
             )
         chosen = {"codes": config.codes, "temperature": LAST_TEMPERATURE}
-        return {name: value for name, value in chosen.items() if getattr(options, name) == "auto"}
+        return from_recipe(chosen, options)
 
     def create(self, options: Options) -> Any:
         size, channels = options.image_size, options.in_channels

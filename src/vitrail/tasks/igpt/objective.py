@@ -4,9 +4,10 @@ b batch, n pixels, p images
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -18,8 +19,8 @@ from vitrail.data.image_source import Batch
 from vitrail.data.palette import Palette
 from vitrail.data.randomness import uniforms
 from vitrail.data.transforms import to_bytes
-from vitrail.learn.training.sharding import even_out, for_training, is_sharded
-from vitrail.learn.training.world import World
+from vitrail.learn.training.forward import ForwardObjective, Running
+from vitrail.learn.training.sharding import even_out, is_sharded
 from vitrail.models.igpt import ImageGPT
 
 HIDDEN = 0.15  # share of the pixels that a model which is not causal must guess  [Chen+ 2020, section 2.1, as Devlin+ 2019]
@@ -49,30 +50,23 @@ class PixelScores:
         return self.metrics["likelihood"] * float(self.losses.std(ddof=1)) / math.sqrt(count) if count > 1 else 0.0
 
 
-class PixelModeling:
+class PixelModeling(ForwardObjective):
     """Satisfies the training loop's Objective protocol."""
 
     name = "igpt"
     model: ImageGPT
     score = "likelihood"  # of a pixel: the geometric mean of what each is given
 
-    def __init__(
-        self, model: ImageGPT, *, seed: int = 0, device: str = "cpu", compiled: bool = False, world: World | None = None
-    ) -> None:
+    def __init__(self, model: ImageGPT, *, seed: int = 0, **running: Unpack[Running]) -> None:
         """`seed` decides which pixels are masked when a model that is not causal is evaluated: always the same."""
-        self.model, self.seed, self.device, self.world = model, seed, torch.device(device), world or World()
+        super().__init__(model, **running)
+        self.seed = seed
         self.preprocessing, self.causal = model.preprocessing, bool(model.config.causal)
-        self.forward: Callable[..., Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
 
     @property
     def palette(self) -> Palette:
         """The model's own; asked for each time, because a checkpoint may bring another."""
         return Palette(self.model.palette.cpu().numpy())
-
-    @cached_property
-    def train_forward(self) -> Callable[..., Tensor]:
-        """With several processes, the model whose backward pass averages their gradients; one that is sharded does so itself."""
-        return for_training(self.forward, self.model, self.world)
 
     def encode(self, images: Float[Tensor, "b ch h w"]) -> Int[Tensor, "b n"]:
         """Images as the model's input has them, as colors of its palette."""

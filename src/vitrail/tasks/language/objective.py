@@ -4,9 +4,9 @@ b sequences, n tokens, k tokens that are asked for
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Unpack
 
 import torch
 from jaxtyping import Float
@@ -17,8 +17,7 @@ from vitrail.errors import VitrailError
 from vitrail.learn.losses.asked_tokens import AskedTokens, asked_places, refuse_shards
 from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 from vitrail.learn.metrics.perplexity import bits_per_byte, perplexity
-from vitrail.learn.training.sharding import for_training
-from vitrail.learn.training.world import World
+from vitrail.learn.training.forward import ForwardObjective, Running
 from vitrail.models.language import LanguageModel
 from vitrail.tasks.language.data import LineBatch
 
@@ -51,10 +50,11 @@ class Surprise:
         return self.metrics["likelihood"] * math.sqrt(self.squares) / max(1, self.words)
 
 
-class LanguageModeling:
+class LanguageModeling(ForwardObjective):
     """Satisfies the training loop's `Objective`."""
 
     name = "language"
+    model: LanguageModel
     score = "likelihood"
 
     def __init__(
@@ -64,23 +64,14 @@ class LanguageModeling:
         *,
         masked: bool,
         smoothing: float = 0.0,
-        device: str = "cpu",
-        compiled: bool = False,
-        world: World | None = None,
+        **running: Unpack[Running],
     ) -> None:
         refuse_shards(model)
         if model.config.causal == masked:
             kind, task = ("causal", "hidden words") if masked else ("not causal", "the next word")
             raise VitrailError(f"this model is {kind}: it cannot learn {task}")
-        self.model, self.tokenizer, self.masked, self.smoothing = model, tokenizer, masked, smoothing
-        self.device, self.world = torch.device(device), world or World()
-        asked = AskedTokens(model)
-        self.forward: Callable[..., Tensor] = torch.compile(asked, dynamic=True) if compiled else asked
-
-    @cached_property
-    def train_forward(self) -> Callable[..., Tensor]:
-        """With several processes, the model whose backward pass averages their gradients."""
-        return for_training(self.forward, self.model, self.world)
+        super().__init__(model, called=AskedTokens(model), dynamic=True, **running)
+        self.tokenizer, self.masked, self.smoothing = tokenizer, masked, smoothing
 
     def loss(self, batch: LineBatch) -> Float[Tensor, ""]:
         """Mean over the tokens that are asked for of -log p(token | what the model sees)."""

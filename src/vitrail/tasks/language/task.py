@@ -12,7 +12,7 @@ from vitrail.data.text.plain import LineData, open_lines
 from vitrail.errors import VitrailError
 from vitrail.learn.training.world import World
 from vitrail.models.language import LanguageModel
-from vitrail.tasks.card import FOLDER, Card, describe_words, use_pipeline, use_shell, word_limits
+from vitrail.tasks.card import FOLDER, Card, use_pipeline, use_shell, word_card
 from vitrail.tasks.language.data import LineBatch, block_length, line_loader, line_loaders
 from vitrail.tasks.language.objective import LanguageModeling
 from vitrail.tasks.language.options import Options
@@ -113,11 +113,11 @@ class Language(TextTask[Options, LineData, LanguageModel]):
         )
 
     def card(self, model: LanguageModel, facts: Mapping[str, Any]) -> Card:
-        return Card(
+        return word_card(
+            model,
+            facts,
             title="causal language model" if model.config.causal else "masked language model",
-            about=[*describe_words(model, facts)],
             use=USE[bool(model.config.causal)],
-            limits=word_limits(model),
         )
 
     def stored(self, model: LanguageModel) -> Options:

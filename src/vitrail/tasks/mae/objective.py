@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -16,8 +17,7 @@ from torch import Tensor
 from vitrail.data.image_source import Batch
 from vitrail.learn.losses.masked_pixels import flat_losses, masked_pixel_losses, normalize_patches
 from vitrail.learn.masking import keep_same
-from vitrail.learn.training.sharding import for_training
-from vitrail.learn.training.world import World
+from vitrail.learn.training.forward import ForwardObjective, Running
 from vitrail.models.masked_autoencoder import MaskedAutoencoder
 from vitrail.nn.functional.masking import draw_kept, hidden_from
 
@@ -43,7 +43,7 @@ class DrawnPatches:
         return float(self.losses.std(ddof=1)) / math.sqrt(count) / flat if count > 1 and flat > 0 else 0.0
 
 
-class MaskedAutoencoding:
+class MaskedAutoencoding(ForwardObjective):
     """Satisfies the training loop's Objective protocol."""
 
     name = "mae"
@@ -55,18 +55,11 @@ class MaskedAutoencoding:
         model: MaskedAutoencoder,
         *,
         seed: int = 0,
-        device: str = "cpu",
-        compiled: bool = False,
-        world: World | None = None,
+        **running: Unpack[Running],
     ) -> None:
         """`seed` decides which patches are masked when the model is evaluated: always the same."""
-        self.model, self.seed, self.device, self.world = model, seed, torch.device(device), world or World()
-        self.forward: Callable[..., Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
-
-    @cached_property
-    def train_forward(self) -> Callable[..., Tensor]:
-        """With several processes, the model whose backward pass averages their gradients."""
-        return for_training(self.forward, self.model, self.world)
+        super().__init__(model, **running)
+        self.seed = seed
 
     def loss(self, batch: Batch) -> Tensor:
         """Other patches are masked each time."""

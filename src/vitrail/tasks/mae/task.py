@@ -11,6 +11,7 @@ from vitrail.models.masked_autoencoder import MAEConfig, assemble
 from vitrail.records import to_record
 from vitrail.tasks.mae.objective import MaskedAutoencoding
 from vitrail.tasks.mae.options import RECIPES, Options
+from vitrail.tasks.options import from_recipe
 from vitrail.tasks.pretraining import PretrainingTask, need_patches
 from vitrail.tasks.stages import Setup
 
@@ -31,7 +32,7 @@ class MaskedAutoencoder(PretrainingTask[Options, None, masked_autoencoder.Masked
         width = max(step, config.width // 2 // step * step)
         depth = min(MOST_BLOCKS, max(1, config.depth // 2))
         chosen = {"mask_ratio": MASK_RATIO, "decoder_depth": depth, "decoder_width": width}
-        return {name: value for name, value in chosen.items() if getattr(options, name) == "auto"}
+        return from_recipe(chosen, options)
 
     def wrap(self, backbone: Any, options: Options) -> masked_autoencoder.MaskedAutoencoder:
         assert options.mask_ratio != "auto"

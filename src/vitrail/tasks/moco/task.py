@@ -12,6 +12,7 @@ from vitrail.models.moco import MoCo, MoCoConfig, assemble
 from vitrail.records import to_record
 from vitrail.tasks.moco.objective import Contrast
 from vitrail.tasks.moco.options import RECIPES, Options
+from vitrail.tasks.options import from_recipe
 from vitrail.tasks.pretraining import PretrainingTask
 from vitrail.tasks.stages import Setup
 from vitrail.tasks.views import EVERY, choose_looks, view_loaders, view_settings
@@ -29,7 +30,7 @@ class MomentumContrast(PretrainingTask[Options, None, MoCo]):
 
     def resolve_method(self, options: Options, config: Any) -> Mapping[str, Any]:
         chosen = {"momentum": 0.99, "temperature": 0.2, "knn_every": EVERY}
-        return {name: value for name, value in chosen.items() if getattr(options, name) == "auto"}
+        return from_recipe(chosen, options)
 
     def wrap(self, backbone: Any, options: Options) -> MoCo:
         width = backbone.head.features_width
@@ -56,8 +57,7 @@ class MomentumContrast(PretrainingTask[Options, None, MoCo]):
         return Contrast(setup.model, batch=KEYS if keys == "auto" else keys, **settings)
 
     def loaders(self, setup: State, world: World) -> tuple[Batches, Batches]:
-        assert setup.bad is not None
-        return view_loaders(find_looks(setup), setup.options, setup.data, setup.model, setup.bad, world)
+        return view_loaders(setup, find_looks(setup), world)
 
     def stored(self, model: MoCo) -> Options:
         options = super().stored(model)

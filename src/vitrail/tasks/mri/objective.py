@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Unpack
 
 import numpy as np
 import torch
@@ -17,8 +17,7 @@ from torch import Tensor
 from vitrail.learn.losses.equivariant_imaging import draw_rotation, equivariant_imaging
 from vitrail.learn.metrics.psnr import psnr
 from vitrail.learn.metrics.ssim import ssim
-from vitrail.learn.training.sharding import for_training
-from vitrail.learn.training.world import World
+from vitrail.learn.training.forward import ForwardObjective, Running
 from vitrail.models.reconstructor import Reconstructor, scale_of
 from vitrail.nn.functional.fourier import sense_adjoint, sense_forward
 from vitrail.tasks.mri.data import ScanBatch
@@ -66,7 +65,7 @@ class ReconstructionScores:
         return float(gain.std(ddof=1)) / math.sqrt(len(gain)) if len(gain) > 1 and self.objective == "supervised" else 0.0
 
 
-class Reconstruct:
+class Reconstruct(ForwardObjective):
     """Satisfies `learn.training.objective.Objective`."""
 
     name = "mri"
@@ -79,21 +78,13 @@ class Reconstruct:
         objective: Objective = "supervised",
         alpha: float = 1.0,
         shown: Collection[int] = (),
-        device: str = "cpu",
-        compiled: bool = False,
-        world: World | None = None,
+        **running: Unpack[Running],
     ) -> None:
         """`alpha` weighs the equivariance of equivariant imaging; of the slices `shown` an evaluation keeps the images."""
-        self.model, self.objective, self.alpha, self.shown = model, objective, alpha, frozenset(shown)
-        self.device, self.world = torch.device(device), world or World()
+        super().__init__(model, **running)
+        self.objective, self.alpha, self.shown = objective, alpha, frozenset(shown)
         # What never saw a truth must not be chosen by one: psnr is shown, and does not decide.
         self.score = "psnr" if objective == "supervised" else "fit"
-        self.forward: Callable[..., Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
-
-    @cached_property
-    def train_forward(self) -> Callable[..., Tensor]:
-        """With several processes, the model whose backward pass averages their gradients."""
-        return for_training(self.forward, self.model, self.world)
 
     def loss(self, batch: ScanBatch) -> Tensor:
         if self.objective == "supervised":

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
 from vitrail.tasks.blocks import AttentionOptions, AveragingOptions, BatchOptions, OptimizerOptions, SizeOptions
-from vitrail.tasks.options import COUNT, IMAGES, TASK, Auto, CommonOptions, Range, integer, several, switch
+from vitrail.tasks.options import COUNT, HOW_TO_LEARN, IMAGES, TASK, Auto, CommonOptions, Range, integer, several, switch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +22,7 @@ class Options(AveragingOptions, OptimizerOptions, SizeOptions, AttentionOptions,
     of_weights: ClassVar[tuple[str, ...]] = ("model", "attention", "attention_options")  # k-space has any size
 
     task: Annotated[Literal["mri"], Parameter(help="What to learn.")] = "mri"
-    recipe: Annotated[
-        Literal["auto", "tiny", "small", "finetune"],
-        Parameter(help="How to learn; auto: by the amount of data, finetune with --weights."),
-    ] = "auto"
+    recipe: Annotated[Literal["auto", "tiny", "small", "finetune"], HOW_TO_LEARN] = "auto"
     batch_size: Annotated[int | Auto, COUNT, integer("Slices per step.", group=IMAGES)] = "auto"
     image_size: Annotated[
         tuple[int, ...] | None,

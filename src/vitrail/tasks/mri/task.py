@@ -12,7 +12,6 @@ from vitrail.errors import VitrailError
 from vitrail.files import write_table
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import ARCHITECTURES, count_parameters, create_model, model_config, rebuild
-from vitrail.models.folder import load
 from vitrail.models.reconstructor import NETWORKS, Reconstructor
 from vitrail.records import from_record
 from vitrail.tasks.card import Card
@@ -30,7 +29,16 @@ from vitrail.tasks.mri.objective import COLUMNS, Reconstruct, ReconstructionScor
 from vitrail.tasks.mri.options import FEW, RATES, RECIPES, Options
 from vitrail.tasks.options import as_size, from_recipe
 from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
-from vitrail.tasks.task import Task, choose_parts, chosen_parts, count_splits, describe_recipe, model_name, with_split
+from vitrail.tasks.task import (
+    Task,
+    choose_parts,
+    chosen_parts,
+    count_splits,
+    describe_recipe,
+    load_that_takes,
+    model_name,
+    with_split,
+)
 
 SHOWN = 6  # slices in the report
 State = Setup[Options, ScanData, None]
@@ -51,10 +59,7 @@ class Reconstruction(Task[Options, ScanData, None, Reconstructor]):
         return Opened(data=open_scans(opening.source, image_size=None if measured else size, divide=False))
 
     def load(self, options: Options, log: Log) -> Any:
-        loaded = load(str(options.weights))
-        if ARCHITECTURES[loaded.architecture].takes != "k-space":
-            raise VitrailError(f"--weights {options.weights}: a model of the kind {loaded.architecture} does not read k-space")
-        return loaded
+        return load_that_takes("k-space", options.weights, cannot="does not read k-space")
 
     def resolve(
         self, options: Options, opened: Opened[ScanData], loaded: Any, resumed: Path | None

@@ -4,9 +4,10 @@ b batch, ch channels, h w given, h2 w2 true, p images
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -16,8 +17,7 @@ from torch import Tensor
 from vitrail.data.degradation import Degradation, enlarge, to_bytes
 from vitrail.learn.losses.charbonnier import charbonnier
 from vitrail.learn.metrics.restoration import measure
-from vitrail.learn.training.sharding import for_training
-from vitrail.learn.training.world import World
+from vitrail.learn.training.forward import ForwardObjective, Running
 from vitrail.models.restorer import Restorer
 from vitrail.models.tiling import TILE, WHOLE, restore_tiled
 from vitrail.tasks.restore.data import Pairs, WholePair
@@ -58,22 +58,16 @@ class Restorations:
         return 0.0
 
 
-class Restore:
+class Restore(ForwardObjective):
     """Satisfies `learn.training.objective.Objective`."""
 
     name = "restore"
+    model: Restorer
     score = "psnr"
 
-    def __init__(
-        self, model: Restorer, how: Degradation, *, device: str = "cpu", compiled: bool = False, world: World | None = None
-    ) -> None:
-        self.model, self.how, self.device, self.world = model, how, torch.device(device), world or World()
-        self.forward: Callable[[Tensor], Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
-
-    @cached_property
-    def train_forward(self) -> Callable[[Tensor], Tensor]:
-        """With several processes, the model whose backward pass averages their gradients."""
-        return for_training(self.forward, self.model, self.world)
+    def __init__(self, model: Restorer, how: Degradation, **running: Unpack[Running]) -> None:
+        super().__init__(model, **running)
+        self.how = how
 
     def loss(self, batch: Pairs) -> Tensor:
         return charbonnier(self.train_forward(batch.given), batch.truth)

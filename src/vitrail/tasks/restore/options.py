@@ -20,7 +20,7 @@ from vitrail.tasks.blocks import (
     PartOptions,
     ReadingOptions,
 )
-from vitrail.tasks.options import AUGMENTATION, COUNT, IMAGES, TASK, Auto, CommonOptions, Range, integer
+from vitrail.tasks.options import AUGMENTATION, COUNT, HOW_TO_LEARN, IMAGES, TASK, Auto, CommonOptions, Range, integer
 from vitrail.tasks.verb_options import ReadingEvalOptions
 
 
@@ -42,10 +42,7 @@ class Options(
     retired: ClassVar[Mapping[str, Any]] = {"smoothing": 0.0, "shard": False}
 
     task: Annotated[Literal["restore"], Parameter(help="What to learn.")] = "restore"
-    recipe: Annotated[
-        Literal["auto", "small", "finetune", "plain"],
-        Parameter(help="How to learn; auto: by the amount of data, finetune with --weights."),
-    ] = "auto"
+    recipe: Annotated[Literal["auto", "small", "finetune", "plain"], HOW_TO_LEARN] = "auto"
     batch_size: Annotated[int | Auto, COUNT, integer("Patches per step.", group=IMAGES)] = "auto"
     degrade: Annotated[
         str | None,

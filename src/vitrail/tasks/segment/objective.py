@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -26,6 +26,7 @@ from vitrail.learn.metrics.segmentation import (
     pixel_accuracy,
     pixel_confusion,
 )
+from vitrail.learn.training.forward import ForwardObjective, Running
 from vitrail.learn.training.sharding import for_training
 from vitrail.learn.training.world import World
 from vitrail.models.dense_inference import Inference, infer, name_pixels
@@ -83,10 +84,11 @@ class Segmentations:
         return 0.0
 
 
-class Segment:
+class Segment(ForwardObjective):
     """Satisfies the training loop's Objective protocol."""
 
     name = "segment"
+    model: Segmenter
     score = "miou"
 
     def __init__(
@@ -99,17 +101,15 @@ class Segment:
         how: Inference | None = None,
         edges: bool = False,
         shown: Collection[int] = range(EXAMPLES),
-        device: str = "cpu",
-        compiled: bool = False,
-        world: World | None = None,
+        **running: Unpack[Running],
     ) -> None:
         """`edges`: whether boundaries are measured too, which takes as long as a small model. `shown`: numbers of images to look at."""
-        self.model, self.kind, self.smoothing, self.edges, self.shown = model, kind, smoothing, edges, frozenset(shown)
-        self.how, self.device, self.world = how or Inference(), torch.device(device), world or World()
+        super().__init__(model, **running)
+        self.kind, self.smoothing, self.edges, self.shown = kind, smoothing, edges, frozenset(shown)
+        self.how = how or Inference()
         self.weights = None if weights is None else weights.to(self.device)
-        self.forward: Callable[[Tensor], Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
         learning: Any = WithAuxiliary(model) if len(model.auxiliary) else model
-        self.learning = torch.compile(learning) if compiled else learning
+        self.learning = torch.compile(learning) if running.get("compiled") else learning
 
     @cached_property
     def train_forward(self) -> Callable[[Tensor], Any]:

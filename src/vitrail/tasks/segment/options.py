@@ -20,7 +20,18 @@ from vitrail.tasks.blocks import (
     SmoothingOptions,
     ValSplitOptions,
 )
-from vitrail.tasks.options import AUGMENTATION, COUNT, IMAGES, TASK, CommonOptions, integer, several, switch, whole
+from vitrail.tasks.options import (
+    AUGMENTATION,
+    COUNT,
+    HOW_TO_LEARN,
+    IMAGES,
+    TASK,
+    CommonOptions,
+    integer,
+    several,
+    switch,
+    whole,
+)
 from vitrail.tasks.verb_options import EnginePredictOptions, ProtocolEvalOptions
 from vitrail.tasks.verb_options import ExplainOptions as SharedExplainOptions
 
@@ -46,10 +57,7 @@ class Options(
     of_weights: ClassVar[tuple[str, ...]] = ("model", "position", "position_where", "attention", "attention_options")
 
     task: Annotated[Literal["segment"], Parameter(help="What to learn.")] = "segment"
-    recipe: Annotated[
-        Literal["auto", "tiny", "small", "medium", "finetune", "plain"],
-        Parameter(help="How to learn; auto: by the amount of data, finetune with --weights."),
-    ] = "auto"
+    recipe: Annotated[Literal["auto", "tiny", "small", "medium", "finetune", "plain"], HOW_TO_LEARN] = "auto"
     head: Annotated[
         str | None,
         Parameter(

@@ -11,7 +11,7 @@ from vitrail.explain.files import check_target
 from vitrail.explain.record import attention_layers, choose
 from vitrail.explain.samples import Samples
 from vitrail.explain.voxels import Voxel, label_volume, look_at_voxel, middle_of_largest
-from vitrail.models.catalogue import count_parameters
+from vitrail.models.catalogue import describe_architecture
 from vitrail.models.volume_segmenter import VolumeSegmenter
 from vitrail.report.explanation import Explanation, count_words, list_unread
 from vitrail.tasks.segment3d.data import classes_of
@@ -36,7 +36,7 @@ def explain(model: VolumeSegmenter, samples: Samples[Path], options: ExplainOpti
         title="what its labels rest on",
         method="attention",
         details={
-            "Model": f"{model.architecture}, {count_parameters(model):,} parameters",
+            "Model": describe_architecture(model),
             "It sees": f"{'×'.join(map(str, model.image_size))} voxels at a time",
             "Attention": f"{len(attention_layers(model))} layers of {model.config.heads} heads",
         },

@@ -4,10 +4,10 @@ b batch, k classes, n volumes, x y z sides of a volume
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import numpy as np
 import torch
@@ -20,8 +20,7 @@ from vitrail.data.volumes.resampling import resample
 from vitrail.learn.losses.dice import dice_cross_entropy
 from vitrail.learn.metrics.dice import count_overlap, dice_of
 from vitrail.learn.metrics.surface_distance import surface_distance
-from vitrail.learn.training.sharding import for_training
-from vitrail.learn.training.world import World
+from vitrail.learn.training.forward import ForwardObjective, Running
 from vitrail.models.sliding_volume import stream
 from vitrail.models.volume_segmenter import VolumeSegmenter
 from vitrail.tasks.segment3d.data import VolumeBatch
@@ -75,7 +74,7 @@ def mean_of(values: Float[np.ndarray, "n k"], otherwise: float) -> float:
     return float(np.mean(means)) if means else otherwise
 
 
-class Segment3d:
+class Segment3d(ForwardObjective):
     """Satisfies `learn.training.objective.Objective`."""
 
     name = "segment3d"
@@ -92,20 +91,14 @@ class Segment3d:
         shown: Collection[int] = (),
         largest: Collection[int] | None = None,
         batch: int = 2,
-        device: str = "cpu",
-        compiled: bool = False,
-        world: World | None = None,
+        **running: Unpack[Running],
     ) -> None:
         """`distances` of surfaces take a while; of the volumes `shown` an evaluation keeps the voxels; of the classes `largest`, by default
         the model's own, only the largest part counts as found."""
-        self.model, self.overlap, self.distances, self.smoothing = model, overlap, distances, smoothing
+        super().__init__(model, **running)
+        self.overlap, self.distances, self.smoothing = overlap, distances, smoothing
         self.largest = model.config.largest if largest is None else largest
-        self.shown, self.batch, self.device, self.world = frozenset(shown), batch, torch.device(device), world or World()
-        self.forward: Callable[..., Tensor] = torch.compile(model) if compiled else model  # saving uses the plain one
-
-    @cached_property
-    def train_forward(self) -> Callable[..., Tensor]:
-        return for_training(self.forward, self.model, self.world)
+        self.shown, self.batch = frozenset(shown), batch
 
     def loss(self, batch: VolumeBatch) -> Tensor:
         return dice_cross_entropy(self.train_forward(batch.images), batch.classes, smoothing=self.smoothing)

@@ -20,6 +20,7 @@ from vitrail.tasks.blocks import (
 from vitrail.tasks.options import (
     AUGMENTATION,
     COUNT,
+    HOW_TO_LEARN,
     SHARE,
     TASK,
     Auto,
@@ -43,10 +44,7 @@ class Options(
     }  # fmt: skip
 
     task: Annotated[Literal["segment3d"], Parameter(help="What to learn.")] = "segment3d"
-    recipe: Annotated[
-        Literal["auto", "tiny", "small", "finetune", "plain"],
-        Parameter(help="How to learn; auto: by the amount of data, finetune with --weights."),
-    ] = "auto"
+    recipe: Annotated[Literal["auto", "tiny", "small", "finetune", "plain"], HOW_TO_LEARN] = "auto"
     batch_size: Annotated[int | Auto, COUNT, integer("Crops per step.", group=TASK)] = "auto"
     crop: Annotated[
         tuple[int, ...] | None,

@@ -15,7 +15,6 @@ from vitrail.errors import VitrailError
 from vitrail.files import write_table
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import ARCHITECTURES, build_model, count_parameters, create_model, model_config
-from vitrail.models.folder import load
 from vitrail.models.volume_segmenter import VolumeSegmenter
 from vitrail.tasks.card import Card
 from vitrail.tasks.options import from_recipe
@@ -32,7 +31,7 @@ from vitrail.tasks.segment3d.data import (
 from vitrail.tasks.segment3d.objective import Segment3d, VolumeScores, mean_of
 from vitrail.tasks.segment3d.options import FEW, RECIPES, Options, three
 from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
-from vitrail.tasks.task import Task, chosen_parts, count_splits, describe_recipe, model_name
+from vitrail.tasks.task import Task, chosen_parts, count_splits, describe_recipe, load_that_takes, model_name
 
 COARSE = 0.25  # overlap of windows, at most, where an epoch is to be chosen
 SHOWN = 4  # volumes in the report
@@ -51,10 +50,7 @@ class VolumeSegmentation(Task[Options, VolumeData, None, VolumeSegmenter]):
         return Opened(data=data, bad=list_bad_cases(data))
 
     def load(self, options: Options, log: Log) -> Any:
-        loaded = load(str(options.weights))
-        if ARCHITECTURES[loaded.architecture].takes != "volumes":
-            raise VitrailError(f"--weights {options.weights}: a model of the kind {loaded.architecture} does not label volumes")
-        return loaded
+        return load_that_takes("volumes", options.weights, cannot="does not label volumes")
 
     def resolve(
         self, options: Options, opened: Opened[VolumeData], loaded: Any, resumed: Path | None

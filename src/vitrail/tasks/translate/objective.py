@@ -6,7 +6,7 @@ b pairs, m tokens of the source, t tokens of the target, n tokens written, k rea
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from jaxtyping import Float, Int
@@ -19,8 +19,7 @@ from vitrail.learn.losses.mask_predict_loss import draw_numbers, together
 from vitrail.learn.losses.word_cross_entropy import word_cross_entropy
 from vitrail.learn.metrics.bleu import Bleu, LengthGroup, bleu_by_length, corpus_bleu
 from vitrail.learn.metrics.perplexity import perplexity
-from vitrail.learn.training.sharding import for_training
-from vitrail.learn.training.world import World
+from vitrail.learn.training.forward import ForwardObjective, Running
 from vitrail.models.decoding.writing import write_translation
 from vitrail.models.mask_predict import MaskPredict
 from vitrail.models.word_model import WordModel
@@ -82,7 +81,7 @@ class Translations:
         return bleu_by_length(self.bleu, [len(source.split()) for source in self.sources], edges=edges)
 
 
-class Translate:
+class Translate(ForwardObjective):
     """Satisfies the training loop's `Objective`.
 
     The model is one that gives `model(source, target)`, logits of the token behind each token of the target, and writes by `begin`
@@ -91,6 +90,7 @@ class Translate:
     """
 
     name = "translate"
+    model: WordModel
     score = "bleu"
 
     def __init__(
@@ -99,22 +99,14 @@ class Translate:
         tokenizer: BytePairs,
         *,
         smoothing: float = 0.0,
-        device: str = "cpu",
-        compiled: bool = False,
-        world: World | None = None,
         validated: int = VALIDATED,
+        **running: Unpack[Running],
     ) -> None:
         refuse_shards(model)
-        self.model, self.tokenizer, self.smoothing = model, tokenizer, smoothing
-        self.device, self.world, self.validated = torch.device(device), world or World(), validated
-        self.at_once = isinstance(model, MaskPredict)
         asked = MaskedTokens(model) if isinstance(model, MaskPredict) else AskedTokens(model)
-        self.forward: Callable[..., Any] = torch.compile(asked, dynamic=True) if compiled else asked
-
-    @cached_property
-    def train_forward(self) -> Callable[..., Any]:
-        """With several processes, the model whose backward pass averages their gradients."""
-        return for_training(self.forward, self.model, self.world)
+        super().__init__(model, called=asked, dynamic=True, **running)
+        self.tokenizer, self.smoothing, self.validated = tokenizer, smoothing, validated
+        self.at_once = isinstance(model, MaskPredict)
 
     def loss(self, batch: PairBatch) -> Float[Tensor, ""]:
         """Mean over the real tokens of -log p(token | source, tokens before it), smoothed."""

@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from vitrail.data.text.parallel import ParallelData
 from vitrail.learn.metrics.bleu import LengthGroup
 from vitrail.learn.training.state import Row
 from vitrail.models.word_model import WordModel
-from vitrail.rendering import BLUE, INK, house_style, to_svg
+from vitrail.rendering import BLUE, INK, house_style, new_figure, to_svg
 from vitrail.report.page import Section, templates_of
 from vitrail.report.parts import Drawing
 from vitrail.report.words import word_sections
@@ -90,7 +89,7 @@ def describe_sentence(found: Translations, scores: Sequence[float], index: int) 
 def draw_lengths(lengths: Sequence[LengthGroup]) -> Figure:
     """A bar for each range of lengths."""
     with house_style():
-        figure = Figure(figsize=(6.4, 2.9), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.12))
+        figure = new_figure(6.4, 2.9)
         axes = figure.subplots()
         names = [str(one.shortest) if one.shortest == one.longest else f"{one.shortest}–{one.longest}" for one in lengths]
         bars = axes.bar(names, [one.score for one in lengths], color=BLUE)

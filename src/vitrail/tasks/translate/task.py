@@ -12,7 +12,7 @@ from vitrail.data.text.parallel import ParallelData, open_parallel
 from vitrail.files import write_table, write_whole
 from vitrail.learn.training.world import World
 from vitrail.models.word_model import WordModel
-from vitrail.tasks.card import FOLDER, Card, describe_words, use_pipeline, use_shell, word_limits
+from vitrail.tasks.card import FOLDER, Card, use_pipeline, use_shell, word_card
 from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
 from vitrail.tasks.task import count_splits
 from vitrail.tasks.text_task import (
@@ -122,15 +122,11 @@ class Translation(TextTask[Options, ParallelData, WordModel]):
         )
 
     def card(self, model: WordModel, facts: Mapping[str, Any]) -> Card:
-        return Card(
-            title="translation model",
-            about=[*describe_words(model, facts)],
-            use=[
-                use_pipeline("translate", "translation", 'translate("A sentence.")  # [{"translation_text": ...}]'),
-                use_shell(f'vitrail translate {FOLDER} "A sentence."'),
-            ],
-            limits=word_limits(model),
-        )
+        use = [
+            use_pipeline("translate", "translation", 'translate("A sentence.")  # [{"translation_text": ...}]'),
+            use_shell(f'vitrail translate {FOLDER} "A sentence."'),
+        ]
+        return word_card(model, facts, title="translation model", use=use)
 
     def stored(self, model: WordModel) -> Options:
         return Options(data="")

@@ -22,8 +22,8 @@ from vitrail.models.model import Model
 from vitrail.models.swin import Swin
 from vitrail.models.vit import VisionTransformer
 from vitrail.nn.attention.multi_head import MultiHeadAttention
+from vitrail.nn.encoders.group import GroupEncoder
 from vitrail.nn.encoders.hierarchical import HierarchicalEncoder
-from vitrail.nn.groups.encoder import GroupEncoder
 
 CLASSLESS = ("rollout", "attention")  # maps of an image that ask for no class
 

@@ -1,20 +1,42 @@
-"""How a stack of blocks makes the Scope of its self-attention and of its look at a memory, once a forward pass.
+"""What every stack of blocks does: run them, and make the Scope of self-attention and of the look at a memory, once a forward pass.
 
-b batch, n tokens, m tokens of the memory
+b batch, n tokens, m tokens of the memory, d width
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Int
-from torch import Tensor
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from vitrail.errors import VitrailError
 from vitrail.nn.attention.cache import Cache
+from vitrail.nn.attention.carry import uses_carry, with_carry
 from vitrail.nn.functional.attention import segment_mask
 from vitrail.nn.positions.position import Position
 from vitrail.scope import AttentionCache, Scope
 from vitrail.tokens import Places, Tokens
+
+
+class Stack(nn.Module):
+    """Blocks, each of which reads what the one before it made."""
+
+    def __init__(self, blocks: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.carries = uses_carry(self.blocks)
+        self.checkpointing = False  # in training: keep only what goes into a block, and compute the rest again [Chen+ 2016]
+
+    def run(self, block: nn.Module, x: Float[Tensor, "b n d"], *context: Any) -> Float[Tensor, "b _ d"]:
+        """One block; in training its inner activations are kept or computed again."""
+        again = self.checkpointing and self.training and torch.is_grad_enabled()
+        return checkpoint(block, x, *context, use_reentrant=False) if again else block(x, *context)
+
+    def open_scope(self, tokens: Tokens) -> Scope:
+        """Of self-attention among all tokens, with nothing carried yet."""
+        return with_carry(Scope(queries=tokens.places, keys=tokens.places), self.carries)
 
 
 def own_scope(
