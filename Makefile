@@ -6,7 +6,7 @@ READY := .venv/ready
 export PYTHONDONTWRITEBYTECODE :=
 SHAPES := --jaxtyping-packages=vitrail,beartype.beartype
 
-.PHONY: demo test check lint test-slow regress moved mutants bench docs wheel browser clean
+.PHONY: demo test check lint test-slow regress mutants bench docs wheel browser clean
 
 demo: $(READY)
 	$(BIN)/vitrail train --data digits
@@ -42,10 +42,7 @@ regress: $(READY)
 	@test -n "$(REF)" || { echo "make regress needs a commit to compare with: make regress REF=COMMIT" >&2; exit 2; }
 	$(BIN)/python tests/net/regress.py $(REF) $(ARGS)
 
-# That no test of the commit before the redesign was lost, and that the tests notice small faults.
-moved: $(READY)
-	$(BIN)/python tests/net/moved.py
-
+# That the tests notice small faults.
 mutants: $(READY)
 	$(BIN)/python tests/net/mutants.py --jobs 2
 

@@ -1,8 +1,8 @@
 """Small faults, one at a time, that the tests must notice: `make mutants`.
 
 Each mutant is a change of one place in a copy of src/; the working tree is never touched. It is killed if one of its tests fails. A place
-is found by its text: in the file of the table, or, where code has moved, in the only file of src/ that has it. Tests are named as they were
-called at `moved.REF` and found where they are now: under the same id, by tests/moved.csv, or by a name that only one test has.
+is found by its text: in the file of the table, or, where code has moved, in the only file of src/ that has it. A test is named by its id, or
+its file by its path; one that has moved is found by its name, where only one test has it.
 
     python tests/net/mutants.py [--only NAME ...] [--jobs 2] [--list]
 
@@ -11,6 +11,7 @@ Standard library only.
 """
 
 import argparse
+import ast
 import os
 import re
 import shutil
@@ -18,12 +19,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-from moved import ROOT, TABLE, read_table, tests_here
-
+ROOT = Path(__file__).resolve().parents[2]
 PYTHON = ROOT / ".venv" / "bin" / "python"
 PATIENCE = 600  # seconds for the tests of one mutant: a fault may make them wait for ever
 TRAINING = "src/vitrail/learn/training"
@@ -279,21 +280,47 @@ def find_place(one: Mutant, files: dict[str, str]) -> tuple[str, str] | None:
     return None
 
 
-def find_tests(one: Mutant, here: set[str], rows: dict[str, str]) -> list[str]:
+def is_test_file(path: str) -> bool:
+    name = path.rsplit("/", 1)[-1]
+    return name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
+
+
+def functions(text: str, file: str) -> Iterator[str]:
+    """Ids of the test functions of a file; of one that is defined twice, once."""
+
+    def walk(body: Iterable[ast.stmt], inside: str) -> Iterator[str]:
+        for node in body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test"):
+                yield f"{inside}::{node.name}"
+            elif isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
+                yield from walk(node.body, f"{inside}::{node.name}")
+            elif isinstance(node, ast.If | ast.Try | ast.With):
+                yield from walk(node.body, inside)
+
+    yield from dict.fromkeys(walk(ast.parse(text).body, file))
+
+
+def tests_here() -> set[str]:
+    """Ids of the test functions of the working tree, as it is on disk."""
+    found: set[str] = set()
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        name = path.relative_to(ROOT).as_posix()
+        if is_test_file(name):
+            found |= set(functions(path.read_text(encoding="utf-8"), name))
+    return found
+
+
+def find_tests(one: Mutant, here: set[str]) -> list[str]:
     """Where its tests are now: ids of functions, or files."""
     files = {test.partition("::")[0] for test in here}
     found: list[str] = []
     for test in one.tests:
-        file, _, inner = test.partition("::")
+        inner = test.partition("::")[2]
+        same = [now for now in here if inner and now.partition("::")[2] == inner]
         if test in here or test in files:
             found.append(test)
-        elif test in rows:
-            found += [now for now in rows[test].split(" + ") if now in here or now in files]
-        elif inner and file in rows:
-            found += [f"{now}::{inner}" for now in rows[file].split(" + ") if f"{now}::{inner}" in here]
-        elif inner:
-            same = [now for now in here if now.partition("::")[2] == inner]
-            found += same if len(same) == 1 else []
+        elif len(same) == 1:
+            found += same
     return found
 
 
@@ -326,14 +353,14 @@ def run_tests(source: Path, tests: list[str], chosen: str) -> tuple[str, str]:
     return {0: "passed", 5: "none"}.get(done.returncode, "failed"), re.sub(r"\s+", " ", lines[0])[:150]
 
 
-def try_mutant(one: Mutant, compiled: Path, here: set[str], rows: dict[str, str], *, sound: bool) -> tuple[str, str, float]:
+def try_mutant(one: Mutant, compiled: Path, here: set[str], *, sound: bool) -> tuple[str, str, float]:
     """(verdict, why, seconds). `compiled` is src/ with its bytecode; `sound`: its tests are run without the fault, and must pass."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         source = Path(folder) / "src"
         shutil.copytree(compiled, source)
         files = {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in source.rglob("*.py")}
-        place, tests = find_place(one, files), find_tests(one, here, rows)
+        place, tests = find_place(one, files), find_tests(one, here)
         if place is None or not tests:
             return "LOST", "its text is nowhere in src/" if place is None else "none of its tests is there", 0.0
         if not sound:
@@ -357,12 +384,12 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="where each mutant's place and tests are; nothing is run")
     wish = parser.parse_args()
     chosen = [one for one in MUTANTS if wish.only is None or one.name in wish.only]
-    here, rows = tests_here(), {row["was"]: row["now"] for row in read_table(ROOT / TABLE) if row["now"]}
+    here = tests_here()
     if wish.list:
         files = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")}
         lost = 0
         for one in chosen:
-            place, tests = find_place(one, files), find_tests(one, here, rows)
+            place, tests = find_place(one, files), find_tests(one, here)
             lost += place is None or not tests
             print(f"{one.name}: {'LOST' if place is None else place[0]}; {', '.join(tests) or 'LOST'}")
         return 1 if lost else 0
@@ -371,7 +398,7 @@ def main() -> int:
         compiled = Path(folder) / "src"
         shutil.copytree(ROOT / "src", compiled, ignore=shutil.ignore_patterns("__pycache__"))
         subprocess.run([program(), "-m", "compileall", "-q", str(compiled)], check=True)
-        waiting = {pool.submit(try_mutant, one, compiled, here, rows, sound=wish.check): one for one in chosen}
+        waiting = {pool.submit(try_mutant, one, compiled, here, sound=wish.check): one for one in chosen}
         for done in as_completed(waiting):
             one, (verdict, line, seconds) = waiting[done], done.result()
             verdicts.append(verdict)
