@@ -2,6 +2,7 @@
 
 import io
 import logging
+import math
 import multiprocessing
 import os
 import pickle
