@@ -106,6 +106,11 @@ class Options(
     cutmix: Annotated[
         float | Auto, Range(ge=0), Parameter(group=AUGMENTATION, help="Paste a rectangle of another image: alpha; 0: not.")
     ] = "auto"
+    min_crop: Annotated[
+        float | Auto,
+        Range(gt=0, le=1),
+        Parameter(group=AUGMENTATION, help="Share of the area that a random crop keeps at least; 1: whole images."),
+    ] = "auto"
     repeats: Annotated[
         int | Auto, COUNT, integer("Times each image comes in a batch, augmented each time.", group=AUGMENTATION)
     ] = "auto"
@@ -166,7 +171,7 @@ BASE: MappingProxyType[str, Any] = MappingProxyType(
     {
         "weight_decay": 0.05, "warmup": 0.05, "schedule": "cosine", "label_smoothing": 0.1, "clip_grad": 1.0, "drop_path": 0.0,
         "shift": 0.0, "rotate": 0.0, "zoom": 0.0, "cutout": 0.0, "operations": 0, "magnitude": 9.0, "erase": 0.0, "mixup": 0.0,
-        "cutmix": 0.0, "repeats": 1, "token_keep": 1.0, "progressive": 1.0, "optimizer": "adamw", "layer_decay": 1.0, "ema": 0.0,
+        "cutmix": 0.0, "min_crop": 1.0, "repeats": 1, "token_keep": 1.0, "progressive": 1.0, "optimizer": "adamw", "layer_decay": 1.0, "ema": 0.0,
         "sam": 0.0,
     }
 )  # fmt: skip
