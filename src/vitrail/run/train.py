@@ -13,6 +13,7 @@ from vitrail.files import write_whole
 from vitrail.learn.training.event_log import EventLog
 from vitrail.learn.training.loop import fit
 from vitrail.learn.training.objective import warning_of
+from vitrail.learn.training.overview import lay_out
 from vitrail.learn.training.progress_bar import ProgressBar, clock
 from vitrail.learn.training.run_folder import RunFolder, new_run_folder
 from vitrail.learn.training.sharding import shard
@@ -123,10 +124,9 @@ def start(setup: Setup[Any, Any, Any], folder: Path, bar: ProgressBar) -> tuple[
     task = registry.find(setup.options.task)
     if setup.options.lr == "auto":
         setup = replace(setup, options=replace(setup.options, lr=find_rate(task, setup, folder, bar)))
-    for line in (*task.describe(setup), f"writing to {folder}"):
+    left_out = list_bad(setup.bad, folder, unit=task.unit)
+    for line in lay_out((*task.describe(setup), *left_out, f"folder: {folder}")):
         bar.say(line)
-    if setup.bad is not None:
-        list_bad(setup.bad, folder, bar, unit=task.unit)
     task.store(setup, folder)
     run = RunFolder(folder, events=open_events(folder, setup.options))
     run.write_config(to_store(setup.options))
@@ -179,12 +179,13 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
     return Run(path=folder, model=setup.model, metrics=metrics, first=True)
 
 
-def list_bad(bad: BadFiles, folder: Path, bar: ProgressBar, *, unit: str) -> None:
-    """From now on they stand in a file, and a person reads how many there are."""
+def list_bad(bad: BadFiles | None, folder: Path, *, unit: str) -> list[str]:
+    """From now on they stand in a file; a line says how many there are."""
+    if bad is None:
+        return []
     bad.path = folder / BAD_FILES
     bad.write()
-    if line := describe_bad(bad, unit=unit):
-        bar.say(f"  {line}")
+    return [f"left out: {line}"] if (line := describe_bad(bad, unit=unit)) else []
 
 
 def open_events(folder: Path, options: Any) -> EventLog:

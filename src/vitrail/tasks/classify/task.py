@@ -54,7 +54,9 @@ from vitrail.tasks.image_task import (
     chosen_parts,
     clean_arguments,
     describe_data,
+    describe_faults,
     describe_model,
+    describe_weights,
     known_options,
     load_encoder,
     measure_on,
@@ -137,6 +139,8 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
     def describe(self, setup: State) -> Iterable[str]:
         options, data, model = setup.options, setup.data, setup.model
         yield from describe_data(data, what=f"{len(data.classes)} classes, {count_splits(data.splits)}")
+        yield from describe_faults(data, Path(options.data).expanduser())
+        yield describe_weights(options)
         learning = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
         frozen = f", of which {learning:,} learn" if options.freeze != "none" else ""
         yield describe_model(setup, more=frozen) + (", or as many pixels in their own aspect" if options.pack else "")

@@ -40,6 +40,7 @@ from vitrail.tasks.image_task import (
     clean_arguments,
     describe_data,
     describe_model,
+    describe_weights,
     measure_on,
     sample_images,
 )
@@ -139,10 +140,11 @@ class Detection(ImageTask[Options, DataSet, None, Detector]):
         images = f"{count_splits(data.splits)} images with {counts.mean():.3g} objects each in train, {counts.max()} at most"
         yield from describe_data(data, what=f"{len(data.classes)} classes, {images}")
         if problems := list_problems(data):
-            yield f"  {len(problems):,} boxes were corrected or left out: vitrail check names them; the first: {problems[0]}"
+            yield f"note: {len(problems):,} boxes were corrected or left out: vitrail check names them; the first: {problems[0]}"
         assert options.num_queries != "auto"
         if fuller := int((counts > options.num_queries).sum()):
-            yield f"  note: {fuller:,} training images have more objects than the model has queries ({options.num_queries})"
+            yield f"note: {fuller:,} training images have more objects than the model has queries ({options.num_queries})"
+        yield describe_weights(options)
         yield f"{describe_model(setup)}, {setup.model.config.queries} queries"
         yield describe_recipe(options)
 

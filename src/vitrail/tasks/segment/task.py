@@ -34,6 +34,7 @@ from vitrail.tasks.image_task import (
     chosen_parts,
     clean_arguments,
     describe_data,
+    describe_weights,
     measure_on,
     note_bad,
     sample_images,
@@ -144,9 +145,10 @@ class Segmentation(ImageTask[Options, DataSet, Tensor | None, Segmenter]):
         options, data, model = setup.options, setup.data, setup.model
         yield from describe_data(data, what=f"{len(data.classes)} classes, {count_splits(data.splits)} images with masks")
         if (problems := list_problems(data)) and not is_mask_folder(data):  # whose are in the list of bad files
-            yield f"  {len(problems):,} outlines were corrected or left out: vitrail check names them; the first: {problems[0]}"
+            yield f"note: {len(problems):,} outlines were corrected or left out: vitrail check names them; the first: {problems[0]}"
         shape = "x".join(map(str, (*model.image_size, model.config.in_channels)))
-        yield f"{model_name(options)}: {count_parameters(model):,} parameters, head {options.head}, crops of {shape}"
+        yield describe_weights(options)
+        yield f"model: {model_name(options)}: {count_parameters(model):,} parameters, head {options.head}, crops of {shape}"
         yield describe_recipe(options)
 
     def objective(self, setup: State, *, device: str, world: World) -> Segment:
