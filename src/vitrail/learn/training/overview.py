@@ -1,4 +1,4 @@
-"""The block of lines before the first epoch: labels in a column, texts beside them, and how long training will take."""
+"""The block of lines before the first epoch, and the one behind the last: labels in a column, texts beside them. How long training will take."""
 
 import textwrap
 import time
@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from vitrail.learn.training.plan import Plan
 from vitrail.learn.training.resolution import GROWING
 
-LABELS = ("data", "note", "left out", "warning", "weights", "teacher", "model", "method", "recipe", "folder", "time")
+LABELS = ("data", "note", "left out", "warning", "weights", "teacher", "model", "method", "recipe", "folder", "time",
+          "verdict", "continue", "labels", "report", "predict", "explain", "export", "studio")  # fmt: skip
+COPIED = LABELS[LABELS.index("continue") :]  # commands and paths, which stay in one line
 COLUMN, WIDTH = 9, 80  # where texts begin, and where lines end
 MOST = 11  # lines of a block; the time that training will take is one more
 STEPS, SECONDS = 12, 4.0  # training steps to time, and when to stop short of them
@@ -23,7 +25,7 @@ def lay_out(lines: Iterable[str]) -> list[str]:
     shown = list[tuple[str, list[str]]]()
     for line in lines:
         label, text = split_label(line)
-        shown.append((label or (shown[-1][0] if shown else LABELS[0]), wrap(text)))
+        shown.append((label or (shown[-1][0] if shown else LABELS[0]), [text] if label in COPIED else wrap(text)))
     shown.sort(key=lambda entry: LABELS.index(entry[0]))
     excess = sum(len(parts) for _, parts in shown) - MOST
     notes = [number for number, (label, _) in enumerate(shown) if label == "note"]
@@ -33,7 +35,7 @@ def lay_out(lines: Iterable[str]) -> list[str]:
         dropped.append(notes.pop())
         excess -= len(shown[dropped[-1]][1])
     if dropped:
-        shown[dropped[-1]] = ("note", [f"and {len(dropped)} more notes, in the report"])
+        shown[dropped[-1]] = ("note", [f"and {len(dropped)} more in the report"])
         shown = [entry for number, entry in enumerate(shown) if number not in dropped[:-1]]
     found, last = list[str](), ""
     for label, parts in shown:

@@ -1,6 +1,6 @@
 """Image classification: one label per image, or any number of labels."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ from vitrail.tasks.image_task import (
     small_patch,
 )
 from vitrail.tasks.options import from_recipe
-from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.stages import Baseline, Log, Opened, Opening, Resolved, Scored, Setup, Summary
 from vitrail.tasks.task import count_splits, describe_recipe, with_split
 
 OF_RECIPE = ("drop_path", "token_keep")  # options of a recipe that are the model's to follow
@@ -213,6 +213,8 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
         return Summary(
             details=details,
             interval=interval if count else None,
+            baseline=find_baseline(found, scored.data.classes) if count else None,
+            constant=find_constant(found, scored.data.classes),
             certainty=certainty,
             lines=[certainty, *([] if taught is None else [f"teacher: {details['Teacher']}"])],
             card={} if taught is None else {"teacher": details["Teacher"]},
@@ -226,6 +228,22 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
 
     def stored(self, model: Classifier) -> Options:
         return Options(data="", image_size=model.image_size, in_channels=model.config.in_channels)
+
+
+def find_baseline(found: Predictions, labels: Sequence[str]) -> Baseline:
+    """The share of the commonest class; of several labels, the mean share of images that have one."""
+    shares = found.truth.mean(axis=0) if found.multi_label else np.bincount(found.truth, minlength=len(labels)) / len(found.truth)
+    if found.multi_label:
+        return Baseline(float(shares[shares > 0].mean()) if shares.any() else 0.0, "ordering images at random")
+    return Baseline(float(shares.max()), f"always naming {labels[int(shares.argmax())]}")
+
+
+def find_constant(found: Predictions, labels: Sequence[str]) -> str:
+    """The class that alone was predicted, of images of several."""
+    if found.multi_label or len(np.unique(found.truth)) < 2:
+        return ""
+    predicted = np.unique(found.logits.argmax(axis=1))
+    return labels[int(predicted[0])] if len(predicted) == 1 else ""
 
 
 def choose_new_model(options: Options, data: DataSet) -> dict[str, Any]:

@@ -45,7 +45,7 @@ from vitrail.tasks.image_task import (
     sample_images,
 )
 from vitrail.tasks.options import as_size, from_recipe, spell
-from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.stages import Baseline, Log, Opened, Opening, Resolved, Scored, Setup, Summary
 from vitrail.tasks.task import count_splits, describe_recipe
 
 AREA = 320 * 240  # pixels that are chosen for large images, in their own aspect
@@ -181,6 +181,7 @@ class Detection(ImageTask[Options, DataSet, None, Detector]):
         height, width = scored.model.image_size
         return Summary(
             details={"Images": f"{height}x{width}, {count_splits(scored.data.splits)}"},
+            baseline=Baseline(0.0, "finding nothing"),
             lines=[describe_precision(scored.metrics)] if setup.evaluation is None else [],  # `eval` prints all metrics
         )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int64
 from torch import Tensor
 
 from vitrail.data.bad_files import BadFiles
@@ -56,7 +57,7 @@ from vitrail.tasks.segment.data import (
 )
 from vitrail.tasks.segment.objective import COLUMNS, EXAMPLES, Segment, Segmentations
 from vitrail.tasks.segment.options import RECIPES, EvalOptions, Options
-from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.stages import Baseline, Log, Opened, Opening, Resolved, Scored, Setup, Summary
 from vitrail.tasks.task import count_splits, describe_recipe, model_name
 
 FEW_CELLS = 96  # pixels a side, at most, of images with a dozen of tokens a side
@@ -195,6 +196,8 @@ class Segmentation(ImageTask[Options, DataSet, Tensor | None, Segmenter]):
         return Summary(
             details={"Images": count_splits(scored.data.splits)},
             lines=[describe_weakest(segmentations_of(scored), labels_of(scored.model))],
+            baseline=find_baseline(segmentations_of(scored).matrix, labels_of(scored.model)),
+            constant=find_constant(segmentations_of(scored).matrix, labels_of(scored.model)),
         )
 
     def match(self, data: DataSet, model: Segmenter, options: Options) -> DataSet:
@@ -288,6 +291,21 @@ def describe_weakest(found: Segmentations, labels: tuple[str, ...]) -> str:
     weakest = int(np.where(np.isnan(found.iou), np.inf, found.iou).argmin())
     accuracy, iou = 100 * found.metrics["pixel_accuracy"], 100 * found.iou[weakest]
     return f"pixel accuracy {accuracy:.2f} %; the weakest class is {labels[weakest]}, IoU {iou:.2f} %"
+
+
+def find_baseline(matrix: Int64[np.ndarray, "k k"], labels: Sequence[str]) -> Baseline | None:
+    """The mean IoU of naming the commonest class in every pixel."""
+    pixels = matrix.sum(axis=1)
+    if not pixels.any():
+        return None
+    share = float(pixels.max() / pixels.sum())
+    return Baseline(share / int((pixels > 0).sum()), f"naming {labels[int(pixels.argmax())]} everywhere")
+
+
+def find_constant(matrix: Int64[np.ndarray, "k k"], labels: Sequence[str]) -> str:
+    """The class that alone was predicted, in images of several."""
+    predicted = np.flatnonzero(matrix.sum(axis=0))
+    return labels[int(predicted[0])] if len(predicted) == 1 and (matrix.sum(axis=1) > 0).sum() > 1 else ""
 
 
 def segmentations_of(scored: Scored[Any]) -> Segmentations:
