@@ -181,9 +181,10 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
     bad = describe_bad(setup.bad, unit=task.unit)
     commands = list_commands(folder, options.task, setup.model, scored)
     said = [] if verdict is None else [f"verdict: {verdict.sentence}"]
+    said += [line for line in summary.lines if line.startswith("labels: ")]
     said += [f"continue: {verdict.command}"] if verdict is not None and verdict.command else []
     said += [f"report: {folder / REPORT}", *(f"{verb}: {line}" for verb, line in commands.items())]
-    for line in (warning and f"warning: {warning}", *summary.lines, bad, *lay_out(said)):
+    for line in (warning and f"warning: {warning}", *(line for line in summary.lines if line not in said), bad, *lay_out(said)):
         if line:
             bar.say(line)
     return Run(path=folder, model=setup.model, metrics=metrics, first=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from vitrail.data.bad_files import BadFile
 from vitrail.data.clean import open_clean
-from vitrail.data.dataset import DataSet
+from vitrail.data.dataset import DataSet, Split
 from vitrail.data.images import ImageError
 from vitrail.data.label_share import keep_share
 from vitrail.data.loader import Loader, choose_workers
@@ -42,6 +42,7 @@ from vitrail.tasks.classify.distillation import (
 )
 from vitrail.tasks.classify.objective import Classify, Predictions
 from vitrail.tasks.classify.options import RECIPES, Options, recipe_for
+from vitrail.tasks.classify.report_labels import WRONG_LABELS, DoubtedLabels, find_doubted
 from vitrail.tasks.image_task import (
     SMALL,
     SMALL_DATA,
@@ -181,6 +182,21 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
                 predictions = replace(predictions, teacher=of_teacher.logits[:, list(taught.columns)])
         return Scored(evaluation=predictions, split=split, data=data, model=model)
 
+    def after_training(self, setup: State, scored: Scored[DataSet], folder: Path) -> Scored[DataSet]:
+        """Labels that the best model contradicts, among validation and test images."""
+        found = {scored.split: predictions_of(scored)}
+        if found[scored.split].multi_label:
+            return scored
+        splits: dict[str, Split] = {scored.split: scored.data.splits[scored.split]}  # type: ignore[index]
+        if scored.split != "val":
+            found["val"], data = predict_split(setup, "val", device=setup.options.device, world=World())
+            splits["val"] = data.splits["val"]
+        doubted = DoubtedLabels(
+            found=find_doubted(found, splits, scored.data.classes), splits=splits, path=folder / WRONG_LABELS
+        )
+        doubted.write()
+        return replace(scored, extras=doubted)
+
     def write_predictions(self, scored: Scored[DataSet], folder: Path) -> None:
         """A line per image: its label, the prediction and its probability; with several labels, the probability of each."""
         found, split, labels = predictions_of(scored), scored.data[scored.split], scored.data.classes  # type: ignore[index]
@@ -210,13 +226,14 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
             details["Labels"] = f"{100 * options.labels:g} % of every class of the training images"
         if taught is not None:
             details["Teacher"] = describe_taught(options, taught, scored.metrics)
+        doubts = scored.extras.describe() if isinstance(scored.extras, DoubtedLabels) else ()
         return Summary(
             details=details,
             interval=interval if count else None,
             baseline=find_baseline(found, scored.data.classes) if count else None,
             constant=find_constant(found, scored.data.classes),
             certainty=certainty,
-            lines=[certainty, *([] if taught is None else [f"teacher: {details['Teacher']}"])],
+            lines=[certainty, *([] if taught is None else [f"teacher: {details['Teacher']}"]), *doubts],
             card={} if taught is None else {"teacher": details["Teacher"]},
         )
 
