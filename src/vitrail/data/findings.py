@@ -220,7 +220,9 @@ def find_layout_faults(data: DataSet, root: Path | None) -> list[Finding]:
         if len(inside) > 1 and all(file.parent != folder for file in find_images(folder)):
             some = ", ".join(sorted(inside)[:4])
             text = f"all images of {folder.name} lie in folders inside it ({some}{' …' if len(inside) > 4 else ''}): "
-            text += f"if those are the classes, give --data {shlex.quote(str(folder))}" if top == root else "are those the classes?"
+            text += (
+                f"if those are the classes, give --data {shlex.quote(str(folder))}" if top == root else "are those the classes?"
+            )
             findings.append(Finding(level="warning", kind="layout", text=text))
     return findings
 

@@ -150,9 +150,7 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
     scored = task.after_training(setup, scored, folder)
     metrics, summary, warning = scored.metrics, task.summarize(setup, scored), warning_of(scored.evaluation)
     task.write_predictions(scored, folder)
-    verdict = weigh(
-        options.task, options, scored, summary, progress, folder=folder, validated=len(setup.data.splits["val"])
-    )
+    verdict = weigh(options.task, options, scored, summary, progress, folder=folder, validated=len(setup.data.splits["val"]))
     details = {
         "Model": describe_trained(options, setup.model), **summary.details, "Training": describe_training(options, progress),
         **({"Warning": warning} if warning else {}),

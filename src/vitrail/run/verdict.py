@@ -5,7 +5,7 @@ A run is judged by its rows of results.csv and by the score of the images that w
 1. constant      every image gets the same prediction
 2. guessing      the interval of the score reaches down to what is had without looking at an image
 3. improving     in the last quarter of the epochs the validation score rose by more than its noise
-4. overfitting   in the last third the validation loss rose while the training loss fell
+4. overfitting   in the last third the validation loss rose while the training loss fell, and it ends well above its lowest value
 5. few images    the interval is wider than 5 points to either side
 6. fine
 """
@@ -29,7 +29,7 @@ LAST_QUARTER, LAST_THIRD = 1 / 4, 1 / 3
 FEWEST = 4  # epochs of which a trend is read, where there are so many
 SURE = 2.0  # standard errors that a trend is beyond
 LEAST_RISE = 0.005  # of a score: half a point is not worth another run
-LEAST_LOSS = 0.02  # of the loss itself
+LEAST_LOSS = 0.02  # of the lowest validation loss
 WIDE = 0.05  # points to either side of a score
 
 
@@ -143,16 +143,18 @@ def find_rise(found: Evidence) -> tuple[str, int] | None:
 
 def find_overfitting(rows: Sequence[Mapping[str, float]]) -> int | None:
     """Since which epoch the validation loss rises while the training loss falls; None where it does not, over the last third."""
-    both = [row for row in rows if math.isfinite(row.get("train_loss", math.nan)) and math.isfinite(row.get("val_loss", math.nan))]
+    both = [
+        row for row in rows if math.isfinite(row.get("train_loss", math.nan)) and math.isfinite(row.get("val_loss", math.nan))
+    ]
     some = both[-max(FEWEST, math.ceil(LAST_THIRD * len(both))) :]
     if len(some) < FEWEST:
         return None
     train, val = read_column(some, "train_loss"), read_column(some, "val_loss")
     (down, _), (up, error) = fit_line(train), fit_line(val)
-    rise = up * (len(some) - 1)
-    if down >= 0 or rise <= SURE * error * (len(some) - 1) or rise <= LEAST_LOSS * abs(float(val.mean())):
+    lowest = min(both, key=lambda row: row["val_loss"])
+    if down >= 0 or up <= SURE * error or val[-1] - lowest["val_loss"] <= LEAST_LOSS * abs(lowest["val_loss"]):
         return None
-    return int(min(both, key=lambda row: row["val_loss"])["epoch"])
+    return int(lowest["epoch"])
 
 
 def read_column(rows: Sequence[Mapping[str, float]], name: str) -> np.ndarray:

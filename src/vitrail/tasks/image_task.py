@@ -236,7 +236,9 @@ def describe_faults(data: DataSet, source: Path) -> Iterable[str]:
         else:
             yield f"left out: {name_some('folder', 'without images', finding.pictures)}"
     counts = count_labels(data["train"].labels, len(data.classes))
-    few = [f"{data.classes[number]} ({counts[number]})" for number in np.argsort(counts, kind="stable") if 0 < counts[number] < FEW]
+    few = [
+        f"{data.classes[number]} ({counts[number]})" for number in np.argsort(counts, kind="stable") if 0 < counts[number] < FEW
+    ]
     if few:
         yield f"note: {name_some('class', f'with fewer than {FEW} training images', few)}"
     for name in (name for name in ("val", "test") if name in data.splits and not data.multi_label):

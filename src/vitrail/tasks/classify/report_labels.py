@@ -49,7 +49,8 @@ class DoubtedLabels:
 
     def write(self) -> None:
         rows = (
-            (one.name, one.split, one.given, one.predicted, f"{one.probability:.6f}", f"{one.of_given:.6f}") for one in self.found
+            (one.name, one.split, one.given, one.predicted, f"{one.probability:.6f}", f"{one.of_given:.6f}")
+            for one in self.found
         )
         write_table(self.path, [COLUMNS, *rows])
 
@@ -91,7 +92,9 @@ def rank_doubted(probabilities: Float[np.ndarray, "n k"], given: Int[np.ndarray,
         return []
     own = probabilities[np.arange(count), given]
     sums, members = np.bincount(given, weights=own, minlength=classes), np.bincount(given, minlength=classes)
-    usual = np.divide(sums, members, out=np.full(classes, np.inf), where=members > 0)  # mean probability of a class's own images
+    usual = np.divide(
+        sums, members, out=np.full(classes, np.inf), where=members > 0
+    )  # mean probability of a class's own images
     best = probabilities.argmax(axis=1)
     sure = probabilities[np.arange(count), best]
     chosen = np.flatnonzero((best != given) & (sure >= usual[best]))

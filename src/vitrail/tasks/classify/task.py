@@ -249,7 +249,9 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
 
 def find_baseline(found: Predictions, labels: Sequence[str]) -> Baseline:
     """The share of the commonest class; of several labels, the mean share of images that have one."""
-    shares = found.truth.mean(axis=0) if found.multi_label else np.bincount(found.truth, minlength=len(labels)) / len(found.truth)
+    shares = (
+        found.truth.mean(axis=0) if found.multi_label else np.bincount(found.truth, minlength=len(labels)) / len(found.truth)
+    )
     if found.multi_label:
         return Baseline(float(shares[shares > 0].mean()) if shares.any() else 0.0, "ordering images at random")
     return Baseline(float(shares.max()), f"always naming {labels[int(shares.argmax())]}")
