@@ -211,7 +211,7 @@ def find_layout_faults(data: DataSet, root: Path | None) -> list[Finding]:
     empty = [f.name for f in folders if f.name not in data.classes and SYNONYMS.get(f.name.lower()) is None]
     if empty and {f.name for f in folders} & set(data.classes):  # else the classes are no folders at all
         findings.append(_about_classes("serious", "empty class", "without an image", empty))
-    for folder in folders:
+    for folder in () if any(finding.kind == "layout" for finding in findings) else folders:
         inside = (
             {f.name for f in folder.iterdir() if f.is_dir() and not f.name.startswith(".")}
             if folder.name in data.classes

@@ -8,7 +8,15 @@ import pytest
 import vitrail as vt
 from vitrail.data.dataset import ArraySplit
 from vitrail.tasks.classify.objective import Predictions
-from vitrail.tasks.classify.report_labels import COLUMNS, SHOWN, DoubtedLabels, find_doubted, rank_doubted, show_doubted
+from vitrail.tasks.classify.report_labels import (
+    COLUMNS,
+    SHOWN,
+    DoubtedLabels,
+    find_doubted,
+    measure_agreement,
+    rank_doubted,
+    show_doubted,
+)
 
 SHARE = 0.02  # of the labels of each split are replaced
 
@@ -34,7 +42,7 @@ def test_planted_labels_of_digits_are_the_likeliest(tmp_path):
         rows = list(csv.DictReader(file))
     assert sum(int(row["image"]) in planted[row["split"]] for row in rows[:SHOWN]) >= 4
     found = sum(int(row["image"]) in planted[row["split"]] for row in rows)
-    assert found >= 0.8 * (len(planted["val"]) + len(planted["test"]))
+    assert found >= 0.7 * (len(planted["val"]) + len(planted["test"]))
     page = (run.path / "report.html").read_text()
     assert 'id="labels-that-may-be-wrong"' in page
     assert f"wrong_labels.csv has all {len(rows)}." in page
@@ -74,6 +82,18 @@ def test_validation_and_test_images_are_ranked_together_and_listed(tmp_path):
     page = show_doubted(labels, model.preprocessing).__html__()
     assert page.index("97 %") < page.index("90 %")
     assert "labelled " in page
+
+
+def test_a_model_that_is_mostly_wrong_does_not_accuse(tmp_path):
+    predictions = {"val": contradicted(*((image, 0.9) for image in range(8)))}
+    splits = {"val": ArraySplit(np.zeros((12, 5, 7, 3), np.uint8), predictions["val"].truth)}
+    share = measure_agreement(predictions)
+    assert share == pytest.approx(1 / 3)
+    found = find_doubted(predictions, splits, ("ant", "bee", "cat"))
+    labels = DoubtedLabels(found=found, splits=splits, path=tmp_path / "wrong_labels.csv", agreement=share)
+    assert list(labels.describe()) == []
+    model = vt.create_model("vit_nano_conv", image_size=(8, 12), num_classes=3)
+    assert "it agrees with 33 % of all labels only" in show_doubted(labels, model.preprocessing).note
 
 
 def test_nothing_to_doubt(tmp_path):

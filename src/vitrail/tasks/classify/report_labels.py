@@ -23,6 +23,7 @@ from vitrail.tasks.classify.report_samples import Answer, Sample
 
 WRONG_LABELS = "wrong_labels.csv"
 SHOWN = 5
+ABLE = 0.5  # share of the labels that a model must agree with, before its doubts are printed
 COLUMNS = ("image", "split", "given", "predicted", "probability", "probability_of_given")
 
 
@@ -46,6 +47,7 @@ class DoubtedLabels:
     found: Sequence[Doubted]
     splits: Mapping[str, Split]
     path: Path
+    agreement: float = 1.0  # share of these images whose label the model predicts
 
     def write(self) -> None:
         rows = (
@@ -55,8 +57,8 @@ class DoubtedLabels:
         write_table(self.path, [COLUMNS, *rows])
 
     def describe(self) -> Iterator[str]:
-        """A line, where there is one to look at."""
-        if self.found:
+        """A line, where there are labels to look at; none of a model that is mostly wrong itself."""
+        if self.found and self.agreement >= ABLE:
             count = len(self.found)
             some = "1 label that may be wrong" if count == 1 else f"{count:,} that may be wrong, the likeliest in the report"
             yield f"labels: {some}: see {self.path}"
@@ -85,6 +87,12 @@ def find_doubted(predictions: Mapping[str, Predictions], splits: Mapping[str, Sp
     return entries
 
 
+def measure_agreement(predictions: Mapping[str, Predictions]) -> float:
+    """The share of images whose label is predicted."""
+    hits = np.concatenate([found.logits.argmax(axis=1) == found.truth for found in predictions.values()])
+    return float(hits.mean()) if len(hits) else 0.0
+
+
 def rank_doubted(probabilities: Float[np.ndarray, "n k"], given: Int[np.ndarray, "n"]) -> list[int]:
     """Numbers of images, the largest margin first."""
     count, classes = probabilities.shape
@@ -109,10 +117,10 @@ def show_doubted(labels: DoubtedLabels, preprocessing: Preprocessing) -> Section
         return Section(title, note="None: the model contradicts no label of the validation and test images with confidence.")
     some, splits = labels.found[:SHOWN], " and ".join(labels.splits)
     many = f" {labels.path.name} has all {len(labels.found):,}." if len(labels.found) > len(some) else ""
-    note = (
-        f"The {splits} images whose label the model contradicts the most; it has not learned from them. It may err itself: look "
-        f"before you change a label.{many}"
-    )
+    own = "It may err itself: look before you change a label."
+    if labels.agreement < ABLE:
+        own = f"But it agrees with {percent(labels.agreement, digits=0)} of all labels only: most of these are mistakes of its own."
+    note = f"The {splits} images whose label the model contradicts the most; it has not learned from them. {own}{many}"
     samples = [describe_doubted(one, labels.splits[one.split], preprocessing) for one in some]
     return Section(title, [templates_of(__file__).render("gallery.html", samples=samples)], note=note)
 

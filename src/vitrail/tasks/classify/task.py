@@ -42,7 +42,7 @@ from vitrail.tasks.classify.distillation import (
 )
 from vitrail.tasks.classify.objective import Classify, Predictions
 from vitrail.tasks.classify.options import RECIPES, Options, recipe_for
-from vitrail.tasks.classify.report_labels import WRONG_LABELS, DoubtedLabels, find_doubted
+from vitrail.tasks.classify.report_labels import WRONG_LABELS, DoubtedLabels, find_doubted, measure_agreement
 from vitrail.tasks.image_task import (
     SMALL,
     SMALL_DATA,
@@ -192,7 +192,10 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
             found["val"], data = predict_split(setup, "val", device=setup.options.device, world=World())
             splits["val"] = data.splits["val"]
         doubted = DoubtedLabels(
-            found=find_doubted(found, splits, scored.data.classes), splits=splits, path=folder / WRONG_LABELS
+            found=find_doubted(found, splits, scored.data.classes),
+            splits=splits,
+            path=folder / WRONG_LABELS,
+            agreement=measure_agreement(found),
         )
         doubted.write()
         return replace(scored, extras=doubted)
