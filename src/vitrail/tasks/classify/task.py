@@ -16,6 +16,7 @@ from vitrail.data.loader import Loader, choose_workers
 from vitrail.errors import VitrailError
 from vitrail.files import write_table
 from vitrail.learn.training.world import World
+from vitrail.machine import choose_precision
 from vitrail.models.catalogue import ARCHITECTURES, create_model, model_config, rebuild, rebuild_merging
 from vitrail.models.classifier import Classifier
 from vitrail.models.packing import check_norms
@@ -46,6 +47,7 @@ from vitrail.tasks.image_task import (
     SMALL,
     SMALL_DATA,
     ImageTask,
+    are_photographs,
     choose_channels,
     choose_feeding,
     choose_parts,
@@ -100,6 +102,8 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
         if options.shard and choices.get("optimizer") == "muon":  # which needs whole matrices; its learning rates are AdamW's
             choices["optimizer"] = "adamw"
         choices |= choose_feeding(options, data, recipe, (*size, channels), plain=name == "plain")
+        if options.precision == "auto" and are_photographs(options.data, size, channels):
+            choices["precision"] = choose_precision(options.device)
         options = replace(options, **choices)
         check_shard(options)  # a recipe has wishes too
         return Resolved(options=options, data=data, extras=teacher, bad=opened.bad)
