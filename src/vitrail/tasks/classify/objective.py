@@ -157,12 +157,14 @@ class Classify(ForwardObjective):
         multi_label: bool = False,
         teacher: Teacher | None = None,
         distillation: Distillation | None = None,
+        probe: float = 0.0,
         **running: Unpack[Running],
     ) -> None:
         """`teacher` is listened to as `distillation` says: by the distillation head where a model has one, else by the only head.
 
         `weights`: of each class's images in the loss, as `learn.losses.balance` computes them. With several processes each
-        evaluates its share, and all get everyone's answers."""
+        evaluates its share, and all get everyone's answers. `probe`: share of the run in which only the head learns."""
+        self.probe, self.unused = probe, probe > 0.0
         self.two_heads = is_distilled(model)
         if self.two_heads and is_sharded(model):
             gather_for(model, "forward_both")
@@ -190,6 +192,12 @@ class Classify(ForwardObjective):
             distilled = self.distillation.loss(second, self.teacher(batch.images), reduction=reduction)
             losses = self.distillation.mix(losses, distilled)
         return losses if surrogate_loss is None else losses.mean() + surrogate_loss(losses.detach())
+
+    def before_step(self, done: float) -> None:
+        self.model.probing = done < self.probe
+
+    def after_step(self) -> None:
+        """Nothing follows the weights."""
 
     def evaluate(self, batches: Iterable[Any]) -> Predictions:
         was_training = self.model.training

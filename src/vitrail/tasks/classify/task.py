@@ -15,6 +15,7 @@ from vitrail.data.label_share import keep_share
 from vitrail.data.loader import Loader, choose_workers
 from vitrail.errors import VitrailError
 from vitrail.files import write_table
+from vitrail.learn.optim.groups import first_parameters
 from vitrail.learn.training.world import World
 from vitrail.machine import choose_precision
 from vitrail.models.catalogue import ARCHITECTURES, create_model, model_config, rebuild, rebuild_merging
@@ -99,6 +100,10 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
         choices |= from_recipe(recipe, options)
         if options.pack:  # a recipe's wishes give way
             choices |= {"mixup": 0.0, "cutmix": 0.0, "progressive": 1.0}
+        if loaded is None and options.probe not in ("auto", 0):
+            raise VitrailError(f"--probe {options.probe}: a new encoder has nothing for the head to learn from; give --weights")
+        if options.pack or loaded is None or teacher is not None or options.freeze == "encoder":
+            choices["probe"] = 0.0
         if options.shard and choices.get("optimizer") == "muon":  # which needs whole matrices; its learning rates are AdamW's
             choices["optimizer"] = "adamw"
         choices |= choose_feeding(options, data, recipe, (*size, channels), plain=name == "plain")
@@ -120,6 +125,8 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
             model.preprocessing = replace(model.preprocessing, fit=choose_fit(options, model))
             if options.freeze == "encoder":
                 model.freeze_encoder()
+            elif options.freeze != "none":
+                model.freeze_parameters(first_parameters(model, options.freeze))
         else:
             config = model_config(options.model)[1]
             merging: dict[str, Any] = {} if options.merge is None else {"merge": options.merge}
@@ -149,11 +156,13 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
         yield describe_recipe(options)
 
     def plan(self, setup: State) -> Mapping[str, Any]:
-        return {"progressive": setup.options.progressive, "multiple": setup.model.size_multiple}
+        options = setup.options
+        return {"progressive": options.progressive, "probe": options.probe, "multiple": setup.model.size_multiple}
 
     def objective(self, setup: State, *, device: str, world: World) -> Classify:
         options, taught = setup.options, setup.extras
         assert options.label_smoothing != "auto"
+        assert options.probe != "auto"
         return Classify(
             setup.model,
             smoothing=options.label_smoothing,
@@ -164,6 +173,7 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
             world=world,
             teacher=None if taught is None else taught.make(setup.model, device=device),
             distillation=None if taught is None else distillation_of(options),
+            probe=options.probe,
         )
 
     def loaders(self, setup: State, world: World) -> tuple[Loader[Any], Loader[Any]]:
