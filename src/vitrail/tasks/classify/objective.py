@@ -158,13 +158,14 @@ class Classify(ForwardObjective):
         teacher: Teacher | None = None,
         distillation: Distillation | None = None,
         probe: float = 0.0,
+        flip_test: bool = False,
         **running: Unpack[Running],
     ) -> None:
         """`teacher` is listened to as `distillation` says: by the distillation head where a model has one, else by the only head.
 
         `weights`: of each class's images in the loss, as `learn.losses.balance` computes them. With several processes each
-        evaluates its share, and all get everyone's answers. `probe`: share of the run in which only the head learns."""
-        self.probe, self.unused = probe, probe > 0.0
+        evaluates its share, and all get everyone's answers. `probe`: share of the run in which only the head learns; `flip_test`: whether `evaluate` averages the logits of an image and its mirror."""
+        self.probe, self.unused, self.flip_test = probe, probe > 0.0, flip_test
         self.two_heads = is_distilled(model)
         if self.two_heads and is_sharded(model):
             gather_for(model, "forward_both")
@@ -199,6 +200,11 @@ class Classify(ForwardObjective):
     def after_step(self) -> None:
         """Nothing follows the weights."""
 
+    def answer(self, images: Any) -> Tensor:
+        """Logits of each head: b 1 k, or b 2 k."""
+        answer = self.forward(images.to(self.device))
+        return torch.stack(answer if self.two_heads else (answer,), dim=1).float().cpu()
+
     def evaluate(self, batches: Iterable[Any]) -> Predictions:
         was_training = self.model.training
         self.model.eval()
@@ -206,8 +212,9 @@ class Classify(ForwardObjective):
         rounds = even_out(batches, self.world) if is_sharded(self.model) else ((batch.images, batch) for batch in batches)
         with torch.inference_mode():
             for images, batch in rounds:
-                answer = self.forward(images.to(self.device))
-                heads = torch.stack(answer if self.two_heads else (answer,), dim=1).float().cpu()  # b 1 k, or b 2 k
+                heads = self.answer(images)
+                if self.flip_test:
+                    heads = (heads + self.answer(images.flip(-1))) / 2
                 if batch is not None:
                     outputs.append((heads, batch.labels, batch.indices))
         self.model.train(was_training)

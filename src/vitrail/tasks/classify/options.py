@@ -124,6 +124,9 @@ class Options(
         Parameter(group=RECIPE, help="Begin with images of this share of the side; they grow."),
     ] = "auto"
 
+    flip_test: Annotated[
+        bool, switch("Score with the average of the predictions for the image and its mirror image.", group=TASK)
+    ] = False
     probe: Annotated[
         float | Auto,
         SHARE,
@@ -184,6 +187,7 @@ def check_pack(options: Options) -> None:
 class EvalOptions(ProtocolEvalOptions):
     """What `vitrail eval` takes beside a classifier."""
 
+    flip_test: Annotated[bool, switch("Average with the prediction for the mirror image.")] = False
     merge: Annotated[
         int | None, Range(ge=0), integer("Of a vit: tokens that each block merges into others; by default the run's.")
     ] = None
@@ -246,6 +250,7 @@ class PredictOptions(EnginePredictOptions):
     """What `vitrail predict` takes beside a classifier."""
 
     top_k: Annotated[int, COUNT, integer("How many classes to name for each image.")] = 3
+    flip_test: Annotated[bool, switch("Average with the prediction for the mirror image.")] = False
     merge: Annotated[
         int | None, Range(ge=0), integer("Of a vit: tokens that each block merges into others; by default the run's.")
     ] = None
