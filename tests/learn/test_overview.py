@@ -9,7 +9,9 @@ from vitrail.learn.training.resolution import size_at
 
 
 def test_labels_stand_in_a_column_in_their_order():
-    lines = lay_out(["model: vit: 5 parameters", "images 8x8", "data: photos: 2 classes", "note: one", "left out: c", "note: two"])
+    lines = lay_out(
+        ["model: vit: 5 parameters", "images 8x8", "data: photos: 2 classes", "note: one", "left out: c", "note: two"]
+    )
     assert lines == [
         "data     photos: 2 classes", "note     one", "         two", "left out c", "model    vit: 5 parameters", "         images 8x8",
     ]  # fmt: skip
@@ -63,7 +65,9 @@ def test_the_first_step_is_not_counted_and_a_dozen_are_enough(clock):
 def test_slow_steps_and_short_epochs_end_it_sooner(clock):
     said = take(Forecast(plan(), steps=90, validated=0, begun=0), clock, 7.0, 3.0, 3.0, 3.0)
     assert said[2].endswith("(2 steps measured)")
-    assert take(Forecast(plan(), steps=2, validated=0, begun=0), clock, 7.0, 1.0, last=True)[-1].startswith("time     about 20 s")
+    assert take(Forecast(plan(), steps=2, validated=0, begun=0), clock, 7.0, 1.0, last=True)[-1].startswith(
+        "time     about 20 s"
+    )
     assert take(Forecast(plan(), steps=1, validated=0, begun=0), clock, 7.0, last=True) == [""]
 
 

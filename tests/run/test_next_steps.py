@@ -65,7 +65,11 @@ def test_commands_run_as_printed(trained, folder):
     assert set(found) - {"continue"} == {"predict", "explain", "export", "studio"}
     for verb, line in found.items():
         words = shlex.split(line)
-        assert words[:3] == ["vitrail", "train" if verb == "continue" else verb, *(["--resume"] if verb == "continue" else [str(path)])]
+        assert words[:3] == [
+            "vitrail",
+            "train" if verb == "continue" else verb,
+            *(["--resume"] if verb == "continue" else [str(path)]),
+        ]
     file = shlex.split(found["predict"])[3]
     assert file.startswith(str(folder))  # an image of theirs
     assert not (path / EXAMPLE).exists()
