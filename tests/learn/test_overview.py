@@ -57,23 +57,23 @@ def take(forecast, clock, *seconds, last=False):
 
 
 def test_the_first_step_is_not_counted_and_a_dozen_are_enough(clock):
-    said = take(Forecast(plan(), steps=90, validated=30, begun=0), clock, 7.0, *[0.1] * 15)
+    said = take(Forecast(plan(), steps=90, validated=30, done=0), clock, 7.0, *[0.1] * 15)
     assert [line for line in said if line] == ["time     about 1 min 40 s, 10 s per epoch (12 steps measured)"]
     assert said[12]
 
 
 def test_slow_steps_and_short_epochs_end_it_sooner(clock):
-    said = take(Forecast(plan(), steps=90, validated=0, begun=0), clock, 7.0, 3.0, 3.0, 3.0)
+    said = take(Forecast(plan(), steps=90, validated=0, done=0), clock, 7.0, 3.0, 3.0, 3.0)
     assert said[2].endswith("(2 steps measured)")
-    assert take(Forecast(plan(), steps=2, validated=0, begun=0), clock, 7.0, 1.0, last=True)[-1].startswith(
+    assert take(Forecast(plan(), steps=2, validated=0, done=0), clock, 7.0, 1.0, last=True)[-1].startswith(
         "time     about 20 s"
     )
-    assert take(Forecast(plan(), steps=1, validated=0, begun=0), clock, 7.0, last=True) == [""]
+    assert take(Forecast(plan(), steps=1, validated=0, done=0), clock, 7.0, last=True) == [""]
 
 
 def test_a_resumed_run_says_what_is_left_and_one_with_minutes_how_many_epochs_take(clock):
-    assert "about 50 s" in take(Forecast(plan(), steps=10, validated=0, begun=50), clock, 1.0, 1.0, last=True)[-1]
-    said = take(Forecast(plan(minutes=5.0), steps=10, validated=0, begun=0), clock, 1.0, 1.0, last=True)[-1]
+    assert "about 50 s" in take(Forecast(plan(), steps=10, validated=0, done=50), clock, 1.0, 1.0, last=True)[-1]
+    said = take(Forecast(plan(minutes=5.0), steps=10, validated=0, done=0), clock, 1.0, 1.0, last=True)[-1]
     assert said == "time     5 min, 10 s per epoch (1 step measured)"
 
 

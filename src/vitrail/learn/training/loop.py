@@ -85,7 +85,7 @@ def fit(
 
     with Interruption() as interruption, bar, _frozen():
         found = restore()
-        forecast = Forecast(plan, steps=len(train), validated=len(validation), begun=progress.step)
+        forecast = Forecast(plan, steps=len(train), validated=len(validation), done=progress.step)
         clock = _Stopwatch(progress)
         if not found:
             keep()  # from now on there is always a state to go back to

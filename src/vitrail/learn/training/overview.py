@@ -59,10 +59,10 @@ def wrap(text: str) -> list[str]:
 class Forecast:
     """How long training will take, from its own first steps. The very first pays for imports and buffers: it is not counted."""
 
-    def __init__(self, plan: Plan, *, steps: int, validated: int, begun: int) -> None:
-        """`steps`: training batches of an epoch, `validated`: validation batches, `begun`: steps that a resumed run has taken."""
+    def __init__(self, plan: Plan, *, steps: int, validated: int, done: int) -> None:
+        """`steps`: training batches of an epoch, `validated`: validation batches, `done`: steps that a resumed run has taken."""
         self.plan, self.steps, self.validated = plan, steps, validated
-        self.left = plan.epochs - begun / max(1, steps)  # epochs
+        self.left = plan.epochs - done / max(1, steps)  # epochs
         self.begin: float | None = None
         self.count, self.ended = 0, False
 
