@@ -334,8 +334,10 @@ def predict_split(setup: State, name: str, *, device: str, world: World) -> tupl
     batches = loader_for(model)(
         split, model.preprocessing, batch=options.batch_size, workers=workers, on_bad=note, rank=world.rank, world=world.size
     )
-    flip_test = (setup.options if setup.evaluation is None else setup.evaluation).flip_test
-    objective = Classify(model.to(device), multi_label=split.labels.ndim == 2, flip_test=flip_test, device=device, world=world)
+    how: Any = setup.options if setup.evaluation is None else setup.evaluation
+    objective = Classify(
+        model.to(device), multi_label=split.labels.ndim == 2, flip_test=how.flip_test, device=device, world=world
+    )
     predictions = objective.evaluate(batches.batches())
     gone = {one for names in world.gather(sorted(met)) for one in names}
     return predictions, with_split(setup.data, name, leave_out_names(split, gone))
