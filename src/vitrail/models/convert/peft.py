@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from vitrail.errors import VitrailError, check_choice
 from vitrail.files import read_json, write_whole
 from vitrail.models.classifier import Classifier
-from vitrail.models.convert.renaming import PROJECTIONS, Style
+from vitrail.models.convert.renaming import PROJECTIONS, Style, as_filters
 from vitrail.models.convert.vit import CLASSIFIERS
 from vitrail.models.convert.vit_names import MODELS, blocks, kind_of, pairs
 from vitrail.models.lora import QUERY_AND_VALUE, adapted_layers, hold_still, is_adapted, learned_whole
@@ -158,6 +158,9 @@ def to_names(
             if any(projections.values()):
                 layers = [model.get_submodule(f"{inner}attention.{name}") for name in PROJECTIONS]
                 found[f"{their}attn.qkv"] = join_projections(list(projections.values()), layers)
+    if (patches := left.pop("tokenizer.project", None)) is not None:  # our matrix is their convolution
+        filters = as_filters(patches.a, model.config.in_channels, int(model.config.patch))
+        found[rename("tokenizer.project", theirs, names)] = replace(patches, a=filters)
     found |= {rename(name, theirs, names): delta for name, delta in left.items()}
     return found, {
         f"{rename(name.rpartition('.')[0], theirs, names)}.{name.rpartition('.')[2]}": p for name, p in whole.items()
