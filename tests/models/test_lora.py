@@ -22,7 +22,7 @@ EVERYTHING = {
     "resnet8_32": (("convolution",), {"image_size": 8}),
     "vitrail_small": (("attention", "output", "mlp", "convolution"), {"image_size": 32, "drop_path": 0.0}),
 }
-SHARES = {"vit_tiny_patch16_224": 2.0, "vit_small_patch16_224": 1.0, "vit_base_patch16_224": 0.5}  # percent, at most
+SHARES = {"vit_tiny_patch16_224": 2.0, "vit_small_patch16_224": 1.0}  # percent, at most
 
 
 def small(name):
