@@ -241,7 +241,7 @@ PHOTOGRAPHS: Mapping[str, Any] = MappingProxyType(
 )  # fmt: skip
 
 
-# With --lora, any recipe with these instead: what is added begins at 0 and has far to go, in every block alike (docs/log.md has the trials).
+# With --lora, any recipe with these instead: what is added begins at 0 and has far to go, in every block alike (docs/log.md has a trial).
 LORA: Mapping[str, Any] = MappingProxyType({"lr": 2e-3, "layer_decay": 1.0})
 
 
