@@ -15,6 +15,8 @@ from vitrail.byte_pairs import BytePairs
 from vitrail.errors import VitrailError, VitrailWarning
 from vitrail.files import read_json, write_whole
 from vitrail.models.catalogue import ARCHITECTURES, build_model
+from vitrail.models.convert.peft import FOLDER, save_adapter
+from vitrail.models.lora import is_adapted, merged_weights
 from vitrail.models.model import Model, unwrap
 from vitrail.models.protocols import HasClasses
 from vitrail.models.reading.foreign import PICKLES
@@ -40,7 +42,8 @@ def save(
     """Write a model folder; files that are already there are replaced one by one, each whole.
 
     `card` is the text of README.md; by default what the model is and how to load it. `weights` are the model's, where it is divided among
-    processes and has not all of them itself.
+    processes and has not all of them itself. Of a model with adapters (LoRA) the weights are the merged ones; what was learned by itself stands
+    in the folder `adapter` inside.
     """
     folder = Path(folder)
     model = unwrap(model)
@@ -52,7 +55,7 @@ def save(
     except (FileExistsError, NotADirectoryError):
         raise VitrailError(f"{folder}: a file is in the way of the model folder") from None
     # Contiguous copies in name order, and no metadata: the bytes depend on the weights only.
-    own = model.state_dict() if weights is None else weights
+    own = merged_weights(model) if weights is None else weights
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(own.items())}
     write_whole(folder / WEIGHTS, safetensors.torch.save(tensors))
     tokenizer = model_tokenizer(model)
@@ -62,6 +65,8 @@ def save(
     # A class named by a folder whose name is not UTF-8 has lone surrogates; the escape of Python for them is that of JSON.
     write_whole(folder / CONFIG, config.encode(errors="backslashreplace"))
     write_whole(folder / README, readme(model) if card is None else card)
+    if is_adapted(model):
+        save_adapter(model, folder / FOLDER)
     return folder
 
 

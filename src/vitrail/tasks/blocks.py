@@ -192,6 +192,7 @@ def check_shard(options: Any) -> None:
         (options.sam not in ("auto", 0), f"--sam {options.sam}"),
         (options.optimizer == "muon", "--optimizer muon"),
         (getattr(options, "freeze", "none") != "none", f"--freeze {getattr(options, 'freeze', 'none')}"),
+        (getattr(options, "lora", None) is not None, f"--lora {getattr(options, 'lora', None)}"),
     ):
         if wanted:
             raise VitrailError(f"--shard and {option} do not go together: leave one of them out")
@@ -214,6 +215,55 @@ class FreezeOptions(Block):
         super().check()
         if self.freeze != "none" and getattr(self, "weights", None) is None:
             raise VitrailError(f"--freeze {self.freeze} keeps what --weights brings: give --weights too")
+
+
+LoraTarget = Literal["attention", "output", "mlp", "convolution"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoraOptions(Block):
+    """Thin matrices that learn beside weights that stay."""
+
+    lora: Annotated[
+        int | None,
+        Range(ge=1, le=1024),
+        integer("LoRA: rank of what learns beside the weights of --weights, which stay; the head learns too.", group=TASK),
+    ] = None
+    lora_targets: Annotated[
+        tuple[LoraTarget, ...],
+        Parameter(
+            consume_multiple=True,
+            negative="",
+            group=TASK,
+            help="Of --lora: layers that are adapted; attention: queries and values.",
+        ),
+    ] = ("attention",)
+    lora_alpha: Annotated[
+        float | None,
+        Range(gt=0),
+        Parameter(group=TASK, help="Of --lora: what it adds is multiplied by this over the rank; by default 1 in all."),
+    ] = None
+    dora: Annotated[bool, switch("Of --lora: the norm of each row of a weight learns, too (DoRA).", group=TASK)] = False
+
+    def check(self) -> None:
+        super().check()
+        if self.lora is None:
+            for given, option in (
+                (self.dora, "--dora"),
+                (self.lora_alpha is not None, f"--lora-alpha {self.lora_alpha}"),
+                (self.lora_targets != ("attention",), f"--lora-targets {' '.join(self.lora_targets)}"),
+            ):
+                if given:
+                    raise VitrailError(f"{option} is about LoRA: give --lora and a rank too")
+            return
+        if not self.lora_targets or len(set(self.lora_targets)) < len(self.lora_targets):
+            raise VitrailError(f"--lora-targets names each kind of layer once, got {' '.join(self.lora_targets) or 'none'}")
+        if getattr(self, "weights", None) is None and getattr(self, "pretrained", None) in (None, "none"):
+            raise VitrailError(f"--lora {self.lora} adapts what --weights brings: give --weights too")
+        if getattr(self, "freeze", "none") != "none":
+            raise VitrailError(
+                f"--lora {self.lora} and --freeze {getattr(self, 'freeze', '')} do not go together: --lora keeps the weights as they are by itself"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from vitrail.tasks.blocks import (
     FreezeOptions,
     ImageOptions,
     LayerDecayOptions,
+    LoraOptions,
     OptimizerOptions,
     PartOptions,
     ShardOptions,
@@ -49,6 +50,7 @@ class Options(
     DropPathOptions,
     SmoothingOptions,
     OptimizerOptions,
+    LoraOptions,
     FreezeOptions,
     ShardOptions,
     CacheOptions,
@@ -237,6 +239,10 @@ PHOTOGRAPHS: Mapping[str, Any] = MappingProxyType(
         "zoom": 0.0, "cutout": 0.35,
     }
 )  # fmt: skip
+
+
+# With --lora, any recipe with these instead: what is added begins at 0 and has far to go, in every block alike (docs/log.md has a trial).
+LORA: Mapping[str, Any] = MappingProxyType({"lr": 2e-3, "layer_decay": 1.0})
 
 
 def recipe_for(name: str, *, size: tuple[int, int], channels: int) -> Mapping[str, Any]:
