@@ -168,7 +168,7 @@ def create_model(
     if out_indices is not None and not features_only:
         raise VitrailError("out_indices goes with features_only=True")
     name, tag = split_tag(name)
-    if tag and pretrained is not True:
+    if tag and name in MODELS and pretrained is not True:
         raise VitrailError(
             f'"{name}.{tag}" names weights: pretrained=True reads them, and "{name}" alone is the model without them'
         )

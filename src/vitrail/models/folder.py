@@ -188,8 +188,6 @@ def architecture_of(run: str) -> str | None:
 
 def find_own(source: str | Path) -> Path | None:
     """The same, or None where the words stand for what may be weights of another library."""
-    if isinstance(source, str) and (packaged := find_packaged(source)) is not None:
-        return packaged.folder
     path = Path(source).expanduser()
     if path.is_file():
         if path.name == WEIGHTS and (path.parent / CONFIG).is_file():
@@ -206,6 +204,8 @@ def find_own(source: str | Path) -> Path | None:
         if any(file.suffix.lower() in FOREIGN | PICKLES and file.name != WEIGHTS for file in path.iterdir()):
             return None
         raise VitrailError(f"{path}: not a model folder: {CONFIG} is missing (and no best/ or last/ in it has one)")
+    if isinstance(source, str) and (packaged := find_packaged(source)) is not None:
+        return packaged.folder
     if is_hub_id(str(source)) and path.suffix.lower() not in FOREIGN | PICKLES:
         repository, revision = split_hub_id(str(source))
         folder = download(repository, [CONFIG, WEIGHTS, TOKENIZER, README], revision=revision)

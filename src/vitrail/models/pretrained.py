@@ -141,14 +141,13 @@ def split_tag(model: str) -> tuple[str, str]:
 
 def resolve_source(word: str, *, root: Path = ROOT) -> str:
     """What a user calls weights by, in the one form that a run stores: NAME.TAG of the package, a hub id, or the path as it is."""
-    if (packaged := find_packaged(word, root)) is not None:
-        return packaged.title
-    path = Path(word).expanduser()
     try:
-        if path.exists():
+        if Path(word).expanduser().exists():
             return word
     except (OSError, ValueError, RuntimeError):  # a name that is too long, a home that nobody has: no path
         return word
+    if (packaged := find_packaged(word, root)) is not None:
+        return packaged.title
     if (row := find_recommended(word)) is not None:
         return word if "/" in word else row.pinned
     if "/" in word or "." not in word:
@@ -222,6 +221,18 @@ def provenance_of(folder: Path, sums: Mapping[str, str]) -> dict[str, Any]:
     """Where a model comes from whose folder lists its files, as the card says it."""
     _, tag = split_tag(folder.name)
     return {"given": folder.name, "origin": "vitrail", "revision": tag or None, "sha256": dict(sums), "adapted": []}
+
+
+def front_matter_of(path: Path) -> dict[str, Any]:
+    """The YAML at the head of a README.md; nothing where there is none."""
+    import yaml
+
+    try:
+        _, matter, _ = path.read_text(encoding="utf-8").split("---\n", 2)
+        found = yaml.safe_load(matter)
+    except (OSError, ValueError, yaml.YAMLError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def join_digests(sums: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ is in the cache is read without a question.
 import contextlib
 import errno
 import hashlib
+import json
 import logging
 import re
 import sys
@@ -26,6 +27,13 @@ from vitrail.models.pretrained import COMMIT, digest
 T = TypeVar("T")
 ANSWER = 5.0  # seconds in which a hub answers all that is asked before a download, or counts as out of reach
 RECENT = 60.0  # seconds for which an answer holds, and the lack of one
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+COMPANIONS = (
+    "config.json",
+    "preprocessor_config.json",
+    "tokenizer.json",
+    "README.md",
+)  # small files without which weights say too little
 SHA256 = re.compile(r"[0-9a-f]{64}")
 NO_NETWORK: ContextVar[bool] = ContextVar("no_network", default=False)
 
@@ -110,6 +118,7 @@ def download(repository: str, patterns: Sequence[str], *, revision: str | None =
     pinned = revision is not None and COMMIT.fullmatch(revision) is not None
     if pinned and (folder := find_cached(repository, patterns, revision)) is not None:
         return folder
+    patterns = [*patterns, *COMPANIONS]
     try:
         listing = ask(repository, revision)
     except NoAnswerError:
@@ -118,7 +127,7 @@ def download(repository: str, patterns: Sequence[str], *, revision: str | None =
         return folder  # as huggingface_hub does: what a branch was when it was last seen
     names = [name for name in listing.files if any(fnmatch(name, pattern) for pattern in patterns)]
     folder = cache_folder(repository) / "snapshots" / listing.commit
-    for name in names:
+    for name in sorted(names, key=is_weights):  # weights last: where they are, nothing is missing
         fetch(repository, name, listing)
     remember(repository, revision, listing.commit)
     return folder
@@ -144,14 +153,27 @@ def read_cache(repository: str, patterns: Sequence[str], revision: str | None) -
 
 
 def find_cached(repository: str, patterns: Sequence[str], revision: str | None) -> Path | None:
-    """The folder of a revision in the cache, with all of these files that the repository has; None where it is not there, or not whole."""
+    """The folder of a revision in the cache; None where it is not there, or not whole, or damaged."""
     with without_network():
         try:
-            return read_cache(repository, patterns, revision)
-        except DamagedFileError:
-            raise
+            folder = read_cache(repository, patterns, revision)
         except VitrailError:
             return None
+    return folder if is_whole(folder) else None
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether a folder has weights, of an index all that it names."""
+    if any((folder / name).is_file() for name in WEIGHTS):
+        return True
+    for path in folder.glob("*.index.json"):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            return all((folder / name).is_file() for name in set(json.loads(path.read_text())["weight_map"].values()))
+    return False
+
+
+def is_weights(name: str) -> bool:
+    return name.endswith((".safetensors", ".bin"))
 
 
 def fetch(repository: str, name: str, listing: Listing) -> Path:
@@ -356,13 +378,13 @@ class Signs:
 
     def bar(self) -> Any:
         """The client's bar on a terminal, which counts here too."""
-        from huggingface_hub.utils import tqdm
+        from huggingface_hub.utils.tqdm import tqdm
 
         signs = self
 
-        class Bar(tqdm):  # type: ignore[misc]
+        class Bar(tqdm):
             def __init__(self, *args: Any, **kwargs: Any) -> None:
-                super().__init__(*args, **{**kwargs, "disable": None})
+                super().__init__(*args, **{**kwargs, "disable": None})  # type: ignore[no-untyped-call]
 
             def update(self, n: float | None = 1) -> Any:
                 signs.add(n or 0)
