@@ -61,7 +61,7 @@ class Listing:
     gated: bool
 
 
-ANSWERS: dict[tuple[str, str, str | None], tuple[float, Listing | NoAnswerError]] = {}  # of the last minute
+ANSWERS: dict[tuple[str, str, str | None], tuple[float, Listing | str]] = {}  # of the last minute; text: why there is none
 
 
 def is_hub_id(words: str) -> bool:
@@ -182,7 +182,7 @@ def fetch(repository: str, name: str, listing: Listing) -> Path:
 
     remote, signs = listing.files[name], Signs(f"{repository}: {name}", listing.files[name].size)
     blobs = cache_folder(repository) / "blobs"
-    patience = 2.0 * constants.HF_HUB_DOWNLOAD_TIMEOUT
+    patience = ANSWER + 2.0 * constants.HF_HUB_DOWNLOAD_TIMEOUT  # the client tries again after one of them
     what = f'"{repository}": the download of {name}'
     cure = "run the command again, or go without it: --pretrained none"
     signs.grown = lambda: sum(path.stat().st_size for path in blobs.glob("*.incomplete")) if blobs.is_dir() else 0
@@ -274,13 +274,9 @@ def ask(repository: str, revision: str | None = None, *, seconds: float = ANSWER
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     key, now = (constants.ENDPOINT, repository, revision), time.monotonic()
-    silent = [
-        error
-        for (endpoint, *_), (when, error) in ANSWERS.items()
-        if endpoint == key[0] and isinstance(error, NoAnswerError) and now - when < RECENT
-    ]
-    if silent:
-        raise silent[0]
+    for (endpoint, *_), (when, answer) in ANSWERS.items():
+        if endpoint == key[0] and isinstance(answer, str) and now - when < RECENT:
+            raise NoAnswerError(f'"{repository}": {answer}')
     if key in ANSWERS and now - ANSWERS[key][0] < RECENT and isinstance(found := ANSWERS[key][1], Listing):
         return found
     try:
@@ -295,15 +291,14 @@ def ask(repository: str, revision: str | None = None, *, seconds: float = ANSWER
             f'"{repository}": no such file or folder, and not to be had from the hub either ({first_line(error)})'
         ) from None
     except TimeoutError:
-        gone = NoAnswerError(f'"{repository}": {host()} did not answer within {seconds:g} s')
-        ANSWERS[key] = (time.monotonic(), gone)
-        raise gone from None
+        reason = f"{host()} did not answer within {seconds:g} s"
     except Exception as error:  # no network, no name, a proxy: whatever the client's client raises
-        gone = NoAnswerError(f'"{repository}": {host()} is out of reach ({first_line(error)})')
-        ANSWERS[key] = (time.monotonic(), gone)
-        raise gone from None
-    ANSWERS[key] = (time.monotonic(), listing)
-    return listing
+        reason = f"{host()} is out of reach ({first_line(error)})"
+    else:
+        ANSWERS[key] = (time.monotonic(), listing)
+        return listing
+    ANSWERS[key] = (time.monotonic(), reason)
+    raise NoAnswerError(f'"{repository}": {reason}')
 
 
 def list_files(repository: str, revision: str | None, seconds: float) -> Listing:
