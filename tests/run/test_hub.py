@@ -214,3 +214,58 @@ def test_two_processes_download_once(hub, home, photos, tmp_path):
     assert hub.downloads() == 1
     assert sum("/api/models/" in line and "/tree/" not in line for line in hub.requests) == 1, "the second asks nobody"
     assert done.stdout.count("weights: ") == 1
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """This library, installed with weights of its own that nobody has trained."""
+    from vitrail.models.pretrained import pack_weights
+
+    folder = tmp_path_factory.mktemp("package")
+    source = Path(vt.__file__).parent
+    left_out = shutil.ignore_patterns("__pycache__", "*.v1")
+    shutil.copytree(source, folder / "vitrail", copy_function=os.symlink, ignore=left_out)
+    torch.manual_seed(0)
+    model = vt.create_model("vitrail_small", num_classes=2)
+    vt.save(model, folder / "run" / "best")
+    pack_weights(folder / "run", folder / "vitrail" / "models" / "weights" / "vitrail_small.v1")
+    return folder
+
+
+def test_package_weights_need_no_network(hub, home, package, photos, tmp_path):
+    more = {"PYTHONPATH": str(package), "HF_HUB_OFFLINE": "1"}
+    found = hub.vitrail(home, *words(photos, tmp_path / "auto", "--freeze", "encoder", "--pretrained", "auto"), **more)
+    assert found.returncode == 0, found.stderr
+    assert (
+        "weights: vitrail_small.v1 (in the package; nothing in the local cache, no server asked); --pretrained none"
+        in found.stdout
+    )
+    config = yaml.safe_load((tmp_path / "auto" / "config.yaml").read_text())
+    sums = dict(reversed(line.split()) for line in (package / "vitrail/models/weights/vitrail_small.v1/SHA256SUMS").open())
+    assert (config["weights"], config["weights_sha256"]) == ("vitrail_small.v1", sums["model.safetensors"])
+    assert config["image_size"] == [64, 64], "as the photographs are"
+    assert hub.requests == []
+    assert "Started from vitrail_small.v1 (in the package, SHA-256" in (tmp_path / "auto" / "best" / "README.md").read_text()
+    named = hub.vitrail(home, *words(photos, tmp_path / "named", "--freeze", "encoder", "--model", "vitrail_small.v1"), **more)
+    assert named.returncode == 0, named.stderr
+    one, other = ((tmp_path / name / "last" / "model.safetensors").read_bytes() for name in ("auto", "named"))
+    assert one == other
+
+
+@pytest.mark.slow
+def test_package_weights_in_python(hub, home, package):
+    import subprocess
+
+    code = """
+import vitrail as vt
+a, b = (vt.create_model(name, pretrained=True, image_size=64, num_classes=5) for name in ("vitrail_small", "vitrail_small.v1"))
+c = vt.create_model("vitrail_small", pretrained="v1")
+print(a.image_size, a.num_classes, c.num_classes, a.training, next(a.parameters()).dtype)
+assert all((x == y).all() for (n, x), y in zip(a.state_dict().items(), b.state_dict().values()) if "head" not in n and "classifier" not in n)
+"""
+    environment = hub.environment(home, PYTHONPATH=str(package), HF_HUB_OFFLINE="1")
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], env=environment, capture_output=True, text=True, cwd=home, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["(64,", "64)", "5", "2", "True", "torch.float32"]
