@@ -45,6 +45,8 @@ def prepare(options: Any, bar: ProgressBar, *, resumed: Path | None) -> Setup[An
             bar.say(f"weights: {describe_weights(options.weights, None)}")
         loaded = None if options.weights is None else task.load(options, bar.say)
     resolved = task.resolve(options, opened or task.open(options, opening), loaded, resumed)
+    if resolved.options.precision == "auto":  # a task without a wish of its own
+        resolved = replace(resolved, options=replace(resolved.options, precision="fp32"))
     torch.manual_seed(resolved.options.seed)
     model = task.build(resolved, loaded)
     registry.name_task(model, options.task)

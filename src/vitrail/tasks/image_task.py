@@ -21,7 +21,7 @@ from vitrail.data.opening import BUILT_IN
 from vitrail.data.transforms import measure, read_fitted
 from vitrail.errors import VitrailError
 from vitrail.learn.training.world import World
-from vitrail.machine import spare_memory
+from vitrail.machine import choose_precision, spare_memory
 from vitrail.models.adapting import adapt
 from vitrail.models.backbones import backbone_of
 from vitrail.models.catalogue import count_parameters
@@ -36,10 +36,11 @@ from vitrail.tasks.task import PARTS as PARTS
 from vitrail.tasks.task import Task, model_name
 from vitrail.tasks.task import choose_parts as choose_parts
 from vitrail.tasks.task import chosen_parts as chosen_parts
-from vitrail.tasks.weights import LEAST, Wanted, choose_weights, packaged_size
+from vitrail.tasks.weights import Wanted, choose_weights, packaged_size
 
 LARGEST = 224  # the side that is chosen for large images
 SMALL = 64  # pixels a side, at most, of small images
+PHOTOGRAPH = 48  # pixels a side, at least, of what is treated as a photograph
 SMALL_DATA = 5_000  # images, at most, for which the smallest models are chosen
 SIZES = {"tiny": 10_000, "small": 100_000, "medium": 2_000_000}  # images, at most
 
@@ -48,6 +49,7 @@ class ImageTask(Task[O, D, X, M]):
     """A base for what all tasks on images do alike."""
 
     unit = "images"
+    by_machine: ClassVar[bool] = False  # whether an `auto` precision is the machine's best
     keeps_size: ClassVar[bool] = False  # whether weights are brought to the task's size, and never the other way
 
     def working_size(self, options: O, images: Sequence[Image.Image]) -> tuple[int, int]:
@@ -72,11 +74,11 @@ class ImageTask(Task[O, D, X, M]):
             minutes=asked.minutes,
             model=asked.model,
             device=asked.device,
+            precision=choose_precision(asked.device) if self.by_machine and asked.precision == "auto" else asked.precision,
         )
         if packaged is not None:
             return replace(asked, image_size=packaged_size(packaged, wanted))
-        own = min(wanted.size) >= LEAST and choose_channels(asked.in_channels, images) == 3
-        if asked.data in BUILT_IN or not own:
+        if not are_photographs(asked.data, wanted.size, choose_channels(asked.in_channels, images)):
             return from_scratch(asked)
         chosen = choose_weights(wanted)
         log(chosen.line)
@@ -154,6 +156,11 @@ def choose_size(asked: Sequence[int] | None, images: Sequence[Image.Image], *, p
     if shorter <= SMALL:
         return (shorter, shorter)
     return (min(LARGEST, shorter // 16 * 16),) * 2
+
+
+def are_photographs(source: str, size: tuple[int, int], channels: int) -> bool:
+    """Whether images are to be treated as photographs: in color, of 48 pixels a side or more, and not drawn by a program of ours."""
+    return source not in BUILT_IN and channels == 3 and min(size) >= PHOTOGRAPH
 
 
 def small_patch(size: tuple[int, int]) -> int:

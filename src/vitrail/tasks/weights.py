@@ -36,7 +36,6 @@ from vitrail.models.reading.source import SAFE_FILES
 
 EPOCHS = 3  # passes over the training images that there must be time for
 UNTIMED = 30.0  # minutes that they may take in a run without --minutes
-LEAST = 48  # pixels a side of images that weights are looked for
 SIDES = (160, 128)  # at which a model for large images is tried where it is too slow at their own size
 NARROW = 64  # pixels a side that package weights are used at, at least
 TRIAL = 8  # images of the step that is measured
@@ -55,6 +54,7 @@ class Wanted:
     minutes: float | None
     model: str = "auto"  # or a name of the catalogue, whose weights are meant
     device: str = "cpu"
+    precision: str = "fp32"
 
     @property
     def seconds(self) -> float:
@@ -80,7 +80,9 @@ def choose_weights(
 
     def fits(name: str, size: tuple[int, int], make: Callable[[], nn.Module]) -> bool:
         if name not in speeds:
-            speeds[name] = measure_step(make(), size, device=wanted.device, clock=clock) / (size[0] * size[1])
+            speeds[name] = measure_step(make(), size, device=wanted.device, precision=wanted.precision, clock=clock) / (
+                size[0] * size[1]
+            )
         return EPOCHS * wanted.images * speeds[name] * size[0] * size[1] <= wanted.seconds
 
     cached = [row for row in rows if find_cached(row.source, SAFE_FILES, row.revision or None) is not None]
@@ -141,16 +143,25 @@ def packaged_size(packaged: Packaged, wanted: Wanted) -> tuple[int, int]:
 
 
 def measure_step(
-    model: Any, size: tuple[int, int], *, device: str = "cpu", clock: Callable[[], float] = time.perf_counter
+    model: Any,
+    size: tuple[int, int],
+    *,
+    device: str = "cpu",
+    precision: str = "fp32",
+    clock: Callable[[], float] = time.perf_counter,
 ) -> float:
     """Seconds that training takes per image: one step forwards and back. What is drawn at random is drawn as if nothing had been."""
     state = torch.get_rng_state()
+    halves = torch.autocast(torch.device(device).type, dtype=torch.bfloat16, enabled=precision == "bf16")
     try:
         model = model.to(device).train()
         images = torch.zeros(TRIAL, model.config.in_channels, *size, device=device)
-        model(images[:1]) if device != "cpu" else None  # an accelerator's first pass compiles
+        if device != "cpu":  # an accelerator's first pass compiles
+            model(images)
         start = clock()
-        model(images).float().square().mean().backward()
+        with halves:
+            loss = model(images).float().square().mean()
+        loss.backward()
         if device.startswith("cuda"):
             torch.cuda.synchronize()
         return (clock() - start) / TRIAL
