@@ -160,7 +160,7 @@ def measure_step(
         def step(images: Tensor) -> None:
             with halves:
                 loss = model(images).float().square().mean()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             if device.startswith("cuda"):
                 torch.cuda.synchronize()
 
