@@ -22,6 +22,7 @@ from vitrail.learn.training.world import World
 from vitrail.machine import choose_device
 from vitrail.models.folder import load, save
 from vitrail.models.model import Model
+from vitrail.models.pretrained import same_source
 from vitrail.run.card import describe_measures, write_card
 from vitrail.run.next_steps import list_commands
 from vitrail.run.plan import find_rate, make_plan
@@ -32,6 +33,7 @@ from vitrail.run.verdict import weigh
 from vitrail.tasks import registry
 from vitrail.tasks.options import NOT_STORED, check, has_option, renamed_of, spell, to_store
 from vitrail.tasks.stages import Setup
+from vitrail.tasks.weights import describe_weights, is_named
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,8 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
     interval: dict[str, Any] = {} if summary.interval is None else {"interval": summary.interval}
     counts = {} if "sentences" in summary.card else {"images": {name: len(part) for name, part in setup.data.splits.items()}}
     facts = {"data": setup.name, "split": split, "recipe": options.recipe, **counts, **summary.card}
+    if is_named(options.weights):
+        facts["weights"] = describe_weights(options.weights, options.weights_sha256)
     measures = describe_measures(options.task, metrics, summary.interval)
     write_card(folder / "best", setup.model, facts | measures, task=options.task)
     record = {"split": split, **interval, **metrics, **summary.record}
@@ -224,11 +228,14 @@ def is_finished(folder: Path) -> bool:
 def stored_options(folder: Path, options: Any, *, given: Set[str]) -> Any:
     """The options of the run in `folder`; those given again must say the same."""
     stored = read_options(folder / CONFIG)
+    given = given | ({"weights"} if options.weights is not None else set())  # by whatever option they were named
     for field in fields(options):
         name, asked = field.name, getattr(options, field.name)
         if name not in given or name in NOT_STORED:
             continue
         known = getattr(stored, name, None)
+        if name == "weights" and asked is not None and same_source(asked, known):
+            continue
         if asked not in ("auto", known):
             raise VitrailError(
                 f"{spell(name)} {asked} differs from the run's own ({known}); --weights starts a new run from its weights"

@@ -23,6 +23,7 @@ from vitrail.tasks.options import (
     as_size,
     integer,
     several,
+    spell,
     switch,
 )
 
@@ -199,6 +200,57 @@ def check_shard(options: Any) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PretrainedOptions(Block):
+    """Weights to start from that nobody has named."""
+
+    by_default: ClassVar[Literal["auto", "none"]] = "none"  # without --pretrained, and without a --model
+
+    pretrained: Annotated[
+        str | None,
+        Parameter(
+            help="auto: weights from the local cache, the Hugging Face hub or the package, as data and time allow; none: from scratch; "
+            "anything else is what --weights takes."
+        ),
+    ] = field(default=None, metadata=OMITTED)
+
+    def check(self) -> None:
+        super().check()
+        from vitrail.models.pretrained import resolve_source
+
+        weights, model = getattr(self, "weights", None), getattr(self, "model", "auto")
+        named = weights if self.pretrained in (None, "auto", "none") else self.pretrained
+        if (
+            weights is not None
+            and self.pretrained is not None
+            and (self.pretrained in ("auto", "none") or resolve_source(self.pretrained) != resolve_source(weights))
+        ):
+            raise VitrailError(f"--pretrained {self.pretrained} and --weights {weights} are the same option: give one of them")
+        if self.pretrained == "auto":
+            for name in (name for name in getattr(self, "of_weights", ()) if name != "model"):
+                if getattr(self, name, None) not in (None, "auto"):
+                    raise VitrailError(f"--pretrained auto brings its own model: {spell(name)} cannot be given beside it")
+        bringing = f"--model {model}" if "." in model else None if named is None else f"--pretrained {named}"
+        if weights is None and bringing is not None:
+            for name in getattr(self, "of_weights", ()):
+                if getattr(self, name, None) not in (None, "auto") and not (name == "model" and "." in model and named is None):
+                    raise VitrailError(f"{bringing} brings its own model: {spell(name)} cannot be given beside it")
+        if "." in model and (weights or self.pretrained == "none"):
+            other = "--pretrained none" if weights is None else f"--weights {weights}"
+            raise VitrailError(f"--model {model} brings its weights: {other} cannot be given beside it")
+
+    def normalize(self) -> Any:
+        """Weights that are named, in whatever way, are those of `weights`."""
+        from vitrail.models.pretrained import split_tag, weights_of
+
+        found = super().normalize()
+        if found.pretrained not in (None, "auto", "none"):
+            found = replace(found, weights=found.pretrained, pretrained=None).normalize()
+        elif "." in found.model:
+            found = replace(found, weights=weights_of(*split_tag(found.model)), model="auto", pretrained=None).normalize()
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
 class FreezeOptions(Block):
     """Weights that stay."""
 
@@ -213,7 +265,8 @@ class FreezeOptions(Block):
 
     def check(self) -> None:
         super().check()
-        if self.freeze != "none" and getattr(self, "weights", None) is None:
+        named = getattr(self, "weights", None) or getattr(self, "pretrained", None) not in (None, "none")
+        if self.freeze != "none" and not named and "." not in getattr(self, "model", ""):
             raise VitrailError(f"--freeze {self.freeze} keeps what --weights brings: give --weights too")
 
 

@@ -19,6 +19,7 @@ from vitrail.tasks.blocks import (
     LoraOptions,
     OptimizerOptions,
     PartOptions,
+    PretrainedOptions,
     ShardOptions,
     SmoothingOptions,
     ValSplitOptions,
@@ -57,11 +58,13 @@ class Options(
     ValSplitOptions,
     PartOptions,
     ImageOptions,
+    PretrainedOptions,
     CommonOptions,
 ):
     """What `vitrail train --task classify` takes."""
 
     paths: ClassVar[tuple[str, ...]] = ("teacher",)
+    by_default: ClassVar[Literal["auto", "none"]] = "auto"
     of_weights: ClassVar[tuple[str, ...]] = ("model", "position", "position_where", "attention", "attention_options")
 
     task: Annotated[Literal["classify"], Parameter(help="What to learn.")] = "classify"

@@ -79,6 +79,7 @@ State = Setup[Options, DataSet, Taught | None]
 
 class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
     recipes = RECIPES
+    by_machine = True
 
     def open(self, options: Options, opening: Opening) -> Opened[DataSet]:
         data, bad = open_clean(opening.source, val_share=options.val_split, **clean_arguments(options, opening))
