@@ -8,14 +8,14 @@ import math
 import typing
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from cyclopts import CoercionError, Group, Parameter, Token, convert
 
 from vitrail.errors import VitrailError, VitrailWarning, suggestion
-from vitrail.records import from_record, to_record
+from vitrail.records import OMITTED, from_record, to_record
 
 T = TypeVar("T")
 Auto = Literal["auto"]
@@ -175,7 +175,9 @@ class CommonOptions(Block):
     minutes: Annotated[
         float | None, Range(gt=0), Parameter(help="A time budget instead of epochs; the schedule fits itself to it.")
     ] = None
-    patience: Annotated[int | None, COUNT, integer("Stop after so many epochs without a higher validation score.")] = None
+    patience: Annotated[int | None, COUNT, integer("Stop after so many epochs without a higher validation score.")] = field(
+        default=None, metadata=OMITTED
+    )
     lr: Annotated[
         float | Auto | None,
         Range(gt=0),
@@ -222,11 +224,11 @@ class CommonOptions(Block):
 def check(options: Any) -> None:
     """Each number within the range beside its field, then the rules between fields: for command line, Python and config.yaml alike."""
     hints = typing.get_type_hints(type(options), include_extras=True)
-    for field in fields(options):
-        value, option = getattr(options, field.name), spell(field.name)
+    for one in fields(options):
+        value, option = getattr(options, one.name), spell(one.name)
         if value == "":
             raise VitrailError(f"{option} is empty")
-        rules = [rule for rule in getattr(hints[field.name], "__metadata__", ()) if isinstance(rule, Range | Choices)]
+        rules = [rule for rule in getattr(hints[one.name], "__metadata__", ()) if isinstance(rule, Range | Choices)]
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, str | bool) or not isinstance(number, int | float):
                 continue
