@@ -16,7 +16,7 @@ DRAWN = np.random.default_rng(0)
 VALUES = DRAWN.normal(30.0, 3.0, (N, 5))
 CODES = DRAWN.integers(0, 4, (N, 3))
 TEXTS = ("a b c d", "a b c e") * 3 + ("a b d d",)
-WORDS = {"captions": TEXTS, "references": (("a b c d",),) * N, "loss": 1.0}
+WORDS = {"indices": np.arange(N), "captions": TEXTS, "references": (("a b c d",),) * N, "loss": 1.0}
 PAIRED = {
     "accuracy": Predictions(logits=DRAWN.normal(size=(N, 3)), truth=DRAWN.integers(0, 3, N)),
     "psnr": Restorations(rows=VALUES, indices=np.arange(N)),
