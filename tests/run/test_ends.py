@@ -3,6 +3,8 @@
 import json
 import shutil
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -215,3 +217,35 @@ def test_patience_ends_a_run_and_is_recorded(command, arrays, tmp_path):
     assert "stopped by --patience" in (tmp_path / "run" / "report.html").read_text()
     assert "is finished" in command("train", "--out", tmp_path / "run", "--resume").out
     assert "--patience must be at least 1, got 0" in refused(command("train", "--data", arrays, "--patience", 0))
+
+
+@pytest.mark.slow
+def test_two_processes_end_alike(arrays, environment, tmp_path):
+    """Patience, another end, Ctrl-C's `--finish`: were one of them to decide otherwise, it would wait for the other without end."""
+    launcher = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        "-m",
+        "vitrail",
+        "train",
+    ]
+    words = ["--data", str(arrays), "--model", "vit_nano_patch2_32", "--batch-size", "24", "--recipe", "plain", "--lr", "1e-12"]
+    words += ["--epochs", "9", "--patience", "2", "--device", "cpu"]
+
+    def run(*more: str) -> str:
+        line = [*launcher, "--out", str(tmp_path / "run"), *more]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=500, env=environment, check=False)
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout
+
+    assert run(*words).count("stopped by --patience 2 after epoch 3") == 1
+    first = read(tmp_path / "run", "metrics.json")["accuracy"]
+    out = run("--resume", "--epochs", "4")
+    assert out.count("it ends at 4 epochs instead of 9 epochs") == 1
+    assert out.splitlines()[-1].startswith("second reading of test: accuracy ")
+    assert read(tmp_path / "run", "metrics.json")["accuracy"] == first
+    assert "is finished" in run("--resume", "--finish")

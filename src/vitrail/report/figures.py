@@ -59,7 +59,10 @@ def draw_curves(history: History, *, panels: tuple[Panel, ...] = ("loss", "score
                 _draw_rate(axes, history)
             for mark in getattr(history, "marks", ()):
                 axes.axvline(mark, color=INK, linewidth=0.8, linestyle=(0, (3, 3)), zorder=0)
-                axes.annotate(" end moved", (mark, 1.0), xycoords=("data", "axes fraction"), color=INK, fontsize=7, va="bottom")
+                axes.annotate(
+                    "end moved", (mark, 0.5), (-1, 0), xycoords=("data", "axes fraction"), textcoords="offset points",
+                    color=INK, fontsize=7, rotation=90, ha="right", va="center",
+                )  # fmt: skip
             if len(history) == 1 and not (panel != "score" and has_steps(history)):
                 axes.set_xticks([history[0]["epoch"]])
         return figure
