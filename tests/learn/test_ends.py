@@ -84,6 +84,17 @@ def test_other_schedules_never_go_back(tmp_path):
     assert 0.98 < task.places[-1] < 1.0
 
 
+def test_the_head_learns_alone_no_second_time(tmp_path):
+    """A run many times as long would stand where only the head learns: the rate stays on its falling side."""
+    drive(Line(), tmp_path, epochs=2, probe=0.4)
+    drive(Line(), tmp_path, epochs=10, probe=0.4)
+    found = rates(tmp_path)[10:]
+    top = found.index(max(found))
+    assert found[:top] == sorted(found[:top])
+    assert found[top:] == sorted(found[top:], reverse=True)
+    assert max(found) > 0.25
+
+
 @pytest.mark.parametrize("schedule", ["cosine", "inverse_sqrt", "constant"])
 def test_twice_the_same_change_is_the_same_run_and_resumes_exactly(schedule, tmp_path):
     how = {"ema": 0.9, "schedule": schedule}

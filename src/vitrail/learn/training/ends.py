@@ -66,7 +66,7 @@ def share_done(progress: Standing) -> float:
     return _share(progress.ends[-1], progress.step, progress.elapsed)
 
 
-def place_of(progress: Standing, *, warmup: float, ahead: float = 0.0) -> Place:
+def place_of(progress: Standing, plan: Plan, *, ahead: float = 0.0) -> Place:
     """Where a run stands in its schedules; `ahead`: in so many steps, of a run that is counted in steps."""
     end = progress.ends[-1]
     done = share_done(progress) + (ahead / end.last if end.minutes is None else 0.0)
@@ -77,7 +77,8 @@ def place_of(progress: Standing, *, warmup: float, ahead: float = 0.0) -> Place:
     if end.place < 1.0:
         place = end.place + (1.0 - end.place) * rest
     else:
-        place = 1.0 + min(1.0, rest / RISE) * (min(1.0, max(done, warmup)) - 1.0)
+        peak = plan.probe + plan.warmup * (1.0 - plan.probe)  # where the rate begins to fall
+        place = 1.0 + min(1.0, rest / RISE) * (min(1.0, max(done, peak)) - 1.0)
     return Place(place, max(end.reached, place))
 
 
@@ -104,7 +105,7 @@ def set_end(progress: Standing, plan: Plan, steps_per_epoch: int, say: Callable[
 
 def moved_end(progress: Standing, plan: Plan, steps_per_epoch: int) -> End:
     """That of the plan, from the present step on."""
-    place = place_of(progress, warmup=plan.warmup)
+    place = place_of(progress, plan)
     return End(
         epochs=plan.epochs,
         minutes=plan.minutes,

@@ -105,7 +105,7 @@ def fit(
                 clock.start_epoch(progress)
                 objective.model.train()
                 for batch in train.batches(progress.epoch, progress.batch):
-                    place = place_of(progress, warmup=plan.warmup, ahead=0.5)  # the middle of the step
+                    place = place_of(progress, plan, ahead=0.5)  # the middle of the step
                     progress.rate = progress.factor * plan.lr * rate_factor(plan, place.rate)
                     if world.size > 1:  # else all would drop the same units; and so nobody's generator need be saved
                         torch.manual_seed(_seed_of_step(plan.seed, progress.step, world.rank))
