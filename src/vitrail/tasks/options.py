@@ -209,7 +209,7 @@ class CommonOptions(Block):
         if self.minutes is not None and self.epochs != "auto":
             raise VitrailError("--minutes and --epochs are two ways to say how long: give one of them")
         if self.finish and not self.resume:
-            raise VitrailError("--finish ends a run that was begun: give --resume and its folder, --out")
+            raise VitrailError("--finish ends a run that was stopped: give --resume and its folder, --out")
         if self.weights is not None:
             for name in self.of_weights:
                 if getattr(self, name, None) not in (None, "auto"):
