@@ -12,6 +12,7 @@ from vitrail.learn.training.best_epoch import describe_choice
 from vitrail.learn.training.event_log import EventLog
 from vitrail.learn.training.loop import fit
 from vitrail.learn.training.objective import warning_of
+from vitrail.learn.training.overview import lay_out
 from vitrail.learn.training.progress_bar import ProgressBar, clock
 from vitrail.learn.training.run_folder import RunFolder, new_run_folder
 from vitrail.learn.training.sharding import shard
@@ -34,10 +35,12 @@ from vitrail.run.ends import (
     was_scored,
     write_metrics,
 )
+from vitrail.run.next_steps import list_commands
 from vitrail.run.plan import find_rate, make_plan
 from vitrail.run.prepare import prepare
 from vitrail.run.report import describe_trained, describe_training, write_report
 from vitrail.run.stored import CONFIG, REPORT, read_metrics, read_options, scored_split
+from vitrail.run.verdict import weigh
 from vitrail.tasks import registry
 from vitrail.tasks.metric import headline
 from vitrail.tasks.options import ENDS, NOT_STORED, check, has_option, renamed_of, spell, to_store
@@ -143,10 +146,9 @@ def start(setup: Setup[Any, Any, Any], folder: Path, bar: ProgressBar) -> tuple[
     task = registry.find(setup.options.task)
     if setup.options.lr == "auto":
         setup = replace(setup, options=replace(setup.options, lr=find_rate(task, setup, folder, bar)))
-    for line in (*task.describe(setup), f"writing to {folder}"):
+    left_out = list_bad(setup.bad, folder, unit=task.unit)
+    for line in lay_out((*task.describe(setup), *left_out, f"folder: {folder}")):
         bar.say(line)
-    if setup.bad is not None:
-        list_bad(setup.bad, folder, bar, unit=task.unit)
     task.store(setup, folder)
     run = RunFolder(folder, events=open_events(folder, setup.options))
     write_config(run, setup.options)
@@ -176,6 +178,7 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
     task.write_predictions(scored, folder)
     number, earlier = times_read(progress), read_metrics(folder)
     reading = name_reading(number, split) + ":" if number and earlier else split
+    verdict = weigh(options.task, options, scored, summary, progress, folder=folder, validated=len(setup.data.splits["val"]))
     details = {
         "Model": describe_trained(options, setup.model), **summary.details, "Training": describe_training(options, progress),
         "Best epoch": describe_choice(progress, unit=task.unit), "Ends": describe_ends(progress), "Warning": warning,
@@ -193,6 +196,7 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
         rows=progress.rows,
         configuration=to_store(options),
         trained_in=folder,
+        verdict="" if verdict is None else str(verdict),
     )
     interval: dict[str, Any] = {} if summary.interval is None else {"interval": summary.interval}
     counts = {} if "sentences" in summary.card else {"images": {name: len(part) for name, part in setup.data.splits.items()}}
@@ -206,7 +210,12 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
     write_card(folder / "best", setup.model, facts | measures, task=options.task)
     write_metrics(folder, {"split": split, **interval, **metrics, **summary.record}, progress)
     bad = describe_bad(setup.bad, unit=task.unit)
-    for line in (warning and f"warning: {warning}", *summary.lines, bad, f"report: {folder / REPORT}"):
+    commands = list_commands(folder, options.task, setup.model, scored)
+    said = [] if verdict is None else [f"verdict: {verdict.sentence}"]
+    said += [line for line in summary.lines if line.startswith("labels: ")]
+    said += [f"continue: {verdict.command}"] if verdict is not None and verdict.command else []
+    said += [f"report: {folder / REPORT}", *(f"{verb}: {line}" for verb, line in commands.items())]
+    for line in (warning and f"warning: {warning}", *(line for line in summary.lines if line not in said), bad, *lay_out(said)):
         if line:
             bar.say(line)
     return Run(
@@ -214,12 +223,13 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
     )
 
 
-def list_bad(bad: BadFiles, folder: Path, bar: ProgressBar, *, unit: str) -> None:
-    """From now on they stand in a file, and a person reads how many there are."""
+def list_bad(bad: BadFiles | None, folder: Path, *, unit: str) -> list[str]:
+    """From now on they stand in a file; a line says how many there are."""
+    if bad is None:
+        return []
     bad.path = folder / BAD_FILES
     bad.write()
-    if line := describe_bad(bad, unit=unit):
-        bar.say(f"  {line}")
+    return [f"left out: {line}"] if (line := describe_bad(bad, unit=unit)) else []
 
 
 def open_events(folder: Path, options: Any) -> EventLog:

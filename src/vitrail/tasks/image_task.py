@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from PIL import Image
 from vitrail.data.augmentation import Augmentation
 from vitrail.data.bad_files import BadFile, BadFiles
 from vitrail.data.cache import Cache, choose_cache
-from vitrail.data.dataset import DataSet, Split, SplitName
+from vitrail.data.dataset import DataSet, Split, SplitName, count_labels
 from vitrail.data.examples import spread
+from vitrail.data.findings import find_layout_faults, find_mask_labels, plural
 from vitrail.data.image_source import image_loader
 from vitrail.data.images import ImageError
 from vitrail.data.loader import Loader, choose_workers
@@ -37,6 +39,7 @@ from vitrail.tasks.task import choose_parts as choose_parts
 from vitrail.tasks.task import chosen_parts as chosen_parts
 
 LARGEST = 224  # the side that is chosen for large images
+FEW = 10  # training images of a class, below which it is named
 SMALL = 64  # pixels a side, at most, of small images
 PHOTOGRAPH = 48  # pixels a side, at least, of what is treated as a photograph
 SMALL_DATA = 5_000  # images, at most, for which the smallest models are chosen
@@ -228,10 +231,41 @@ def describe_model(setup: Setup[Any, Any, Any], *, more: str = "") -> str:
     """The model and its input, in a line."""
     height, width = setup.model.image_size
     shape = f"{height}x{width}x{setup.model.config.in_channels}"
-    return f"{model_name(setup.options)}: {count_parameters(setup.model):,} parameters{more}, images {shape}"
+    return f"model: {model_name(setup.options)}: {count_parameters(setup.model):,} parameters{more}, images {shape}"
+
+
+def describe_faults(data: DataSet, source: Path) -> Iterable[str]:
+    """Of classes, a line for what of a folder was left out, for what looks wrong with it, and for classes with hardly any images."""
+    root = source if source.is_dir() else None
+    for finding in (*find_layout_faults(data, root), *find_mask_labels(data, root)):
+        if finding.kind == "layout":
+            yield f"warning: {finding.text}"
+        else:
+            yield f"left out: {name_some('folder', 'without images', finding.pictures)}"
+    counts = count_labels(data["train"].labels, len(data.classes))
+    few = [
+        f"{data.classes[number]} ({counts[number]})" for number in np.argsort(counts, kind="stable") if 0 < counts[number] < FEW
+    ]
+    if few:
+        yield f"note: {name_some('class', f'with fewer than {FEW} training images', few)}"
+    for name in (name for name in ("val", "test") if name in data.splits and not data.multi_label):
+        there = count_labels(data.splits[name].labels, len(data.classes))
+        if missing := [data.classes[number] for number in np.flatnonzero((there == 0) & (counts > 0))]:
+            yield f"note: {name_some('class', f'not in {name}, so never scored there', missing)}"
+
+
+def name_some(what: str, rule: str, names: Sequence[str], *, most: int = 3) -> str:
+    """2 classes with fewer than 10 images: a, b"""
+    shown = ", ".join(names[:most]) + (f" and {len(names) - most} more" if names[most:] else "")
+    return f"{len(names):,} {plural(len(names), what, 'classes' if what == 'class' else None)} {rule}: {shown}"
+
+
+def describe_weights(options: Any) -> str:
+    """Where training begins, in a line."""
+    return "weights: none, it learns from scratch" if options.weights is None else f"weights: {options.weights}"
 
 
 def describe_data(data: DataSet, *, what: str) -> Iterable[str]:
     """The data in a line, and what was decided while it was opened."""
-    yield f"{data.name}: {what}"
-    yield from (f"  {note}" for note in data.notes)
+    yield f"data: {data.name}: {what}"
+    yield from (f"note: {note}" for note in data.notes)

@@ -124,7 +124,7 @@ def describe_recipe(options: Any, *, batch: str | None = None) -> str:
     """How a model will learn, in a line; `batch`: what a step sees, in words."""
     length = f"{options.epochs} epochs" if options.minutes is None else f"{options.minutes:g} minutes"
     batch = batch or f"batch {options.batch_size}"
-    return f"recipe {options.recipe}: {length}, {batch}, lr {options.lr:g} on {options.device}"
+    return f"recipe: {options.recipe}: {length}, {batch}, lr {options.lr:g} on {options.device}"
 
 
 def choose_parts(options: Any, model: str, config: Any) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Image classification: one label per image, or any number of labels."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 
 from vitrail.data.bad_files import BadFile
 from vitrail.data.clean import open_clean
-from vitrail.data.dataset import DataSet
+from vitrail.data.dataset import DataSet, Split
 from vitrail.data.images import ImageError
 from vitrail.data.label_share import keep_share
 from vitrail.data.loader import Loader, choose_workers
@@ -44,6 +44,7 @@ from vitrail.tasks.classify.distillation import (
 )
 from vitrail.tasks.classify.objective import Classify, Predictions
 from vitrail.tasks.classify.options import RECIPES, Options, recipe_for
+from vitrail.tasks.classify.report_labels import WRONG_LABELS, DoubtedLabels, find_doubted, measure_agreement
 from vitrail.tasks.image_task import (
     SMALL,
     SMALL_DATA,
@@ -57,7 +58,9 @@ from vitrail.tasks.image_task import (
     chosen_parts,
     clean_arguments,
     describe_data,
+    describe_faults,
     describe_model,
+    describe_weights,
     known_options,
     load_encoder,
     measure_on,
@@ -65,7 +68,7 @@ from vitrail.tasks.image_task import (
     small_patch,
 )
 from vitrail.tasks.options import from_recipe
-from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.stages import Baseline, Log, Opened, Opening, Resolved, Scored, Setup, Summary
 from vitrail.tasks.task import count_splits, describe_recipe, with_split
 
 OF_RECIPE = ("drop_path", "token_keep")  # options of a recipe that are the model's to follow
@@ -148,6 +151,8 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
     def describe(self, setup: State) -> Iterable[str]:
         options, data, model = setup.options, setup.data, setup.model
         yield from describe_data(data, what=f"{len(data.classes)} classes, {count_splits(data.splits)}")
+        yield from describe_faults(data, Path(options.data).expanduser())
+        yield describe_weights(options)
         learning = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
         frozen = f", of which {learning:,} learn" if options.freeze != "none" else ""
         yield describe_model(setup, more=frozen) + (", or as many pixels in their own aspect" if options.pack else "")
@@ -191,6 +196,24 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
                 predictions = replace(predictions, teacher=of_teacher.logits[:, list(taught.columns)])
         return Scored(evaluation=predictions, split=split, data=data, model=model)
 
+    def after_training(self, setup: State, scored: Scored[DataSet], folder: Path) -> Scored[DataSet]:
+        """Labels that the best model contradicts, among validation and test images."""
+        found = {scored.split: predictions_of(scored)}
+        if found[scored.split].multi_label:
+            return scored
+        splits: dict[str, Split] = {scored.split: scored.data.splits[scored.split]}  # type: ignore[index]
+        if scored.split != "val":
+            found["val"], data = predict_split(setup, "val", device=setup.options.device, world=World())
+            splits["val"] = data.splits["val"]
+        doubted = DoubtedLabels(
+            found=find_doubted(found, splits, scored.data.classes),
+            splits=splits,
+            path=folder / WRONG_LABELS,
+            agreement=measure_agreement(found),
+        )
+        doubted.write()
+        return replace(scored, extras=doubted)
+
     def write_predictions(self, scored: Scored[DataSet], folder: Path) -> None:
         """A line per image: its label, the prediction and its probability; with several labels, the probability of each."""
         found, split, labels = predictions_of(scored), scored.data[scored.split], scored.data.classes  # type: ignore[index]
@@ -220,11 +243,14 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
             details["Labels"] = f"{100 * options.labels:g} % of every class of the training images"
         if taught is not None:
             details["Teacher"] = describe_taught(options, taught, scored.metrics)
+        doubts = scored.extras.describe() if isinstance(scored.extras, DoubtedLabels) else ()
         return Summary(
             details=details,
             interval=interval if count else None,
+            baseline=find_baseline(found, scored.data.classes) if count else None,
+            constant=find_constant(found, scored.data.classes),
             certainty=certainty,
-            lines=[certainty, *([] if taught is None else [f"teacher: {details['Teacher']}"])],
+            lines=[certainty, *([] if taught is None else [f"teacher: {details['Teacher']}"]), *doubts],
             card={} if taught is None else {"teacher": details["Teacher"]},
         )
 
@@ -236,6 +262,24 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
 
     def stored(self, model: Classifier) -> Options:
         return Options(data="", image_size=model.image_size, in_channels=model.config.in_channels)
+
+
+def find_baseline(found: Predictions, labels: Sequence[str]) -> Baseline:
+    """The share of the commonest class; of several labels, the mean share of images that have one."""
+    shares = (
+        found.truth.mean(axis=0) if found.multi_label else np.bincount(found.truth, minlength=len(labels)) / len(found.truth)
+    )
+    if found.multi_label:
+        return Baseline(float(shares[shares > 0].mean()) if shares.any() else 0.0, "ordering images at random")
+    return Baseline(float(shares.max()), f"always naming {labels[int(shares.argmax())]}")
+
+
+def find_constant(found: Predictions, labels: Sequence[str]) -> str:
+    """The class that alone was predicted, of images of several."""
+    if found.multi_label or len(np.unique(found.truth)) < 2:
+        return ""
+    predicted = np.unique(found.logits.argmax(axis=1))
+    return labels[int(predicted[0])] if len(predicted) == 1 else ""
 
 
 def choose_new_model(options: Options, data: DataSet) -> dict[str, Any]:
