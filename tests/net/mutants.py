@@ -75,7 +75,7 @@ MUTANTS: tuple[Mutant, ...] = (
     mutant("resume_without_folder", TRAIN, "if options.resume and options.out is None:", "if False:", WRONG_LINES, chosen="such and resume"),
     mutant("numbers_unchecked", TRAIN, "    check(options)\n    options = options.normalize()", "    options = options.normalize()",
            WRONG_LINES, chosen="such and epochs"),
-    mutant("out_is_stored", OPTIONS, 'NOT_STORED = ("out", "resume", "finish")', 'NOT_STORED = ("resume", "finish")',
+    mutant("out_is_stored", OPTIONS, 'NOT_STORED = ("out", "resume", "finish", "offline")', 'NOT_STORED = ("resume", "finish", "offline")',
            f"{COMMANDS}::test_config_says_everything_and_what_auto_chose"),
     mutant("relative_data_stored", OPTIONS, "{name: absolute(value) for name, value in named.items() if value}", "{}",
            f"{COMMANDS}::test_a_run_knows_its_data_from_any_folder"),

@@ -21,6 +21,7 @@ from vitrail.learn.training.world import World
 from vitrail.machine import choose_device
 from vitrail.models.folder import load, save
 from vitrail.models.model import Model
+from vitrail.models.pretrained import same_source
 from vitrail.run.card import describe_measures, write_card
 from vitrail.run.ends import (
     NAMES,
@@ -45,6 +46,7 @@ from vitrail.tasks import registry
 from vitrail.tasks.metric import headline
 from vitrail.tasks.options import ENDS, NOT_STORED, check, has_option, renamed_of, spell, to_store
 from vitrail.tasks.stages import Setup
+from vitrail.tasks.weights import describe_weights, is_named
 
 
 @dataclass(frozen=True)
@@ -201,6 +203,8 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
     interval: dict[str, Any] = {} if summary.interval is None else {"interval": summary.interval}
     counts = {} if "sentences" in summary.card else {"images": {name: len(part) for name, part in setup.data.splits.items()}}
     facts = {"data": setup.name, "split": split, "recipe": options.recipe, **counts, **summary.card}
+    if is_named(options.weights):
+        facts["weights"] = describe_weights(options.weights, options.weights_sha256)
     measures = describe_measures(options.task, metrics, summary.interval)
     if number and earlier:
         facts["limits"] = [
@@ -252,11 +256,14 @@ def check_folder(folder: Path, options: Any, *, given: Set[str]) -> Any:
 def stored_options(folder: Path, options: Any, *, given: Set[str]) -> Any:
     """The options of the run in `folder`; those given again must say the same, but for another end."""
     stored = read_options(folder / CONFIG)
+    given = given | ({"weights"} if options.weights is not None else set())  # by whatever option they were named
     for one in fields(options):
         name, asked = one.name, getattr(options, one.name)
         if name not in given or name in (*NOT_STORED, *NAMES):
             continue
         known = getattr(stored, name, None)
+        if name == "weights" and asked is not None and same_source(asked, known):
+            continue
         if asked not in ("auto", known):
             raise VitrailError(
                 f"{spell(name)} {asked} differs from the run's own ({known}); --weights starts a new run from its weights"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from PIL import Image
@@ -23,20 +23,22 @@ from vitrail.data.opening import BUILT_IN
 from vitrail.data.transforms import measure, read_fitted
 from vitrail.errors import VitrailError
 from vitrail.learn.training.world import World
-from vitrail.machine import spare_memory
+from vitrail.machine import choose_precision, spare_memory
 from vitrail.models.adapting import adapt
 from vitrail.models.backbones import backbone_of
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.classifier import Classifier
 from vitrail.models.folder import load
+from vitrail.models.pretrained import find_packaged
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import has_field
 from vitrail.tasks.options import as_size, has_option, spell
-from vitrail.tasks.stages import D, Log, M, O, Opening, Setup, X
+from vitrail.tasks.stages import D, Log, M, O, Opened, Opening, Setup, X
 from vitrail.tasks.task import PARTS as PARTS
 from vitrail.tasks.task import Task, model_name
 from vitrail.tasks.task import choose_parts as choose_parts
 from vitrail.tasks.task import chosen_parts as chosen_parts
+from vitrail.tasks.weights import Wanted, choose_weights, packaged_size
 
 LARGEST = 224  # the side that is chosen for large images
 FEW = 10  # training images of a class, below which it is named
@@ -50,6 +52,60 @@ class ImageTask(Task[O, D, X, M]):
     """A base for what all tasks on images do alike."""
 
     unit = "images"
+    by_machine: ClassVar[bool] = False  # whether an `auto` precision is the machine's best
+    keeps_size: ClassVar[bool] = False  # whether weights are brought to the task's size, and never the other way
+
+    def working_size(self, options: O, images: Sequence[Image.Image]) -> tuple[int, int]:
+        """The size that images have for a model without weights."""
+        asked: Any = options
+        return choose_size(asked.image_size, images)
+
+    def find_weights(self, options: O, opened: Opened[D], log: Log) -> O:
+        """By tasks/weights.py where weights are looked for, and the size that those of the package read."""
+        asked: Any = options
+        wish = wished(asked)
+        packaged = None if asked.weights is None else find_packaged(asked.weights)
+        if wish != "auto" and (packaged is None or asked.image_size is not None):
+            return from_scratch(asked) if asked.weights is None else options
+        data: Any = opened.data
+        images = sample_images(data["train"])
+        wanted = Wanted(
+            images=len(data["train"]),
+            size=self.working_size(options, images),
+            fixed=self.keeps_size or asked.image_size is not None,
+            classes=len(data.classes),
+            minutes=asked.minutes,
+            model=asked.model,
+            device=asked.device,
+            precision=choose_precision(asked.device) if self.by_machine and asked.precision == "auto" else asked.precision,
+        )
+        if packaged is not None:
+            return replace(asked, image_size=packaged_size(packaged, wanted))
+        if not are_photographs(asked.data, wanted.size, choose_channels(asked.in_channels, images)):
+            return from_scratch(asked)
+        chosen = choose_weights(wanted)
+        log(chosen.line)
+        if chosen.source is None:
+            return from_scratch(asked)
+        return replace(asked, weights=chosen.source, image_size=chosen.size, model="auto", pretrained=None)
+
+
+def from_scratch(options: Any) -> Any:
+    """Without weights, of which nothing can be frozen."""
+    freeze = getattr(options, "freeze", "none")
+    if freeze != "none":
+        raise VitrailError(f"--freeze {freeze} keeps what weights bring, and no weights were chosen: name some with --weights")
+    return replace(options, pretrained="none")
+
+
+def wished(options: Any) -> str:
+    """auto or none: the user's, or the task's where neither weights nor a model or a part of one were named."""
+    if options.weights is not None:
+        return "none"
+    if options.pretrained is not None:
+        return str(options.pretrained)
+    named = [name for name in (*options.of_weights, "pack") if getattr(options, name, None) not in (None, "auto", False)]
+    return "none" if named else str(options.by_default)
 
 
 def choose_recipe(images: int, *, pretrained: bool = False) -> str:

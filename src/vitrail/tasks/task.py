@@ -40,6 +40,10 @@ class Task(Generic[O, D, X, M]):
         """Read, leave out what cannot be read, split. `options` are the run's, or `eval`'s laid over them."""
         raise NotImplementedError
 
+    def find_weights(self, options: O, opened: Opened[D], log: Log) -> O:
+        """The options with the weights to start from where nobody has named any: found, or none. Before anything else is resolved."""
+        return options
+
     def load(self, options: O, log: Log) -> Model | None:
         """The model of --weights as this task can use it; called only with --weights."""
         raise NotImplementedError

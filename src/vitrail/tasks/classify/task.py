@@ -20,6 +20,8 @@ from vitrail.learn.training.world import World
 from vitrail.machine import choose_precision
 from vitrail.models.catalogue import ARCHITECTURES, create_model, model_config, rebuild, rebuild_merging
 from vitrail.models.classifier import Classifier
+from vitrail.models.convert.peft import FOLDER
+from vitrail.models.lora import add_lora, describe_lora
 from vitrail.models.packing import check_norms
 from vitrail.models.vit import VisionTransformer
 from vitrail.preprocessing import Fit
@@ -43,7 +45,7 @@ from vitrail.tasks.classify.distillation import (
     resolve_distillation,
 )
 from vitrail.tasks.classify.objective import Classify, Predictions
-from vitrail.tasks.classify.options import RECIPES, Options, recipe_for
+from vitrail.tasks.classify.options import LORA, RECIPES, Options, recipe_for
 from vitrail.tasks.classify.report_labels import WRONG_LABELS, DoubtedLabels, find_doubted, measure_agreement
 from vitrail.tasks.image_task import (
     SMALL,
@@ -77,6 +79,7 @@ State = Setup[Options, DataSet, Taught | None]
 
 class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
     recipes = RECIPES
+    by_machine = True
 
     def open(self, options: Options, opening: Opening) -> Opened[DataSet]:
         data, bad = open_clean(opening.source, val_share=options.val_split, **clean_arguments(options, opening))
@@ -100,6 +103,10 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
         if name == "auto":
             name = choices["recipe"] = choose_recipe(len(data["train"]), pretrained=loaded is not None)
         recipe = recipe_for(name, size=size, channels=channels)
+        if options.lora is not None:
+            if loaded is None:
+                raise VitrailError(f"--lora {options.lora} adapts trained weights, and there are none: give --weights")
+            recipe = {**recipe, **LORA}
         choices |= from_recipe(recipe, options)
         if options.pack:  # a recipe's wishes give way
             choices |= {"mixup": 0.0, "cutmix": 0.0, "progressive": 1.0}
@@ -130,6 +137,8 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
                 model.freeze_encoder()
             elif options.freeze != "none":
                 model.freeze_parameters(first_parameters(model, options.freeze))
+            if options.lora is not None:
+                add_lora(model, options.lora, targets=options.lora_targets, alpha=options.lora_alpha, dora=options.dora)
         else:
             config = model_config(options.model)[1]
             merging: dict[str, Any] = {} if options.merge is None else {"merge": options.merge}
@@ -156,6 +165,8 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
         learning = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
         frozen = f", of which {learning:,} learn" if options.freeze != "none" else ""
         yield describe_model(setup, more=frozen) + (", or as many pixels in their own aspect" if options.pack else "")
+        if options.lora is not None:
+            yield describe_lora(model, options.lora_targets, rank=options.lora, dora=options.dora)
         if setup.extras is not None:
             yield describe_teacher(options, setup.extras)
         yield describe_recipe(options)
@@ -163,6 +174,9 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
     def plan(self, setup: State) -> Mapping[str, Any]:
         options = setup.options
         return {"progressive": options.progressive, "probe": options.probe, "multiple": setup.model.size_multiple}
+
+    def rate_before_test(self, setup: State) -> float:
+        return super().rate_before_test(setup) if setup.options.lora is None else float(LORA["lr"])
 
     def objective(self, setup: State, *, device: str, world: World) -> Classify:
         options, taught = setup.options, setup.extras
@@ -241,6 +255,9 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
         details = {"Images": f"{height}x{width}, {count_splits(scored.data.splits)}"}
         if setup.evaluation is None and options.labels != 1:
             details["Labels"] = f"{100 * options.labels:g} % of every class of the training images"
+        if setup.evaluation is None and options.lora is not None:
+            on = ", ".join(options.lora_targets)
+            details["Adapters"] = f"{'DoRA' if options.dora else 'LoRA'} of rank {options.lora} on {on}: best/{FOLDER}"
         if taught is not None:
             details["Teacher"] = describe_taught(options, taught, scored.metrics)
         doubts = scored.extras.describe() if isinstance(scored.extras, DoubtedLabels) else ()
@@ -334,8 +351,10 @@ def predict_split(setup: State, name: str, *, device: str, world: World) -> tupl
     batches = loader_for(model)(
         split, model.preprocessing, batch=options.batch_size, workers=workers, on_bad=note, rank=world.rank, world=world.size
     )
-    flip_test = (setup.options if setup.evaluation is None else setup.evaluation).flip_test
-    objective = Classify(model.to(device), multi_label=split.labels.ndim == 2, flip_test=flip_test, device=device, world=world)
+    how: Any = setup.options if setup.evaluation is None else setup.evaluation
+    objective = Classify(
+        model.to(device), multi_label=split.labels.ndim == 2, flip_test=how.flip_test, device=device, world=world
+    )
     predictions = objective.evaluate(batches.batches())
     gone = {one for names in world.gather(sorted(met)) for one in names}
     return predictions, with_split(setup.data, name, leave_out_names(split, gone))

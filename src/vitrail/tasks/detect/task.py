@@ -63,6 +63,10 @@ State = Setup[Options, DataSet, None]
 
 class Detection(ImageTask[Options, DataSet, None, Detector]):
     recipes = RECIPES
+    keeps_size = True
+
+    def working_size(self, options: Options, images: Sequence[Image.Image]) -> tuple[int, int]:
+        return as_size(options.image_size) or choose_box_size(images, step=ENCODER_STEP)
 
     def open(self, options: Options, opening: Opening) -> Opened[DataSet]:
         data, bad = open_clean(opening.source, boxes=True, val_share=options.val_split, **clean_arguments(options, opening))

@@ -74,6 +74,10 @@ class Segmentation(ImageTask[Options, DataSet, Tensor | None, Segmenter]):
     """What it needs beside options, data and model: what a pixel of each class counts in the loss."""
 
     recipes = RECIPES
+    keeps_size = True
+
+    def working_size(self, options: Options, images: Sequence[Any]) -> tuple[int, int]:
+        return as_size(options.image_size) or choose_dense_size(images)
 
     def open(self, options: Options, opening: Opening) -> Opened[DataSet]:
         arguments = clean_arguments(options, opening)
