@@ -89,6 +89,9 @@ class Bar(Part):
         return percent(self.share)
 
 
+READABLE = 9  # pixels: the smallest text of a figure on any screen; a narrower one scrolls
+
+
 @dataclass(frozen=True, slots=True)
 class Drawing(Part):
     """A figure of ours. Its SVG is trusted: matplotlib escaped the texts in it."""
@@ -102,7 +105,11 @@ class Drawing(Part):
     @property
     def style(self) -> str:
         size = re.search(r'viewBox="0 0 ([\d.]+)', self.svg)
-        return f"--natural: {size[1]}px" if size else ""
+        if size is None:
+            return ""
+        fonts = [float(font) for font in re.findall(r"font(?:-size)?: ?(?:[\w ]+ )?([\d.]+)px", self.svg)]
+        readable = f"; --readable: {float(size[1]) * READABLE / min(fonts):.0f}px" if fonts else ""
+        return f"--natural: {size[1]}px{readable}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,4 +75,4 @@ def describe_training(options: Any, progress: Progress) -> str:
     if not progress.best:
         return ""
     best = f"best: epoch {progress.best['epoch']:.0f}"
-    return f"{progress.epoch} epochs in {clock(progress.elapsed)} on {options.device}; {best}"
+    return f"{progress.epoch} epoch{'s' * (progress.epoch != 1)} in {clock(progress.elapsed)} on {options.device}; {best}"
