@@ -33,6 +33,8 @@ def test_its_report(trained, visit):
         if metric.key in trained.measured:
             assert metric.title in text, metric.title
     assert "vitrail eval" in text
+    assert "undefined" not in text
+    assert "[object" not in text
     assert "--resume" in text
     assert tab.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
     assert tab.evaluate("document.documentElement.scrollWidth") <= 1400
@@ -61,6 +63,7 @@ def test_its_page_in_the_studio(trained, start, visit):
     models = tab.evaluate("fetch('/api/models').then(answer => answer.json())")
     assert trained.path.name in str(models)
     assert tab.locator("h1").count() >= 1
+    assert not {"undefined", "[object"} & set(tab.locator("body").inner_text().split())
     assert tab.evaluate("document.documentElement.scrollWidth") <= 1400
     tab.set_viewport_size({"width": 390, "height": 844})
     assert tab.evaluate("document.documentElement.scrollWidth") <= 390

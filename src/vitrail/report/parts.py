@@ -100,7 +100,6 @@ class Drawing(Part):
     svg: str
     description: str
     kind: str = ""
-    within: str = ""  # the class of a box around it
 
     @property
     def style(self) -> str:
@@ -120,12 +119,24 @@ class Photograph(Part):
     image: bytes
     description: str
     pixelated: bool = False  # whether its pixels are to be seen
-    within: str = ""  # the class of a figure around it
 
     @property
     def source(self) -> str:
         kind = "png" if self.image.startswith(b"\x89PNG") else "webp" if self.image.startswith(b"RIFF") else "jpeg"
         return f"data:image/{kind};base64,{base64.b64encode(self.image).decode()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Poster(Photograph):
+    """A PNG image with texts in it, in a box of its own: so wide that its smallest text, `font` pixels of the image high, can be read."""
+
+    macro: ClassVar[str] = "poster"
+    font: int = 14  # seven points in what `to_png` makes
+
+    @property
+    def style(self) -> str:
+        width = int.from_bytes(self.image[16:20], "big")  # where PNG has it
+        return f"--readable: {-(-width * READABLE // self.font)}px"
 
 
 @dataclass(frozen=True, slots=True)
