@@ -80,6 +80,9 @@ def draw_watch(rows: Rows) -> Figure:
             axes.set_ylim(0, 1.06 * (1.0 if len(some) > 1 else highest or 1.0))
             rule(axes)
             axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+            measured = {row["epoch"] for key, _, _ in some for row in rows if key in row}
+            if len(measured) == 1:
+                axes.set_xticks(sorted(measured))
             if len(some) > 1:
                 axes.legend(loc="best", labelcolor="linecolor")
         return figure
