@@ -127,7 +127,7 @@ def test_a_report_of_several_labels(tmp_path, make_several, write_report):
     assert "Validation mAP" in words
     assert "Confusions" not in words
     assert "1 of 40 images; the highest loss first." in words
-    assert "80 % false class 2 20 % missed class 0 90 % right class 1" in words
+    assert "80 % false class 2 20 % missed class 0 90 % correct class 1" in words
     assert "average precision precision recall F1" in words
     precision = re.search(r'data-value="class 2">.*?</tr>', text, re.DOTALL)[0]
     assert "12" in re.findall(r'data-value="([\d.]+)"', precision)  # images of class 2: 8 of their own, 4 as the next
