@@ -19,6 +19,7 @@ from vitrail.tasks.classify.report_attention import Looks
 WORST, UNSURE, BEST = 24, 8, 8  # at most so many are shown
 LABELS = 4  # of an image that has several
 PAIRS, EXAMPLES = 6, 2  # pairs of classes, wrong images of a pair
+BOLD = " In bold: the predicted class."
 
 
 class Answer(NamedTuple):
@@ -94,13 +95,18 @@ def show_worst(shown: Classified) -> Section:
         return Section("Mistakes", note=f"None: all {total:,} images were classified correctly.")
     some = highest(shown.losses, shown.wrong, WORST)
     how = "the highest loss first" if len(some) == wrong else f"the {len(some)} with the highest loss"
-    return Section("Mistakes", [show_gallery(shown, some)], note=f"{wrong:,} of {total:,} images; {how}.")
+    return Section("Mistakes", [show_gallery(shown, some)], note=f"{wrong:,} of {total:,} images; {how}.{explain_bold(shown)}")
+
+
+def explain_bold(shown: Classified) -> str:
+    """Images of several labels have a word before each."""
+    return "" if shown.multi_label else BOLD
 
 
 def show_unsure(shown: Classified) -> Section:
     """What is nearly a guess, right or wrong."""
     some = highest(-shown.confidence, np.ones(shown.count, dtype=bool), UNSURE)
-    return Section("Least sure", [show_gallery(shown, some)], note="The lowest confidence of all, correct or not.")
+    return Section("Least sure", [show_gallery(shown, some)], note=f"The lowest confidence of all, correct or not.{explain_bold(shown)}")
 
 
 def show_best(shown: Classified) -> Section:
@@ -165,7 +171,7 @@ def answer(shown: Classified, index: int, word: str, which: int, kind: str) -> A
 
 def one_answer(shown: Classified, index: int) -> list[Answer]:
     predicted, true = int(shown.predicted[index]), int(shown.targets[index])
-    lines = [answer(shown, index, "predicted ", predicted, "said")]
+    lines = [answer(shown, index, "", predicted, "said")]
     return lines if predicted == true else [*lines, answer(shown, index, "true ", true, "truth")]
 
 
