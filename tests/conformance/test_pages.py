@@ -6,7 +6,6 @@ from urllib.parse import urlsplit
 
 from vitrail.tasks import registry
 
-
 # Texts of less than nine pixels, as they are painted: those of a drawing are as large as its width makes them.
 SMALL = """() => [...document.querySelectorAll('body *')].filter(element =>
     [...element.childNodes].some(node => node.nodeType === Node.TEXT_NODE && node.data.trim()) && element.getClientRects().length &&

@@ -201,5 +201,8 @@ def one_line(message: str) -> str:
 def type_in_words(kind: str) -> str:
     """`int|Literal[auto]` -> "a whole number or auto"."""
     plain = {"int": "a whole number", "float": "a number"}
-    parts = [plain.get(part, part) for part in re.sub(r"Literal\[(.*?)\]", lambda found: found[1].replace(", ", "|"), kind).split("|")]
+    parts = [
+        plain.get(part, part)
+        for part in re.sub(r"Literal\[(.*?)\]", lambda found: found[1].replace(", ", "|"), kind).split("|")
+    ]
     return " or ".join(part for part in parts if part != "None")

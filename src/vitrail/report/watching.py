@@ -140,7 +140,9 @@ def show_class_attention(backbone: Any, split: Split) -> Section:
     what = "what the class token reads of it" if seen.class_token else "what its cells receive from one another"
     sheet = draw_contact_sheet(f"The image; {what} in the last layer", rows)
     note = "No label says what the object is. Shown: " + what + ". Interpolated between the patches; all on one scale."
-    return Section(title, [share_scale(highest), Poster(encode_sheet(sheet), "attention of the last layer", font=11)], note=note)
+    return Section(
+        title, [share_scale(highest), Poster(encode_sheet(sheet), "attention of the last layer", font=11)], note=note
+    )
 
 
 def read_features(backbone: Any, split: Split, count: int, *, features: bool = True) -> Found:

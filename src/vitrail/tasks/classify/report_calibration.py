@@ -40,7 +40,9 @@ def show_calibration(found: Calibration, *, several: bool) -> Section:
     """`several`: what is counted are all k decisions of each image, not its one prediction."""
     filled = found.counts > 0
     total = int(found.counts.sum())
-    confident, true = (float((found.counts[filled] * part[filled]).sum() / total) for part in (found.confidence, found.accuracy))
+    confident, true = (
+        float((found.counts[filled] * part[filled]).sum() / total) for part in (found.confidence, found.accuracy)
+    )
     if not np.isfinite(confident):
         return Section("Calibration", note="Not every probability is a number, so none can be compared with the accuracy.")
     numbers = {

@@ -106,7 +106,9 @@ def explain_bold(shown: Classified) -> str:
 def show_unsure(shown: Classified) -> Section:
     """What is nearly a guess, right or wrong."""
     some = highest(-shown.confidence, np.ones(shown.count, dtype=bool), UNSURE)
-    return Section("Least sure", [show_gallery(shown, some)], note=f"The lowest confidence of all, correct or not.{explain_bold(shown)}")
+    return Section(
+        "Least sure", [show_gallery(shown, some)], note=f"The lowest confidence of all, correct or not.{explain_bold(shown)}"
+    )
 
 
 def show_best(shown: Classified) -> Section:
