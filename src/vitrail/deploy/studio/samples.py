@@ -84,7 +84,8 @@ def find_samples(run: Path, image_size: tuple[int, int] | None, *, marked: Calla
     try:
         data = find_unlabelled(source) if image_size is None else (marked or find_data)(source, image_size=image_size)
         unread = {file.name for file in read_bad_files(run / BAD_FILES) if file.when == "before"}
-        left, share = leave_out(data, unread), options.get("val_share")
+        left = leave_out(data, unread)
+        share = options.get("val_split", options.get("val_share"))  # the latter in older runs
         data = (
             divide_unlabelled(left, seed=seed)
             if image_size is None

@@ -134,7 +134,7 @@ def open_division(sources: Sequence[Model], data: str | Path | None, seed: int |
         if not known or known[-1][0] is not sources[-1] or not isinstance(known[-1][1].get("data"), str):
             raise VitrailError("a cascade is calibrated on validation images: give data")
         data = known[-1][1]["data"]
-    shares = {options.get("val_share") for _, options in known}
+    shares = {options.get("val_split", options.get("val_share")) for _, options in known}  # the latter in older runs
     if seed is None:
         seeds = {int(options.get("seed", 0)): source for source, options in known}
         if len(seeds) > 1:
@@ -149,7 +149,7 @@ def open_division(sources: Sequence[Model], data: str | Path | None, seed: int |
     if len(shares) > 1:
         words = " and ".join("the data's own" if share is None else f"{share:g}" for share in sorted(shares, key=str))
         raise VitrailError(
-            f"the runs divided their data differently (--val-share: {words}), so one has learned from what validates another"
+            f"the runs divided their data differently (--val-split: {words}), so one has learned from what validates another"
         )
     found = find_data(str(data))
     unreadable = {bad.name for bad in find_bad(found, workers=os.cpu_count() or 1)}
