@@ -17,8 +17,9 @@ from vitrail.data.randomness import uniforms
 from vitrail.errors import VitrailError
 
 # Joined to the seed, so that an option which came later draws numbers of its own and changes nobody else's.
-ERASING, NOISE = 0x4572617365486F6C, 0x4572617365466C6C
+ERASING, NOISE, CROPPING = 0x4572617365486F6C, 0x4572617365466C6C, 0x43726F7057696E64
 SMALLEST, LARGEST, NARROWEST = 0.02, 0.33, 0.3  # of an erased rectangle: share of the area, shorter side to longer side
+FLATTEST = 4 / 3  # aspect of a crop, and its inverse  [Szegedy+ 2015, section 6]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,27 +34,31 @@ class Augmentation:
     operations: int = 0  # of RandAugment, one after the other
     magnitude: float = 9.0  # of RandAugment, from 0 to 10
     erase: float = 0.0  # probability that a rectangle is replaced by noise
+    min_crop: float = 1.0  # share of the area that a random crop keeps at least; 1: whole images
 
     def __post_init__(self) -> None:
         check(self.operations, self.magnitude)
         if not 0.0 <= self.erase <= 1.0:
             raise VitrailError(f"erase is a probability, from 0 to 1: got {self.erase}")
+        if not 0.0 < self.min_crop <= 1.0:
+            raise VitrailError(f"min_crop is a share of the area, above 0 and at most 1: got {self.min_crop}")
 
     def __bool__(self) -> bool:
-        return self.flip or any((self.shift, self.rotate, self.zoom, self.cutout, self.operations, self.erase))
+        others = (self.shift, self.rotate, self.zoom, self.cutout, self.operations, self.erase)
+        return self.flip or self.min_crop < 1 or any(others)
 
 
 def augment(
     images: Float[Tensor, "b ch h w"], how: Augmentation, *, seed: int, epoch: int, indices: np.ndarray
 ) -> Float[Tensor, "b ch h w"]:
-    """Flip, shift, turn and zoom by one affine map per image, or by whole pixels if it neither turns nor zooms; then RandAugment; then what hides a part."""
+    """Flip, shift, turn, zoom and crop by one affine map per image, or by whole pixels if it only flips and shifts; then RandAugment; then what hides a part."""
     if not how:
         return images
     draws = torch.from_numpy(uniforms(seed, epoch, indices, count=7))  # b 7
     signed = 2 * draws - 1
     height, width = images.shape[-2:]
     mirrored = (draws[:, 0] < 0.5) & how.flip
-    if how.rotate or how.zoom:
+    if how.rotate or how.zoom or how.min_crop < 1:
         angle = signed[:, 1] * math.radians(how.rotate)
         scale = (1 + how.zoom) ** signed[:, 2]
         mirror = torch.where(mirrored, -1.0, 1.0)
@@ -62,7 +67,10 @@ def augment(
             torch.stack([cos * mirror, -sin * height / width, 2 * how.shift * signed[:, 3]], dim=1),
             torch.stack([sin * mirror * width / height, cos, 2 * how.shift * signed[:, 4]], dim=1),
         ]
-        images = warp(images, torch.stack(rows, dim=1))
+        maps = torch.stack(rows, dim=1)
+        if how.min_crop < 1:
+            maps = crop_maps(maps, how.min_crop, seed=seed, epoch=epoch, indices=indices)
+        images = warp(images, maps)
     elif how.flip or how.shift:
         right, down = (how.shift * signed[:, 3:5] * torch.tensor([width, height])).round().int().unbind(1)
         images = slide(images, mirrored=mirrored, down=down, right=right)
@@ -73,6 +81,22 @@ def augment(
     if how.cutout:
         images = cut_out(images, how.cutout, draws[:, 5:])
     return erase(images, how.erase, seed=seed, epoch=epoch, indices=indices) if how.erase else images
+
+
+def crop_maps(
+    maps: Float[Tensor, "b 2 3"], least: float, *, seed: int, epoch: int, indices: np.ndarray
+) -> Float[Tensor, "b 2 3"]:
+    """The maps, then a crop: of a share of the area from `least` to 1, an aspect from 3/4 to 4/3, anywhere inside  [Szegedy+ 2015, section 6].
+
+    Areas are uniform, aspects in their logarithm; a crop longer than the image is cut to it.
+    """
+    area, aspect, *places = torch.from_numpy(uniforms(seed ^ CROPPING, epoch, indices, count=4)).unbind(1)
+    area, ratio = least + area * (1 - least), FLATTEST ** (2 * aspect - 1)
+    sides = torch.stack([(area * ratio).sqrt(), (area / ratio).sqrt()], dim=1).clamp(max=1)  # b 2: width, height
+    centers = (2 * torch.stack(places, dim=1) - 1) * (1 - sides)  # in coordinates from -1 to 1
+    found = maps * sides[:, :, None]
+    found[:, :, 2] += centers
+    return found
 
 
 def cut_out(images: Tensor, share: float, places: Tensor) -> Tensor:

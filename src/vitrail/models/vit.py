@@ -31,6 +31,7 @@ from vitrail.nn.tokenizers.convolutional import ConvTokenizer, Pooling
 from vitrail.nn.tokenizers.dropping import TokenDropping
 from vitrail.nn.tokenizers.patch import PatchTokenizer
 from vitrail.nn.tokenizers.prefix import PrefixTokens
+from vitrail.nn.tokenizers.residual import ResidualTokenizer, StemNorm
 from vitrail.nn.tokenizers.resnet_stem import ResNetStem, stem_stride
 from vitrail.preprocessing import Preprocessing, neutral
 from vitrail.ragged import Ragged
@@ -50,10 +51,14 @@ class ViTConfig:
     image_size: tuple[int, int] = (224, 224)
     in_channels: int = 3
     num_classes: int = 1000  # 0: no classifier, features
-    tokenizer: Literal["patch", "conv", "resnet"] = "patch"
+    tokenizer: Literal["patch", "conv", "resnet", "residual"] = "patch"
     tokenizer_layers: int = 3  # convolutions of the conv tokenizer, at least one for each halving
     tokenizer_pooling: Pooling = "overlapping"
-    tokenizer_depths: tuple[int, ...] = (3, 4, 9)  # blocks of each stage of the resnet tokenizer
+    tokenizer_depths: tuple[int, ...] = (3, 4, 9)  # blocks of each stage of the resnet or residual tokenizer
+    tokenizer_widths: tuple[int, ...] = field(
+        default=(), metadata=OMITTED
+    )  # channels of the residual tokenizer's stages but the last
+    tokenizer_norm: StemNorm = field(default="batch", metadata=OMITTED)  # of the residual tokenizer
     position: str = "learned_1d"
     position_where: Where = "auto"
     position_antialias: bool = False  # whether learned rows are resized for another grid as DINOv2's with registers are
@@ -174,7 +179,7 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
     """The parts that a config names, put together."""
     config = resolve_config(config)
     assert config.patch != "auto"
-    tokenizer: PatchTokenizer | ConvTokenizer | ResNetStem
+    tokenizer: PatchTokenizer | ConvTokenizer | ResidualTokenizer | ResNetStem
     if config.tokenizer == "patch":
         tokenizer = PatchTokenizer(config.in_channels, config.width, patch=(config.patch, config.patch))
     elif config.tokenizer == "conv":
@@ -185,6 +190,18 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
             layers=config.tokenizer_layers,
             pooling=config.tokenizer_pooling,
         )
+    elif config.tokenizer == "residual":
+        tokenizer = ResidualTokenizer(
+            config.in_channels,
+            config.width,
+            widths=config.tokenizer_widths,
+            depths=config.tokenizer_depths,
+            norm=config.tokenizer_norm,
+        )
+        if config.patch != tokenizer.stride:
+            raise VitrailError(
+                f"the residual tokenizer's stages have a stride of {tokenizer.stride}, and patch is {config.patch}"
+            )
     else:
         cells, rest = divmod(config.patch, stem_stride(config.tokenizer_depths))
         if rest or not cells:

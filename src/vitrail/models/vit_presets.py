@@ -121,5 +121,19 @@ PRESETS = MappingProxyType(
         "vit_mini_hybrid": replace(HYBRID, width=160, depth=2, heads=5, tokenizer_layers=5),
         # The same for a few hundred larger images, 180x240 say, each of whose cells has an answer of its own.
         "vit_micro_hybrid_deep": replace(HYBRID, width=128, depth=4, heads=4, tokenizer_layers=5),
+        # For photographs of 64 to 160 pixels: the backbone whose weights come with the package (benchmarks/backbone.md).
+        "vitrail_small": replace(
+            HYBRID,
+            width=256,
+            depth=3,
+            heads=4,
+            patch=16,
+            image_size=(96, 96),
+            num_classes=199,
+            tokenizer="residual",
+            tokenizer_widths=(32, 64, 128),
+            tokenizer_depths=(1, 1, 2, 1),
+            tokenizer_norm="group",
+        ),
     }
 )

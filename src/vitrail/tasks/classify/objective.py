@@ -112,6 +112,18 @@ class Predictions:
         share = topk_accuracy(self.logits, self.truth)
         return max(1.0 / count, (share * (1.0 - share) / count) ** 0.5)
 
+    @property
+    def per_sample(self) -> Bool[np.ndarray, "n"] | None:
+        """What each image adds to the score, where that is their mean: epochs are compared by it."""
+        return None if self.multi_label else topk_hits(self.logits, self.truth)
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether all images get one class, and should not."""
+        if self.multi_label or len(np.unique(self.truth)) < 2:
+            return False
+        return len(np.unique(self.logits.argmax(axis=1))) == 1
+
     @cached_property
     def interval(self) -> tuple[float, float]:
         """The 95 % bootstrap interval of the score, over images."""
@@ -157,12 +169,15 @@ class Classify(ForwardObjective):
         multi_label: bool = False,
         teacher: Teacher | None = None,
         distillation: Distillation | None = None,
+        probe: float = 0.0,
+        flip_test: bool = False,
         **running: Unpack[Running],
     ) -> None:
         """`teacher` is listened to as `distillation` says: by the distillation head where a model has one, else by the only head.
 
         `weights`: of each class's images in the loss, as `learn.losses.balance` computes them. With several processes each
-        evaluates its share, and all get everyone's answers."""
+        evaluates its share, and all get everyone's answers. `probe`: share of the run in which only the head learns; `flip_test`: whether `evaluate` averages the logits of an image and its mirror."""
+        self.probe, self.unused, self.flip_test = probe, probe > 0.0, flip_test
         self.two_heads = is_distilled(model)
         if self.two_heads and is_sharded(model):
             gather_for(model, "forward_both")
@@ -191,6 +206,17 @@ class Classify(ForwardObjective):
             losses = self.distillation.mix(losses, distilled)
         return losses if surrogate_loss is None else losses.mean() + surrogate_loss(losses.detach())
 
+    def before_step(self, done: float) -> None:
+        self.model.probing = done < self.probe
+
+    def after_step(self) -> None:
+        """Nothing follows the weights."""
+
+    def answer(self, images: Any) -> Tensor:
+        """Logits of each head: b 1 k, or b 2 k."""
+        answer = self.forward(images.to(self.device))
+        return torch.stack(answer if self.two_heads else (answer,), dim=1).float().cpu()
+
     def evaluate(self, batches: Iterable[Any]) -> Predictions:
         was_training = self.model.training
         self.model.eval()
@@ -198,8 +224,9 @@ class Classify(ForwardObjective):
         rounds = even_out(batches, self.world) if is_sharded(self.model) else ((batch.images, batch) for batch in batches)
         with torch.inference_mode():
             for images, batch in rounds:
-                answer = self.forward(images.to(self.device))
-                heads = torch.stack(answer if self.two_heads else (answer,), dim=1).float().cpu()  # b 1 k, or b 2 k
+                heads = self.answer(images)
+                if self.flip_test:
+                    heads = (heads + self.answer(images.flip(-1))) / 2
                 if batch is not None:
                     outputs.append((heads, batch.labels, batch.indices))
         self.model.train(was_training)

@@ -1,13 +1,14 @@
 """Options of image classification. No torch here."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
+from vitrail.records import OMITTED
 from vitrail.tasks.blocks import (
     AugmentationOptions,
     AveragingOptions,
@@ -16,8 +17,10 @@ from vitrail.tasks.blocks import (
     FreezeOptions,
     ImageOptions,
     LayerDecayOptions,
+    LoraOptions,
     OptimizerOptions,
     PartOptions,
+    PretrainedOptions,
     ShardOptions,
     SmoothingOptions,
     ValSplitOptions,
@@ -27,6 +30,7 @@ from vitrail.tasks.options import (
     COUNT,
     IMAGES,
     RECIPE,
+    SHARE,
     TASK,
     Auto,
     CommonOptions,
@@ -48,17 +52,20 @@ class Options(
     DropPathOptions,
     SmoothingOptions,
     OptimizerOptions,
+    LoraOptions,
     FreezeOptions,
     ShardOptions,
     CacheOptions,
     ValSplitOptions,
     PartOptions,
     ImageOptions,
+    PretrainedOptions,
     CommonOptions,
 ):
     """What `vitrail train --task classify` takes."""
 
     paths: ClassVar[tuple[str, ...]] = ("teacher",)
+    by_default: ClassVar[Literal["auto", "none"]] = "auto"
     of_weights: ClassVar[tuple[str, ...]] = ("model", "position", "position_where", "attention", "attention_options")
 
     task: Annotated[Literal["classify"], Parameter(help="What to learn.")] = "classify"
@@ -106,6 +113,11 @@ class Options(
     cutmix: Annotated[
         float | Auto, Range(ge=0), Parameter(group=AUGMENTATION, help="Paste a rectangle of another image: alpha; 0: not.")
     ] = "auto"
+    min_crop: Annotated[
+        float | Auto,
+        Range(gt=0, le=1),
+        Parameter(group=AUGMENTATION, help="Share of the area that a random crop keeps at least; 1: whole images."),
+    ] = "auto"
     repeats: Annotated[
         int | Auto, COUNT, integer("Times each image comes in a batch, augmented each time.", group=AUGMENTATION)
     ] = "auto"
@@ -118,10 +130,22 @@ class Options(
         Parameter(group=RECIPE, help="Begin with images of this share of the side; they grow."),
     ] = "auto"
 
+    flip_test: Annotated[
+        bool, switch("Score with the average of the predictions for the image and its mirror image.", group=TASK)
+    ] = field(default=False, metadata=OMITTED)
+    probe: Annotated[
+        float | Auto,
+        SHARE,
+        Parameter(
+            group=RECIPE, help="With --weights: share of the run in which only the head learns, before all does (LP-FT)."
+        ),
+    ] = "auto"
+
     def check(self) -> None:
         super().check()
         check_distillation(self)
         check_pack(self)
+        check_probe(self)
 
 
 def check_distillation(options: Options) -> None:
@@ -134,6 +158,19 @@ def check_distillation(options: Options) -> None:
         raise VitrailError(
             f"--distill-temperature {options.distill_temperature} is about --distill soft; hard predictions have none"
         )
+
+
+def check_probe(options: Options) -> None:
+    """What has no encoder that could wait for its head."""
+    if options.probe in ("auto", 0):
+        return
+    for wanted, option in (
+        (options.freeze == "encoder", "--freeze encoder"),
+        (options.teacher is not None, "--teacher"),
+        (options.pack, "--pack"),
+    ):
+        if wanted:
+            raise VitrailError(f"--probe {options.probe} and {option} do not go together: leave one of them out")
 
 
 def check_pack(options: Options) -> None:
@@ -156,6 +193,7 @@ def check_pack(options: Options) -> None:
 class EvalOptions(ProtocolEvalOptions):
     """What `vitrail eval` takes beside a classifier."""
 
+    flip_test: Annotated[bool, switch("Average with the prediction for the mirror image.")] = False
     merge: Annotated[
         int | None, Range(ge=0), integer("Of a vit: tokens that each block merges into others; by default the run's.")
     ] = None
@@ -166,7 +204,7 @@ BASE: MappingProxyType[str, Any] = MappingProxyType(
     {
         "weight_decay": 0.05, "warmup": 0.05, "schedule": "cosine", "label_smoothing": 0.1, "clip_grad": 1.0, "drop_path": 0.0,
         "shift": 0.0, "rotate": 0.0, "zoom": 0.0, "cutout": 0.0, "operations": 0, "magnitude": 9.0, "erase": 0.0, "mixup": 0.0,
-        "cutmix": 0.0, "repeats": 1, "token_keep": 1.0, "progressive": 1.0, "optimizer": "adamw", "layer_decay": 1.0, "ema": 0.0,
+        "cutmix": 0.0, "min_crop": 1.0, "probe": 0.0, "repeats": 1, "token_keep": 1.0, "progressive": 1.0, "optimizer": "adamw", "layer_decay": 1.0, "ema": 0.0,
         "sam": 0.0,
     }
 )  # fmt: skip
@@ -205,12 +243,25 @@ PHOTOGRAPHS: Mapping[str, Any] = MappingProxyType(
         "zoom": 0.0, "cutout": 0.35,
     }
 )  # fmt: skip
+# Larger ones: crops instead of shifts, and small images first.
+LARGE_PHOTOGRAPHS: Mapping[str, Any] = MappingProxyType(
+    {**PHOTOGRAPHS, "batch_size": 64, "shift": 0.0, "cutout": 0.2, "min_crop": 0.35, "progressive": 0.5}
+)
+# Photographs from trained weights.
+TUNED_PHOTOGRAPHS: Mapping[str, Any] = MappingProxyType({"shift": 0.0, "zoom": 0.0, "min_crop": 0.35, "ema": 0.998})
+
+
+# With --lora, any recipe with these instead: what is added begins at 0 and has far to go, in every block alike (docs/log.md has a trial).
+LORA: Mapping[str, Any] = MappingProxyType({"lr": 2e-3, "layer_decay": 1.0})
 
 
 def recipe_for(name: str, *, size: tuple[int, int], channels: int) -> Mapping[str, Any]:
     """The recipe of a name for images of this size; color images are taken for photographs, gray ones for drawings."""
-    small = name in ("tiny", "small") and channels == 3 and max(size) <= SMALL
-    return {**RECIPES[name], **PHOTOGRAPHS} if small else RECIPES[name]
+    if channels != 3:
+        return RECIPES[name]
+    if name in ("tiny", "small"):
+        return {**RECIPES[name], **(PHOTOGRAPHS if max(size) <= SMALL else LARGE_PHOTOGRAPHS)}
+    return {**RECIPES[name], **TUNED_PHOTOGRAPHS} if name == "finetune" and max(size) >= 48 else RECIPES[name]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,6 +269,7 @@ class PredictOptions(EnginePredictOptions):
     """What `vitrail predict` takes beside a classifier."""
 
     top_k: Annotated[int, COUNT, integer("How many classes to name for each image.")] = 3
+    flip_test: Annotated[bool, switch("Average with the prediction for the mirror image.")] = False
     merge: Annotated[
         int | None, Range(ge=0), integer("Of a vit: tokens that each block merges into others; by default the run's.")
     ] = None
