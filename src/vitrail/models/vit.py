@@ -55,7 +55,9 @@ class ViTConfig:
     tokenizer_layers: int = 3  # convolutions of the conv tokenizer, at least one for each halving
     tokenizer_pooling: Pooling = "overlapping"
     tokenizer_depths: tuple[int, ...] = (3, 4, 9)  # blocks of each stage of the resnet or residual tokenizer
-    tokenizer_widths: tuple[int, ...] = field(default=(), metadata=OMITTED)  # channels of the residual tokenizer's stages but the last
+    tokenizer_widths: tuple[int, ...] = field(
+        default=(), metadata=OMITTED
+    )  # channels of the residual tokenizer's stages but the last
     tokenizer_norm: StemNorm = field(default="batch", metadata=OMITTED)  # of the residual tokenizer
     position: str = "learned_1d"
     position_where: Where = "auto"
@@ -197,7 +199,9 @@ def build_vit(config: ViTConfig) -> VisionTransformer:
             norm=config.tokenizer_norm,
         )
         if config.patch != tokenizer.stride:
-            raise VitrailError(f"the residual tokenizer's stages have a stride of {tokenizer.stride}, and patch is {config.patch}")
+            raise VitrailError(
+                f"the residual tokenizer's stages have a stride of {tokenizer.stride}, and patch is {config.patch}"
+            )
     else:
         cells, rest = divmod(config.patch, stem_stride(config.tokenizer_depths))
         if rest or not cells:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from vitrail.data.bad_files import BAD_FILES, BadFiles, describe_bad
+from vitrail.data.copies import COPIES, write_copies
+from vitrail.data.dataset import NO_COPIES
 from vitrail.errors import VitrailError
 from vitrail.extras import need
 from vitrail.files import write_whole
@@ -128,6 +130,7 @@ def start(setup: Setup[Any, Any, Any], folder: Path, bar: ProgressBar) -> tuple[
     if setup.bad is not None:
         list_bad(setup.bad, folder, bar, unit=task.unit)
     task.store(setup, folder)
+    write_copies(getattr(setup.data, "copies", NO_COPIES), folder / COPIES)
     run = RunFolder(folder, events=open_events(folder, setup.options))
     run.write_config(to_store(setup.options))
     run.write_machine()

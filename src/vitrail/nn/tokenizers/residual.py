@@ -78,9 +78,7 @@ class ResidualTokenizer(nn.Module):
         channels = (in_channels, *widths, width)
         self.stages = nn.Sequential(
             *(
-                nn.Sequential(
-                    Halving(before, after, norm=norm), *(StemBlock(after, norm=norm) for _ in range(depth))
-                )
+                nn.Sequential(Halving(before, after, norm=norm), *(StemBlock(after, norm=norm) for _ in range(depth)))
                 for (before, after), depth in zip(itertools.pairwise(channels), depths, strict=True)
             )
         )
