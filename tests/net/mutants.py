@@ -177,7 +177,7 @@ MUTANTS: tuple[Mutant, ...] = (
     mutant("true_is_a_number", RECORDS, "if isinstance(value, int) and not isinstance(value, bool):", "if isinstance(value, int):",
            "tests/test_records.py", chosen="types"),
     # The loop and its step.
-    mutant("lowest_is_best", LOOP, "better = good >= progress.target", "better = good <= progress.target", LEARNING,
+    mutant("lowest_is_best", LOOP, "better = plan.keep_last or good >= progress.target", "better = plan.keep_last or good <= progress.target", LEARNING,
            chosen="best or highest"),
     mutant("no_standard_error", LOOP, "progress.target = good - evaluation.error", "progress.target = good", LEARNING,
            chosen="best or highest"),

@@ -46,6 +46,7 @@ class Run:
 def train(*, quiet: bool = False, **options: Any) -> Run:
     """`vitrail train` in Python: the same options by the same names, such as train(data="digits", epochs=5)."""
     from vitrail.run.arguments import read_arguments
+    from vitrail.run.folds import run_all
 
     task = str(options.get("task", registry.DEFAULT))
     if "task" not in options and options.get("resume") and options.get("out"):
@@ -53,7 +54,7 @@ def train(*, quiet: bool = False, **options: Any) -> Run:
     kind = registry.options_of(registry.check_task(task))
     found = read_arguments(kind, {**options, "task": task}, what="train")
     renamed = renamed_of(kind)
-    return run_training(found, given={renamed.get(name, name) for name in options}, quiet=quiet)
+    return run_all(found, given={renamed.get(name, name) for name in options}, quiet=quiet)
 
 
 def run_training(options: Any, *, given: Set[str], quiet: bool = False) -> Run:

@@ -195,7 +195,7 @@ def _end_epoch(
         progress.target = good - evaluation.error
     # The latest epoch within one standard error of the highest, not the highest: on a small validation set a lucky early epoch
     # beats the later ones, whose rate is lower, by an image or two (docs/log.md has the trial).
-    better = good >= progress.target
+    better = plan.keep_last or good >= progress.target
     if better:
         progress.best = {**metrics, "epoch": progress.epoch + 1}
         run.save_model("best", objective.model)

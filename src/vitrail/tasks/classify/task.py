@@ -13,6 +13,7 @@ from vitrail.data.dataset import DataSet
 from vitrail.data.images import ImageError
 from vitrail.data.label_share import keep_share
 from vitrail.data.loader import Loader, choose_workers
+from vitrail.data.splitting import Fold
 from vitrail.errors import VitrailError
 from vitrail.files import write_table
 from vitrail.learn.training.world import World
@@ -73,7 +74,8 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
     recipes = RECIPES
 
     def open(self, options: Options, opening: Opening) -> Opened[DataSet]:
-        data, bad = open_clean(opening.source, val_share=options.val_split, **clean_arguments(options, opening))
+        fold = None if options.folds is None else Fold(count=options.folds, number=options.fold)
+        data, bad = open_clean(opening.source, val_share=options.val_split, fold=fold, **clean_arguments(options, opening))
         return Opened(data=data, bad=bad)
 
     def load(self, options: Options, log: Log) -> Any:
@@ -145,7 +147,9 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
         yield describe_recipe(options)
 
     def plan(self, setup: State) -> Mapping[str, Any]:
-        return {"progressive": setup.options.progressive, "multiple": setup.model.size_multiple}
+        options = setup.options
+        last = options.folds is not None and options.fold is None  # of all images, which leave none to choose an epoch by
+        return {"progressive": options.progressive, "multiple": setup.model.size_multiple, "keep_last": last}
 
     def objective(self, setup: State, *, device: str, world: World) -> Classify:
         options, taught = setup.options, setup.extras
