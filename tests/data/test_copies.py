@@ -190,7 +190,7 @@ def test_the_more_images_the_less_is_looked_for(count, how):
 def test_what_is_not_looked_for_is_said(folder, monkeypatch):
     monkeypatch.setattr(module, "thoroughness", lambda count: "exact")
     data = opened(folder)
-    assert "copies among 44 images: only files with the same bytes are looked for" in data.notes
+    assert "copies among 44 images: only exact ones are looked for" in data.notes
     assert [len(places) for places in data.copies.groups] == [2]
 
 
@@ -203,3 +203,14 @@ def test_an_image_is_known_by_split_and_name():
         [index for index in range(len(data["val"])) if data["val"].name(index) == "3"],
         [],
     ]
+
+
+def test_of_small_images_only_exact_copies_are_found(tmp_path):
+    """Eight by eight squares on a dark ground are like each other, and no copies."""
+    images = np.random.default_rng(0).integers(0, 30, (24, 16, 16), dtype=np.uint8)
+    images[:, 4:12, 4:12] = 200
+    images[5] = images[20]
+    np.savez(tmp_path / "set.npz", x_train=images, y_train=np.arange(24) % 3)
+    data = opened(tmp_path / "set.npz")
+    assert [[int(place.name) for place in places] for places in data.copies.groups] == [[5, 20]]
+    assert "copies among images under 48 pixels: only exact ones are looked for" in data.notes

@@ -11,7 +11,7 @@ from vitrail.data.bad_files import BadFile, BadFiles, leave_out, list_bad
 from vitrail.data.box_data import find_boxes, read_marks
 from vitrail.data.captions import CaptionData, divide_captions, open_captions
 from vitrail.data.captions import leave_out as leave_out_captions
-from vitrail.data.copies import SIDE, find_copies, split_by_us
+from vitrail.data.copies import SIDE, SMALL, find_copies, split_by_us
 from vitrail.data.dataset import NO_COPIES, Copies, DataSet, SplitName
 from vitrail.data.images import ImageError
 from vitrail.data.opening import BUILT_IN, divide_data, find_data
@@ -156,5 +156,5 @@ def scan_images(data: DataSet, *, divided: Sequence[SplitName], progress: Callab
     """Every image that stands in a file, and every image of the `divided` splits, read once."""
     splits = {name: split for name, split in data.splits.items() if split.encoded or name in divided}
     cores = os.cpu_count() or 1
-    side = SIDE if divided else None
+    side = SIDE if any(data[name].encoded or min(data[name].read(0).size) >= SMALL for name in divided) else None
     return dict(scan_splits(splits, workers=lambda split: cores if split.encoded else 0, thumbnails=side, progress=progress))

@@ -4,6 +4,8 @@ import csv
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import numpy as np
+
 from vitrail.data.dataset import NO_COPIES, Copies, DataSet, Place, SplitName
 from vitrail.data.duplicates import Thoroughness, find_duplicates, group, thoroughness
 from vitrail.data.scanning import Scan, concatenate
@@ -13,12 +15,13 @@ from vitrail.files import write_table
 COPIES = "copies.csv"
 COLUMNS = ("group", "split", "picture")
 SIDE = 64  # of the thumbnails by which copies are found
+SMALL = 48  # pixels of the shorter side: images of less are too much alike to tell copies from the others
 LEFT_OUT: Mapping[Thoroughness, str] = {
     "crops": "",
     "few crops": "crops of less than 80 % of a side are not looked for",
     "large crops": "crops of less than 90 % of a side are not looked for",
     "whole": "crops of another image are not looked for",
-    "exact": "only files with the same bytes are looked for",
+    "exact": "only exact ones are looked for",
 }
 
 
@@ -30,10 +33,12 @@ def find_copies(
         return NO_COPIES
     where = [(name, index) for name, found in scans.items() for index in range(len(found))]
     whole = concatenate(list(scans.values()))
-    how = thoroughness(len(whole.good))
+    small = bool(len(whole.good)) and float(np.median(whole.sizes[whole.good].min(axis=1))) < SMALL
+    how: Thoroughness = "exact" if small else thoroughness(len(whole.good))
     groups = group(find_duplicates(whole, how=how, progress=progress))
     found = tuple(tuple(Place(where[i][0], data[where[i][0]].name(where[i][1])) for i in members) for members in groups)
-    left_out = f"copies among {len(whole.good):,} images: {LEFT_OUT[how]}" if LEFT_OUT[how] else ""
+    what = f"images under {SMALL} pixels" if small else f"{len(whole.good):,} images"
+    left_out = f"copies among {what}: {LEFT_OUT[how]}" if LEFT_OUT[how] else ""
     return Copies(groups=found, left_out=left_out)
 
 
