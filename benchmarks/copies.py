@@ -88,34 +88,43 @@ def divide(labels: np.ndarray, pairs: list[Pair], seed: int) -> np.ndarray:
 
 
 def measure(name: str, split: Split, whole: Scan, folder: Path) -> None:
-    """The rounds of one dataset."""
+    """The rounds of one dataset: a file for each change, a line per copy."""
+    files = {
+        kind: folder / f"planted-{name}-{kind.replace(', ', '-').replace(' ', '-').replace('-%', '')}.csv" for kind in CHANGES
+    }
     for number in range(ROUNDS):
-        if any((row["data"], row["round"]) == (name, str(number)) for row in read_rows(folder / "results.csv")):
+        if str(number) in {row["round"] for row in read_rows(list(files.values())[-1])}:
             continue
         changed, planted = plant(split, whole, number)
         labels = np.concatenate([split.labels, split.labels[[index for index, _ in planted.values()]]])
-        pairs, seconds = search(changed)
+        pairs, _ = search(changed)
         member = {index: place for place, members in enumerate(group(pairs)) for index in members}
-        together = dict.fromkeys(CHANGES, 0)
-        share = np.bincount(labels) / len(labels)
-        farthest = 0.0
+        together, share, farthest = dict.fromkeys(planted, 0), np.bincount(labels) / len(labels), 0.0
         for seed in range(SEEDS):
             part = divide(labels, pairs, seed)
-            for copy, (index, kind) in planted.items():
-                together[kind] += part[copy] == part[index]
+            for copy, (index, _) in planted.items():
+                together[copy] += int(part[copy] == part[index])
             for side in range(3):
                 of_part = np.bincount(labels[part == side], minlength=len(share)) / (part == side).sum()
                 farthest = max(farthest, float(np.abs(of_part - share).max()))
-        for kind in CHANGES:
-            of_kind = [(copy, index) for copy, (index, one) in planted.items() if one == kind]
-            found = sum(member.get(copy, -1) == member.get(index, -2) for copy, index in of_kind)
+        for copy, (index, kind) in planted.items():
             row = {
-                "data": name, "round": number, "images": len(labels), "change": kind, "planted": len(of_kind), "found": found,
-                "kept_together": f"{100 * together[kind] / (SEEDS * len(of_kind)):.3f}",
-                "class_share_off_by": f"{100 * farthest:.2f}", "search_cpu_seconds": f"{seconds:.1f}",
+                "round": number, "copy_of": index, "found": int(member.get(copy, -1) == member.get(index, -2)),
+                "together": together[copy], "class_shares_off_by": f"{100 * farthest:.2f}",
             }  # fmt: skip
-            append(folder / "results.csv", row)
-            print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
+            append(files[kind], row)
+        print(f"{name}: round {number + 1} of {ROUNDS}, {len(pairs)} pairs", flush=True)
+    if any(row["model"].startswith(f"{name}, ") for row in read_rows(folder / "results.csv")):
+        return
+    for kind, path in files.items():
+        rows = read_rows(path)
+        row = {
+            "model": f"{name}, {kind}", "planted": len(rows), "found": sum(int(row["found"]) for row in rows),
+            "kept_together": f"{100 * sum(int(row['together']) for row in rows) / (SEEDS * len(rows)):.2f}",
+            "class_shares_off_by": max(row["class_shares_off_by"] for row in rows), "predictions": path.name,
+        }  # fmt: skip
+        append(folder / "results.csv", row)
+        print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
 
 
 def measure_alone(name: str, split: Split, whole: Scan, folder: Path, sheet: Path | None) -> None:
