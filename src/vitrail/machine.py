@@ -4,6 +4,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -37,12 +38,25 @@ def spare_memory() -> int:
     return min(found)
 
 
-def check_precision(precision: str, device: str) -> None:
-    """bf16 on a CPU is tried in a process of its own: where the processor only claims to have it, that process dies, not ours."""
-    if precision == "fp32" or torch.device(device).type != "cpu":
-        return
+def choose_precision(device: str) -> str:
+    """bf16 where the processor multiplies it faster than fp32, and can do it; else fp32."""
+    if torch.device(device).type == "cuda":
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
+    if torch.device(device).type != "cpu" or not torch.cpu._is_avx512_bf16_supported():
+        return "fp32"
+    return "bf16" if _does_bf16() else "fp32"
+
+
+@cache
+def _does_bf16() -> bool:
+    """Tried in a process of its own: where the processor only claims to have it, that process dies, not ours."""
     trial = (
         "import torch; torch.nn.Linear(64, 64, dtype=torch.bfloat16)(torch.ones(64, 64, dtype=torch.bfloat16)).sum().backward()"
     )
-    if subprocess.run([sys.executable, "-c", trial], capture_output=True, check=False).returncode:
+    return subprocess.run([sys.executable, "-c", trial], capture_output=True, check=False).returncode == 0
+
+
+def check_precision(precision: str, device: str) -> None:
+    """A precision that was asked for must be one that this machine has."""
+    if precision == "bf16" and torch.device(device).type == "cpu" and not _does_bf16():
         raise VitrailError(f"precision {precision}: this machine's processor cannot do it; use fp32")

@@ -16,7 +16,7 @@ from vitrail.errors import VitrailError
 class Ragged:
     """Images behind each other in one piece of memory, which workers hand over as quickly as a batch of one size.
 
-    It has what a training step asks of a batch's tensor: `len`, `to` and `tensor_split`. Iterating gives views.
+    It has what is asked of a batch's tensor: `len`, `to`, `flip` and `tensor_split`. Iterating gives views.
     """
 
     def __init__(self, numbers: Float[Tensor, "p"], shapes: Sequence[tuple[int, ...]]) -> None:
@@ -42,6 +42,10 @@ class Ragged:
 
     def __iter__(self) -> Iterator[Float[Tensor, "ch h w"]]:
         return (self[number] for number in range(len(self)))
+
+    def flip(self, axis: int) -> "Ragged":
+        """Each image mirrored along one of its own axes, -1 its width."""
+        return Ragged.join([image.flip(axis) for image in self])
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> "Ragged":
         return Ragged(self.numbers.to(device, non_blocking=non_blocking), self.shapes)

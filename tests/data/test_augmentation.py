@@ -42,7 +42,7 @@ def test_neutral_is_the_very_same_tensor():
     assert augment(images, Augmentation(), seed=0, epoch=0, indices=np.arange(2)) is images
 
 
-@pytest.mark.parametrize("option", ["flip", "shift", "rotate", "zoom", "cutout", "operations", "erase"])
+@pytest.mark.parametrize("option", ["flip", "shift", "rotate", "zoom", "cutout", "operations", "erase", "min_crop"])
 def test_each_option_alone_is_something(option):
     how = Augmentation(**{option: {"flip": True, "operations": 1}.get(option, 0.3)})
     assert how
@@ -299,3 +299,39 @@ def augment_cutout(images, stream):
 def test_settings_that_do_not_exist(options, reason):
     with pytest.raises(VitrailError, match=reason):
         Augmentation(**options)
+
+
+def test_a_crop_is_a_part_of_the_image_enlarged():
+    """Of an image whose values are its coordinates the crop tells where it was taken: inside, of the area and aspect allowed."""
+    side, count = 64, 200
+    ramp = (torch.arange(side) + 0.5) / side
+    images = torch.stack([ramp.expand(side, side), ramp[:, None].expand(side, side)])[None].repeat(count, 1, 1, 1)
+    found = augment(images, Augmentation(min_crop=0.25), seed=3, epoch=1, indices=np.arange(count))
+    inner = found[:, :, 16:48, 16:48]  # away from the border, where reading meets its color
+    width = (inner[:, 0, :, -1] - inner[:, 0, :, 0]).mean(1) * 64 / 31
+    height = (inner[:, 1, -1] - inner[:, 1, 0]).mean(1) * 64 / 31
+    area, aspect = width * height, width / height
+    assert 0.22 < area.min() < 0.3
+    assert 0.9 < area.max() < 1.02
+    assert 0.73 < aspect.min() < 0.8
+    assert 1.25 < aspect.max() < 1.37
+    center = inner.mean((2, 3))
+    assert ((center - 0.5).abs() <= 0.51 - torch.stack([width, height], 1) / 2).all()
+
+
+def test_a_crop_leaves_the_other_draws_alone():
+    """Brighter to the right: the slope tells which are mirrored."""
+    images = torch.linspace(0, 1, 16).expand(32, 1, 16, 16)
+    slopes = [
+        augment(images, Augmentation(flip=True, rotate=5, min_crop=least), seed=0, epoch=0, indices=np.arange(32))
+        .diff()
+        .mean((1, 2, 3))
+        for least in (1.0, 0.3)
+    ]
+    assert torch.equal(slopes[0] > 0, slopes[1] > 0)
+    assert len(set((slopes[0] > 0).tolist())) == 2
+
+
+def test_a_crop_of_nothing_is_refused():
+    with pytest.raises(VitrailError, match="min_crop is a share of the area, above 0 and at most 1: got 0"):
+        Augmentation(min_crop=0.0)

@@ -355,6 +355,13 @@ def test_the_plan_says_how_the_rate_falls(schedule, expected):
     assert [rate_factor(plan, done) for done in (0.1, 0.2, middle, 1.0)] == pytest.approx(expected, abs=1e-6)
 
 
+def test_the_head_has_the_peak_rate_before_the_schedule_begins():
+    plan = plan_of(warmup=0.2, probe=0.5)
+    assert [rate_factor(plan, done) for done in (0.0, 0.025, 0.3, 0.5, 0.6, 0.8, 1.0)] == pytest.approx(
+        [0, 0.5, 1, 0, 1, 0.5, 0], abs=1e-6
+    )
+
+
 def plan_of(**changes) -> Plan:
     return Plan(**({"epochs": 1, "lr": 0.1, "weight_decay": 0.0, "warmup": 0.1, "clip": 1.0} | changes))
 

@@ -90,6 +90,22 @@ def test_muon_by_hand():
     torch.testing.assert_close(p.detach().double(), expected, rtol=1e-5, atol=1e-6)
 
 
+def test_muon_in_bf16_steps_nearly_alike():
+    torch.manual_seed(0)
+    start, gradient = torch.randn(24, 40), torch.randn(24, 40)
+    moved = []
+    for dtype in (torch.float32, torch.bfloat16):
+        p = nn.Parameter(start.clone())
+        optimizer = Muon([{"params": [p], "hidden": True}], 0.1, dtype=dtype)
+        p.grad = gradient
+        optimizer.step()
+        assert p.dtype == optimizer.state[p]["momentum"].dtype == torch.float32
+        moved.append((p.detach() - start).flatten())
+    assert torch.cosine_similarity(*moved, dim=0) > 0.99
+    assert 0.9 < moved[1].norm() / moved[0].norm() < 1.1
+    assert not torch.equal(*moved)
+
+
 def test_muon_takes_hidden_matrices_and_filters_and_leaves_the_rest_to_adamw():
     ours, theirs = make_model(), make_model()
     take_steps(ours, make_optimizer("muon", layer_groups(ours, 0.05, layer_decay=1.0), lr=0.01, device_type="cpu"), 3, seed=1)

@@ -38,6 +38,13 @@ KINDS: dict[str, tuple[str, Any]] = {
     "vit_auto": ("vit", ViTConfig(width=12, depth=2, heads=2, patch="auto", prefix=0, pool="attention", norm="post", **SHAPE)),
     "vit_raw": ("vit", ViTConfig(width=12, depth=4, heads=2, patch=8, last_norm="pooled", pool="mean", **SHAPE)),
     "vit_merging": ("vit", ViTConfig(width=12, depth=4, heads=2, patch=4, merge=3, **SHAPE)),
+    "residual": (
+        "vit",
+        ViTConfig(
+            width=12, depth=4, heads=2, patch=4, tokenizer="residual", tokenizer_widths=(8,), tokenizer_depths=(1, 1),
+            tokenizer_norm="group", prefix=0, pool="mean", **SHAPE,
+        ),
+    ),
     "hybrid": ("vit", ViTConfig(width=12, depth=4, heads=2, patch=4, tokenizer="conv", prefix=0, pool="mean", **SHAPE)),
     "resnet_stem": ("vit", ViTConfig(width=16, depth=4, heads=2, tokenizer="resnet", tokenizer_depths=(1,), patch=4, **SHAPE)),
     "swin": ("swin", SwinConfig(width=6, depths=(1, 2, 1), heads=2, window=(3, 3), patch=2, **SHAPE)),
@@ -55,7 +62,7 @@ KINDS: dict[str, tuple[str, Any]] = {
 }  # fmt: skip
 SIZES = {"square": (16, 16), "wide": (16, 32)}
 GROUPS = ("gsa", "gsa_plain", "gsa_lifting", "gcnn", "gcnn_p4m")
-ROUNDING = ("hybrid", "swin", "resnet", "resnet_soft", "resnet_hard", "toy")  # which take images of any size
+ROUNDING = ("hybrid", "residual", "swin", "resnet", "resnet_soft", "resnet_hard", "toy")  # which take images of any size
 every_kind = pytest.mark.parametrize("kind", KINDS)
 # Under heads and the detector the first kind of each row of NETWORKS; the others are slow.
 FIRST = {network: kind for kind, (network, _) in reversed(KINDS.items())}.values()

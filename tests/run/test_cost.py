@@ -47,8 +47,9 @@ ROUND = Machine(
         replace(PLAIN, num_classes=0, pool="mean", prefix=0),
         replace(PLAIN, tokenizer="resnet", image_size=(32, 48)),
         replace(PLAIN, activation="swiglu"),
+        replace(CONV, patch=8, tokenizer="residual", tokenizer_widths=(8, 12), tokenizer_depths=(0, 2, 1), image_size=(33, 65)),
     ],
-    ids=["patch", "conv", "conv of more halvings", "hidden head", "features", "resnet", "gated"],
+    ids=["patch", "conv", "conv of more halvings", "hidden head", "features", "resnet", "gated", "residual"],
 )
 def test_multiply_adds_are_those_that_torch_counts(config):
     model = build_vit(config)

@@ -3,10 +3,11 @@
 b batch, ch channels, h w image, k classes
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -30,6 +31,7 @@ class Classifier(ImageModel):
 
     head: Any
     frozen = False  # whether the encoder stays as it is
+    probing = False  # whether the head learns alone for now: features then take no gradient, though the encoder's weights could
 
     def __init__(self, config: Any, preprocessing: Preprocessing, labels: tuple[str, ...] | None = None) -> None:
         super().__init__()
@@ -83,7 +85,9 @@ class Classifier(ImageModel):
         return self.head.features(features) if pre_logits else self.head(features)
 
     def forward(self, images: Float[Tensor, "b ch h w"]) -> Float[Tensor, "b k"]:
-        return self.forward_head(self.forward_features(images))
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not self.probing):
+            features = self.forward_features(images)
+        return self.forward_head(features)
 
     def reset_classifier(self, num_classes: int, labels: Sequence[str] | None = None) -> None:
         """A new, untrained last layer; 0 takes it away and leaves the features."""
@@ -99,12 +103,31 @@ class Classifier(ImageModel):
             parameter.requires_grad_(name.split(".")[0] in HEADS)
         self.train(self.training)
 
+    def freeze_parameters(self, names: Collection[str]) -> None:
+        """From now on these parameters stay, and modules that have no other are in evaluation mode while the model is trained."""
+        for name, parameter in self.named_parameters():
+            if name in names:
+                parameter.requires_grad_(False)
+        self.train(self.training)
+
     def train(self, mode: bool = True) -> Any:
         super().train(mode)
+        for part in frozen_parts(self):
+            part.train(False)
         if self.frozen:
             for name, part in self.named_children():
                 part.train(mode and name in HEADS)
         return self
+
+
+def frozen_parts(module: nn.Module) -> Iterator[nn.Module]:
+    """The largest parts of which some parameters do not learn, and no others do."""
+    for part in module.children():
+        learns = [parameter.requires_grad for parameter in part.parameters()]
+        if learns and not any(learns):
+            yield part
+        elif not all(learns):
+            yield from frozen_parts(part)
 
 
 def new_output(width: int, classes: int, *, like: Tensor) -> nn.Module:

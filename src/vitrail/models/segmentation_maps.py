@@ -18,6 +18,7 @@ from vitrail.models.protocols import Backbone, FeatureInfo
 from vitrail.models.vit import VisionTransformer
 from vitrail.nn.functional.maps import to_maps
 from vitrail.nn.tokenizers.convolutional import ConvTokenizer
+from vitrail.nn.tokenizers.residual import ResidualTokenizer
 from vitrail.nn.tokenizers.resnet_stem import ResNetStem
 from vitrail.records import from_record
 from vitrail.tokens import Tokens
@@ -125,7 +126,7 @@ def read_maps(
 def embed_fine(backbone: Any, images: Float[Tensor, "b ch h w"]) -> tuple[Float[Tensor, "b _ _ _"], Tokens]:
     """As `VisionTransformer.embed`, with the fine map."""
     tokenizer = backbone.tokenizer
-    if isinstance(tokenizer, ConvTokenizer | ResNetStem):
+    if isinstance(tokenizer, ConvTokenizer | ResidualTokenizer | ResNetStem):
         fine, tokens = tokenizer.forward_fine(images)
     else:
         tokens = tokenizer(images)

@@ -129,6 +129,7 @@ PRESETS = MappingProxyType(
             heads=4,
             patch=16,
             image_size=(96, 96),
+            num_classes=199,
             tokenizer="residual",
             tokenizer_widths=(32, 64, 128),
             tokenizer_depths=(1, 1, 2, 1),

@@ -76,7 +76,7 @@ def grid_of(config: ViTConfig) -> tuple[int, int]:
 
 
 def tokenizer_macs(config: ViTConfig) -> int:
-    """Multiply-adds of one image's tokens: a matrix on patches, 3x3 convolutions, or the first stages of a ResNet-50."""
+    """Multiply-adds of one image's tokens: a matrix on patches, 3x3 convolutions, residual blocks of them, or the first stages of a ResNet-50."""
     height, width = config.image_size
     assert config.patch != "auto"
     cells = math.prod(grid_of(config))
@@ -89,6 +89,12 @@ def tokenizer_macs(config: ViTConfig) -> int:
             total += 9 * one.before * one.after * height * width
             if one.halves:
                 height, width = math.ceil(height / 2), math.ceil(width / 2)
+        return total
+    if config.tokenizer == "residual":
+        for after, blocks in zip((*config.tokenizer_widths, config.width), config.tokenizer_depths, strict=True):
+            height, width = math.ceil(height / 2), math.ceil(width / 2)
+            total += 9 * after * (before + 2 * blocks * after) * height * width
+            before = after
         return total
     total, before = 49 * before * 64 * (height // 2) * (width // 2), 64
     for stage, blocks in enumerate((3, 4, 9)):

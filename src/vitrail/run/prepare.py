@@ -33,6 +33,8 @@ def prepare(options: Any, bar: ProgressBar, *, resumed: Path | None) -> Setup[An
         image_size=as_size(getattr(options, "image_size", None)),
     )
     resolved = task.resolve(options, task.open(options, opening), loaded, resumed)
+    if resolved.options.precision == "auto":  # a task without a wish of its own
+        resolved = replace(resolved, options=replace(resolved.options, precision="fp32"))
     torch.manual_seed(resolved.options.seed)
     model = task.build(resolved, loaded)
     registry.name_task(model, options.task)

@@ -202,7 +202,12 @@ class FreezeOptions(Block):
     """Weights that stay."""
 
     freeze: Annotated[
-        Literal["none", "encoder"], Parameter(group=TASK, help="What of the model stays as --weights has it.")
+        Literal["none", "encoder"] | int,
+        Range(ge=0),
+        Parameter(
+            group=TASK,
+            help="What stays as --weights has it: the encoder, or its stem and so many of the first blocks (0: the stem).",
+        ),
     ] = "none"
 
     def check(self) -> None:

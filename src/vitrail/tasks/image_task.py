@@ -17,6 +17,7 @@ from vitrail.data.examples import spread
 from vitrail.data.image_source import image_loader
 from vitrail.data.images import ImageError
 from vitrail.data.loader import Loader, choose_workers
+from vitrail.data.opening import BUILT_IN
 from vitrail.data.transforms import measure, read_fitted
 from vitrail.errors import VitrailError
 from vitrail.learn.training.world import World
@@ -37,6 +38,7 @@ from vitrail.tasks.task import chosen_parts as chosen_parts
 
 LARGEST = 224  # the side that is chosen for large images
 SMALL = 64  # pixels a side, at most, of small images
+PHOTOGRAPH = 48  # pixels a side, at least, of what is treated as a photograph
 SMALL_DATA = 5_000  # images, at most, for which the smallest models are chosen
 SIZES = {"tiny": 10_000, "small": 100_000, "medium": 2_000_000}  # images, at most
 
@@ -98,6 +100,11 @@ def choose_size(asked: Sequence[int] | None, images: Sequence[Image.Image], *, p
     if shorter <= SMALL:
         return (shorter, shorter)
     return (min(LARGEST, shorter // 16 * 16),) * 2
+
+
+def are_photographs(source: str, size: tuple[int, int], channels: int) -> bool:
+    """Whether images are to be treated as photographs: in color, of 48 pixels a side or more, and not drawn by a program of ours."""
+    return source not in BUILT_IN and channels == 3 and min(size) >= PHOTOGRAPH
 
 
 def small_patch(size: tuple[int, int]) -> int:

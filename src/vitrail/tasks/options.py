@@ -182,7 +182,10 @@ class CommonOptions(Block):
     recipe: Annotated[RecipeName, HOW_TO_LEARN] = "auto"
     seed: Annotated[int, SEED, integer("Decides every random number of the run.")] = 0
     device: Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, mps.")] = "auto"
-    precision: Annotated[Literal["fp32", "bf16"], Parameter(help="Arithmetic of the forward pass.")] = "fp32"
+    precision: Annotated[
+        Literal["auto", "fp32", "bf16"],
+        Parameter(help="Arithmetic of the forward pass; auto: bf16 for photographs where the processor is made for it."),
+    ] = "auto"
     accumulate: Annotated[
         int, COUNT, integer("Cut each batch into so many parts, to need less memory; the step is the same.")
     ] = 1

@@ -1,4 +1,4 @@
-"""`--freeze encoder`: the head learns, everything else stays bit for bit, statistics of batch norms too."""
+"""`--freeze`: what is frozen stays bit for bit, statistics of batch norms too. `--probe`: the head first, then everything."""
 
 import os
 import signal
@@ -8,6 +8,7 @@ import torch
 from safetensors import safe_open
 
 import vitrail as vt
+from vitrail.errors import VitrailError
 from vitrail.learn.training import loop
 from vitrail.learn.training.interruption import Interrupted
 from vitrail.models.classifier import HEADS
@@ -81,3 +82,66 @@ def test_resumed_bit_for_bit(arrays, tmp_path, monkeypatch):
     train(data=arrays, out=tmp_path / "run", resume=True, quiet=True)
     again = (tmp_path / "run" / "last" / "model.safetensors").read_bytes()
     assert again == (whole.path / "last" / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(("name", "blocks"), [("vit_nano_conv", 0), ("vit_nano_conv", 2), ("resnet8_32", 1)])
+def test_a_stem_and_the_first_blocks_stay(arrays, tmp_path, name, blocks):
+    before = small(name)
+    vt.save(before, tmp_path / "begin")
+    run = train(data=arrays, weights=tmp_path / "begin", freeze=blocks, epochs=1, batch=32, quiet=True, out=tmp_path / "run")
+    after, kept = run.model.state_dict(), before.state_dict()
+    last = "encoder.blocks." if name == "vit_nano_conv" else "stages."
+    for key, tensor in after.items():
+        frozen = key.startswith(("tokenizer.", "position.", "stem", *(f"{last}{number}." for number in range(blocks))))
+        counts = tensor.dtype == torch.int64  # batches that a batch norm has seen
+        assert torch.equal(tensor, kept[key]) == frozen or (counts and not frozen), key
+
+
+def test_more_blocks_than_there_are(arrays, tmp_path):
+    vt.save(small("vit_nano_conv"), tmp_path / "begin")
+    with pytest.raises(VitrailError, match="the model has 3 blocks: the first 9 of them cannot be named"):
+        train(data=arrays, weights=tmp_path / "begin", freeze=9, epochs=1, quiet=True, out=tmp_path / "run")
+
+
+def test_the_head_learns_first(arrays, tmp_path):
+    """Until the share of the run is done nothing but the head moves; afterwards everything does."""
+    before = small("vit_nano_conv")
+    vt.save(before, tmp_path / "begin")
+    how = {
+        "data": arrays,
+        "weights": tmp_path / "begin",
+        "epochs": 4,
+        "batch": 32,
+        "quiet": True,
+        "drop_path": 0.0,
+        "weight_decay": 0.0,
+    }
+    moved = {}
+    for epoch in (2, 4):
+        seen = []
+
+        def stop(*words, last=epoch, seen=seen):
+            seen.append(words)
+            if words[1].epoch == last - 1 and words[1].batch == words[4]:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loop, "_show", stop)
+            with pytest.raises(Interrupted):
+                train(**how, probe=0.5, out=tmp_path / str(epoch))
+        after = vt.load(tmp_path / str(epoch) / "last").state_dict()
+        moved[epoch] = {
+            key
+            for key, tensor in before.state_dict().items()
+            if tensor.is_floating_point() and not torch.equal(after[key], tensor)
+        }
+    statistics = {key for key in before.state_dict() if "running" in key}  # of batch norms: they follow the new images
+    assert {key.split(".")[0] for key in moved[2] - statistics} == {"head"}
+    assert moved[4] >= {key for key, _ in before.named_parameters()}
+
+
+def test_a_probe_needs_weights(arrays, tmp_path):
+    with pytest.raises(VitrailError, match=r"--probe 0\.5: a new encoder has nothing for the head to learn from"):
+        train(data=arrays, probe=0.5, epochs=1, quiet=True, out=tmp_path / "run")
+    with pytest.raises(VitrailError, match=r"--probe 0\.5 and --freeze encoder do not go together"):
+        train(data=arrays, weights=tmp_path, probe=0.5, freeze="encoder", quiet=True)

@@ -135,3 +135,27 @@ def test_a_model_of_many_labels_scores_each_by_itself(image, tmp_path):
     assert sum(single.values()) == pytest.approx(1, abs=1e-6)
     odds = {label: score / (1 - score) for label, score in scores.items()}  # exp(logit), so softmax is their share
     assert {label: value / sum(odds.values()) for label, value in odds.items()} == pytest.approx(single, abs=1e-5)
+
+
+def test_averaged_with_the_mirror_image(classify, image):
+    """Softmax of the mean logits; the logits up to a constant are the logarithms of the probabilities."""
+    plain, mirror = (classify(one, top_k=10) for one in (image, image.transpose(Image.Transpose.FLIP_LEFT_RIGHT)))
+    both = {row["label"]: row["score"] for row in classify(image, top_k=10, flip_test=True)}
+    product = {
+        row["label"]: (row["score"] * {one["label"]: one["score"] for one in mirror}[row["label"]]) ** 0.5 for row in plain
+    }
+    total = sum(product.values())
+    assert both == pytest.approx({label: value / total for label, value in product.items()}, rel=1e-3, abs=1e-6)
+    assert both != {row["label"]: row["score"] for row in plain}
+
+
+def test_eval_averages_with_the_mirror_image(classify, digits_run):
+    """As many images are right as when each is asked by the pipeline."""
+    data = vt.open_data("digits")
+    split = data.splits["test"]
+    rows = classify([split.read(index) for index in range(len(split))], top_k=1, flip_test=True)
+    right = sum(data.classes.index(row[0]["label"]) == label for row, label in zip(rows, split.labels, strict=True))
+    found = vt.evaluate(digits_run[0], data="digits", flip_test=True)["accuracy"]
+    assert found == pytest.approx(right / len(split))
+    plain = classify([split.read(index) for index in range(len(split))], top_k=1)
+    assert [row[0]["label"] for row in rows] != [row[0]["label"] for row in plain]

@@ -65,6 +65,15 @@ def layer_groups(model: nn.Module, weight_decay: float, *, layer_decay: float) -
     ]
 
 
+def first_parameters(model: nn.Module, blocks: int) -> set[str]:
+    """Names of what stands before the first block, and of the first `blocks` blocks."""
+    depth = count_blocks(model)
+    if not 0 <= blocks <= depth:
+        raise VitrailError(f"the model has {depth} blocks: the first {blocks} of them cannot be named")
+    tables = first_tables(model)
+    return {name for name, _ in model.named_parameters() if name in tables or layer_of(name, depth) <= blocks}
+
+
 def count_blocks(model: nn.Module) -> int:
     return 1 + max((int(found[1]) for name, _ in model.named_parameters() if (found := BLOCK.match(name))), default=-1)
 

@@ -25,7 +25,17 @@ class Muon(torch.optim.Optimizer):
     AdamW.
     """
 
-    def __init__(self, params: Any, lr: float, *, momentum: float = 0.95, betas: tuple[float, float] = (0.9, 0.999)) -> None:
+    def __init__(
+        self,
+        params: Any,
+        lr: float,
+        *,
+        momentum: float = 0.95,
+        betas: tuple[float, float] = (0.9, 0.999),
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        """`dtype`: in which steps are made orthogonal; bfloat16 does, as in [Jordan+ 2024], where it is fast."""
+        self.dtype = dtype
         super().__init__(
             params, {"lr": lr, "momentum": momentum, "betas": betas, "eps": 1e-8, "weight_decay": 0.0, "hidden": False}
         )
@@ -60,7 +70,9 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_mul_(kept, momentum)
         torch._foreach_add_(kept, gradients)
         ahead = torch._foreach_add(gradients, kept, alpha=momentum)  # Nesterov's look ahead
-        return [scaled(orthogonalize(matrix.flatten(1))).reshape(matrix.shape) for matrix in ahead]
+        return [
+            scaled(orthogonalize(matrix.flatten(1).to(self.dtype)).to(matrix.dtype)).reshape(matrix.shape) for matrix in ahead
+        ]
 
 
 def scaled(matrix: Float[Tensor, "r c"]) -> Float[Tensor, "r c"]:

@@ -11,12 +11,14 @@ from vitrail.learn.training.sharding import is_divided
 OptimizerName = Literal["adamw", "sgd", "muon"]
 
 
-def make_optimizer(name: OptimizerName, groups: list[dict[str, Any]], *, lr: float, device_type: str) -> torch.optim.Optimizer:
+def make_optimizer(
+    name: OptimizerName, groups: list[dict[str, Any]], *, lr: float, device_type: str, dtype: torch.dtype = torch.float32
+) -> torch.optim.Optimizer:
     """An optimizer over `groups`, whose state is tensors only, as exact resumption needs.
 
     - adamw: decoupled weight decay  [Loshchilov+ 2019, algorithm 2], betas (0.9, 0.999).
     - sgd: Nesterov momentum 0.9  [Sutskever+ 2013, eq. 3-4], weight decay added to the gradient.
-    - muon: orthogonal steps for the hidden layers, AdamW for the others  [Jordan+ 2024]; groups say which by "hidden".
+    - muon: orthogonal steps for the hidden layers, AdamW for the others  [Jordan+ 2024]; groups say which by "hidden"; in `dtype`.
     """
     fused = device_type in ("cpu", "cuda")
     optimizer: torch.optim.Optimizer
@@ -26,7 +28,7 @@ def make_optimizer(name: OptimizerName, groups: list[dict[str, Any]], *, lr: flo
         fused = fused and not any(is_divided(p) for group in groups for p in group["params"])  # torch fuses AdamW's shares only
         optimizer = torch.optim.SGD(groups, lr=lr, momentum=0.9, nesterov=True, fused=fused)
     elif name == "muon":
-        optimizer = Muon(groups, lr)
+        optimizer = Muon(groups, lr, dtype=dtype)
     else:
         raise VitrailError(f"the optimizer must be adamw, sgd or muon, got {name}")
     set_rate(optimizer, lr)

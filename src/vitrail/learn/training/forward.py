@@ -23,6 +23,7 @@ class ForwardObjective:
     """A base for what satisfies the `Objective` protocol: its model, and `forward`, which is the model or calls it as a loss needs it."""
 
     model: Any
+    unused = False  # whether there are steps in which some parameters take no part
 
     def __init__(
         self,
@@ -44,4 +45,4 @@ class ForwardObjective:
     @cached_property
     def train_forward(self) -> Callable[..., Any]:
         """With several processes, the model whose backward pass averages their gradients; one that is sharded does so itself."""
-        return for_training(self.forward, self.model, self.world)
+        return for_training(self.forward, self.model, self.world, unused=self.unused)

@@ -30,6 +30,7 @@ from vitrail.learn.training.world import World
 
 SECONDS_BETWEEN_CHECKPOINTS = 120.0
 EARLY = 0.2  # share of a run before which nobody is warned: a new network says the same of everything
+PROBE_WARMUP = 0.1  # share of the time in which only the head learns
 BAD_STEPS = 3  # in a row, and the run goes back to the last checkpoint, once
 
 
@@ -221,7 +222,11 @@ def describe_scores(score: str, metrics: Mapping[str, float], known: Sequence[Sc
 
 
 def rate_factor(plan: Plan, done: float) -> float:
-    """Of the peak rate, at a share `done` of the run, as the plan's schedule has it."""
+    """Of the peak rate, at a share `done` of the run, as the plan's schedule has it; before it begins, what the head alone learns with."""
+    if done < plan.probe:
+        return min(1.0, done / (PROBE_WARMUP * plan.probe))
+    if plan.probe:
+        done = (done - plan.probe) / (1.0 - plan.probe)
     if plan.schedule == "cosine":
         return warmup_cosine(done, warmup=plan.warmup)
     if plan.schedule == "inverse_sqrt":

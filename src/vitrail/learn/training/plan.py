@@ -19,6 +19,7 @@ class Plan:
     weight_decay: float
     final_weight_decay: float | None = None  # where the pull on the weights ends, by a cosine; None: where it began
     warmup: float  # share of the run
+    probe: float = 0.0  # share of the run in which only the head learns, at the peak rate, before the schedule begins
     schedule: Schedule = "cosine"  # of the rate after the warmup
     clip: float  # largest norm of the gradient
     optimizer: OptimizerName = "adamw"

@@ -44,10 +44,10 @@ def is_sharded(model: nn.Module) -> bool:
     return hasattr(model, "set_requires_gradient_sync")
 
 
-def for_training(forward: Callable[..., Any], model: nn.Module, world: World) -> Callable[..., Any]:
+def for_training(forward: Callable[..., Any], model: nn.Module, world: World, *, unused: bool = False) -> Callable[..., Any]:
     """`forward`, which is `model` or made of it, so that its backward pass averages the gradients of several processes; a model that is
-    divided does so itself, and what is compiled to a function is left as it is."""
-    return world.wrap(forward) if isinstance(forward, nn.Module) and not is_sharded(model) else forward
+    divided does so itself, and what is compiled to a function is left as it is. `unused`: in some steps parameters take no part."""
+    return world.wrap(forward, unused=unused) if isinstance(forward, nn.Module) and not is_sharded(model) else forward
 
 
 def is_divided(tensor: Tensor) -> bool:

@@ -38,7 +38,13 @@ class Stepper:
     def __init__(self, objective: Objective, plan: Plan, world: World) -> None:
         self.objective, self.plan, self.world, self.device = objective, plan, world, torch.device(plan.device)
         groups = layer_groups(objective.model, plan.weight_decay, layer_decay=plan.layer_decay)
-        self.optimizer = make_optimizer(plan.optimizer, groups, lr=plan.lr, device_type=self.device.type)
+        self.optimizer = make_optimizer(
+            plan.optimizer,
+            groups,
+            lr=plan.lr,
+            device_type=self.device.type,
+            dtype=torch.bfloat16 if plan.precision == "bf16" else torch.float32,
+        )
         self.parameters = [parameter for parameter in objective.model.parameters() if parameter.requires_grad]
         self.sharpness = Sharpness(self.parameters, plan.sam, buffers=objective.model.buffers()) if plan.sam else None
         self.average = Average(objective.model, plan.ema) if plan.ema else None

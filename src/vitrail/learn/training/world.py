@@ -147,10 +147,10 @@ class World:
         """Until all have come here."""
         self.any(False)  # a barrier of nccl's own would need the device
 
-    def wrap(self, model: nn.Module) -> nn.Module:
+    def wrap(self, model: nn.Module, *, unused: bool = False) -> nn.Module:
         """The model whose backward pass averages the gradients of all processes while it runs [Li+ 2020, section 3.2].
 
-        It starts from the first process's weights; all its parameters must take part in every step. Buffers are not sent with
+        It starts from the first process's weights; all its parameters must take part in every step unless some may be `unused`. Buffers are not sent with
         each step: `average_buffers` averages them when they are needed. A batch norm normalizes by its own process's images.
         """
         if self.size == 1:
@@ -164,7 +164,7 @@ class World:
                 model,
                 device_ids=[self.local_rank] if torch.device(self.device).type == "cuda" else None,
                 **{sync_each_step: False},  # type: ignore[arg-type]
-                find_unused_parameters=False,
+                find_unused_parameters=unused,
                 gradient_as_bucket_view=True,  # gradients once in memory, not twice
             )
 

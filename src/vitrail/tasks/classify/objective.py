@@ -157,12 +157,15 @@ class Classify(ForwardObjective):
         multi_label: bool = False,
         teacher: Teacher | None = None,
         distillation: Distillation | None = None,
+        probe: float = 0.0,
+        flip_test: bool = False,
         **running: Unpack[Running],
     ) -> None:
         """`teacher` is listened to as `distillation` says: by the distillation head where a model has one, else by the only head.
 
         `weights`: of each class's images in the loss, as `learn.losses.balance` computes them. With several processes each
-        evaluates its share, and all get everyone's answers."""
+        evaluates its share, and all get everyone's answers. `probe`: share of the run in which only the head learns; `flip_test`: whether `evaluate` averages the logits of an image and its mirror."""
+        self.probe, self.unused, self.flip_test = probe, probe > 0.0, flip_test
         self.two_heads = is_distilled(model)
         if self.two_heads and is_sharded(model):
             gather_for(model, "forward_both")
@@ -191,6 +194,17 @@ class Classify(ForwardObjective):
             losses = self.distillation.mix(losses, distilled)
         return losses if surrogate_loss is None else losses.mean() + surrogate_loss(losses.detach())
 
+    def before_step(self, done: float) -> None:
+        self.model.probing = done < self.probe
+
+    def after_step(self) -> None:
+        """Nothing follows the weights."""
+
+    def answer(self, images: Any) -> Tensor:
+        """Logits of each head: b 1 k, or b 2 k."""
+        answer = self.forward(images.to(self.device))
+        return torch.stack(answer if self.two_heads else (answer,), dim=1).float().cpu()
+
     def evaluate(self, batches: Iterable[Any]) -> Predictions:
         was_training = self.model.training
         self.model.eval()
@@ -198,8 +212,9 @@ class Classify(ForwardObjective):
         rounds = even_out(batches, self.world) if is_sharded(self.model) else ((batch.images, batch) for batch in batches)
         with torch.inference_mode():
             for images, batch in rounds:
-                answer = self.forward(images.to(self.device))
-                heads = torch.stack(answer if self.two_heads else (answer,), dim=1).float().cpu()  # b 1 k, or b 2 k
+                heads = self.answer(images)
+                if self.flip_test:
+                    heads = (heads + self.answer(images.flip(-1))) / 2
                 if batch is not None:
                     outputs.append((heads, batch.labels, batch.indices))
         self.model.train(was_training)

@@ -27,6 +27,7 @@ from vitrail.tasks.options import (
     COUNT,
     IMAGES,
     RECIPE,
+    SHARE,
     TASK,
     Auto,
     CommonOptions,
@@ -136,10 +137,22 @@ class Options(
         Parameter(group=RECIPE, help="Begin with images of this share of the side; they grow."),
     ] = "auto"
 
+    flip_test: Annotated[
+        bool, switch("Score with the average of the predictions for the image and its mirror image.", group=TASK)
+    ] = False
+    probe: Annotated[
+        float | Auto,
+        SHARE,
+        Parameter(
+            group=RECIPE, help="With --weights: share of the run in which only the head learns, before all does (LP-FT)."
+        ),
+    ] = "auto"
+
     def check(self) -> None:
         super().check()
         check_distillation(self)
         check_pack(self)
+        check_probe(self)
         check_folds(self)
 
 
@@ -166,6 +179,19 @@ def check_distillation(options: Options) -> None:
         )
 
 
+def check_probe(options: Options) -> None:
+    """What has no encoder that could wait for its head."""
+    if options.probe in ("auto", 0):
+        return
+    for wanted, option in (
+        (options.freeze == "encoder", "--freeze encoder"),
+        (options.teacher is not None, "--teacher"),
+        (options.pack, "--pack"),
+    ):
+        if wanted:
+            raise VitrailError(f"--probe {options.probe} and {option} do not go together: leave one of them out")
+
+
 def check_pack(options: Options) -> None:
     """What needs all images of a step to be of one size."""
     if not options.pack:
@@ -186,6 +212,7 @@ def check_pack(options: Options) -> None:
 class EvalOptions(ProtocolEvalOptions):
     """What `vitrail eval` takes beside a classifier."""
 
+    flip_test: Annotated[bool, switch("Average with the prediction for the mirror image.")] = False
     merge: Annotated[
         int | None, Range(ge=0), integer("Of a vit: tokens that each block merges into others; by default the run's.")
     ] = None
@@ -196,7 +223,7 @@ BASE: MappingProxyType[str, Any] = MappingProxyType(
     {
         "weight_decay": 0.05, "warmup": 0.05, "schedule": "cosine", "label_smoothing": 0.1, "clip_grad": 1.0, "drop_path": 0.0,
         "shift": 0.0, "rotate": 0.0, "zoom": 0.0, "cutout": 0.0, "operations": 0, "magnitude": 9.0, "erase": 0.0, "mixup": 0.0,
-        "cutmix": 0.0, "min_crop": 1.0, "repeats": 1, "token_keep": 1.0, "progressive": 1.0, "optimizer": "adamw", "layer_decay": 1.0, "ema": 0.0,
+        "cutmix": 0.0, "min_crop": 1.0, "probe": 0.0, "repeats": 1, "token_keep": 1.0, "progressive": 1.0, "optimizer": "adamw", "layer_decay": 1.0, "ema": 0.0,
         "sam": 0.0,
     }
 )  # fmt: skip
@@ -248,6 +275,7 @@ class PredictOptions(EnginePredictOptions):
     """What `vitrail predict` takes beside a classifier."""
 
     top_k: Annotated[int, COUNT, integer("How many classes to name for each image.")] = 3
+    flip_test: Annotated[bool, switch("Average with the prediction for the mirror image.")] = False
     merge: Annotated[
         int | None, Range(ge=0), integer("Of a vit: tokens that each block merges into others; by default the run's.")
     ] = None

@@ -27,6 +27,7 @@ Result = list[dict[str, Any]]
 class Call(pipeline.Call):
     top_k: int = 5
     batch: int = 32
+    flip_test: bool = False  # whether the logits of an image and its mirror image are averaged
 
     def check(self) -> None:
         if self.top_k < 1:
@@ -65,10 +66,12 @@ class Pipeline(pipeline.Pipeline[Image.Image, Result]):
 
     @classmethod
     def from_options(cls, run: str, options: PredictOptions) -> pipeline.Pipeline[Any, Any]:
-        if options.merge is None:
-            return cls.open(run, engine=options.engine)
         from vitrail.tasks.classify.cascade_folder import is_cascade
 
+        if options.flip_test and is_cascade(run):
+            raise VitrailError("--flip-test: the models of a cascade see each image as it is")
+        if options.merge is None:
+            return cls.open(run, engine=options.engine)
         if is_cascade(run):
             raise VitrailError(f"--merge {options.merge}: the models of a cascade merge tokens as they were made")
         return cls(rebuild_merging(load(run), options.merge), engine=options.engine)
@@ -92,7 +95,10 @@ class Pipeline(pipeline.Pipeline[Image.Image, Result]):
     def forward(self, inputs: Inputs[Image.Image], options: Call, progress: Progress) -> torch.Tensor:
         """Probabilities, b k."""
         assert self.engine is not None
-        return to_probabilities(self.engine(inputs.batch).float(), multi_label=self.model.multi_label).cpu()
+        logits = self.engine(inputs.batch).float()
+        if options.flip_test:
+            logits = (logits + self.engine(inputs.batch.flip(-1)).float()) / 2
+        return to_probabilities(logits, multi_label=self.model.multi_label).cpu()
 
     def probabilities(self, images: list[Image.Image]) -> torch.Tensor:
         """The same of images, b k."""
@@ -107,7 +113,7 @@ class Pipeline(pipeline.Pipeline[Image.Image, Result]):
         return [{"label": self.labels[i], "score": float(row[i])} for i in best.tolist()]
 
     def keywords(self, options: PredictOptions) -> dict[str, Any]:
-        return {"top_k": options.top_k}
+        return {"top_k": options.top_k, "flip_test": options.flip_test}
 
     def describe(self, found: Prediction[Image.Image, Result], files: dict[str, str], *, width: int) -> str:
         words = "   ".join(f"{row['label']} {100 * row['score']:5.1f} %" for row in found.result)

@@ -16,7 +16,9 @@ from vitrail.data.loader import Loader, choose_workers
 from vitrail.data.splitting import Fold
 from vitrail.errors import VitrailError
 from vitrail.files import write_table
+from vitrail.learn.optim.groups import first_parameters
 from vitrail.learn.training.world import World
+from vitrail.machine import choose_precision
 from vitrail.models.catalogue import ARCHITECTURES, create_model, model_config, rebuild, rebuild_merging
 from vitrail.models.classifier import Classifier
 from vitrail.models.packing import check_norms
@@ -47,6 +49,7 @@ from vitrail.tasks.image_task import (
     SMALL,
     SMALL_DATA,
     ImageTask,
+    are_photographs,
     choose_channels,
     choose_feeding,
     choose_parts,
@@ -99,9 +102,15 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
         choices |= from_recipe(recipe, options)
         if options.pack:  # a recipe's wishes give way
             choices |= {"mixup": 0.0, "cutmix": 0.0, "progressive": 1.0}
+        if loaded is None and options.probe not in ("auto", 0):
+            raise VitrailError(f"--probe {options.probe}: a new encoder has nothing for the head to learn from; give --weights")
+        if options.pack or loaded is None or teacher is not None or options.freeze == "encoder":
+            choices["probe"] = 0.0
         if options.shard and choices.get("optimizer") == "muon":  # which needs whole matrices; its learning rates are AdamW's
             choices["optimizer"] = "adamw"
         choices |= choose_feeding(options, data, recipe, (*size, channels), plain=name == "plain")
+        if options.precision == "auto" and are_photographs(options.data, size, channels):
+            choices["precision"] = choose_precision(options.device)
         options = replace(options, **choices)
         check_shard(options)  # a recipe has wishes too
         return Resolved(options=options, data=data, extras=teacher, bad=opened.bad)
@@ -118,6 +127,8 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
             model.preprocessing = replace(model.preprocessing, fit=choose_fit(options, model))
             if options.freeze == "encoder":
                 model.freeze_encoder()
+            elif options.freeze != "none":
+                model.freeze_parameters(first_parameters(model, options.freeze))
         else:
             config = model_config(options.model)[1]
             merging: dict[str, Any] = {} if options.merge is None else {"merge": options.merge}
@@ -149,11 +160,13 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
     def plan(self, setup: State) -> Mapping[str, Any]:
         options = setup.options
         last = options.folds is not None and options.fold is None  # of all images, which leave none to choose an epoch by
-        return {"progressive": options.progressive, "multiple": setup.model.size_multiple, "keep_last": last}
+        multiple = setup.model.size_multiple
+        return {"progressive": options.progressive, "probe": options.probe, "multiple": multiple, "keep_last": last}
 
     def objective(self, setup: State, *, device: str, world: World) -> Classify:
         options, taught = setup.options, setup.extras
         assert options.label_smoothing != "auto"
+        assert options.probe != "auto"
         return Classify(
             setup.model,
             smoothing=options.label_smoothing,
@@ -164,6 +177,7 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
             world=world,
             teacher=None if taught is None else taught.make(setup.model, device=device),
             distillation=None if taught is None else distillation_of(options),
+            probe=options.probe,
         )
 
     def loaders(self, setup: State, world: World) -> tuple[Loader[Any], Loader[Any]]:
@@ -280,7 +294,8 @@ def predict_split(setup: State, name: str, *, device: str, world: World) -> tupl
     batches = loader_for(model)(
         split, model.preprocessing, batch=options.batch_size, workers=workers, on_bad=note, rank=world.rank, world=world.size
     )
-    objective = Classify(model.to(device), multi_label=split.labels.ndim == 2, device=device, world=world)
+    flip_test = (setup.options if setup.evaluation is None else setup.evaluation).flip_test
+    objective = Classify(model.to(device), multi_label=split.labels.ndim == 2, flip_test=flip_test, device=device, world=world)
     predictions = objective.evaluate(batches.batches())
     gone = {one for names in world.gather(sorted(met)) for one in names}
     return predictions, with_split(setup.data, name, leave_out_names(split, gone))

@@ -19,6 +19,7 @@ from vitrail.data.masked import find_numbering, ignored_in, is_mask_folder
 from vitrail.errors import VitrailError
 from vitrail.files import write_table
 from vitrail.learn.metrics.confusion import matrix_scores
+from vitrail.learn.optim.groups import first_parameters
 from vitrail.learn.training.world import World
 from vitrail.models.catalogue import ARCHITECTURES, build_model, count_parameters, create_model, model_config
 from vitrail.models.dense_inference import Inference
@@ -131,6 +132,8 @@ class Segmentation(ImageTask[Options, DataSet, Tensor | None, Segmenter]):
         model = build_new(options, len(data.classes)) if loaded is None else adapt_loaded(options, data, loaded)
         if options.freeze == "encoder":
             model.freeze_encoder()
+        elif options.freeze != "none":
+            model.backbone.freeze_parameters(first_parameters(model.backbone, options.freeze))
         numbering = find_numbering(data["train"])
         model.config = replace(model.config, values=None if numbering is None else numbering.values)
         model.labels = data.classes
