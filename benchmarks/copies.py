@@ -17,8 +17,9 @@ from duplicates import SIDE, encode
 from PIL import Image, ImageDraw, ImageEnhance, ImageOps
 from records import append, read_rows, write_rows
 
+from vitrail.data.copies import SMALL
 from vitrail.data.dataset import ArraySplit, Copies, DataSet, Joined, Place, Split
-from vitrail.data.duplicates import Pair, find_duplicates, group, thoroughness
+from vitrail.data.duplicates import Pair, Thoroughness, find_duplicates, group, thoroughness
 from vitrail.data.opening import divide_data, find_data
 from vitrail.data.scanning import Look, Scan, concatenate, gather, scan
 
@@ -57,9 +58,11 @@ def look_at(image: Image.Image, digest: bytes) -> Look:
     return Look(digest=digest, size=small.size, thumbnail=np.asarray(small.convert("L")), color=(red, green, blue))
 
 
-def search(whole: Scan) -> tuple[list[Pair], float]:
+def search(whole: Scan, how: Thoroughness) -> tuple[list[Pair], float]:
+    """The pairs, and seconds of processor time."""
     begin = time.process_time()
-    return find_duplicates(whole, how=thoroughness(len(whole))), time.process_time() - begin
+    pairs = find_duplicates(whole, how=how)
+    return pairs, time.process_time() - begin
 
 
 def plant(split: Split, whole: Scan, number: int) -> tuple[Scan, dict[int, tuple[int, str]]]:
@@ -97,7 +100,7 @@ def measure(name: str, split: Split, whole: Scan, folder: Path) -> None:
             continue
         changed, planted = plant(split, whole, number)
         labels = np.concatenate([split.labels, split.labels[[index for index, _ in planted.values()]]])
-        pairs, _ = search(changed)
+        pairs, _ = search(changed, thoroughness(len(changed)))
         member = {index: place for place, members in enumerate(group(pairs)) for index in members}
         together, share, farthest = dict.fromkeys(planted, 0), np.bincount(labels) / len(labels), 0.0
         for seed in range(SEEDS):
@@ -128,13 +131,20 @@ def measure(name: str, split: Split, whole: Scan, folder: Path) -> None:
 
 
 def measure_alone(name: str, split: Split, whole: Scan, folder: Path, sheet: Path | None) -> None:
-    """What is grouped without planting."""
-    if any(row["data"] == name for row in read_rows(folder / "alone.csv")):
-        return
-    pairs, seconds = search(whole)
+    """What is grouped without planting: as in training, where only exact copies of small images are, and by what is looked for in large
+    ones."""
+    small = float(np.median(whole.sizes[whole.good].min(axis=1))) < SMALL
+    for how in dict.fromkeys(("exact" if small else thoroughness(len(whole)), thoroughness(len(whole)))):
+        if not any((row["data"], row["searched"]) == (name, how) for row in read_rows(folder / "alone.csv")):
+            group_alone(name, split, whole, how, folder, sheet)
+
+
+def group_alone(name: str, split: Split, whole: Scan, how: Thoroughness, folder: Path, sheet: Path | None) -> None:
+    """One search."""
+    pairs, seconds = search(whole, how)
     grouped = sum(map(len, group(pairs)))
     row = {
-        "data": name, "images": len(whole), "searched": thoroughness(len(whole)), "pairs": len(pairs), "grouped": grouped,
+        "data": name, "images": len(whole), "searched": how, "pairs": len(pairs), "grouped": grouped,
         "percent": f"{100 * grouped / len(whole):.3f}", "search_cpu_seconds": f"{seconds:.1f}",
     }  # fmt: skip
     rows = [
@@ -145,9 +155,9 @@ def measure_alone(name: str, split: Split, whole: Scan, folder: Path, sheet: Pat
         for pair in pairs
     ]  # fmt: skip
     if rows:
-        write_rows(folder / f"pairs-{name}.csv", rows)
+        write_rows(folder / f"pairs-{name}-{how}.csv", rows)
         if sheet is not None:
-            draw(split, pairs, sheet / f"{name}.png")
+            draw(split, pairs, sheet / f"{name}-{how}.png")
     append(folder / "alone.csv", row)
     print("  ".join(f"{key} {value}" for key, value in row.items()), flush=True)
 

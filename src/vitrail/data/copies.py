@@ -13,7 +13,7 @@ from vitrail.errors import VitrailError
 from vitrail.files import write_table
 
 COPIES = "copies.csv"
-COLUMNS = ("group", "split", "picture")
+COLUMNS = ("group", "split", "image")
 SIDE = 64  # of the thumbnails by which copies are found
 SMALL = 48  # pixels of the shorter side: images of less are too much alike to tell copies from the others
 LEFT_OUT: Mapping[Thoroughness, str] = {

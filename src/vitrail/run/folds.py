@@ -71,7 +71,7 @@ def run_folds(options: Any, *, given: Set[str], quiet: bool = False) -> Run:
 
 
 def begin(options: Any, given: Set[str]) -> tuple[Path, Any]:
-    """The folder, and what was asked for when it was begun. Its config.yaml is that until the last model has its own."""
+    """The folder, and what was asked for at first. Its config.yaml is that until the last model has its own."""
     if options.resume and options.out is None:
         raise VitrailError("--resume needs --out: the folder of the run to continue")
     if options.out is None:
