@@ -14,8 +14,12 @@ if TYPE_CHECKING:
     from vitrail.errors import VitrailError as VitrailError
     from vitrail.models.catalogue import create_model as create_model
     from vitrail.models.catalogue import list_models as list_models
+    from vitrail.models.convert.peft import load_adapter as load_adapter
+    from vitrail.models.convert.peft import save_adapter as save_adapter
     from vitrail.models.folder import load as load
     from vitrail.models.folder import save as save
+    from vitrail.models.lora import add_lora as add_lora
+    from vitrail.models.lora import merge_lora as merge_lora
     from vitrail.run.cascade import cascade as cascade
     from vitrail.run.evaluate import evaluate as evaluate
     from vitrail.run.predict import pipeline as pipeline
@@ -25,14 +29,18 @@ if TYPE_CHECKING:
 _HOMES = {
     "Tokens": "vitrail.tokens",
     "VitrailError": "vitrail.errors",
+    "add_lora": "vitrail.models.lora",
     "cascade": "vitrail.run.cascade",
     "create_model": "vitrail.models.catalogue",
     "evaluate": "vitrail.run.evaluate",
     "list_models": "vitrail.models.catalogue",
     "load": "vitrail.models.folder",
+    "load_adapter": "vitrail.models.convert.peft",
+    "merge_lora": "vitrail.models.lora",
     "open_data": "vitrail.data.opening",
     "pipeline": "vitrail.run.predict",
     "save": "vitrail.models.folder",
+    "save_adapter": "vitrail.models.convert.peft",
     "train": "vitrail.run.train",
 }
 __all__ = ["__version__", "explain", *_HOMES]

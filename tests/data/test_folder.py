@@ -236,7 +236,10 @@ def test_stratified_split_of_several_labels(seed):
 
 def test_only_one_class(plant):
     root = plant("a/0.png", "a/1.png")
-    assert refusal(open_data, str(root)) == f"{root.name}: a classifier needs at least two classes, found only 'a'"
+    assert (
+        refusal(open_data, str(root))
+        == f"{root.name}: a classifier needs at least two classes, found only 'a'; give a folder with a subfolder for each class"
+    )
 
 
 def test_a_class_name_that_is_not_utf8_is_refused_at_once(tmp_path):

@@ -200,7 +200,8 @@ def test_another_model_is_refused(folder, name, options, words):
 
 
 def test_pretrained_needs_a_source():
-    assert "no weights come with the library" in refusal(vt.create_model, "vit_tiny_patch16_224", pretrained=True)
+    assert "no weights come with the library" in refusal(vt.create_model, "vit_nano_conv", pretrained=True)
+    assert "augreg_in21k_ft_in1k" in refusal(vt.create_model, "vit_tiny_patch16_224", pretrained=True), "by the table"
     assert '"checkpoint_path" is called "pretrained" here' in refusal(
         vt.create_model, "vit_tiny_patch16_224", checkpoint_path="x"
     )

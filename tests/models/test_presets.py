@@ -115,7 +115,7 @@ def test_features_only_gives_maps():
         ({"img_size": 32}, '"img_size" is called "image_size" here'),
         ({"in_chans": 1}, '"in_chans" is called "in_channels" here'),
         ({"embed_dim": 1}, '"embed_dim" is called "width" here'),
-        ({"pretrained": True}, "no weights come with the library"),
+        ({"pretrained": True}, "not to be had from the hub"),
         ({"dept": 3}, 'no option "dept"; did you mean "depth"'),
         ({"depth": "3"}, "expected int, got '3'"),
         ({"image_size": 100}, "must be multiples of the patch 16x16"),

@@ -39,7 +39,7 @@ TIMEOUT = 300
 EPOCHS_STOPPED = 6
 
 # Files of words, which a redesign may put in other words: compared only with --all.
-WORDS = ("config.yaml", "report.html", "*: report.html", "*README.md", "train: printed")
+WORDS = ("config.yaml", "report.html", "wrong_labels.csv", "example.png", "*: report.html", "*README.md", "train: printed")
 # What of a run's folder is not compared: checkpoints have the elapsed seconds in them, machine.yaml the version of the package.
 LEFT_OUT = ("state/*", "machine.yaml")
 TIMES = ("seconds",)  # columns of results.csv

@@ -13,8 +13,8 @@ from PIL import Image
 
 from vitrail.cli.check import check as command
 from vitrail.data.dataset import SPLITS
-from vitrail.data.findings import Twice, find_leaks
-from vitrail.data.opening import open_data
+from vitrail.data.findings import Twice, find_layout_faults, find_leaks
+from vitrail.data.opening import find_data, open_data
 from vitrail.errors import VitrailError
 from vitrail.run.check import check, notes_on_search
 from vitrail.run.check_text import describe
@@ -128,7 +128,20 @@ def test_a_root_of_parts_is_not_a_root_of_classes(tmp_path):
     found = check(tmp_path, workers=0)
     assert [(finding.kind, finding.level) for finding in found.findings] == [("layout", "serious")]
     assert "images, trimaps" in found.findings[0].text
+    assert "for masks use --task segment, for classes give the folder that has a subfolder for each" in found.findings[0].text
     assert found.suggestion is None
+
+
+def test_the_folder_of_classes_is_named_where_there_is_one(tmp_path):
+    for part in ("images", "trimaps", "by breed/pug", "by breed/beagle"):
+        (tmp_path / part).mkdir(parents=True)
+        draw(len(part)).save(tmp_path / part / f"{part.replace('/', ' ')}.png")
+    [fault] = find_layout_faults(find_data(str(tmp_path)), tmp_path)
+    assert fault.text.endswith(f"for classes give --data {shlex.quote(str(tmp_path / 'by breed'))}")
+    (tmp_path / "alone").mkdir()
+    shutil.move(tmp_path / "by breed", tmp_path / "alone")
+    with pytest.raises(VitrailError, match=r"if its folders are the classes, give --data .*by breed"):
+        open_data(str(tmp_path / "alone"))
 
 
 def test_train_and_val_must_stand_at_the_top(folder, tmp_path):

@@ -26,9 +26,9 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "runs": ("sort", "best", "json"),
     "studio": ("port", "host", "memory", "open"),
     "import": ("out", "image_size", "patch", "in_channels", "num_classes", "heads", "model", "revision"),
-    "models": ("json",),
+    "models": ("json", "pretrained"),
 }  # of verbs whose options are those of every task
-SWITCHES = frozenset({"json", "open"})  # of those verbs: options without a value
+SWITCHES = frozenset({"json", "open", "pretrained"})  # of those verbs: options without a value
 BESIDE = {**dict.fromkeys(USES, ()), "train": ("config",), "pretrain": ("config", "method")}
 PER_TASK = tuple(USES)
 TABLES = {"attention_option": "attention_options"}  # as each entry is written -> the option

@@ -1,5 +1,6 @@
 """What is wrong with a dataset, of what was counted and seen in it: pure functions from data to findings."""
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +11,10 @@ import numpy as np
 from jaxtyping import Int
 
 from vitrail.data.box_data import list_problems
-from vitrail.data.dataset import SYNONYMS, DataSet, Split, SplitName, count_labels
+from vitrail.data.dataset import SYNONYMS, DataSet, Split, SplitName, count_labels, whole_of
 from vitrail.data.duplicates import Pair
-from vitrail.data.folder import find_images
+from vitrail.data.folder import find_class_folder, find_folders, find_images
+from vitrail.data.formats.masks import MaskSplit
 from vitrail.data.scanning import Scan
 
 Level = Literal["serious", "warning"]
@@ -20,6 +22,7 @@ FORMAT_OF = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".bmp": "BMP", ".gi
              ".tiff": "TIFF", ".ppm": "PPM", ".pgm": "PPM", ".avif": "AVIF", ".jp2": "JPEG2000"}  # fmt: skip
 PARTS = frozenset({"images", "image", "imgs", "img", "pictures", "photos", "jpegimages", "masks", "mask", "trimaps", "annotations",
                    "annotation", "labels", "annot", "segmentationclass", "xmls"})  # fmt: skip
+MASKS = frozenset({"masks", "mask", "trimaps", "segmentationclass", "annot"})
 UNEQUAL = 3.0  # times as many images in the largest class as in the smallest: worth a word
 MAY_BE_JPEG = ("JPEG", "MPO")  # what some cameras write into .jpg: a JPEG with a second image behind it
 
@@ -192,7 +195,8 @@ def find_layout_faults(data: DataSet, root: Path | None) -> list[Finding]:
     findings = []
     parts = [name for name in data.classes if name.lower() in PARTS]
     if parts and len(data.classes) <= 2 * len(parts):
-        text = f"these do not look like classes but like parts of a dataset: {', '.join(parts)}; is the folder of classes elsewhere?"
+        masks = any(name.lower() in MASKS for name in parts)
+        text = f"these do not look like classes but like parts of a dataset: {', '.join(parts)}; {advise(root, masks=masks)}"
         findings.append(Finding(level="serious", kind="layout", text=text, pictures=tuple(parts)))
     splits = [name for name in data.classes if name.lower() in SYNONYMS]
     if splits:
@@ -202,12 +206,12 @@ def find_layout_faults(data: DataSet, root: Path | None) -> list[Finding]:
         findings.append(Finding(level="serious", kind="layout", text=text, pictures=tuple(splits)))
     if root is None:
         return findings
-    top = next((f for f in sorted(root.iterdir()) if f.is_dir() and SYNONYMS.get(f.name.lower()) == "train"), root)
-    folders = [f for f in sorted(top.iterdir()) if f.is_dir() and not f.name.startswith(".")]
+    top = next((folder for folder in find_folders(root) if SYNONYMS.get(folder.name.lower()) == "train"), root)
+    folders = find_folders(top)
     empty = [f.name for f in folders if f.name not in data.classes and SYNONYMS.get(f.name.lower()) is None]
     if empty and {f.name for f in folders} & set(data.classes):  # else the classes are no folders at all
         findings.append(_about_classes("serious", "empty class", "without an image", empty))
-    for folder in folders:
+    for folder in () if any(finding.kind == "layout" for finding in findings) else folders:
         inside = (
             {f.name for f in folder.iterdir() if f.is_dir() and not f.name.startswith(".")}
             if folder.name in data.classes
@@ -215,9 +219,29 @@ def find_layout_faults(data: DataSet, root: Path | None) -> list[Finding]:
         )
         if len(inside) > 1 and all(file.parent != folder for file in find_images(folder)):
             some = ", ".join(sorted(inside)[:4])
-            text = f"all images of {folder.name} lie in folders inside it ({some}{' …' if len(inside) > 4 else ''}): are those the classes?"
+            text = f"all images of {folder.name} lie in folders inside it ({some}{' …' if len(inside) > 4 else ''}): "
+            text += (
+                f"if those are the classes, give --data {shlex.quote(str(folder))}" if top == root else "are those the classes?"
+            )
             findings.append(Finding(level="warning", kind="layout", text=text))
     return findings
+
+
+def find_mask_labels(data: DataSet, root: Path | None) -> list[Finding]:
+    """Where classes of images were wanted, and the labels say what is in their masks."""
+    if not all(isinstance(whole_of(split), MaskSplit) for split in data.splits.values()):
+        return []
+    some = ", ".join(data.classes[:4]) + (" …" if data.classes[4:] else "")
+    text = f"the labels of an image are what its mask holds ({some}); {advise(root, masks=True)}"
+    return [Finding(level="warning", kind="layout", text=text)]
+
+
+def advise(root: Path | None, *, masks: bool) -> str:
+    """What to do where folders are parts of a dataset: the folder that holds classes, if there is one; with masks, another task."""
+    folder = next((one for one in ([] if root is None else find_folders(root)) if find_class_folder(one) is not None), None)
+    other = "for masks use --task segment" if masks else ""
+    where = "the folder that has a subfolder for each" if folder is None else f"--data {shlex.quote(str(folder))}"
+    return f"{other}{', ' if other else ''}for classes give {where}"
 
 
 def find_corrupt_labels(data: DataSet) -> list[Finding]:

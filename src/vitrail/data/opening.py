@@ -1,5 +1,6 @@
 """From what a user types after `--data` to a dataset with train, val and test."""
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,15 +13,17 @@ from vitrail.data.dataset import (
     ALONE,
     SPLITS,
     DataSet,
+    FileSplit,
     Joined,
     Part,
     Split,
     SplitName,
     count_labels,
     describe_copies,
+    whole_of,
 )
 from vitrail.data.digits import open_digits
-from vitrail.data.folder import open_folder
+from vitrail.data.folder import find_class_folder, open_folder
 from vitrail.data.formats.hub import open_hub
 from vitrail.data.formats.numbering import Numbers
 from vitrail.data.formats.opening import SUFFIXES, open_format
@@ -105,7 +108,9 @@ def find_data(
 def check_classes(data: DataSet, *, least: int = 2) -> None:
     """Early, readable errors for what no training can mend."""
     if len(data.classes) < least:
-        raise VitrailError(f"{data.name}: a classifier needs at least two classes, found only {data.classes[0]!r}")
+        raise VitrailError(
+            f"{data.name}: a classifier needs at least two classes, found only {data.classes[0]!r}{advise_classes(data)}"
+        )
     seen: set[str] = set()
     for label in data.classes:
         if label in seen:
@@ -121,6 +126,17 @@ def check_classes(data: DataSet, *, least: int = 2) -> None:
         raise VitrailError(
             f"{data.name}: no training images of the class {empty[0]!r}" + (f" and {len(empty) - 1} more" if empty[1:] else "")
         )
+
+
+def advise_classes(data: DataSet) -> str:
+    """What to do with a folder that holds a single class: its own subfolders, if it has several, may be the classes."""
+    whole = whole_of(next(iter(data.splits.values())))
+    if not isinstance(whole, FileSplit) or not whole.paths:
+        return ""
+    above = next((folder for folder in whole.paths[0].parents if folder.name == data.classes[0]), None)
+    if above is not None and find_class_folder(above) is not None:
+        return f"; if its folders are the classes, give --data {shlex.quote(str(above))}"
+    return "; give a folder with a subfolder for each class"
 
 
 def empty_classes(data: DataSet) -> list[str]:

@@ -1,6 +1,7 @@
 """The one table from a model's name to its config and builder."""
 
 import fnmatch
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -37,6 +38,7 @@ from vitrail.models import (
 from vitrail.models.backbones import NETWORKS
 from vitrail.models.features import FeatureMaps
 from vitrail.models.model import Model
+from vitrail.models.pretrained import find_packaged, find_recommended, split_tag, weights_of
 from vitrail.nn.initialization import shapes_only
 from vitrail.records import from_record, has_field, to_record
 
@@ -159,16 +161,22 @@ def create_model(
 ) -> Any:
     """A new model. Overrides are the fields of its config: num_classes, image_size, position, depth, ...
 
-    Untrained, or with the weights of `pretrained`: all that `vt.load` takes, adapted to the size, patch, channels and classes asked for, which
-    VitrailWarnings tell. With `features_only` it returns a list of maps (b channels h w) behind the blocks, or stages, `out_indices`: an int asks
+    Untrained, or with the weights of `pretrained`: True (the package's, or those recommended for the name), a tag, or all that `vt.load` takes,
+    adapted to the size, patch, channels and classes asked for, which VitrailWarnings tell. With `features_only` it returns a list of maps (b channels h w) behind the blocks, or stages, `out_indices`: an int asks
     for the last ones; by default the last three of a plain encoder, all of an encoder of stages. Its `feature_info` is timm's.
     """
     if out_indices is not None and not features_only:
         raise VitrailError("out_indices goes with features_only=True")
-    if pretrained is True:
+    name, tag = split_tag(name)
+    if tag and name in MODELS and pretrained is not True:
         raise VitrailError(
-            'pretrained=True: no weights come with the library; name them, as in pretrained="owner/name" (a hub id), a folder or a file'
+            f'"{name}.{tag}" names weights: pretrained=True reads them, and "{name}" alone is the model without them'
         )
+    if pretrained is True:
+        model_config(name)  # a name that nobody knows is said first
+        pretrained = weights_of(name, tag)
+    elif isinstance(pretrained, str) and (known := named_tag(name, pretrained)) is not None:
+        pretrained = known
     if pretrained:
         from vitrail.models.importing import import_as  # which needs this table
 
@@ -177,6 +185,13 @@ def create_model(
         architecture, config = model_config(name, **overrides)
         model = ARCHITECTURES[architecture].build(config)
     return FeatureMaps(model, out_indices=out_indices) if features_only else model
+
+
+def named_tag(name: str, tag: str) -> str | None:
+    """The weights that a tag alone stands for beside a name, as in pretrained="v1"; None where it is no such tag."""
+    title = f"{name}.{tag}"
+    known = re.fullmatch(r"[\w]+", tag) and (find_packaged(title) is not None or find_recommended(title) is not None)
+    return weights_of(name, tag) if known else None
 
 
 def build_model(architecture: str, config: Any) -> Any:

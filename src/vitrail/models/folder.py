@@ -15,7 +15,10 @@ from vitrail.byte_pairs import BytePairs
 from vitrail.errors import VitrailError, VitrailWarning
 from vitrail.files import read_json, write_whole
 from vitrail.models.catalogue import ARCHITECTURES, build_model
+from vitrail.models.convert.peft import FOLDER, save_adapter
+from vitrail.models.lora import is_adapted, merged_weights
 from vitrail.models.model import Model, unwrap
+from vitrail.models.pretrained import check_sums, find_packaged, provenance_of, resolve_source
 from vitrail.models.protocols import HasClasses
 from vitrail.models.reading.foreign import PICKLES
 from vitrail.models.reading.hub import download, is_hub_id, split_hub_id
@@ -40,7 +43,8 @@ def save(
     """Write a model folder; files that are already there are replaced one by one, each whole.
 
     `card` is the text of README.md; by default what the model is and how to load it. `weights` are the model's, where it is divided among
-    processes and has not all of them itself.
+    processes and has not all of them itself. Of a model with adapters (LoRA) the weights are the merged ones; what was learned by itself stands
+    in the folder `adapter` inside.
     """
     folder = Path(folder)
     model = unwrap(model)
@@ -52,7 +56,7 @@ def save(
     except (FileExistsError, NotADirectoryError):
         raise VitrailError(f"{folder}: a file is in the way of the model folder") from None
     # Contiguous copies in name order, and no metadata: the bytes depend on the weights only.
-    own = model.state_dict() if weights is None else weights
+    own = merged_weights(model) if weights is None else weights
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in sorted(own.items())}
     write_whole(folder / WEIGHTS, safetensors.torch.save(tensors))
     tokenizer = model_tokenizer(model)
@@ -62,6 +66,8 @@ def save(
     # A class named by a folder whose name is not UTF-8 has lone surrogates; the escape of Python for them is that of JSON.
     write_whole(folder / CONFIG, config.encode(errors="backslashreplace"))
     write_whole(folder / README, readme(model) if card is None else card)
+    if is_adapted(model):
+        save_adapter(model, folder / FOLDER)
     return folder
 
 
@@ -90,8 +96,9 @@ def model_tokenizer(model: Model) -> Any:
 
 def load(source: str | Path) -> Any:
     """A model in evaluation mode from a model folder, a run folder (its best/), a .safetensors file beside its config.json,
-    or a hub id "owner/name"; also from weights of other libraries, .safetensors, .npz or a folder of transformers or timm, where every line
+    a hub id "owner/name", or a name of weights (`vitrail models --pretrained`); also from weights of other libraries, .safetensors, .npz or a folder of transformers or timm, where every line
     about what was supposed is a VitrailWarning."""
+    source = resolve_source(source) if isinstance(source, str) else source
     if (folder := find_own(source)) is not None:
         return load_folder(folder)
     from vitrail.models.importing import import_model  # which reads our own folders too
@@ -103,12 +110,17 @@ def load(source: str | Path) -> Any:
 
 
 def load_folder(folder: Path) -> Any:
-    """A model in evaluation mode from a folder that `save` wrote."""
+    """A model in evaluation mode from a folder that `save` wrote. Weights of half precision are read as float32, in which models are trained;
+    what a folder says of the SHA-256 of its files is checked before they are parsed."""
+    sums = check_sums(folder)
     config = read_config(folder / CONFIG)
     architecture = ARCHITECTURES[config["architecture"]]
     what = f"{folder / CONFIG}"
     settings = from_record(architecture.config, config["config"], what=f"{what}: config")
-    tensors = read_safetensors(folder / WEIGHTS)
+    tensors = {
+        name: tensor.float() if tensor.dtype == torch.float16 else tensor
+        for name, tensor in read_safetensors(folder / WEIGHTS).items()
+    }
     try:
         with shapes_only():  # no time spent on drawing weights that are replaced at once
             model: Model = build_model(config["architecture"], settings)
@@ -134,6 +146,8 @@ def load_folder(folder: Path) -> Any:
         model.task = config["task"]
     if config.get("source") is not None:
         model.provenance = config["source"]
+    if sums:
+        model.provenance = provenance_of(folder, sums)
     check_fit(model, what=what)
     fill(model, tensors, what=str(folder / WEIGHTS))
     return model.eval()
@@ -195,6 +209,8 @@ def find_own(source: str | Path) -> Path | None:
         if any(file.suffix.lower() in FOREIGN | PICKLES and file.name != WEIGHTS for file in path.iterdir()):
             return None
         raise VitrailError(f"{path}: not a model folder: {CONFIG} is missing (and no best/ or last/ in it has one)")
+    if isinstance(source, str) and (packaged := find_packaged(source)) is not None:
+        return packaged.folder
     if is_hub_id(str(source)) and path.suffix.lower() not in FOREIGN | PICKLES:
         repository, revision = split_hub_id(str(source))
         folder = download(repository, [CONFIG, WEIGHTS, TOKENIZER, README], revision=revision)

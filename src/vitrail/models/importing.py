@@ -15,6 +15,7 @@ from vitrail.models.convert.origins import Converted, convert
 from vitrail.models.folder import CONFIG, WEIGHTS, fill, find_own, load_folder
 from vitrail.models.markdown import last_name
 from vitrail.models.model import Model
+from vitrail.models.pretrained import resolve_source
 from vitrail.models.reading.hub import is_hub_id
 from vitrail.models.reading.source import Source, open_source
 from vitrail.models.swin import SwinConfig, stage_heads
@@ -134,6 +135,7 @@ def open_model(
     source: str | Path, *, image_size: tuple[int, int] | None = None, heads: int | None = None, pickles: bool = False
 ) -> tuple[Any, tuple[str, ...]]:
     """The model of a source as it is there. `image_size` and `heads` are for weights that do not say it themselves."""
+    source = resolve_source(source) if isinstance(source, str) else source
     if (folder := find_own(source)) is not None:
         return load_folder(folder), ()
     opened = open_source(source, pickles=pickles)

@@ -16,6 +16,7 @@ class Frame:
     title: str
     headline: str
     certainty: str = ""  # how sure the headline is
+    verdict: str = ""  # what it means
     numbers: Mapping[str, str] = field(default_factory=dict)  # the metrics, by title
     details: Mapping[str, str] = field(default_factory=dict)
     rows: Sequence[Mapping[str, float | int]] = ()

@@ -17,7 +17,7 @@ from vitrail.tasks import registry
 from vitrail.tasks.metric import find_metric, first_measured
 
 FACTS = (
-    "data", "images", "sentences", "languages", "recipe", "split", "metrics", "signature", "interval", "limits", "teacher",
+    "data", "images", "sentences", "languages", "recipe", "split", "metrics", "signature", "interval", "limits", "teacher", "weights",
 )  # fmt: skip
 
 
@@ -38,7 +38,7 @@ def write_card(folder: Path, model: Model, facts: Mapping[str, Any], *, task: st
 def card(model: Model, facts: Mapping[str, Any] | None = None, *, task: str) -> str:
     """The whole page. Facts, each optional: `data` (a name), `images` (how many in each split), `recipe` (words or options),
     `split` and `metrics` (what was measured on it, the headline first), `interval` (of the headline metric, 95 %), `limits` (sentences); of text
-    `teacher` (who it was), `sentences` (how many in each split), `languages` (source and target), `signature` (how BLEU was computed)."""
+    `teacher` (who it was), `weights` (what it began with), `sentences` (how many in each split), `languages` (source and target), `signature` (how BLEU was computed)."""
     known = dict(facts or {})
     for name in known:
         check_choice("fact of a model card", name, FACTS)
@@ -106,6 +106,8 @@ def _training(facts: Mapping[str, Any]) -> Iterable[str]:
         lines.append(f"- Recipe: {literal(', '.join(f'{key} {last_name(value)}' for key, value in recipe.items()))}")
     elif recipe:
         lines.append(f"- Recipe: {literal(recipe)}")
+    if "weights" in facts:
+        lines.append(f"- Started from {plain(facts['weights'])}")
     if "teacher" in facts:
         lines.append(f"- Teacher: {plain(facts['teacher'])}")
     return ["## Training", "\n".join(lines)] if lines else []

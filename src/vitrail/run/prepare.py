@@ -11,10 +11,13 @@ from vitrail.data.copies import COPIES, read_copies
 from vitrail.data.dataset import NO_COPIES
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.machine import check_precision, choose_device
+from vitrail.models.pretrained import find_packaged
+from vitrail.models.reading.hub import without_network
 from vitrail.run.plan import set_checkpointing
 from vitrail.tasks import registry
-from vitrail.tasks.options import as_size
+from vitrail.tasks.options import as_size, has_option
 from vitrail.tasks.stages import Opening, Setup
+from vitrail.tasks.weights import check_digest, describe_weights, find_digest, is_named, pin
 
 
 def prepare(options: Any, bar: ProgressBar, *, resumed: Path | None) -> Setup[Any, Any, Any]:
@@ -23,7 +26,6 @@ def prepare(options: Any, bar: ProgressBar, *, resumed: Path | None) -> Setup[An
     task = registry.find(options.task)
     options = replace(options, device=choose_device(options.device))
     check_precision(options.precision, options.device)
-    loaded = None if options.weights is None else task.load(options, bar.say)
     opening = Opening(
         source=options.data,
         seed=options.seed,
@@ -32,7 +34,20 @@ def prepare(options: Any, bar: ProgressBar, *, resumed: Path | None) -> Setup[An
         known_copies=NO_COPIES if resumed is None else read_copies(resumed / COPIES),
         image_size=as_size(getattr(options, "image_size", None)),
     )
-    resolved = task.resolve(options, task.open(options, opening), loaded, resumed)
+    with without_network(options.offline or resumed is not None):
+        opened, named = None, options.weights
+        if (
+            resumed is None
+            and has_option(options, "pretrained")
+            and (options.weights is None or find_packaged(options.weights))
+        ):
+            opened = task.open(options, opening)
+            options = task.find_weights(options, opened, bar.say)
+        options = pin_weights(options, resumed=resumed is not None)
+        if resumed is None and is_named(named):  # of a choice it has been said
+            bar.say(f"weights: {describe_weights(options.weights, None)}")
+        loaded = None if options.weights is None else task.load(options, bar.say)
+    resolved = task.resolve(options, opened or task.open(options, opening), loaded, resumed)
     if resolved.options.precision == "auto":  # a task without a wish of its own
         resolved = replace(resolved, options=replace(resolved.options, precision="fp32"))
     torch.manual_seed(resolved.options.seed)
@@ -43,3 +58,17 @@ def prepare(options: Any, bar: ProgressBar, *, resumed: Path | None) -> Setup[An
     return Setup(
         options=resolved.options, data=resolved.data, extras=resolved.extras, bad=resolved.bad, model=model, log=bar.say
     )
+
+
+def pin_weights(options: Any, *, resumed: bool) -> Any:
+    """Weights of the hub by their commit, and the SHA-256 of what was received: what config.yaml says, and a resumed run compares."""
+    if not is_named(options.weights):
+        if options.weights is not None and options.weights_sha256 is not None:
+            check_digest(str(options.weights), options.weights_sha256)
+        return options
+    source = pin(options.weights)
+    if options.weights_sha256 is not None:
+        check_digest(source, options.weights_sha256)
+    elif not resumed:
+        options = replace(options, weights_sha256=find_digest(source))
+    return replace(options, weights=source)

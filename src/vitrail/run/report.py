@@ -30,6 +30,7 @@ def write_report(
     rows: Sequence[Row],
     configuration: Mapping[str, Any],
     trained_in: Path | None,
+    verdict: str = "",
 ) -> None:
     """`run` is what commands name; `trained_in` the folder of the run that a model comes from, None for a model folder by itself."""
     from vitrail.report.figures import Rows  # they import matplotlib
@@ -44,6 +45,7 @@ def write_report(
         title=title,
         headline=headline(known, split, metrics),
         certainty=certainty,
+        verdict=verdict,
         numbers=describe_metrics(known, metrics) if any(isfinite(value) for value in metrics.values()) else {},
         details=details,
         rows=Rows.of(

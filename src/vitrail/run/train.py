@@ -15,6 +15,7 @@ from vitrail.files import write_whole
 from vitrail.learn.training.event_log import EventLog
 from vitrail.learn.training.loop import fit
 from vitrail.learn.training.objective import warning_of
+from vitrail.learn.training.overview import lay_out
 from vitrail.learn.training.progress_bar import ProgressBar, clock
 from vitrail.learn.training.run_folder import RunFolder, new_run_folder
 from vitrail.learn.training.sharding import shard
@@ -23,14 +24,18 @@ from vitrail.learn.training.world import World
 from vitrail.machine import choose_device
 from vitrail.models.folder import load, save
 from vitrail.models.model import Model
+from vitrail.models.pretrained import same_source
 from vitrail.run.card import describe_measures, write_card
+from vitrail.run.next_steps import list_commands
 from vitrail.run.plan import find_rate, make_plan
 from vitrail.run.prepare import prepare
 from vitrail.run.report import describe_trained, describe_training, write_report
 from vitrail.run.stored import CONFIG, METRICS, REPORT, read_metrics, read_options
+from vitrail.run.verdict import weigh
 from vitrail.tasks import registry
 from vitrail.tasks.options import NOT_STORED, check, has_option, renamed_of, spell, to_store
 from vitrail.tasks.stages import Setup
+from vitrail.tasks.weights import describe_weights, is_named
 
 
 @dataclass(frozen=True)
@@ -126,10 +131,9 @@ def start(setup: Setup[Any, Any, Any], folder: Path, bar: ProgressBar) -> tuple[
     task = registry.find(setup.options.task)
     if setup.options.lr == "auto":
         setup = replace(setup, options=replace(setup.options, lr=find_rate(task, setup, folder, bar)))
-    for line in (*task.describe(setup), f"writing to {folder}"):
+    left_out = list_bad(setup.bad, folder, unit=task.unit)
+    for line in lay_out((*task.describe(setup), *left_out, f"folder: {folder}")):
         bar.say(line)
-    if setup.bad is not None:
-        list_bad(setup.bad, folder, bar, unit=task.unit)
     task.store(setup, folder)
     write_copies(getattr(setup.data, "copies", NO_COPIES), folder / COPIES)
     run = RunFolder(folder, events=open_events(folder, setup.options))
@@ -152,6 +156,7 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
     scored = task.after_training(setup, scored, folder)
     metrics, summary, warning = scored.metrics, task.summarize(setup, scored), warning_of(scored.evaluation)
     task.write_predictions(scored, folder)
+    verdict = weigh(options.task, options, scored, summary, progress, folder=folder, validated=len(setup.data.splits["val"]))
     details = {
         "Model": describe_trained(options, setup.model), **summary.details, "Training": describe_training(options, progress),
         **({"Warning": warning} if warning else {}),
@@ -168,27 +173,36 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
         rows=progress.rows,
         configuration=to_store(options),
         trained_in=folder,
+        verdict="" if verdict is None else str(verdict),
     )
     interval: dict[str, Any] = {} if summary.interval is None else {"interval": summary.interval}
     counts = {} if "sentences" in summary.card else {"images": {name: len(part) for name, part in setup.data.splits.items()}}
     facts = {"data": setup.name, "split": split, "recipe": options.recipe, **counts, **summary.card}
+    if is_named(options.weights):
+        facts["weights"] = describe_weights(options.weights, options.weights_sha256)
     measures = describe_measures(options.task, metrics, summary.interval)
     write_card(folder / "best", setup.model, facts | measures, task=options.task)
     record = {"split": split, **interval, **metrics, **summary.record}
     write_whole(folder / METRICS, json.dumps(record, indent=2) + "\n")
     bad = describe_bad(setup.bad, unit=task.unit)
-    for line in (warning and f"warning: {warning}", *summary.lines, bad, f"report: {folder / REPORT}"):
+    commands = list_commands(folder, options.task, setup.model, scored)
+    said = [] if verdict is None else [f"verdict: {verdict.sentence}"]
+    said += [line for line in summary.lines if line.startswith("labels: ")]
+    said += [f"continue: {verdict.command}"] if verdict is not None and verdict.command else []
+    said += [f"report: {folder / REPORT}", *(f"{verb}: {line}" for verb, line in commands.items())]
+    for line in (warning and f"warning: {warning}", *(line for line in summary.lines if line not in said), bad, *lay_out(said)):
         if line:
             bar.say(line)
     return Run(path=folder, model=setup.model, metrics=metrics, first=True)
 
 
-def list_bad(bad: BadFiles, folder: Path, bar: ProgressBar, *, unit: str) -> None:
-    """From now on they stand in a file, and a person reads how many there are."""
+def list_bad(bad: BadFiles | None, folder: Path, *, unit: str) -> list[str]:
+    """From now on they stand in a file; a line says how many there are."""
+    if bad is None:
+        return []
     bad.path = folder / BAD_FILES
     bad.write()
-    if line := describe_bad(bad, unit=unit):
-        bar.say(f"  {line}")
+    return [f"left out: {line}"] if (line := describe_bad(bad, unit=unit)) else []
 
 
 def open_events(folder: Path, options: Any) -> EventLog:
@@ -218,11 +232,14 @@ def is_finished(folder: Path) -> bool:
 def stored_options(folder: Path, options: Any, *, given: Set[str]) -> Any:
     """The options of the run in `folder`; those given again must say the same."""
     stored = read_options(folder / CONFIG)
+    given = given | ({"weights"} if options.weights is not None else set())  # by whatever option they were named
     for field in fields(options):
         name, asked = field.name, getattr(options, field.name)
         if name not in given or name in NOT_STORED:
             continue
         known = getattr(stored, name, None)
+        if name == "weights" and asked is not None and same_source(asked, known):
+            continue
         if asked not in ("auto", known):
             raise VitrailError(
                 f"{spell(name)} {asked} differs from the run's own ({known}); --weights starts a new run from its weights"

@@ -4,7 +4,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 from PIL import Image
@@ -12,8 +13,9 @@ from PIL import Image
 from vitrail.data.augmentation import Augmentation
 from vitrail.data.bad_files import BadFile, BadFiles
 from vitrail.data.cache import Cache, choose_cache
-from vitrail.data.dataset import DataSet, Split, SplitName
+from vitrail.data.dataset import DataSet, Split, SplitName, count_labels
 from vitrail.data.examples import spread
+from vitrail.data.findings import find_layout_faults, find_mask_labels, plural
 from vitrail.data.image_source import image_loader
 from vitrail.data.images import ImageError
 from vitrail.data.loader import Loader, choose_workers
@@ -21,22 +23,25 @@ from vitrail.data.opening import BUILT_IN
 from vitrail.data.transforms import measure, read_fitted
 from vitrail.errors import VitrailError
 from vitrail.learn.training.world import World
-from vitrail.machine import spare_memory
+from vitrail.machine import choose_precision, spare_memory
 from vitrail.models.adapting import adapt
 from vitrail.models.backbones import backbone_of
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.classifier import Classifier
 from vitrail.models.folder import load
+from vitrail.models.pretrained import find_packaged
 from vitrail.preprocessing import Preprocessing
 from vitrail.records import has_field
 from vitrail.tasks.options import as_size, has_option, spell
-from vitrail.tasks.stages import D, Log, M, O, Opening, Setup, X
+from vitrail.tasks.stages import D, Log, M, O, Opened, Opening, Setup, X
 from vitrail.tasks.task import PARTS as PARTS
 from vitrail.tasks.task import Task, model_name
 from vitrail.tasks.task import choose_parts as choose_parts
 from vitrail.tasks.task import chosen_parts as chosen_parts
+from vitrail.tasks.weights import Wanted, choose_weights, packaged_size
 
 LARGEST = 224  # the side that is chosen for large images
+FEW = 10  # training images of a class, below which it is named
 SMALL = 64  # pixels a side, at most, of small images
 PHOTOGRAPH = 48  # pixels a side, at least, of what is treated as a photograph
 SMALL_DATA = 5_000  # images, at most, for which the smallest models are chosen
@@ -47,6 +52,60 @@ class ImageTask(Task[O, D, X, M]):
     """A base for what all tasks on images do alike."""
 
     unit = "images"
+    by_machine: ClassVar[bool] = False  # whether an `auto` precision is the machine's best
+    keeps_size: ClassVar[bool] = False  # whether weights are brought to the task's size, and never the other way
+
+    def working_size(self, options: O, images: Sequence[Image.Image]) -> tuple[int, int]:
+        """The size that images have for a model without weights."""
+        asked: Any = options
+        return choose_size(asked.image_size, images)
+
+    def find_weights(self, options: O, opened: Opened[D], log: Log) -> O:
+        """By tasks/weights.py where weights are looked for, and the size that those of the package read."""
+        asked: Any = options
+        wish = wished(asked)
+        packaged = None if asked.weights is None else find_packaged(asked.weights)
+        if wish != "auto" and (packaged is None or asked.image_size is not None):
+            return from_scratch(asked) if asked.weights is None else options
+        data: Any = opened.data
+        images = sample_images(data["train"])
+        wanted = Wanted(
+            images=len(data["train"]),
+            size=self.working_size(options, images),
+            fixed=self.keeps_size or asked.image_size is not None,
+            classes=len(data.classes),
+            minutes=asked.minutes,
+            model=asked.model,
+            device=asked.device,
+            precision=choose_precision(asked.device) if self.by_machine and asked.precision == "auto" else asked.precision,
+        )
+        if packaged is not None:
+            return replace(asked, image_size=packaged_size(packaged, wanted))
+        if not are_photographs(asked.data, wanted.size, choose_channels(asked.in_channels, images)):
+            return from_scratch(asked)
+        chosen = choose_weights(wanted)
+        log(chosen.line)
+        if chosen.source is None:
+            return from_scratch(asked)
+        return replace(asked, weights=chosen.source, image_size=chosen.size, model="auto", pretrained=None)
+
+
+def from_scratch(options: Any) -> Any:
+    """Without weights, of which nothing can be frozen."""
+    freeze = getattr(options, "freeze", "none")
+    if freeze != "none":
+        raise VitrailError(f"--freeze {freeze} keeps what weights bring, and no weights were chosen: name some with --weights")
+    return replace(options, pretrained="none")
+
+
+def wished(options: Any) -> str:
+    """auto or none: the user's, or the task's where neither weights nor a model or a part of one were named."""
+    if options.weights is not None:
+        return "none"
+    if options.pretrained is not None:
+        return str(options.pretrained)
+    named = [name for name in (*options.of_weights, "pack") if getattr(options, name, None) not in (None, "auto", False)]
+    return "none" if named else str(options.by_default)
 
 
 def choose_recipe(images: int, *, pretrained: bool = False) -> str:
@@ -228,10 +287,41 @@ def describe_model(setup: Setup[Any, Any, Any], *, more: str = "") -> str:
     """The model and its input, in a line."""
     height, width = setup.model.image_size
     shape = f"{height}x{width}x{setup.model.config.in_channels}"
-    return f"{model_name(setup.options)}: {count_parameters(setup.model):,} parameters{more}, images {shape}"
+    return f"model: {model_name(setup.options)}: {count_parameters(setup.model):,} parameters{more}, images {shape}"
+
+
+def describe_faults(data: DataSet, source: Path) -> Iterable[str]:
+    """Of classes, a line for what of a folder was left out, for what looks wrong with it, and for classes with hardly any images."""
+    root = source if source.is_dir() else None
+    for finding in (*find_layout_faults(data, root), *find_mask_labels(data, root)):
+        if finding.kind == "layout":
+            yield f"warning: {finding.text}"
+        else:
+            yield f"left out: {name_some('folder', 'without images', finding.pictures)}"
+    counts = count_labels(data["train"].labels, len(data.classes))
+    few = [
+        f"{data.classes[number]} ({counts[number]})" for number in np.argsort(counts, kind="stable") if 0 < counts[number] < FEW
+    ]
+    if few:
+        yield f"note: {name_some('class', f'with fewer than {FEW} training images', few)}"
+    for name in (name for name in ("val", "test") if name in data.splits and not data.multi_label):
+        there = count_labels(data.splits[name].labels, len(data.classes))
+        if missing := [data.classes[number] for number in np.flatnonzero((there == 0) & (counts > 0))]:
+            yield f"note: {name_some('class', f'not in {name}, so never scored there', missing)}"
+
+
+def name_some(what: str, rule: str, names: Sequence[str], *, most: int = 3) -> str:
+    """2 classes with fewer than 10 images: a, b"""
+    shown = ", ".join(names[:most]) + (f" and {len(names) - most} more" if names[most:] else "")
+    return f"{len(names):,} {plural(len(names), what, 'classes' if what == 'class' else None)} {rule}: {shown}"
+
+
+def describe_weights(options: Any) -> str:
+    """Where training begins, in a line."""
+    return "weights: none, it learns from scratch" if options.weights is None else f"weights: {options.weights}"
 
 
 def describe_data(data: DataSet, *, what: str) -> Iterable[str]:
     """The data in a line, and what was decided while it was opened."""
-    yield f"{data.name}: {what}"
-    yield from (f"  {note}" for note in data.notes)
+    yield f"data: {data.name}: {what}"
+    yield from (f"note: {note}" for note in data.notes)

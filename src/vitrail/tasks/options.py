@@ -8,19 +8,19 @@ import math
 import typing
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from cyclopts import CoercionError, Group, Parameter, Token, convert
 
 from vitrail.errors import VitrailError, VitrailWarning, suggestion
-from vitrail.records import from_record, to_record
+from vitrail.records import OMITTED, from_record, to_record
 
 T = TypeVar("T")
 Auto = Literal["auto"]
 RecipeName = Literal["auto", "tiny", "small", "medium", "large", "finetune", "plain"]
-NOT_STORED = ("out", "resume")  # where and how a run is started, not what it is
+NOT_STORED = ("out", "resume", "offline")  # where and how a run is started, not what it is
 
 TASK = Group("Options of this task", sort_key=1)
 IMAGES = Group("Images", sort_key=2)
@@ -168,8 +168,16 @@ class CommonOptions(Block):
     task: Annotated[str, Parameter(help="What to learn: see the list below.")] = "classify"
     model: Annotated[str, Parameter(help="A name from `vitrail models`; auto: by the size and number of the data.")] = "auto"
     weights: Annotated[
-        str | None, Parameter(help="Start from weights: a run, a model folder, a hub id, or .safetensors of another library.")
+        str | None,
+        Parameter(
+            help="Start from weights: a run, a model folder, .safetensors of another library, a hub id, or a name from "
+            "`vitrail models --pretrained`."
+        ),
     ] = None
+    weights_sha256: Annotated[
+        str | None, Parameter(help="The SHA-256 that the files of --weights must have; a run writes down the one it found.")
+    ] = field(default=None, metadata=OMITTED)
+    offline: Annotated[bool, switch("Ask no server: weights come from the local cache or from the package.")] = False
     epochs: Annotated[int | Auto, COUNT, integer("Passes over the training data.")] = "auto"
     minutes: Annotated[
         float | None, Range(gt=0), Parameter(help="A time budget instead of epochs; the schedule fits itself to it.")
@@ -205,9 +213,15 @@ class CommonOptions(Block):
             for name in self.of_weights:
                 if getattr(self, name, None) not in (None, "auto"):
                     raise VitrailError(f"--weights brings its own model: {spell(name)} cannot be given beside it")
+        elif self.weights_sha256 is not None and not getattr(self, "pretrained", None):
+            raise VitrailError(f"--weights-sha256 {self.weights_sha256} is about --weights: give it too")
 
     def normalize(self) -> Any:
+        from vitrail.models.pretrained import resolve_source
+
         found = super().normalize()
+        if found.weights:
+            found = replace(found, weights=resolve_source(found.weights))
         named = {name: getattr(found, name) for kind in type(self).__mro__ for name in vars(kind).get("paths", ())}
         return replace(found, **{name: absolute(value) for name, value in named.items() if value})
 
@@ -218,11 +232,11 @@ class CommonOptions(Block):
 def check(options: Any) -> None:
     """Each number within the range beside its field, then the rules between fields: for command line, Python and config.yaml alike."""
     hints = typing.get_type_hints(type(options), include_extras=True)
-    for field in fields(options):
-        value, option = getattr(options, field.name), spell(field.name)
+    for one in fields(options):
+        value, option = getattr(options, one.name), spell(one.name)
         if value == "":
             raise VitrailError(f"{option} is empty")
-        rules = [rule for rule in getattr(hints[field.name], "__metadata__", ()) if isinstance(rule, Range | Choices)]
+        rules = [rule for rule in getattr(hints[one.name], "__metadata__", ()) if isinstance(rule, Range | Choices)]
         for number in value if isinstance(value, tuple) else (value,):
             if isinstance(number, str | bool) or not isinstance(number, int | float):
                 continue

@@ -153,9 +153,9 @@ class PretrainingTask(ImageTask[O, DataSet, X, M]):
     def describe(self, setup: Setup[O, DataSet, X]) -> Iterable[str]:
         options, (height, width) = setup.options, setup.model.image_size
         yield from describe_data(setup.data, what=f"{count_splits(setup.data.splits)} images; labels are not learned from")
-        yield f"{model_name(options)}: {describe_parameters(setup.model)}, images {height}x{width}"
-        yield f"{self.name}: {self.learns}"
-        yield from (f"  {line}" for line in self.describe_method(setup))
+        yield f"model: {model_name(options)}: {describe_parameters(setup.model)}, images {height}x{width}"
+        yield f"method: {self.name}: {self.learns}"
+        yield from self.describe_method(setup)
         yield describe_recipe(options)
 
     def loaders(self, setup: Setup[O, DataSet, X], world: World) -> tuple[Batches, Batches]:

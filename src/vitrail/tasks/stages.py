@@ -102,6 +102,14 @@ class Scored(Generic[D]):
         return {**self.evaluation.metrics, **self.more}
 
 
+@dataclass(frozen=True)
+class Baseline:
+    """The headline's metric of someone who looks at no image: "always naming cat"."""
+
+    score: float
+    words: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Summary:
     """What is said of a scored model, beside its metrics."""
@@ -110,5 +118,7 @@ class Summary:
     interval: tuple[float, float] | None = None  # 95 % of the headline; metrics.json has it
     certainty: str = ""  # the interval, or what else tells how sure the headline is, in words
     lines: Sequence[str] = ()  # printed after training and by `eval`
+    baseline: Baseline | None = None
+    constant: str = ""  # what alone was predicted, of all samples
     card: Mapping[str, Any] = field(default_factory=dict)  # facts for the model card
     record: Mapping[str, Any] = field(default_factory=dict)  # more keys of metrics.json, behind the metrics

@@ -40,6 +40,10 @@ class Task(Generic[O, D, X, M]):
         """Read, leave out what cannot be read, split. `options` are the run's, or `eval`'s laid over them."""
         raise NotImplementedError
 
+    def find_weights(self, options: O, opened: Opened[D], log: Log) -> O:
+        """The options with the weights to start from where nobody has named any: found, or none. Before anything else is resolved."""
+        return options
+
     def load(self, options: O, log: Log) -> Model | None:
         """The model of --weights as this task can use it; called only with --weights."""
         raise NotImplementedError
@@ -124,7 +128,7 @@ def describe_recipe(options: Any, *, batch: str | None = None) -> str:
     """How a model will learn, in a line; `batch`: what a step sees, in words."""
     length = f"{options.epochs} epochs" if options.minutes is None else f"{options.minutes:g} minutes"
     batch = batch or f"batch {options.batch_size}"
-    return f"recipe {options.recipe}: {length}, {batch}, lr {options.lr:g} on {options.device}"
+    return f"recipe: {options.recipe}: {length}, {batch}, lr {options.lr:g} on {options.device}"
 
 
 def choose_parts(options: Any, model: str, config: Any) -> dict[str, Any]:

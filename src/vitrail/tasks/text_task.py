@@ -183,7 +183,7 @@ def build_text_model(options: Any, tokenizer: BytePairs, loaded: Any) -> Any:
 def describe_text_model(setup: Setup[Any, Any, Any]) -> Iterable[str]:
     """The model and how it learns, a line each."""
     options, model = setup.options, setup.model
-    yield f"{model_name(options)}: {count_parameters(model):,} parameters, {describe_vocabulary(model.tokenizer)}"
+    yield f"model: {model_name(options)}: {count_parameters(model):,} parameters, {describe_vocabulary(model.tokenizer)}"
     yield describe_recipe(options, batch=f"batches of {options.batch_tokens:,} tokens")
 
 
@@ -193,4 +193,4 @@ def describe_vocabulary(tokenizer: BytePairs) -> str:
 
 def describe_notes(data: Any) -> Iterable[str]:
     """What was decided while text was opened, and what was left out of it."""
-    yield from (f"  {note}" for note in (*data.notes, str(data.skipped)) if note)
+    yield from (f"note: {note}" for note in (*data.notes, str(data.skipped)) if note)

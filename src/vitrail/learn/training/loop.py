@@ -18,6 +18,7 @@ from vitrail.learn.optim.schedule import inverse_square_root, warmup_cosine
 from vitrail.learn.training.checkpoint import Found, find_checkpoint, list_shards
 from vitrail.learn.training.interruption import Interrupted, Interruption
 from vitrail.learn.training.objective import Batches, Objective, Score, warning_of
+from vitrail.learn.training.overview import Forecast
 from vitrail.learn.training.plan import Plan as Plan
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.resolution import shrink, size_at
@@ -84,6 +85,7 @@ def fit(
 
     with Interruption() as interruption, bar, _frozen():
         found = restore()
+        forecast = Forecast(plan, steps=len(train), validated=len(validation), done=progress.step)
         clock = _Stopwatch(progress)
         if not found:
             keep()  # from now on there is always a state to go back to
@@ -107,6 +109,8 @@ def fit(
                     records.append({"step": progress.step, "epoch": progress.epoch, "loss": taken.loss, "lr": progress.rate,
                                     "gradient": taken.norm, **({} if taken.auxiliary is None else {"auxiliary_loss": taken.auxiliary})})  # fmt: skip
                     _count(progress, taken, bar)
+                    if line := forecast.take(middle, last=progress.batch == len(train)):
+                        bar.say(line)
                     if progress.in_a_row == BAD_STEPS:
                         break
                     _show(bar, progress, plan, total, len(train), clock.images_per_second(batch), taken.loss)

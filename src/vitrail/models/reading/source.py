@@ -1,12 +1,12 @@
 """Where foreign weights come from: a file, a folder with a config.json, or a repository on the hub; with what is needed to find them again."""
 
-import hashlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from vitrail.errors import VitrailError
+from vitrail.models.pretrained import digest as digest
 from vitrail.models.reading.foreign import PICKLES, read_file
 from vitrail.models.reading.hub import commit_of, download, is_hub_id, split_hub_id
 from vitrail.models.reading.json_text import read_object
@@ -91,9 +91,3 @@ def open_hub(words: str, *, pickles: bool, revision: str | None = None) -> Sourc
             raise VitrailError(f'"{words}": no {SAFE[0]} in it; {command} also reads the weights of a pickle')
         folder = download(repository, PICKLED_FILES, revision=chosen)
     return open_folder(folder, pickles=pickles, revision=commit_of(folder))
-
-
-def digest(path: Path) -> str:
-    """The SHA-256 of a file, as `sha256sum` prints it."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from vitrail.nn.adapters.lora import weight_of
 from vitrail.nn.functional.offsets import PREFIX_ROWS, Lines, axis_lines, collect, look_up, put_back, spread
 from vitrail.nn.positions.position import Position, check_axes
 from vitrail.scope import FusedRead, KeyedPosition, PositionCache, Scope
@@ -106,7 +107,7 @@ class RelativeProjected(RelativeRows, KeyedPosition):
 
     def project(self, key: nn.Linear, scope: Scope) -> Scope:
         def projected() -> Float[Tensor, "r w"]:
-            return F.linear(self.padded(self.table), key.weight)  # r (h d)
+            return F.linear(self.padded(self.table), weight_of(key))  # r (h d)
 
         table = scope.cache.once(projected) if isinstance(scope.cache, PositionCache) else projected()
         return scope._replace(prepared=(scope.prepared, table))

@@ -19,7 +19,7 @@ StemNorm = Literal["batch", "group", "layer"]
 GROUP = 16  # channels that a group normalization takes together
 
 
-def stem_norm(kind: StemNorm, channels: int) -> nn.Module:
+def stem_norm(kind: StemNorm, channels: int) -> nn.BatchNorm2d | nn.GroupNorm:
     """batch: over the batch, and over what training saw in evaluation; group and layer: over one image, the same at every size."""
     if kind == "batch":
         return nn.BatchNorm2d(channels)

@@ -110,7 +110,7 @@ class Captioning(ImageTask[Options, CaptionData, BytePairs, CaptionModel]):
     def describe(self, setup: State) -> Iterable[str]:
         data, train = setup.data, setup.data["train"]
         each = sum(map(len, train.captions)) / len(train)
-        yield f"{data.name}: images with captions ({each:.3g} per image): {count_splits(data.splits)}"
+        yield f"data: {data.name}: images with captions ({each:.3g} per image): {count_splits(data.splits)}"
         yield from describe_notes(data)
         yield f"{describe_model(setup)}, {describe_vocabulary(setup.model.tokenizer)}"
         yield describe_recipe(setup.options)

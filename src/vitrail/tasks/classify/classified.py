@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Integer
 
 from vitrail.explain.positions import Similarity
+from vitrail.report.page import Section
 from vitrail.tasks.classify.report_attention import Looks
 from vitrail.tasks.classify.report_data import DataSummary
 from vitrail.tasks.classify.report_interior import Interior
@@ -30,6 +31,7 @@ class Classified:
     probabilities: np.ndarray  # n k
     image: Callable[[int], np.ndarray]  # index -> uint8 h w c, c = 1 or 3
     names: Callable[[int], str]  # index -> file name or number
+    doubted: Section | None = None  # labels that may be wrong
     data: DataSummary | None = None
     looks: Looks | str | None = None  # or why there are none
     positions: Similarity | str | None = None  # or why there are none

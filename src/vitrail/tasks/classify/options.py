@@ -16,8 +16,10 @@ from vitrail.tasks.blocks import (
     FreezeOptions,
     ImageOptions,
     LayerDecayOptions,
+    LoraOptions,
     OptimizerOptions,
     PartOptions,
+    PretrainedOptions,
     ShardOptions,
     SmoothingOptions,
     ValSplitOptions,
@@ -49,17 +51,20 @@ class Options(
     DropPathOptions,
     SmoothingOptions,
     OptimizerOptions,
+    LoraOptions,
     FreezeOptions,
     ShardOptions,
     CacheOptions,
     ValSplitOptions,
     PartOptions,
     ImageOptions,
+    PretrainedOptions,
     CommonOptions,
 ):
     """What `vitrail train --task classify` takes."""
 
     paths: ClassVar[tuple[str, ...]] = ("teacher",)
+    by_default: ClassVar[Literal["auto", "none"]] = "auto"
     of_weights: ClassVar[tuple[str, ...]] = ("model", "position", "position_where", "attention", "attention_options")
 
     task: Annotated[Literal["classify"], Parameter(help="What to learn.")] = "classify"
@@ -262,6 +267,10 @@ PHOTOGRAPHS: Mapping[str, Any] = MappingProxyType(
         "zoom": 0.0, "cutout": 0.35,
     }
 )  # fmt: skip
+
+
+# With --lora, any recipe with these instead: what is added begins at 0 and has far to go, in every block alike (docs/log.md has a trial).
+LORA: Mapping[str, Any] = MappingProxyType({"lr": 2e-3, "layer_decay": 1.0})
 
 
 def recipe_for(name: str, *, size: tuple[int, int], channels: int) -> Mapping[str, Any]:

@@ -34,6 +34,7 @@ from vitrail.tasks.classify.report_interior import (
     show_interior,
     show_positions,
 )
+from vitrail.tasks.classify.report_labels import DoubtedLabels, show_doubted
 from vitrail.tasks.classify.report_samples import show_best, show_looks, show_pairs, show_unsure, show_worst
 from vitrail.tasks.stages import Scored, Setup
 
@@ -51,6 +52,7 @@ def sections(scored: Scored[DataSet], setup: Setup[Any, DataSet, Any], rows: Seq
             probabilities=found.probabilities.astype(np.float32),
             image=lambda index: read_fitted(split, index, model.preprocessing),
             names=split.name,
+            doubted=show_doubted(scored.extras, model.preprocessing) if isinstance(scored.extras, DoubtedLabels) else None,
             data=summarize(setup.data, bad=() if setup.bad is None else tuple(setup.bad.files.values())),
             looks=None if images is None else look(model, images, indices),
             interior=look_inside(model, images),
@@ -83,6 +85,8 @@ def show_one_label(shown: Classified) -> Iterator[Section]:
     yield confusion_section(matrix, shown.labels, counted="images", note=note)
     yield from show_pairs(shown, matrix)
     yield show_classes(shown.labels, class_scores(shown.targets, shown.predicted, len(shown.labels)))
+    if shown.doubted is not None:
+        yield shown.doubted
     yield show_worst(shown)
     yield show_unsure(shown)
     yield show_best(shown)

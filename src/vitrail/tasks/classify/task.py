@@ -1,6 +1,6 @@
 """Image classification: one label per image, or any number of labels."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 
 from vitrail.data.bad_files import BadFile
 from vitrail.data.clean import open_clean
-from vitrail.data.dataset import DataSet
+from vitrail.data.dataset import DataSet, Split
 from vitrail.data.images import ImageError
 from vitrail.data.label_share import keep_share
 from vitrail.data.loader import Loader, choose_workers
@@ -21,6 +21,8 @@ from vitrail.learn.training.world import World
 from vitrail.machine import choose_precision
 from vitrail.models.catalogue import ARCHITECTURES, create_model, model_config, rebuild, rebuild_merging
 from vitrail.models.classifier import Classifier
+from vitrail.models.convert.peft import FOLDER
+from vitrail.models.lora import add_lora, describe_lora
 from vitrail.models.packing import check_norms
 from vitrail.models.vit import VisionTransformer
 from vitrail.preprocessing import Fit
@@ -44,7 +46,8 @@ from vitrail.tasks.classify.distillation import (
     resolve_distillation,
 )
 from vitrail.tasks.classify.objective import Classify, Predictions
-from vitrail.tasks.classify.options import RECIPES, Options, recipe_for
+from vitrail.tasks.classify.options import LORA, RECIPES, Options, recipe_for
+from vitrail.tasks.classify.report_labels import WRONG_LABELS, DoubtedLabels, find_doubted, measure_agreement
 from vitrail.tasks.image_task import (
     SMALL,
     SMALL_DATA,
@@ -58,7 +61,9 @@ from vitrail.tasks.image_task import (
     chosen_parts,
     clean_arguments,
     describe_data,
+    describe_faults,
     describe_model,
+    describe_weights,
     known_options,
     load_encoder,
     measure_on,
@@ -66,7 +71,7 @@ from vitrail.tasks.image_task import (
     small_patch,
 )
 from vitrail.tasks.options import from_recipe
-from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.stages import Baseline, Log, Opened, Opening, Resolved, Scored, Setup, Summary
 from vitrail.tasks.task import count_splits, describe_recipe, with_split
 
 OF_RECIPE = ("drop_path", "token_keep")  # options of a recipe that are the model's to follow
@@ -75,6 +80,7 @@ State = Setup[Options, DataSet, Taught | None]
 
 class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
     recipes = RECIPES
+    by_machine = True
 
     def open(self, options: Options, opening: Opening) -> Opened[DataSet]:
         fold = None if options.folds is None else Fold(count=options.folds, number=options.fold)
@@ -99,6 +105,10 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
         if name == "auto":
             name = choices["recipe"] = choose_recipe(len(data["train"]), pretrained=loaded is not None)
         recipe = recipe_for(name, size=size, channels=channels)
+        if options.lora is not None:
+            if loaded is None:
+                raise VitrailError(f"--lora {options.lora} adapts trained weights, and there are none: give --weights")
+            recipe = {**recipe, **LORA}
         choices |= from_recipe(recipe, options)
         if options.pack:  # a recipe's wishes give way
             choices |= {"mixup": 0.0, "cutmix": 0.0, "progressive": 1.0}
@@ -129,6 +139,8 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
                 model.freeze_encoder()
             elif options.freeze != "none":
                 model.freeze_parameters(first_parameters(model, options.freeze))
+            if options.lora is not None:
+                add_lora(model, options.lora, targets=options.lora_targets, alpha=options.lora_alpha, dora=options.dora)
         else:
             config = model_config(options.model)[1]
             merging: dict[str, Any] = {} if options.merge is None else {"merge": options.merge}
@@ -150,9 +162,13 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
     def describe(self, setup: State) -> Iterable[str]:
         options, data, model = setup.options, setup.data, setup.model
         yield from describe_data(data, what=f"{len(data.classes)} classes, {count_splits(data.splits)}")
+        yield from describe_faults(data, Path(options.data).expanduser())
+        yield describe_weights(options)
         learning = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
         frozen = f", of which {learning:,} learn" if options.freeze != "none" else ""
         yield describe_model(setup, more=frozen) + (", or as many pixels in their own aspect" if options.pack else "")
+        if options.lora is not None:
+            yield describe_lora(model, options.lora_targets, rank=options.lora, dora=options.dora)
         if setup.extras is not None:
             yield describe_teacher(options, setup.extras)
         yield describe_recipe(options)
@@ -162,6 +178,9 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
         last = options.folds is not None and options.fold is None  # of all images, which leave none to choose an epoch by
         multiple = setup.model.size_multiple
         return {"progressive": options.progressive, "probe": options.probe, "multiple": multiple, "keep_last": last}
+
+    def rate_before_test(self, setup: State) -> float:
+        return super().rate_before_test(setup) if setup.options.lora is None else float(LORA["lr"])
 
     def objective(self, setup: State, *, device: str, world: World) -> Classify:
         options, taught = setup.options, setup.extras
@@ -195,6 +214,24 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
                 predictions = replace(predictions, teacher=of_teacher.logits[:, list(taught.columns)])
         return Scored(evaluation=predictions, split=split, data=data, model=model)
 
+    def after_training(self, setup: State, scored: Scored[DataSet], folder: Path) -> Scored[DataSet]:
+        """Labels that the best model contradicts, among validation and test images."""
+        found = {scored.split: predictions_of(scored)}
+        if found[scored.split].multi_label:
+            return scored
+        splits: dict[str, Split] = {scored.split: scored.data.splits[scored.split]}  # type: ignore[index]
+        if scored.split != "val":
+            found["val"], data = predict_split(setup, "val", device=setup.options.device, world=World())
+            splits["val"] = data.splits["val"]
+        doubted = DoubtedLabels(
+            found=find_doubted(found, splits, scored.data.classes),
+            splits=splits,
+            path=folder / WRONG_LABELS,
+            agreement=measure_agreement(found),
+        )
+        doubted.write()
+        return replace(scored, extras=doubted)
+
     def write_predictions(self, scored: Scored[DataSet], folder: Path) -> None:
         """A line per image: its label, the prediction and its probability; with several labels, the probability of each."""
         found, split, labels = predictions_of(scored), scored.data[scored.split], scored.data.classes  # type: ignore[index]
@@ -222,13 +259,19 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
         details = {"Images": f"{height}x{width}, {count_splits(scored.data.splits)}"}
         if setup.evaluation is None and options.labels != 1:
             details["Labels"] = f"{100 * options.labels:g} % of every class of the training images"
+        if setup.evaluation is None and options.lora is not None:
+            on = ", ".join(options.lora_targets)
+            details["Adapters"] = f"{'DoRA' if options.dora else 'LoRA'} of rank {options.lora} on {on}: best/{FOLDER}"
         if taught is not None:
             details["Teacher"] = describe_taught(options, taught, scored.metrics)
+        doubts = scored.extras.describe() if isinstance(scored.extras, DoubtedLabels) else ()
         return Summary(
             details=details,
             interval=interval if count else None,
+            baseline=find_baseline(found, scored.data.classes) if count else None,
+            constant=find_constant(found, scored.data.classes),
             certainty=certainty,
-            lines=[certainty, *([] if taught is None else [f"teacher: {details['Teacher']}"])],
+            lines=[certainty, *([] if taught is None else [f"teacher: {details['Teacher']}"]), *doubts],
             card={} if taught is None else {"teacher": details["Teacher"]},
         )
 
@@ -240,6 +283,24 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
 
     def stored(self, model: Classifier) -> Options:
         return Options(data="", image_size=model.image_size, in_channels=model.config.in_channels)
+
+
+def find_baseline(found: Predictions, labels: Sequence[str]) -> Baseline:
+    """The share of the commonest class; of several labels, the mean share of images that have one."""
+    shares = (
+        found.truth.mean(axis=0) if found.multi_label else np.bincount(found.truth, minlength=len(labels)) / len(found.truth)
+    )
+    if found.multi_label:
+        return Baseline(float(shares[shares > 0].mean()) if shares.any() else 0.0, "ordering images at random")
+    return Baseline(float(shares.max()), f"always naming {labels[int(shares.argmax())]}")
+
+
+def find_constant(found: Predictions, labels: Sequence[str]) -> str:
+    """The class that alone was predicted, of images of several."""
+    if found.multi_label or len(np.unique(found.truth)) < 2:
+        return ""
+    predicted = np.unique(found.logits.argmax(axis=1))
+    return labels[int(predicted[0])] if len(predicted) == 1 else ""
 
 
 def choose_new_model(options: Options, data: DataSet) -> dict[str, Any]:
@@ -294,8 +355,10 @@ def predict_split(setup: State, name: str, *, device: str, world: World) -> tupl
     batches = loader_for(model)(
         split, model.preprocessing, batch=options.batch_size, workers=workers, on_bad=note, rank=world.rank, world=world.size
     )
-    flip_test = (setup.options if setup.evaluation is None else setup.evaluation).flip_test
-    objective = Classify(model.to(device), multi_label=split.labels.ndim == 2, flip_test=flip_test, device=device, world=world)
+    how: Any = setup.options if setup.evaluation is None else setup.evaluation
+    objective = Classify(
+        model.to(device), multi_label=split.labels.ndim == 2, flip_test=how.flip_test, device=device, world=world
+    )
     predictions = objective.evaluate(batches.batches())
     gone = {one for names in world.gather(sorted(met)) for one in names}
     return predictions, with_split(setup.data, name, leave_out_names(split, gone))

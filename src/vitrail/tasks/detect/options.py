@@ -17,6 +17,7 @@ from vitrail.tasks.blocks import (
     MovementOptions,
     OptimizerOptions,
     PartOptions,
+    PretrainedOptions,
     ValSplitOptions,
 )
 from vitrail.tasks.options import (
@@ -47,6 +48,7 @@ class Options(
     ValSplitOptions,
     PartOptions,
     ImageOptions,
+    PretrainedOptions,
     CommonOptions,
 ):
     """What `vitrail train --task detect` takes."""

@@ -40,11 +40,12 @@ from vitrail.tasks.image_task import (
     clean_arguments,
     describe_data,
     describe_model,
+    describe_weights,
     measure_on,
     sample_images,
 )
 from vitrail.tasks.options import as_size, from_recipe, spell
-from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.stages import Baseline, Log, Opened, Opening, Resolved, Scored, Setup, Summary
 from vitrail.tasks.task import count_splits, describe_recipe
 
 AREA = 320 * 240  # pixels that are chosen for large images, in their own aspect
@@ -62,6 +63,10 @@ State = Setup[Options, DataSet, None]
 
 class Detection(ImageTask[Options, DataSet, None, Detector]):
     recipes = RECIPES
+    keeps_size = True
+
+    def working_size(self, options: Options, images: Sequence[Image.Image]) -> tuple[int, int]:
+        return as_size(options.image_size) or choose_box_size(images, step=ENCODER_STEP)
 
     def open(self, options: Options, opening: Opening) -> Opened[DataSet]:
         data, bad = open_clean(opening.source, boxes=True, val_share=options.val_split, **clean_arguments(options, opening))
@@ -139,10 +144,11 @@ class Detection(ImageTask[Options, DataSet, None, Detector]):
         images = f"{count_splits(data.splits)} images with {counts.mean():.3g} objects each in train, {counts.max()} at most"
         yield from describe_data(data, what=f"{len(data.classes)} classes, {images}")
         if problems := list_problems(data):
-            yield f"  {len(problems):,} boxes were corrected or left out: vitrail check names them; the first: {problems[0]}"
+            yield f"note: {len(problems):,} boxes were corrected or left out: vitrail check names them; the first: {problems[0]}"
         assert options.num_queries != "auto"
         if fuller := int((counts > options.num_queries).sum()):
-            yield f"  note: {fuller:,} training images have more objects than the model has queries ({options.num_queries})"
+            yield f"note: {fuller:,} training images have more objects than the model has queries ({options.num_queries})"
+        yield describe_weights(options)
         yield f"{describe_model(setup)}, {setup.model.config.queries} queries"
         yield describe_recipe(options)
 
@@ -179,6 +185,7 @@ class Detection(ImageTask[Options, DataSet, None, Detector]):
         height, width = scored.model.image_size
         return Summary(
             details={"Images": f"{height}x{width}, {count_splits(scored.data.splits)}"},
+            baseline=Baseline(0.0, "finding nothing"),
             lines=[describe_precision(scored.metrics)] if setup.evaluation is None else [],  # `eval` prints all metrics
         )
 

@@ -130,7 +130,7 @@ class PixelPrediction(PretrainingTask[Options, LearnedPalette, ImageGPT]):
         yield from describe_data(setup.data, what=f"{count_splits(setup.data.splits)} images; labels are not learned from")
         kind = "each pixel from those before it" if model.config.causal else "masked pixels from all others"
         parameters = f"{count_parameters(model):,} parameters"
-        yield f"{model_name(options)}: {parameters}, {height * width} pixels per image, {kind}"
+        yield f"model: {model_name(options)}: {parameters}, {height * width} pixels per image, {kind}"
         yield f"palette of {setup.extras}"
         yield describe_recipe(options)
 

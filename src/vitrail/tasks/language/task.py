@@ -78,7 +78,7 @@ class Language(TextTask[Options, LineData, LanguageModel]):
         return Resolved(options=found, data=opened.data, extras=tokenizer)
 
     def describe(self, setup: State) -> Iterable[str]:
-        yield f"{setup.data.name}: lines of text: {count_splits(setup.data.splits)}"
+        yield f"data: {setup.data.name}: lines of text: {count_splits(setup.data.splits)}"
         yield from describe_notes(setup.data)
         yield from describe_text_model(setup)
 

@@ -96,12 +96,12 @@ class Reconstruction(Task[Options, ScanData, None, Reconstructor]):
 
     def describe(self, setup: State) -> Iterable[str]:
         options = setup.options
-        yield f"{setup.data.name}: slices: {count_splits(setup.data.splits)}"
-        yield from (f"  {note}" for note in setup.data.notes)
+        yield f"data: {setup.data.name}: slices: {count_splits(setup.data.splits)}"
+        yield from (f"note: {note}" for note in setup.data.notes)
         without = "; nothing is learned from fully measured scans" if options.objective == "equivariant" else ""
-        yield f"{describe_sampling(sampling_of(options))}{without}"
+        yield f"method: {describe_sampling(sampling_of(options))}{without}"
         kept = {"none": "", "hard": ", measured lines kept", "sense": ", fitted to all measured lines"}[options.consistency]
-        yield f"{model_name(options)}: {count_parameters(setup.model):,} parameters, {setup.model.config.network}{kept}"
+        yield f"model: {model_name(options)}: {count_parameters(setup.model):,} parameters, {setup.model.config.network}{kept}"
         yield describe_recipe(options)
 
     def objective(self, setup: State, *, device: str, world: World) -> Reconstruct:

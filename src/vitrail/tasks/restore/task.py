@@ -109,13 +109,13 @@ class Restoration(ImageTask[Options, DataSet, None, Restorer]):
         yield from describe_data(data, what=f"{count_splits(data.splits)} images; {kind}")
         channels = "gray" if setup.model.config.in_channels == 1 else "color"
         yield (
-            f"{model_name(options)}: {count_parameters(setup.model):,} parameters, {channels}; patches of {patch}x{patch}, "
+            f"model: {model_name(options)}: {count_parameters(setup.model):,} parameters, {channels}; patches of {patch}x{patch}, "
             f"{options.patches} of each image per epoch"
         )
         smallest = min(min(data["train"].read(index).size) for index in spread(len(data["train"]), LOOKED_AT))
         true = patch * damage_of(options).scale
         if smallest < true:
-            yield f"  note: an image of {smallest} pixels a side is smaller than a patch of {true}; mirrored, it fills one"
+            yield f"note: an image of {smallest} pixels a side is smaller than a patch of {true}; mirrored, it fills one"
         yield describe_recipe(options)
 
     def objective(self, setup: State, *, device: str, world: World) -> Restore:

@@ -16,6 +16,7 @@ from vitrail.tasks.blocks import (
     LayerDecayOptions,
     OptimizerOptions,
     PartOptions,
+    PretrainedOptions,
     RotateZoomOptions,
     SmoothingOptions,
     ValSplitOptions,
@@ -49,6 +50,7 @@ class Options(
     ValSplitOptions,
     PartOptions,
     ImageOptions,
+    PretrainedOptions,
     CommonOptions,
 ):
     """What `vitrail train --task segment` takes."""

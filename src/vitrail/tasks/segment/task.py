@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int64
 from torch import Tensor
 
 from vitrail.data.bad_files import BadFiles
@@ -35,6 +36,7 @@ from vitrail.tasks.image_task import (
     chosen_parts,
     clean_arguments,
     describe_data,
+    describe_weights,
     measure_on,
     note_bad,
     sample_images,
@@ -56,7 +58,7 @@ from vitrail.tasks.segment.data import (
 )
 from vitrail.tasks.segment.objective import COLUMNS, EXAMPLES, Segment, Segmentations
 from vitrail.tasks.segment.options import RECIPES, EvalOptions, Options
-from vitrail.tasks.stages import Log, Opened, Opening, Resolved, Scored, Setup, Summary
+from vitrail.tasks.stages import Baseline, Log, Opened, Opening, Resolved, Scored, Setup, Summary
 from vitrail.tasks.task import count_splits, describe_recipe, model_name
 
 FEW_CELLS = 96  # pixels a side, at most, of images with a dozen of tokens a side
@@ -72,6 +74,10 @@ class Segmentation(ImageTask[Options, DataSet, Tensor | None, Segmenter]):
     """What it needs beside options, data and model: what a pixel of each class counts in the loss."""
 
     recipes = RECIPES
+    keeps_size = True
+
+    def working_size(self, options: Options, images: Sequence[Any]) -> tuple[int, int]:
+        return as_size(options.image_size) or choose_dense_size(images)
 
     def open(self, options: Options, opening: Opening) -> Opened[DataSet]:
         arguments = clean_arguments(options, opening)
@@ -147,9 +153,10 @@ class Segmentation(ImageTask[Options, DataSet, Tensor | None, Segmenter]):
         options, data, model = setup.options, setup.data, setup.model
         yield from describe_data(data, what=f"{len(data.classes)} classes, {count_splits(data.splits)} images with masks")
         if (problems := list_problems(data)) and not is_mask_folder(data):  # whose are in the list of bad files
-            yield f"  {len(problems):,} outlines were corrected or left out: vitrail check names them; the first: {problems[0]}"
+            yield f"note: {len(problems):,} outlines were corrected or left out: vitrail check names them; the first: {problems[0]}"
         shape = "x".join(map(str, (*model.image_size, model.config.in_channels)))
-        yield f"{model_name(options)}: {count_parameters(model):,} parameters, head {options.head}, crops of {shape}"
+        yield describe_weights(options)
+        yield f"model: {model_name(options)}: {count_parameters(model):,} parameters, head {options.head}, crops of {shape}"
         yield describe_recipe(options)
 
     def objective(self, setup: State, *, device: str, world: World) -> Segment:
@@ -196,6 +203,8 @@ class Segmentation(ImageTask[Options, DataSet, Tensor | None, Segmenter]):
         return Summary(
             details={"Images": count_splits(scored.data.splits)},
             lines=[describe_weakest(segmentations_of(scored), labels_of(scored.model))],
+            baseline=find_baseline(segmentations_of(scored).matrix, labels_of(scored.model)),
+            constant=find_constant(segmentations_of(scored).matrix, labels_of(scored.model)),
         )
 
     def match(self, data: DataSet, model: Segmenter, options: Options) -> DataSet:
@@ -289,6 +298,21 @@ def describe_weakest(found: Segmentations, labels: tuple[str, ...]) -> str:
     weakest = int(np.where(np.isnan(found.iou), np.inf, found.iou).argmin())
     accuracy, iou = 100 * found.metrics["pixel_accuracy"], 100 * found.iou[weakest]
     return f"pixel accuracy {accuracy:.2f} %; the weakest class is {labels[weakest]}, IoU {iou:.2f} %"
+
+
+def find_baseline(matrix: Int64[np.ndarray, "k k"], labels: Sequence[str]) -> Baseline | None:
+    """The mean IoU of naming the commonest class in every pixel."""
+    pixels = matrix.sum(axis=1)
+    if not pixels.any():
+        return None
+    share = float(pixels.max() / pixels.sum())
+    return Baseline(share / int((pixels > 0).sum()), f"naming {labels[int(pixels.argmax())]} everywhere")
+
+
+def find_constant(matrix: Int64[np.ndarray, "k k"], labels: Sequence[str]) -> str:
+    """The class that alone was predicted, in images of several."""
+    predicted = np.flatnonzero(matrix.sum(axis=0))
+    return labels[int(predicted[0])] if len(predicted) == 1 and (matrix.sum(axis=1) > 0).sum() > 1 else ""
 
 
 def segmentations_of(scored: Scored[Any]) -> Segmentations:

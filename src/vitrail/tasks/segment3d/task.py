@@ -92,15 +92,15 @@ class VolumeSegmentation(Task[Options, VolumeData, None, VolumeSegmenter]):
 
     def describe(self, setup: State) -> Iterable[str]:
         options, data = setup.options, setup.data
-        yield f"{data.name}: volumes: {count_splits(data.splits)}; {', '.join(data.classes[:12])}"
-        yield from (f"  {note}" for note in (*data.notes, *describe_bad_cases(data)))
+        yield f"data: {data.name}: volumes: {count_splits(data.splits)}; {', '.join(data.classes[:12])}"
+        yield from (f"note: {note}" for note in (*data.notes, *describe_bad_cases(data)))
         assert options.crop is not None
         assert options.window_level is not None
         low, high = options.window_level
         edges = "kept" if options.spacing is None else " x ".join(f"{edge:g}" for edge in options.spacing)
         crop = " x ".join(map(str, options.crop))
-        yield f"intensities {low:g} to {high:g} become 0 to 1, spacing {edges}, crops of {crop}"
-        yield f"{model_name(options)}: {count_parameters(setup.model):,} parameters"
+        yield f"method: intensities {low:g} to {high:g} become 0 to 1, spacing {edges}, crops of {crop}"
+        yield f"model: {model_name(options)}: {count_parameters(setup.model):,} parameters"
         yield describe_recipe(options)
 
     def objective(self, setup: State, *, device: str, world: World) -> Segment3d:

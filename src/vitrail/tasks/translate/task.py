@@ -65,7 +65,7 @@ class Translation(TextTask[Options, ParallelData, WordModel]):
 
     def describe(self, setup: State) -> Iterable[str]:
         data = setup.data
-        yield f"{data.name}: {data.source} to {data.target}, pairs of sentences: {count_splits(data.splits)}"
+        yield f"data: {data.name}: {data.source} to {data.target}, pairs of sentences: {count_splits(data.splits)}"
         yield from describe_notes(data)
         yield from describe_text_model(setup)
 
