@@ -2,15 +2,15 @@
 
 import json
 import math
-from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
+from loop_toys import Clock, Fuse, Line, Notes, Pieces, Points, Scripted, drive, plan
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from vitrail.data import image_source as job
 from vitrail.data.loader import Loader
@@ -20,71 +20,9 @@ from vitrail.learn.training import loop
 from vitrail.learn.training.loop import Plan, fit, rate_factor
 from vitrail.learn.training.objective import Batches, Evaluation, Objective
 from vitrail.learn.training.progress_bar import ProgressBar
-from vitrail.learn.training.run_folder import RunFolder
 from vitrail.learn.training.step import Stepper
 from vitrail.learn.training.world import World
 from vitrail.tasks.metric import Metric
-
-
-class Points(NamedTuple):
-    x: Tensor
-    y: Tensor
-
-
-class Line:
-    """Linear regression, y = 3 x - 2: a task by shape only, with nothing of classification in it."""
-
-    name = "line"
-    score = "closeness"
-
-    def __init__(self) -> None:
-        torch.manual_seed(0)
-        self.model = nn.Linear(1, 1)
-
-    def loss(self, batch: Points) -> Tensor:
-        return (self.model(batch.x) - batch.y).square().mean()
-
-    def evaluate(self, batches):
-        with torch.no_grad():
-            loss = sum(self.loss(batch).item() for batch in batches)
-        return SimpleNamespace(metrics={"loss": loss, "closeness": 1 / (1 + loss)}, error=0.0)
-
-
-class Pieces:
-    """Five batches an epoch, or one to validate on; `before` is called as each is fetched."""
-
-    def __init__(self, count: int, before=lambda: None) -> None:
-        self.count, self.before = count, before
-
-    def __len__(self) -> int:
-        return self.count
-
-    def batches(self, epoch: int = 0, start: int = 0):
-        for number in range(start, self.count):
-            self.before()
-            x = torch.randn(7, 1, generator=torch.Generator().manual_seed(100 * epoch + number))
-            yield Points(x, 3 * x - 2)
-
-
-class Notes(RunFolder):
-    """A run folder that keeps a toy's weights in memory; a model folder is for models of the catalogue."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.saved: dict[str, list[dict[str, Tensor]]] = {"best": [], "last": []}
-
-    def save_model(self, name, model) -> None:
-        self.saved[name].append({key: value.clone() for key, value in model.state_dict().items()})
-
-
-def plan(**changes) -> Plan:
-    return Plan(**({"epochs": 4, "lr": 0.3, "weight_decay": 0.0, "warmup": 0.1, "clip": 10.0} | changes))
-
-
-def drive(task, tmp_path, *, train=None, validation=None, **changes):
-    notes = Notes(tmp_path)
-    parts = (train or Pieces(5), validation or Pieces(1))
-    return fit(task, *parts, plan(**changes), notes, ProgressBar(quiet=True)), notes
 
 
 def test_the_toys_satisfy_the_protocols_by_shape():
@@ -138,19 +76,6 @@ def test_a_gradient_is_no_longer_than_the_plan_allows(share):
 
 
 # ------------------------------------------------------------------------------------------------------------ the budget
-
-
-class Clock:
-    """A clock that only work moves."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def perf_counter(self) -> float:
-        return self.now
-
-    def spend(self, seconds: float) -> None:
-        self.now += seconds
 
 
 @pytest.fixture
@@ -296,18 +221,6 @@ def test_every_optimizer_learns_and_resumes(tmp_path, optimizer):
     assert weights_after(tmp_path / "parts", optimizer=optimizer, lr=0.05).equal(whole)
 
 
-class Fuse:
-    """Fails at its n-th call."""
-
-    def __init__(self, calls: int) -> None:
-        self.left = calls
-
-    def __call__(self) -> None:
-        self.left -= 1
-        if not self.left:
-            raise ZeroDivisionError
-
-
 def test_a_batch_in_parts_is_the_same_step(tmp_path):
     whole = weights_after(tmp_path / "a")
     for parts in (2, 3, 7, 50):
@@ -402,17 +315,6 @@ def test_a_rate_that_is_far_too_high_gives_one_line(command, arrays, quick_repor
 
 
 # ------------------------------------------------------------------------------------------------------------ what is best
-
-
-class Scripted(Line):
-    """Validation scores that are written down beforehand."""
-
-    def __init__(self, *scores: float, error: float = 0.0) -> None:
-        super().__init__()
-        self.scores, self.error = iter(scores), error
-
-    def evaluate(self, batches):
-        return SimpleNamespace(metrics={"loss": 0.1, "closeness": next(self.scores)}, error=self.error)
 
 
 def test_the_latest_epoch_within_an_error_of_the_highest_is_the_best(tmp_path):

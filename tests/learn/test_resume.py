@@ -286,11 +286,11 @@ def test_a_run_whose_report_fails_is_not_finished(command, uninterrupted, tmp_pa
     "words, parts",
     [
         (["--lr", "0.5"], ["--lr", "0.5", "0.002"]),
-        (["--epochs", "3"], ["--epochs", "3", "2"]),
         (["--data", "digits"], ["--data", "digits", "quadrants.npz"]),
         (["--image-size", "9"], ["--image-size", "(9, 9)", "(8, 8)"]),
         (["--position", "sinusoidal"], ["--position", "sinusoidal_2d", "learned_1d"]),
-        (["--minutes", "3"], ["--minutes", "3", "None"]),
+        (["--patience", "3"], ["--patience", "3", "None"]),
+        (["--epochs", "3", "--seed", "8"], ["--seed", "8", "7"]),
         (["--flip"], ["--flip", "True", "False"]),
     ],
 )

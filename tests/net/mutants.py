@@ -29,10 +29,11 @@ PYTHON = ROOT / ".venv" / "bin" / "python"
 PATIENCE = 600  # seconds for the tests of one mutant: a fault may make them wait for ever
 TRAINING = "src/vitrail/learn/training"
 TRAIN, PREPARE, EVALUATE, PLAN = (f"src/vitrail/run/{name}.py" for name in ("train", "prepare", "evaluate", "plan"))
+RUN_ENDS = "src/vitrail/run/ends.py"
 OPTIONS, METRIC, REGISTRY, IMAGES, CLASSIFY = (
     f"src/vitrail/tasks/{name}.py" for name in ("options", "metric", "registry", "image_task", "classify/task")
 )
-LOOP, STEP, WORLD = (f"{TRAINING}/{name}.py" for name in ("loop", "step", "world"))
+LOOP, STEP, WORLD, BEST, ENDS = (f"{TRAINING}/{name}.py" for name in ("loop", "step", "world", "best_epoch", "ends"))
 ORDER, BATCH, CACHE, BAD, OPENING = (
     f"src/vitrail/data/{name}.py" for name in ("order", "image_source", "cache", "bad_files", "opening")
 )
@@ -67,14 +68,14 @@ def mutant(name: str, file: str, old: str, new: str, *tests: str, chosen: str = 
 MUTANTS: tuple[Mutant, ...] = (
     # The runner: what a run is, and what goes on with it.
     mutant("resume_compares_nothing", TRAIN, 'asked not in ("auto", known):', "False:", f"{RESUME}::test_an_option_that_differs_is_named"),
-    mutant("finished_run_trained_again", TRAIN, "read_progress(checkpoint).finished and read_metrics(folder) is not None", "False",
+    mutant("finished_run_trained_again", RUN_ENDS, "return progress.finished and at_end and", "return False and",
            f"{RESUME}::test_resume_of_a_finished_run_does_nothing"),
     mutant("folder_overwritten", TRAIN, "if folder.exists() and not (folder.is_dir()", "if False and not (folder.is_dir()",
            WRONG_LINES, chosen="such and out"),
     mutant("resume_without_folder", TRAIN, "if options.resume and options.out is None:", "if False:", WRONG_LINES, chosen="such and resume"),
     mutant("numbers_unchecked", TRAIN, "    check(options)\n    options = options.normalize()", "    options = options.normalize()",
            WRONG_LINES, chosen="such and epochs"),
-    mutant("out_is_stored", OPTIONS, 'NOT_STORED = ("out", "resume")', 'NOT_STORED = ("resume",)',
+    mutant("out_is_stored", OPTIONS, 'NOT_STORED = ("out", "resume", "finish", "offline")', 'NOT_STORED = ("resume", "finish", "offline")',
            f"{COMMANDS}::test_config_says_everything_and_what_auto_chose"),
     mutant("relative_data_stored", OPTIONS, "{name: absolute(value) for name, value in named.items() if value}", "{}",
            f"{COMMANDS}::test_a_run_knows_its_data_from_any_folder"),
@@ -177,14 +178,14 @@ MUTANTS: tuple[Mutant, ...] = (
     mutant("true_is_a_number", RECORDS, "if isinstance(value, int) and not isinstance(value, bool):", "if isinstance(value, int):",
            "tests/test_records.py", chosen="types"),
     # The loop and its step.
-    mutant("lowest_is_best", LOOP, "better = plan.keep_last or good >= progress.target", "better = plan.keep_last or good <= progress.target", LEARNING,
+    mutant("lowest_is_best", BEST, "better = score >= progress.target", "better = score <= progress.target", LEARNING,
            chosen="best or highest"),
-    mutant("no_standard_error", LOOP, "progress.target = good - evaluation.error", "progress.target = good", LEARNING,
+    mutant("no_standard_error", BEST, "progress.target = score - evaluation.error", "progress.target = score", LEARNING,
            chosen="best or highest"),
     mutant("direction_ignored", LOOP, "if metric is None or metric.higher_is_better else", "if True else", LEARNING, chosen="lowest"),
     mutant("metrics_not_handed_to_the_loop", TRAIN, "bar, world, metrics=metrics_known)", "bar, world)",
            "tests/tasks/test_toy_task.py::test_it_trains_and_is_evaluated_on_the_command_line"),
-    mutant("rate_of_the_steps_beginning", LOOP, "(0.5 / total if plan.minutes is None else 0.0)", "0.0", LEARNING, chosen="rate"),
+    mutant("rate_of_the_steps_beginning", LOOP, "ahead=0.5)", "ahead=0.0)", LEARNING, chosen="rate"),
     mutant("loss_of_all_epochs", LOOP, "= progress.epoch + 1, 0, 0.0", "= progress.epoch + 1, 0, progress.loss_sum",
            f"{LEARNING}::test_the_train_loss_of_an_epoch_is_the_mean_of_its_steps"),
     mutant("average_not_validated", LOOP, "with stepper.averaged():\n                    _end_epoch",

@@ -54,6 +54,14 @@ def test_a_long_curve_is_smoothed_and_thinned():
     assert np.abs(training[:, 1] - 2).max() < 0.1  # a mean over a hundred steps
 
 
+def test_a_moved_end_is_marked_in_every_panel():
+    marked = Rows.of(rows(4), None, steps=steps(20, 5), marks=(2.0, 3.4))
+    for axes in draw_curves(marked).axes:
+        found = [line.get_xdata()[0] for line in axes.lines if line.get_linestyle() != "-"]
+        assert found == [2.0, 3.4]
+        assert [text.get_text().strip() for text in axes.texts if "end" in text.get_text()] == ["end moved"] * 2
+
+
 def test_a_moving_mean_by_hand():
     values = np.array([1.0, 3.0, 5.0, 7.0])
     assert moving_mean(values, 1).tolist() == [1, 3, 5, 7]

@@ -140,6 +140,10 @@ def test_what_cannot_be_is_refused_and_leaves_nothing_behind(data, tmp_path, mor
 def test_other_options_are_refused_on_resuming(whole, data):
     with pytest.raises(VitrailError, match=r"^--folds 4 differs from the run's own \(3\)"):
         train(data, whole.path, folds=4, resume=True)
+    with pytest.raises(VitrailError, match=r"^--epochs 9 differs from the folds' own \(2\), whose end cannot be moved$"):
+        train(data, whole.path, epochs=9, resume=True)
+    with pytest.raises(VitrailError, match=r"^--finish ends one run, and .* has several: give one of those in "):
+        train(data, whole.path, resume=True, finish=True)
     with pytest.raises(VitrailError, match="is not empty; a run is never overwritten"):
         train(data, whole.path)
 

@@ -68,7 +68,7 @@ def test_commands_run_as_printed(trained, folder):
         assert words[:3] == [
             "vitrail",
             "train" if verb == "continue" else verb,
-            *(["--resume"] if verb == "continue" else [str(path)]),
+            *(["--out"] if verb == "continue" else [str(path)]),
         ]
     file = shlex.split(found["predict"])[3]
     assert file.startswith(str(folder))  # an image of theirs

@@ -22,7 +22,7 @@ def weigh(name, value, interval, *, images, validated, chance, **more):
     rows = read_rows(CURVES / f"{name}.csv") if isinstance(name, str) else name
     evidence = {
         "rows": rows, "metric": ACCURACY, "value": value, "split": "test", "images": images, "validated": validated,
-        "interval": interval, "baseline": Baseline(chance, "always naming cat"), "longer": "vitrail train --resume RUN --epochs 6",
+        "interval": interval, "baseline": Baseline(chance, "always naming cat"), "longer": "vitrail train --out RUN --resume --epochs 6",
     }  # fmt: skip
     return judge(Evidence(**{**evidence, **more}))
 
@@ -48,7 +48,7 @@ def test_three_epochs_of_digits_still_improve_and_the_command_continues():
     found = weigh("digits_short", 0.9220, (0.8942, 0.9499), **DIGITS)
     assert found.kind == "improving"
     assert "rose by 39.8 points in the last 3 epochs" in found.sentence
-    assert str(found).endswith(": vitrail train --resume RUN --epochs 6")
+    assert str(found).endswith(": vitrail train --out RUN --resume --epochs 6")
 
 
 def test_shuffled_labels_are_no_better_than_guessing():

@@ -15,6 +15,8 @@ EXAMPLES = """Examples:
   vitrail train --data photos/ --model vit_micro_conv --epochs 20 --image-size 64
   vitrail train --data arrays.npz --minutes 5 lr=5e-4
   vitrail train --data digits --out runs/mine --resume
+  vitrail train --out runs/mine --resume --epochs 80
+  vitrail train --out runs/mine --resume --finish
   vitrail train --task translate --data pairs/ --source de --target en --lower
   vitrail train --task language --data book.txt --minutes 10
   vitrail train --task segment --data streets/ --minutes 30
@@ -88,5 +90,8 @@ def train(options: Any, *, given: Set[str]) -> int:
         print(f"{stop}; everything is saved: vitrail {verb} --out {stop.where} --resume continues it", file=sys.stderr)
         return stop.exit_code
     if run.first:
-        print(headline(registry.metrics_of(options.task), scored_split(run.path), run.metrics))
+        known = registry.metrics_of(options.task)
+        print(headline(known, scored_split(run.path), run.metrics))
+        for name, metrics in run.later.items():
+            print(headline(known, f"{name}:", metrics))
     return 0

@@ -14,7 +14,7 @@ from vitrail.errors import VitrailError, VitrailWarning, suggestion
 from vitrail.run.bench_options import BenchOptions
 from vitrail.run_files import read_table
 from vitrail.tasks import registry
-from vitrail.tasks.options import owned_elsewhere, present_record, renamed_of, unknown_key
+from vitrail.tasks.options import ENDS, owned_elsewhere, present_record, renamed_of, unknown_key
 
 CASCADE_OPTIONS = registry.need_part(registry.DEFAULT, "cascade_options").CascadeOptions
 OPTIONS: dict[str, tuple[str, ...]] = {
@@ -167,7 +167,7 @@ def with_config(words: list[str], known: Known) -> list[str]:
     if found.get("minutes") is not None:
         found.pop("epochs", None)  # config.yaml of a timed run says both; the time is what was asked for
     assert known.kind is not None
-    found = {str(name).replace("-", "_"): value for name, value in found.items()}
+    found = {str(name).replace("-", "_"): value for name, value in found.items() if name != ENDS}
     if known.verb == "pretrain" and "task" in found:  # which a command line calls --method
         method = found.pop("task")
         rest += [] if "method" in given else spell("method", method, known.switches)

@@ -22,15 +22,17 @@ WIDTHS: Mapping[Panel, float] = MappingProxyType({"loss": 4.2, "score": 4.2, "ra
 
 
 class Rows(tuple[Mapping[str, float | int], ...]):
-    """The rows of results.csv, with how their score is shown, and the records of the steps between them."""
+    """The rows of results.csv, with how their score is shown, the records of the steps between them, and the epochs at which the end of
+    the run was moved."""
 
     score: Score | None = None
     steps: History = ()
+    marks: Sequence[float] = ()
 
     @classmethod
-    def of(cls, rows: History, score: Score | None, *, steps: History = ()) -> "Rows":
+    def of(cls, rows: History, score: Score | None, *, steps: History = (), marks: Sequence[float] = ()) -> "Rows":
         found = cls(rows)
-        found.score, found.steps = score, steps
+        found.score, found.steps, found.marks = score, steps, marks
         return found
 
 
@@ -55,6 +57,12 @@ def draw_curves(history: History, *, panels: tuple[Panel, ...] = ("loss", "score
                 _draw_score(axes, history)
             else:
                 _draw_rate(axes, history)
+            for mark in getattr(history, "marks", ()):
+                axes.axvline(mark, color=INK, linewidth=0.8, linestyle=(0, (3, 3)), zorder=0)
+                axes.annotate(
+                    "end moved", (mark, 0.5), (-1, 0), xycoords=("data", "axes fraction"), textcoords="offset points",
+                    color=INK, fontsize=7, rotation=90, ha="right", va="center",
+                )  # fmt: skip
             if len(history) == 1 and not (panel != "score" and has_steps(history)):
                 axes.set_xticks([history[0]["epoch"]])
         return figure

@@ -24,8 +24,9 @@ from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.run_folder import new_run_folder
 from vitrail.learn.training.state import latest_state, read_progress
 from vitrail.learn.training.world import read_environment
+from vitrail.run.ends import progress_of, was_scored
 from vitrail.run.stored import CONFIG, read_metrics, read_options
-from vitrail.run.train import Run, check_folder, is_finished, run_training, stored_options
+from vitrail.run.train import Run, check_folder, run_training, stored_options
 from vitrail.tasks import registry
 from vitrail.tasks.metric import first_measured
 from vitrail.tasks.options import check, has_option, to_store
@@ -57,7 +58,7 @@ def run_folds(options: Any, *, given: Set[str], quiet: bool = False) -> Run:
         raise VitrailError(f"--folds {options.folds} trains one run after the other: start it without torchrun")
     folder, asked = begin(options.normalize(), given)
     bar = ProgressBar(quiet=quiet)
-    if is_finished(folder):
+    if is_done(folder):
         return run_training(replace(asked, out=str(folder), resume=True), given=set(), quiet=quiet)
     try:
         found = [train_fold(asked, folder, number, bar, quiet=quiet) for number in range(1, asked.folds + 1)]
@@ -79,17 +80,37 @@ def begin(options: Any, given: Set[str]) -> tuple[Path, Any]:
     else:
         folder = Path(options.out).expanduser()
         if options.resume and (folder / FOLDS / CONFIG).is_file():
-            return folder, replace(stored_options(folder / FOLDS, options, given=given), out=str(folder))
+            return folder, replace(continue_as(folder, options, given), out=str(folder))
         if options.resume and (folder / CONFIG).is_file():
             raise VitrailError(f"{folder}: is a run without --folds, which cannot be continued with --folds {options.folds}")
         check_folder(folder, options, given=given)
     return folder, replace(options, out=str(folder))
 
 
+def continue_as(folder: Path, options: Any, given: Set[str]) -> Any:
+    """What was asked for at first, which those options that are given again must say: folds of different lengths could not be compared."""
+    if options.finish:
+        raise VitrailError(f"--finish ends one run, and {folder} has several: give one of those in {folder / FOLDS}")
+    stored = read_options(folder / FOLDS / CONFIG)
+    found = stored_options(folder / FOLDS, options, given=given)
+    for name in ("epochs", "minutes"):
+        if getattr(found, name) != getattr(stored, name):
+            known = getattr(stored, name)
+            raise VitrailError(
+                f"--{name} {getattr(found, name)} differs from the folds' own ({known}), whose end cannot be moved"
+            )
+    return found
+
+
+def is_done(folder: Path) -> bool:
+    """Whether a run was trained to its end and scored."""
+    return was_scored(folder) and progress_of(folder).finished
+
+
 def train_fold(asked: Any, folder: Path, number: int, bar: ProgressBar, *, quiet: bool) -> Validated:
     """One run. The first one decides what is `auto`, what cannot be read and what is a copy; the others take it from there."""
     first, own = folder / FOLDS / "1", folder / FOLDS / str(number)
-    if not is_finished(own):
+    if not is_done(own):
         bar.say(f"fold {number} of {asked.folds}")
         if number > 1 and not (own / CONFIG).is_file():
             take_over(first, own, replace(read_options(first / CONFIG), fold=number))
@@ -135,7 +156,7 @@ def train_last(asked: Any, folder: Path, found: Sequence[Validated], bar: Progre
     bar.say(f"all of train and val, for {epochs} {'epoch' if epochs == 1 else 'epochs'}")
     if latest_state(folder / "state") is None:
         first = folder / FOLDS / "1"
-        take_over(first, folder, replace(read_options(first / CONFIG), fold=None, epochs=epochs, minutes=None))
+        take_over(first, folder, replace(read_options(first / CONFIG), fold=None, epochs=epochs, minutes=None, patience=None))
     return run_training(replace(asked, resume=True), given=set(), quiet=quiet)
 
 

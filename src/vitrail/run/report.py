@@ -8,13 +8,15 @@ from typing import Any
 
 from vitrail.learn.training.progress_bar import clock
 from vitrail.learn.training.run_folder import read_steps
-from vitrail.learn.training.state import Progress, Row
+from vitrail.learn.training.state import Progress, Row, latest_state, read_progress
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.model import Model
 from vitrail.run.stored import CONFIG, REPORT
 from vitrail.tasks import registry
 from vitrail.tasks.metric import describe_metrics, headline
 from vitrail.tasks.stages import Scored, Setup
+
+STOPPED = {"finish": "ended by --finish", "patience": "stopped by --patience"}
 
 
 def write_report(
@@ -52,6 +54,7 @@ def write_report(
             rows,
             next((one for one in known if any(f"val_{one.key}" in row for row in rows)), None),
             steps=() if trained_in is None else read_steps(trained_in),
+            marks=() if trained_in is None else read_marks(trained_in),
         ),
         commands={**commands, **({} if trained_in is None else later_commands(trained_in, task=name))},
         configuration=configuration,
@@ -64,6 +67,7 @@ def later_commands(folder: Path, *, task: str) -> dict[str, str]:
     verb, quoted = registry.TASKS[task].verb, shlex.quote(str(folder))
     return {
         "Continue it, if it was interrupted": f"vitrail {verb} --out {quoted} --resume",
+        "Train it longer, or end it": f"vitrail {verb} --out {quoted} --resume --epochs N\nvitrail {verb} --out {quoted} --resume --finish",
         "Repeat it": f"vitrail {verb} --config {shlex.quote(str(folder / CONFIG))}",
     }
 
@@ -77,4 +81,11 @@ def describe_training(options: Any, progress: Progress) -> str:
     if not progress.best:
         return ""
     best = f"best: epoch {progress.best['epoch']:.0f}"
-    return f"{progress.epoch} epochs in {clock(progress.elapsed)} on {options.device}; {best}"
+    stopped = f"; {STOPPED[progress.stopped]}" if progress.stopped else ""
+    return f"{progress.epoch} epochs in {clock(progress.elapsed)} on {options.device}; {best}{stopped}"
+
+
+def read_marks(folder: Path) -> Sequence[float]:
+    """Epochs at which the end of a run was moved, for its curves."""
+    checkpoint = latest_state(folder / "state")
+    return () if checkpoint is None else [end.epoch for end in read_progress(checkpoint).ends[1:]]

@@ -7,15 +7,16 @@ from typing import Any
 from vitrail.models.folder import find
 from vitrail.run_files import read_table
 from vitrail.tasks import registry
-from vitrail.tasks.options import read_record
+from vitrail.tasks.options import ENDS, read_record
 
 CONFIG, METRICS, REPORT = "config.yaml", "metrics.json", "report.html"
-NO_METRICS = ("split", "interval", "signature")  # keys of metrics.json that are none
+LATER = "later_readings"  # of a run that was continued after its end
+NO_METRICS = ("split", "interval", "signature", LATER)  # keys of metrics.json that are none
 
 
 def read_options(path: Path) -> Any:
     """The options of the run whose config.yaml this is, an older one's too."""
-    record = read_table(path)
+    record = {name: value for name, value in read_table(path).items() if name != ENDS}
     return read_record(registry.options_of(str(record.get("task", registry.DEFAULT))), record, what=str(path))
 
 
@@ -29,7 +30,7 @@ def training_options(run: str) -> Any:
 
 
 def read_metrics(folder: Path) -> dict[str, float] | None:
-    """The test metrics of a finished run, or None."""
+    """The test metrics of a finished run, those of its first reading, or None."""
     try:
         found: dict[str, Any] = json.loads((folder / METRICS).read_text())
         return {name: float(value) for name, value in found.items() if name not in NO_METRICS}

@@ -1,8 +1,7 @@
 """The runner: data in; a trained, evaluated, saved model and its report out. One sequence for every task (tasks/task.py)."""
 
-import json
-from collections.abc import Set
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from vitrail.data.copies import COPIES, write_copies
 from vitrail.data.dataset import NO_COPIES
 from vitrail.errors import VitrailError
 from vitrail.extras import need
-from vitrail.files import write_whole
+from vitrail.learn.training.best_epoch import describe_choice
 from vitrail.learn.training.event_log import EventLog
 from vitrail.learn.training.loop import fit
 from vitrail.learn.training.objective import warning_of
@@ -26,14 +25,28 @@ from vitrail.models.folder import load, save
 from vitrail.models.model import Model
 from vitrail.models.pretrained import same_source
 from vitrail.run.card import describe_measures, write_card
+from vitrail.run.ends import (
+    NAMES,
+    began_with,
+    describe_ends,
+    is_finished,
+    list_ends,
+    move_end,
+    name_reading,
+    read_later,
+    times_read,
+    was_scored,
+    write_metrics,
+)
 from vitrail.run.next_steps import list_commands
 from vitrail.run.plan import find_rate, make_plan
 from vitrail.run.prepare import prepare
 from vitrail.run.report import describe_trained, describe_training, write_report
-from vitrail.run.stored import CONFIG, METRICS, REPORT, read_metrics, read_options
+from vitrail.run.stored import CONFIG, REPORT, read_metrics, read_options, scored_split
 from vitrail.run.verdict import weigh
 from vitrail.tasks import registry
-from vitrail.tasks.options import NOT_STORED, check, has_option, renamed_of, spell, to_store
+from vitrail.tasks.metric import headline
+from vitrail.tasks.options import ENDS, NOT_STORED, check, has_option, renamed_of, spell, to_store
 from vitrail.tasks.stages import Setup
 from vitrail.tasks.weights import describe_weights, is_named
 
@@ -46,6 +59,9 @@ class Run:
     model: Model
     metrics: dict[str, float]
     first: bool = True  # of the processes that trained together: the one that prints
+    later: Mapping[str, Mapping[str, float]] = field(
+        default_factory=dict
+    )  # "second reading of test" of a run that was continued -> metrics
 
 
 def train(*, quiet: bool = False, **options: Any) -> Run:
@@ -71,6 +87,8 @@ def run_training(options: Any, *, given: Set[str], quiet: bool = False) -> Run:
     options = options.normalize()
     if options.resume and options.out is None:
         raise VitrailError("--resume needs --out: the folder of the run to continue")
+    if options.finish and not (Path(options.out).expanduser() / CONFIG).is_file():
+        raise VitrailError(f"--finish: {options.out} is no folder of a run")
     if options.tensorboard:
         need("tensorboardX", "logs")  # now, not when the first numbers are to be written
     world = World.join(choose_device(options.device))
@@ -85,10 +103,10 @@ def _train(options: Any, given: Set[str], world: World, bar: ProgressBar) -> Run
     folder = None if options.out is None else Path(options.out).expanduser()
     if world.first and folder is not None:
         options = check_folder(folder, options, given=given)
-    finished = world.share(world.first and folder is not None and is_finished(folder))
+    finished = world.share(world.first and folder is not None and is_finished(folder, options))
     if folder is not None and finished and (metrics := read_metrics(folder)):
         bar.say(f"{folder} is finished")
-        return Run(path=folder, model=load(folder), metrics=metrics, first=world.first)
+        return Run(path=folder, model=load(folder), metrics=metrics, first=world.first, later=read_later(folder))
 
     if world.first:
         resumed = folder if folder is not None and (folder / CONFIG).is_file() else None
@@ -106,12 +124,13 @@ def _train(options: Any, given: Set[str], world: World, bar: ProgressBar) -> Run
     where = world.share(str(folder))
     if not world.first:
         folder = Path(where)
-        options = replace(read_options(folder / CONFIG), out=options.out, resume=options.resume)
+        options = replace(read_options(folder / CONFIG), out=options.out, resume=options.resume, finish=options.finish)
         setup = prepare(options, bar, resumed=folder)
         run = RunFolder(folder, writes=False)
     assert folder is not None
     task = registry.find(setup.options.task)
     plan = make_plan(task, setup, device=world.device if world.size > 1 else setup.options.device)
+    plan = replace(plan, began_with=began_with(folder), scored=world.share(was_scored(folder)))
     if has_option(setup.options, "shard") and setup.options.shard and world.size > 1:
         shard(setup.model, world)
     else:
@@ -121,7 +140,8 @@ def _train(options: Any, given: Set[str], world: World, bar: ProgressBar) -> Run
     training, validation = task.loaders(setup, world)
     metrics_known = registry.metrics_of(setup.options.task)
     progress = fit(objective, training, validation, plan, run, bar, world, metrics=metrics_known)
-    bar.say(f"trained in {clock(progress.elapsed)}; the best epoch was {progress.best['epoch']:.0f}" if progress.best else "")
+    bar.say(f"trained in {clock(progress.elapsed)}; {describe_choice(progress, unit=task.unit)}" if progress.best else "")
+    write_config(run, setup.options)  # how it ended
     world.wait()  # best/ is whole
     return finish(setup, folder, progress, bar, world)
 
@@ -137,9 +157,15 @@ def start(setup: Setup[Any, Any, Any], folder: Path, bar: ProgressBar) -> tuple[
     task.store(setup, folder)
     write_copies(getattr(setup.data, "copies", NO_COPIES), folder / COPIES)
     run = RunFolder(folder, events=open_events(folder, setup.options))
-    run.write_config(to_store(setup.options))
+    write_config(run, setup.options)
     run.write_machine()
     return setup, run
+
+
+def write_config(run: RunFolder, options: Any) -> None:
+    """All options, and where the run was to end before, if it was to end elsewhere."""
+    ends = list_ends(run.path, options)
+    run.write_config(to_store(options) | ({ENDS: ends} if ends else {}))
 
 
 def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: ProgressBar, world: World) -> Run:
@@ -156,10 +182,13 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
     scored = task.after_training(setup, scored, folder)
     metrics, summary, warning = scored.metrics, task.summarize(setup, scored), warning_of(scored.evaluation)
     task.write_predictions(scored, folder)
+    number, earlier = times_read(progress), read_metrics(folder)
+    reading = name_reading(number, split) + ":" if number and earlier else split
     verdict = weigh(options.task, options, scored, summary, progress, folder=folder, validated=len(setup.data.splits["val"]))
     details = {
         "Model": describe_trained(options, setup.model), **summary.details, "Training": describe_training(options, progress),
-        **({"Warning": warning} if warning else {}),
+        "Best epoch": describe_choice(progress, unit=task.unit), "Ends": describe_ends(progress), "Warning": warning,
+        "First reading": headline(registry.metrics_of(options.task), scored_split(folder), earlier) if number and earlier else "",
     }  # fmt: skip
     write_report(
         folder,
@@ -167,9 +196,9 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
         setup,
         scored,
         title=setup.name,
-        split=split,
+        split=reading,
         certainty=summary.certainty,
-        details=details,
+        details={name: text for name, text in details.items() if text},
         rows=progress.rows,
         configuration=to_store(options),
         trained_in=folder,
@@ -181,9 +210,13 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
     if is_named(options.weights):
         facts["weights"] = describe_weights(options.weights, options.weights_sha256)
     measures = describe_measures(options.task, metrics, summary.interval)
+    if number and earlier:
+        facts["limits"] = [
+            *facts.get("limits", ()),
+            f"The score is the {reading.rstrip(':')}: whoever trained it had seen an earlier one.",
+        ]
     write_card(folder / "best", setup.model, facts | measures, task=options.task)
-    record = {"split": split, **interval, **metrics, **summary.record}
-    write_whole(folder / METRICS, json.dumps(record, indent=2) + "\n")
+    write_metrics(folder, {"split": split, **interval, **metrics, **summary.record}, progress)
     bad = describe_bad(setup.bad, unit=task.unit)
     commands = list_commands(folder, options.task, setup.model, scored)
     said = [] if verdict is None else [f"verdict: {verdict.sentence}"]
@@ -193,7 +226,9 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
     for line in (warning and f"warning: {warning}", *(line for line in summary.lines if line not in said), bad, *lay_out(said)):
         if line:
             bar.say(line)
-    return Run(path=folder, model=setup.model, metrics=metrics, first=True)
+    return Run(
+        path=folder, model=setup.model, metrics=earlier if number and earlier else metrics, first=True, later=read_later(folder)
+    )
 
 
 def list_bad(bad: BadFiles | None, folder: Path, *, unit: str) -> list[str]:
@@ -222,20 +257,13 @@ def check_folder(folder: Path, options: Any, *, given: Set[str]) -> Any:
     return options
 
 
-def is_finished(folder: Path) -> bool:
-    if not (folder / CONFIG).is_file():
-        return False
-    checkpoint = latest_state(folder / "state")
-    return checkpoint is not None and read_progress(checkpoint).finished and read_metrics(folder) is not None
-
-
 def stored_options(folder: Path, options: Any, *, given: Set[str]) -> Any:
-    """The options of the run in `folder`; those given again must say the same."""
+    """The options of the run in `folder`; those given again must say the same, but for another end."""
     stored = read_options(folder / CONFIG)
     given = given | ({"weights"} if options.weights is not None else set())  # by whatever option they were named
-    for field in fields(options):
-        name, asked = field.name, getattr(options, field.name)
-        if name not in given or name in NOT_STORED:
+    for one in fields(options):
+        name, asked = one.name, getattr(options, one.name)
+        if name not in given or name in (*NOT_STORED, *NAMES):
             continue
         known = getattr(stored, name, None)
         if name == "weights" and asked is not None and same_source(asked, known):
@@ -244,4 +272,4 @@ def stored_options(folder: Path, options: Any, *, given: Set[str]) -> Any:
             raise VitrailError(
                 f"{spell(name)} {asked} differs from the run's own ({known}); --weights starts a new run from its weights"
             )
-    return replace(stored, out=options.out, resume=True)
+    return replace(move_end(folder, stored, options, given=given), out=options.out, resume=True, finish=options.finish)

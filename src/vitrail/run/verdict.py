@@ -116,7 +116,7 @@ def weigh(
 def continue_command(task: str, options: Any, folder: Path) -> str:
     """Twice as long."""
     length = f"--epochs {2 * options.epochs}" if options.minutes is None else f"--minutes {2 * options.minutes:g}"
-    return f"vitrail {registry.TASKS[task].verb} --resume {shlex.quote(str(folder))} {length}"
+    return f"vitrail {registry.TASKS[task].verb} --out {shlex.quote(str(folder))} --resume {length}"
 
 
 def find_rise(found: Evidence) -> tuple[str, int] | None:

@@ -20,7 +20,8 @@ from vitrail.records import OMITTED, from_record, to_record
 T = TypeVar("T")
 Auto = Literal["auto"]
 RecipeName = Literal["auto", "tiny", "small", "medium", "large", "finetune", "plain"]
-NOT_STORED = ("out", "resume", "offline")  # where and how a run is started, not what it is
+NOT_STORED = ("out", "resume", "finish", "offline")  # where and how a run is started, not what it is
+ENDS = "ends"  # a key of config.yaml that is no option: where the run was to end before
 
 TASK = Group("Options of this task", sort_key=1)
 IMAGES = Group("Images", sort_key=2)
@@ -182,6 +183,9 @@ class CommonOptions(Block):
     minutes: Annotated[
         float | None, Range(gt=0), Parameter(help="A time budget instead of epochs; the schedule fits itself to it.")
     ] = None
+    patience: Annotated[int | None, COUNT, integer("Stop after so many epochs without a higher validation score.")] = field(
+        default=None, metadata=OMITTED
+    )
     lr: Annotated[
         float | Auto | None,
         Range(gt=0),
@@ -203,12 +207,17 @@ class CommonOptions(Block):
     compile: Annotated[bool, switch("Compile the model first.")] = False
     tensorboard: Annotated[bool, switch("Write event files for TensorBoard too (extra: logs).")] = False
     out: Annotated[str | None, Parameter(help="The run's folder; by default runs/<task>/<data>, numbered.")] = None
-    resume: Annotated[bool, switch("Continue the run in --out, bit for bit.")] = False
+    resume: Annotated[bool, switch("Continue the run in --out, bit for bit; to another end with --epochs or --minutes.")] = (
+        False
+    )
+    finish: Annotated[bool, switch("With --resume: train no more, score the best epoch and write the report.")] = False
 
     def check(self) -> None:
         super().check()
         if self.minutes is not None and self.epochs != "auto":
             raise VitrailError("--minutes and --epochs are two ways to say how long: give one of them")
+        if self.finish and not self.resume:
+            raise VitrailError("--finish ends a run that was stopped: give --resume and its folder, --out")
         if self.weights is not None:
             for name in self.of_weights:
                 if getattr(self, name, None) not in (None, "auto"):

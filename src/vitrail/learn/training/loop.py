@@ -15,7 +15,9 @@ import torch
 from vitrail.data.randomness import uniforms
 from vitrail.errors import VitrailError
 from vitrail.learn.optim.schedule import inverse_square_root, warmup_cosine
+from vitrail.learn.training.best_epoch import consider, describe_patience, epochs_without_gain, recall
 from vitrail.learn.training.checkpoint import Found, find_checkpoint, list_shards
+from vitrail.learn.training.ends import end_early, place_of, set_end, share_done
 from vitrail.learn.training.interruption import Interrupted, Interruption
 from vitrail.learn.training.objective import Batches, Objective, Score, warning_of
 from vitrail.learn.training.overview import Forecast
@@ -39,7 +41,7 @@ def fit(
     objective: Objective, train: Batches, validation: Batches, plan: Plan, run: RunFolder, bar: ProgressBar, world: World | None = None, *,
     metrics: Sequence[Score] = (),
 ) -> Progress:  # fmt: skip
-    """Train until the plan is fulfilled, from the newest checkpoint of `run` if there is one.
+    """Train until the plan is fulfilled, from the newest checkpoint of `run` if there is one; of a plan with another end, until that one.
 
     Each epoch ends with a validation, a row in results.csv, last/, a checkpoint and, if the score is the best yet, best/; a
     long epoch has a checkpoint every two minutes. An interruption saves within a step and raises `Interrupted`. A step whose
@@ -50,7 +52,6 @@ def fit(
     world = world or World()
     progress, records = Progress(), list[Row]()
     stepper = Stepper(objective, plan, world)
-    total = plan.epochs * len(train)
 
     def restore() -> bool:
         """Put everything where the newest checkpoint has it."""
@@ -68,6 +69,7 @@ def fit(
                 setattr(progress, field.name, getattr(kept, field.name))
             if stepper.average is not None:
                 stepper.average.load(extra)
+        recall(progress, score=objective.score, sign=_sign(objective.score, metrics))
         run.keep_steps(progress.step)
         world.wait()  # nobody writes the next one while another still reads this
         return name is not None
@@ -87,36 +89,46 @@ def fit(
         found = restore()
         forecast = Forecast(plan, steps=len(train), validated=len(validation), done=progress.step)
         clock = _Stopwatch(progress)
-        if not found:
+        moved = set_end(progress, plan, len(train), bar.say)
+        if not found or moved:
             keep()  # from now on there is always a state to go back to
             clock = _Stopwatch(progress)
         try:
+            if plan.finish and not progress.finished:
+                if not progress.step:
+                    raise VitrailError("--finish: no step was taken yet, so there is nothing to score")
+                if progress.batch or not progress.rows:
+                    with stepper.averaged():
+                        _end_epoch(objective, validation, plan, progress, run, bar, world, known=metrics)
+                end_early(progress, "finish")
+                keep()
+                interruption.check()
             while not progress.finished:
                 clock.start_epoch(progress)
                 objective.model.train()
                 for batch in train.batches(progress.epoch, progress.batch):
-                    middle = share_done(progress, plan, total) + (0.5 / total if plan.minutes is None else 0.0)
-                    progress.rate = progress.factor * plan.lr * rate_factor(plan, middle)
+                    place = place_of(progress, plan, ahead=0.5)  # the middle of the step
+                    progress.rate = progress.factor * plan.lr * rate_factor(plan, place.rate)
                     if world.size > 1:  # else all would drop the same units; and so nobody's generator need be saved
                         torch.manual_seed(_seed_of_step(plan.seed, progress.step, world.rank))
                     if plan.progressive < 1.0:
-                        size = size_at(middle, batch[0].shape[-2:], start=plan.progressive, multiple=plan.multiple)
+                        size = size_at(place.others, batch[0].shape[-2:], start=plan.progressive, multiple=plan.multiple)
                         batch = shrink(batch, size)
-                    taken = stepper.take(batch, progress.rate, middle, progress.step)
+                    taken = stepper.take(batch, progress.rate, place.others, progress.step)
                     progress.step, progress.batch = progress.step + 1, progress.batch + 1
                     clock.tick(progress)
                     progress.elapsed, stopping = world.mean([progress.elapsed, float(interruption.signal is not None)])
                     records.append({"step": progress.step, "epoch": progress.epoch, "loss": taken.loss, "lr": progress.rate,
                                     "gradient": taken.norm, **({} if taken.auxiliary is None else {"auxiliary_loss": taken.auxiliary})})  # fmt: skip
                     _count(progress, taken, bar)
-                    if line := forecast.take(middle, last=progress.batch == len(train)):
+                    if line := forecast.take(place.others, last=progress.batch == len(train)):
                         bar.say(line)
                     if progress.in_a_row == BAD_STEPS:
                         break
-                    _show(bar, progress, plan, total, len(train), clock.images_per_second(batch), taken.loss)
+                    _show(bar, progress, plan, len(train), clock.images_per_second(batch), taken.loss)
                     if stopping and interruption.signal is None:
                         interruption.signal = signal.SIGTERM  # another process was asked to stop: all do
-                    if stopping or share_done(progress, plan, total) >= 1.0:
+                    if stopping or share_done(progress) >= 1.0:
                         break
                     if clock.due():  # a long epoch is not lost with the machine
                         keep()
@@ -126,12 +138,14 @@ def fit(
                     records.clear()
                     keep()
                     continue
-                done = share_done(progress, plan, total)
                 with stepper.averaged():
-                    _end_epoch(objective, validation, plan, progress, run, bar, done=done, known=metrics)
+                    _end_epoch(objective, validation, plan, progress, run, bar, world, known=metrics)
                 clock.tick(progress)
-                done = share_done(progress, plan, total)
+                done = share_done(progress)
                 progress.finished, progress.planned = done >= 1.0, round(progress.step / done)
+                if not progress.finished and plan.patience is not None and epochs_without_gain(progress) >= plan.patience:
+                    end_early(progress, "patience")
+                    bar.say(describe_patience(progress, plan.patience))
                 keep()
                 interruption.check()
         except Interrupted as stop:
@@ -181,11 +195,18 @@ def _seed_of_step(seed: int, step: int, rank: int) -> int:
     return int(uniforms(seed, step, np.array([rank]), count=1)[0, 0] * 2**53)
 
 
+def _sign(score: str, known: Sequence[Score]) -> float:
+    """1 where a higher score is better, else -1."""
+    metric = next((one for one in known if one.key == score), None)
+    return 1.0 if metric is None or metric.higher_is_better else -1.0
+
+
 def _end_epoch(
-    objective: Objective, validation: Batches, plan: Plan, progress: Progress, run: RunFolder, bar: ProgressBar, *, done: float,
+    objective: Objective, validation: Batches, plan: Plan, progress: Progress, run: RunFolder, bar: ProgressBar, world: World, *,
     known: Sequence[Score],
 ) -> None:  # fmt: skip
     """Validate, write the row, keep the best; then the next epoch begins."""
+    done = share_done(progress)
     with autocast(plan):
         evaluation = objective.evaluate(validation.batches())
     metrics = dict(evaluation.metrics)
@@ -194,13 +215,9 @@ def _end_epoch(
     row |= {f"val_{name}": value for name, value in metrics.items()}
     row |= {"lr": progress.rate, "seconds": round(progress.elapsed, 2)}
     score = objective.score
-    metric = next((one for one in known if one.key == score), None)
-    good = metrics[score] if metric is None or metric.higher_is_better else -metrics[score]
-    if progress.target is None or good - evaluation.error > progress.target:
-        progress.target = good - evaluation.error
-    # The latest epoch within one standard error of the highest, not the highest: on a small validation set a lucky early epoch
-    # beats the later ones, whose rate is lower, by an image or two (docs/log.md has the trial).
-    better = plan.keep_last or good >= progress.target
+    sign = _sign(score, known)
+    better = plan.keep_last or consider(progress, evaluation, epoch=progress.epoch + 1, score=sign * metrics[score], sign=sign)
+    better = world.share(better)
     if better:
         progress.best = {**metrics, "epoch": progress.epoch + 1}
         run.save_model("best", objective.model)
@@ -238,11 +255,6 @@ def rate_factor(plan: Plan, done: float) -> float:
     return min(1.0, done / plan.warmup) if plan.warmup else 1.0
 
 
-def share_done(progress: Progress, plan: Plan, total: int) -> float:
-    """How much of the run is done, in [0, 1]."""
-    return progress.step / total if plan.minutes is None else progress.elapsed / (60.0 * plan.minutes)
-
-
 def check_finite(what: str, value: float, progress: Progress, plan: Plan) -> float:
     """`value` itself; NaN and infinity end the run before they reach weights that are saved."""
     if not math.isfinite(value):
@@ -250,8 +262,8 @@ def check_finite(what: str, value: float, progress: Progress, plan: Plan) -> flo
     return value
 
 
-def _show(bar: ProgressBar, progress: Progress, plan: Plan, total: int, an_epoch: int, rate: float, loss: float) -> None:
-    done = share_done(progress, plan, total)
+def _show(bar: ProgressBar, progress: Progress, plan: Plan, an_epoch: int, rate: float, loss: float) -> None:
+    done = share_done(progress)
     left = progress.elapsed / done * (1 - done) if done > 0 else 0.0
     of = f"/{plan.epochs}" if plan.minutes is None else ""
     bar.update(progress.batch / an_epoch, epoch=f"{progress.epoch + 1}{of}", loss=loss, rate=rate, left=left)

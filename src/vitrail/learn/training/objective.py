@@ -11,7 +11,9 @@ from vitrail.run_files import Formatted
 @runtime_checkable
 class Evaluation(Protocol):
     """What a pass over a split gave: numbers by name, and whatever else the task keeps for its report. One that can be bad in a way that
-    its score does not show also has a `warning`, a line that says so, or nothing: see `warning_of`."""
+    its score does not show also has a `warning`, a line that says so, or nothing: see `warning_of`. One whose score is a mean over the samples of
+    the split has `per_sample`, an array of what each adds to it, in the split's order; one of classes has `collapsed`, whether it predicted a
+    single class where there are several: see `best_epoch`."""
 
     @property
     def metrics(self) -> Mapping[str, float]: ...

@@ -15,6 +15,10 @@ class Plan:
 
     epochs: int
     minutes: float | None = None
+    began_with: tuple[int, float | None] | None = None  # epochs and minutes of a run whose end was moved since; None: these
+    scored: bool = False  # whether test was read at the end that the run had before
+    patience: int | None = None  # epochs without a higher validation score, after which the run ends
+    finish: bool = False  # train no more: validate what was not yet validated, and end
     lr: float
     weight_decay: float
     final_weight_decay: float | None = None  # where the pull on the weights ends, by a cosine; None: where it began

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
+from vitrail.learn.training.best_epoch import Mark
 from vitrail.learn.training.checkpoint import (
     NUMBERS,
     TENSORS,
@@ -23,6 +24,7 @@ from vitrail.learn.training.checkpoint import (
     put_checkpoint,
     read_numbers,
 )
+from vitrail.learn.training.ends import End, Stopped
 
 Row = dict[str, int | float]  # of results.csv or metrics.jsonl
 
@@ -42,10 +44,16 @@ class Progress:
     skipped: int = 0  # steps not taken because the loss or the gradient was not finite
     in_a_row: int = 0  # of these, the last ones without a step between them
     rollbacks: int = 0  # returns to an earlier checkpoint
-    target: float | None = None  # the highest validation score less its standard error: what the best epoch must reach
+    target: float | None = (
+        None  # the highest validation score less its standard error: what the best epoch must reach, unless paired
+    )
+    highest: Mark | None = None  # the epoch with the highest validation score
+    kept: Mark | None = None  # the epoch that is in best/
     best: Row | None = None  # the validation metrics of the best epoch
     rows: list[Row] = field(default_factory=list)  # results.csv
     finished: bool = False
+    stopped: Stopped | None = None  # why it finished before its end
+    ends: list[End] = field(default_factory=list)  # where it ends, the last of them; those before were moved
 
 
 class Loaded(NamedTuple):
@@ -135,7 +143,10 @@ def read_progress(checkpoint: Path) -> Progress:
     if unknown:
         what = f'unknown key "{min(unknown)}": written by a later version?'
         raise VitrailError(f"{checkpoint / NUMBERS}: {UNREADABLE[NUMBERS]} ({what})")
-    return Progress(**numbers)
+    for name in ("highest", "kept"):
+        if numbers.get(name) is not None:
+            numbers[name] = Mark(**numbers[name])
+    return Progress(**{**numbers, "ends": [End(**end) for end in numbers.get("ends", ())]})
 
 
 def load_state(checkpoint: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> Loaded:

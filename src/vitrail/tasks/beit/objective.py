@@ -56,6 +56,11 @@ class NamedPatches:
         )
 
     @property
+    def per_sample(self) -> Float[np.ndarray, "p"]:
+        """What each image adds to the score, their mean: epochs are compared by it."""
+        return self.right / max(1, self.codes.shape[1])
+
+    @property
     def error(self) -> float:
         shares = self.right / max(1, self.codes.shape[1])
         return float(shares.std(ddof=1)) / math.sqrt(len(shares)) if len(shares) > 1 else 0.0

@@ -10,7 +10,7 @@ from typing import Literal, Unpack
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from vitrail.byte_pairs import BytePairs
@@ -57,6 +57,11 @@ class Captions:
         """What is exactly right is counted only where an image decides its caption: people hardly ever say the same."""
         exact = {"exact": float(self.right.mean()) if len(self.captions) else 0.0} if self.score == "exact" else {}
         return {"loss": self.loss, **exact, "bleu": self.agreement.score / 100.0}
+
+    @property
+    def per_sample(self) -> Bool[np.ndarray, "n"] | None:
+        """What each image adds to the score, where that is their mean: epochs are compared by it."""
+        return self.right > 0 if self.score == "exact" else None
 
     @property
     def error(self) -> float:

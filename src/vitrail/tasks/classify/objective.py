@@ -112,6 +112,18 @@ class Predictions:
         share = topk_accuracy(self.logits, self.truth)
         return max(1.0 / count, (share * (1.0 - share) / count) ** 0.5)
 
+    @property
+    def per_sample(self) -> Bool[np.ndarray, "n"] | None:
+        """What each image adds to the score, where that is their mean: epochs are compared by it."""
+        return None if self.multi_label else topk_hits(self.logits, self.truth)
+
+    @property
+    def collapsed(self) -> bool:
+        """Whether all images get one class, and should not."""
+        if self.multi_label or len(np.unique(self.truth)) < 2:
+            return False
+        return len(np.unique(self.logits.argmax(axis=1))) == 1
+
     @cached_property
     def interval(self) -> tuple[float, float]:
         """The 95 % bootstrap interval of the score, over images."""

@@ -267,6 +267,12 @@ PHOTOGRAPHS: Mapping[str, Any] = MappingProxyType(
         "zoom": 0.0, "cutout": 0.35,
     }
 )  # fmt: skip
+# Larger ones: crops instead of shifts, and small images first.
+LARGE_PHOTOGRAPHS: Mapping[str, Any] = MappingProxyType(
+    {**PHOTOGRAPHS, "batch_size": 64, "shift": 0.0, "cutout": 0.2, "min_crop": 0.35, "progressive": 0.5}
+)
+# Photographs from trained weights.
+TUNED_PHOTOGRAPHS: Mapping[str, Any] = MappingProxyType({"shift": 0.0, "zoom": 0.0, "min_crop": 0.35, "ema": 0.998})
 
 
 # With --lora, any recipe with these instead: what is added begins at 0 and has far to go, in every block alike (docs/log.md has a trial).
@@ -275,8 +281,11 @@ LORA: Mapping[str, Any] = MappingProxyType({"lr": 2e-3, "layer_decay": 1.0})
 
 def recipe_for(name: str, *, size: tuple[int, int], channels: int) -> Mapping[str, Any]:
     """The recipe of a name for images of this size; color images are taken for photographs, gray ones for drawings."""
-    small = name in ("tiny", "small") and channels == 3 and max(size) <= SMALL
-    return {**RECIPES[name], **PHOTOGRAPHS} if small else RECIPES[name]
+    if channels != 3:
+        return RECIPES[name]
+    if name in ("tiny", "small"):
+        return {**RECIPES[name], **(PHOTOGRAPHS if max(size) <= SMALL else LARGE_PHOTOGRAPHS)}
+    return {**RECIPES[name], **TUNED_PHOTOGRAPHS} if name == "finetune" and max(size) >= 48 else RECIPES[name]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,6 +74,7 @@ from vitrail.tasks.options import from_recipe
 from vitrail.tasks.stages import Baseline, Log, Opened, Opening, Resolved, Scored, Setup, Summary
 from vitrail.tasks.task import count_splits, describe_recipe, with_split
 
+MANY = 100_000  # images, beyond which a plain ViT is chosen
 OF_RECIPE = ("drop_path", "token_keep")  # options of a recipe that are the model's to follow
 State = Setup[Options, DataSet, Taught | None]
 
@@ -315,8 +316,8 @@ def choose_new_model(options: Options, data: DataSet) -> dict[str, Any]:
 
 
 def choose_model(size: tuple[int, int], images: int, *, pack: bool = False) -> str:
-    if max(size) > SMALL:
-        return "vit_tiny_patch16_224"
+    if max(size) > SMALL:  # plain patches learn from hundreds of thousands of images; --pack takes no norms of a batch
+        return "vitrail_small" if images <= MANY and not pack else "vit_tiny_patch16_224"
     if pack:  # no convolutions, whose batch norm needs images of one size
         return f"vit_nano_patch{small_patch(size)}_32"
     if images <= SMALL_DATA:

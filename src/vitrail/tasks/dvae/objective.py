@@ -54,6 +54,11 @@ class CodedImages:
         return warn_of_collapse(self.usage.used, self.usage.perplexity, self.vocabulary) or ""
 
     @property
+    def per_sample(self) -> Float[np.ndarray, "p"]:
+        """What each image adds to the score, their mean: epochs are compared by it."""
+        return self.psnr
+
+    @property
     def error(self) -> float:
         return float(self.psnr.std(ddof=1)) / math.sqrt(len(self.psnr)) if len(self.psnr) > 1 else 0.0
 

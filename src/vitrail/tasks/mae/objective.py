@@ -38,6 +38,12 @@ class DrawnPatches:
         return {"loss": loss, "explained": 1.0 - loss / flat if flat > 0 else 0.0}
 
     @property
+    def per_sample(self) -> Float[np.ndarray, "p"] | None:
+        """What each image adds to the score, their mean: epochs are compared by it."""
+        flat = float(self.flat.mean(dtype=np.float64)) if len(self.flat) else 0.0
+        return 1.0 - self.losses / flat if flat > 0 else None
+
+    @property
     def error(self) -> float:
         count, flat = len(self.losses), float(self.flat.mean()) if len(self.flat) else 0.0
         return float(self.losses.std(ddof=1)) / math.sqrt(count) / flat if count > 1 and flat > 0 else 0.0

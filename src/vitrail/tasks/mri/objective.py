@@ -59,6 +59,11 @@ class ReconstructionScores:
         return found
 
     @property
+    def per_sample(self) -> Float[np.ndarray, "n"] | None:
+        """What each slice adds to the score, where that is their mean: epochs are compared by it."""
+        return self.column("psnr") if self.objective == "supervised" else None
+
+    @property
     def error(self) -> float:
         """Of the gain over the zero-filled images: slices differ more among themselves than what a model does to them. Of `fit`, 0."""
         gain = self.column("psnr") - self.column("psnr_zero_filled")

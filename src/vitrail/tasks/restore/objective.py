@@ -53,6 +53,11 @@ class Restorations:
         return dict(zip(COLUMNS, means.tolist(), strict=True))
 
     @property
+    def per_sample(self) -> Float[np.ndarray, "p"]:
+        """What each image adds to the score, their mean: epochs are compared by it."""
+        return self.rows[:, COLUMNS.index("psnr")]
+
+    @property
     def error(self) -> float:
         """None to speak of: the same images with the same damage every time, so that epochs differ by the model alone."""
         return 0.0
