@@ -16,8 +16,10 @@ class VitrailWarning(UserWarning):
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """`; did you mean "x"?` for the nearest known name, or nothing where none is near."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    """`; did you mean "x"?` for the nearest known name, or nothing where none is near. Names that begin with the word are nearest."""
+    names = list(known)
+    longer = [name for name in names if len(word) > 2 and name.startswith(word)]
+    near = difflib.get_close_matches(word, longer, n=1, cutoff=0.0) or difflib.get_close_matches(word, names, n=1, cutoff=0.5)
     return f'; did you mean "{near[0]}"?' if near else ""
 
 

@@ -6,6 +6,15 @@ from urllib.parse import urlsplit
 
 from vitrail.tasks import registry
 
+# Texts of less than nine pixels, as they are painted: those of a drawing are as large as its width makes them.
+SMALL = """() => [...document.querySelectorAll('body *')].filter(element =>
+    [...element.childNodes].some(node => node.nodeType === Node.TEXT_NODE && node.data.trim()) && element.getClientRects().length &&
+    !['SCRIPT', 'STYLE'].includes(element.tagName)).map(element => {
+  const matrix = element.getScreenCTM?.();
+  const scale = matrix ? Math.hypot(matrix.b, matrix.d) : 1;
+  return [element.textContent.trim().slice(0, 30), Math.round(10 * scale * parseFloat(getComputedStyle(element).fontSize)) / 10];
+}).filter(([, size]) => size < 8.9)"""
+
 
 def test_its_report(trained, visit):
     page = trained.path / "report.html"
@@ -23,9 +32,15 @@ def test_its_report(trained, visit):
         if metric.key in trained.measured:
             assert metric.title in text, metric.title
     assert "vitrail eval" in text
+    assert "undefined" not in text
+    assert "[object" not in text
     assert "--resume" in text
     assert tab.evaluate("[...document.images].every(image => image.naturalWidth > 0)")
     assert tab.evaluate("document.documentElement.scrollWidth") <= 1400
+    assert tab.evaluate(SMALL) == []
+    tab.set_viewport_size({"width": 390, "height": 844})
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    assert tab.evaluate(SMALL) == []
 
 
 def test_its_page_in_the_studio(trained, start, visit):
@@ -47,7 +62,11 @@ def test_its_page_in_the_studio(trained, start, visit):
     models = tab.evaluate("fetch('/api/models').then(answer => answer.json())")
     assert trained.path.name in str(models)
     assert tab.locator("h1").count() >= 1
+    assert not {"undefined", "[object"} & set(tab.locator("body").inner_text().split())
     assert tab.evaluate("document.documentElement.scrollWidth") <= 1400
+    tab.set_viewport_size({"width": 390, "height": 844})
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    assert tab.evaluate(SMALL) == []
 
 
 def wait_for_address(child, log):

@@ -125,17 +125,17 @@ def test_an_empty_class_is_no_class(plant):
 
 def test_an_empty_split_is_refused(plant):
     root = plant("train/cat/0.png", "train/dog/1.png", "test")
-    assert refusal(open_folder, root).startswith(f"{root}/test: the test split is empty; expected one subfolder a class")
+    assert refusal(open_folder, root).startswith(f"{root}/test: the test split is empty; expected one subfolder for each class")
 
 
 def test_a_flat_split_says_what_was_expected(plant):
     root = plant("train/cat/0.png", "train/dog/1.png", "test/2.png", "test/3.png")
-    assert "test: the test split is empty; expected one subfolder a class" in refusal(open_folder, root)
+    assert "test: the test split is empty; expected one subfolder for each class" in refusal(open_folder, root)
 
 
 @pytest.mark.parametrize("names", [(), ("0.png", "1.png"), ("a", "b"), ("train/0.png",)])
 def test_no_class_at_all(plant, names):
-    assert "no classes found; expected one subfolder a class with images in it (.avif, .bmp, " in refusal(
+    assert "no classes found; expected one subfolder for each class with images in it (.avif, .bmp, " in refusal(
         open_folder, plant(*names)
     )
 

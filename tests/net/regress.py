@@ -44,7 +44,9 @@ WORDS = ("config.yaml", "report.html", "wrong_labels.csv", "example.png", "*: re
 LEFT_OUT = ("state/*", "machine.yaml")
 TIMES = ("seconds",)  # columns of results.csv
 # In texts: how long training took, and the room of the cache, a quarter of the memory that is free just then.
-CHANCE = re.compile(r"(?<=trained in )[\d:]+|(?<=epochs in )[\d:]+|(?<=cache_gb: )[\d.]+|(?<=<dt>cache_gb</dt><dd>)[\d.]+")
+CHANCE = re.compile(
+    r"(?<=trained in )[\d:]+|(?<=epochs in )[\d:]+|(?<=epoch in )[\d:]+|(?<=cache_gb: )[\d.]+|(?<=<dt>cache_gb</dt><dd>)[\d.]+"
+)
 
 
 @dataclass(frozen=True)

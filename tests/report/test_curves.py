@@ -75,3 +75,8 @@ def test_records_are_read_whole_or_not_at_all(tmp_path):
     whole = [json.dumps(record) for record in steps(3, 3)]
     (tmp_path / "metrics.jsonl").write_text("\n".join([*whole, '{"step": 4, "epo']))
     assert read_steps(tmp_path) == steps(3, 3)
+
+
+def test_a_score_that_one_epoch_has_is_at_a_whole_epoch():
+    [axes] = draw_curves([{"epoch": 1, "val_knn": np.nan}, {"epoch": 2, "val_knn": 0.5}], panels=("score",)).axes
+    assert axes.get_xticks().tolist() == [2]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from vitrail.report.images import encode_image
-from vitrail.report.parts import Cell, Label, SortableTable
+from vitrail.report.parts import Cell, Drawing, Label, Poster, SortableTable
 
 
 def test_a_sortable_table_keeps_the_numbers_beside_the_words():
@@ -25,3 +25,15 @@ def test_photographs_are_small_and_drawings_exact():
     assert encode_image(noise).startswith(b"\xff\xd8")
     assert encode_image(noise[:32, :32]).startswith(b"\x89PNG")  # small: every pixel is seen
     assert encode_image(np.zeros((64, 64, 1), dtype=np.uint8)).startswith(b"\x89PNG")  # flat: the smaller file
+
+
+def test_a_drawing_is_at_least_as_wide_as_its_smallest_text_needs():
+    svg = '<svg viewBox="0 0 300 100"><text style="font-size: 6px">a</text><text style="font: 700 12px \'DejaVu Sans\'">b</text></svg>'
+    assert 'style="--natural: 300px; --readable: 450px"' in Drawing(svg, "two letters").__html__()
+    assert 'style="--natural: 300px"' in Drawing('<svg viewBox="0 0 300 100"></svg>', "nothing").__html__()
+
+
+def test_a_poster_too():
+    image = encode_image(np.zeros((7, 140, 1), dtype=np.uint8))
+    assert 'style="--readable: 90px"' in Poster(image, "nothing").__html__()
+    assert 'style="--readable: 126px"' in Poster(image, "nothing", font=10).__html__()

@@ -33,7 +33,7 @@ EPILOGUE = """Examples:
 
   vitrail check images/                           what is wrong with my data? and how to train on it
   vitrail train --data digits                     train on the built-in digits
-  vitrail train --data images/ --minutes 10       train on a folder, one subfolder a class
+  vitrail train --data images/ --minutes 10       train on a folder, one subfolder for each class
   vitrail predict runs/classify/digits a.png      what is it?
   vitrail explain runs/classify/digits a.png --out look/     and why? a page of maps and figures
   vitrail train --task translate --data pairs/    train.de and train.en: learn to translate

@@ -190,6 +190,19 @@ def with_data(words: list[str], known: Known) -> list[str]:
     return words + spell("data", read_table(path).get("data"), known.switches) if path.is_file() else words
 
 
+TYPES = re.compile(r'(: unable to convert ".*" into )([\w\[\], |.]+)\.$')
+
+
 def one_line(message: str) -> str:
-    """An error message without line breaks and frames."""
-    return " ".join(message.split())
+    """An error message without line breaks and frames; the types that a value is not of, in words."""
+    return TYPES.sub(lambda found: f"{found[1]}{type_in_words(found[2])}.", " ".join(message.split()))
+
+
+def type_in_words(kind: str) -> str:
+    """`int|Literal[auto]` -> "a whole number or auto"."""
+    plain = {"int": "a whole number", "float": "a number"}
+    parts = [
+        plain.get(part, part)
+        for part in re.sub(r"Literal\[(.*?)\]", lambda found: found[1].replace(", ", "|"), kind).split("|")
+    ]
+    return " or ".join(part for part in parts if part != "None")

@@ -1,4 +1,4 @@
-"""A folder of images, one subfolder a class: `class/*.jpg`, or `train/class/*.jpg` with val and test beside it."""
+"""A folder of images, one subfolder for each class: `class/*.jpg`, or `train/class/*.jpg` with val and test beside it."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def open_folder(path: Path) -> DataSet:
     classes = tuple(folder.name for folder in find_folders(roots["train"]) if _images(folder))
     if not classes:
         raise VitrailError(
-            f"{roots['train']}: no classes found; expected one subfolder a class with images in it ({', '.join(sorted(EXTENSIONS))})"
+            f"{roots['train']}: no classes found; expected one subfolder for each class with images in it ({', '.join(sorted(EXTENSIONS))})"
         )
     return DataSet(name=path.resolve().name, classes=classes, splits={s: _open(root, classes, s) for s, root in roots.items()})
 
@@ -68,5 +68,5 @@ def _open(root: Path, classes: tuple[str, ...], split: SplitName) -> Split:
         paths += found
         labels += [classes.index(folder.name)] * len(found) if found else []
     if not paths:
-        raise VitrailError(f"{root}: the {split} split is empty; expected one subfolder a class with images in it")
+        raise VitrailError(f"{root}: the {split} split is empty; expected one subfolder for each class with images in it")
     return FileSplit(paths, np.array(labels, dtype=np.int64))

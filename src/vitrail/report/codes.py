@@ -85,12 +85,12 @@ def show_named(
         right,
         strict=True,
     )
-    names = ("image", "what is visible", "true codes", "codes as named")
+    names = ("image", "what is visible", "true codes", "predicted codes")
     shown = []
     for *four, where, good in rows:
         count, hits = int(where.sum()), int((good & where).sum())
         views = [show(image, name) for image, name in zip(four, names, strict=True)]
-        shown.append(Named(f"{hits} of {count} masked codes right, {percent(hits / max(1, count))}", views))
+        shown.append(Named(f"{hits} of {count} masked codes correct, {percent(hits / max(1, count))}", views))
     note = (
         "Validation images. Gray patches are masked. Third, the tokenizer's drawing from the true codes; "
         "fourth, from the true codes of what is visible and the model's own of what is masked."

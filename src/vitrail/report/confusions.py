@@ -48,7 +48,7 @@ def confusion_section(
 
 
 def draw_confusion(matrix: Integer[np.ndarray, "k k"], labels: Sequence[str]) -> Figure:
-    """Rows: the true class, columns: the answer. Blue: right, orange: wrong, each a share of the true class's images."""
+    """Rows: the true class, columns: the predicted class. Blue: right, orange: wrong, each a share of the true class's images."""
     shown = hardest_classes(matrix, DRAWN_CLASSES) if len(matrix) > DRAWN_CLASSES else np.arange(len(matrix))
     shares = np.nan_to_num(confusion_shares(matrix))[np.ix_(shown, shown)]
     right = np.eye(len(shown), dtype=bool)
@@ -66,7 +66,7 @@ def draw_confusion(matrix: Integer[np.ndarray, "k k"], labels: Sequence[str]) ->
         figure = Figure(figsize=(width, height))
         axes = figure.add_axes((left / width, bottom / height, side / width, side / height))
         axes.imshow(tint(opacities, right, faintest=FAINTEST), interpolation="none", aspect="auto")
-        axes.set(ylabel="true class", xlabel="answer")
+        axes.set(ylabel="true class", xlabel="predicted class")
         _label_ticks(axes, names, every=every, font=font, upright=longest <= 3)
         if len(shown) <= NUMBERED_CLASSES:
             _number_cells(axes, matrix[np.ix_(shown, shown)], opacities, font=font)

@@ -84,6 +84,8 @@ def _draw_score(axes: Axes, history: History) -> None:
     axes.set_title(f"Validation {name if score is None else score.short}", loc="left")
     epochs, values = _draw_line(axes, history, f"val_{name}", color=BLUE)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}" if score is None else score.tick(value)))
+    if np.isfinite(values).sum() == 1:  # of several epochs, too: not all tasks measure it in each
+        axes.set_xticks(epochs[np.isfinite(values)])
     if np.isfinite(values).any():
         lowest = score is not None and not score.higher_is_better
         best = int(np.nanargmin(values) if lowest else np.nanargmax(values))

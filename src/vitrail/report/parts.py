@@ -89,6 +89,9 @@ class Bar(Part):
         return percent(self.share)
 
 
+READABLE = 9  # pixels: the smallest text of a figure on any screen; a narrower one scrolls
+
+
 @dataclass(frozen=True, slots=True)
 class Drawing(Part):
     """A figure of ours. Its SVG is trusted: matplotlib escaped the texts in it."""
@@ -97,12 +100,15 @@ class Drawing(Part):
     svg: str
     description: str
     kind: str = ""
-    within: str = ""  # the class of a box around it
 
     @property
     def style(self) -> str:
         size = re.search(r'viewBox="0 0 ([\d.]+)', self.svg)
-        return f"--natural: {size[1]}px" if size else ""
+        if size is None:
+            return ""
+        fonts = [float(font) for font in re.findall(r"font(?:-size)?: ?(?:[\w ]+ )?([\d.]+)px", self.svg)]
+        readable = f"; --readable: {float(size[1]) * READABLE / min(fonts):.0f}px" if fonts else ""
+        return f"--natural: {size[1]}px{readable}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +119,24 @@ class Photograph(Part):
     image: bytes
     description: str
     pixelated: bool = False  # whether its pixels are to be seen
-    within: str = ""  # the class of a figure around it
 
     @property
     def source(self) -> str:
         kind = "png" if self.image.startswith(b"\x89PNG") else "webp" if self.image.startswith(b"RIFF") else "jpeg"
         return f"data:image/{kind};base64,{base64.b64encode(self.image).decode()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Poster(Photograph):
+    """A PNG image with texts in it, in a box of its own: so wide that its smallest text, `font` pixels of the image high, can be read."""
+
+    macro: ClassVar[str] = "poster"
+    font: int = 14  # seven points in what `to_png` makes
+
+    @property
+    def style(self) -> str:
+        width = int.from_bytes(self.image[16:20], "big")  # where PNG has it
+        return f"--readable: {-(-width * READABLE // self.font)}px"
 
 
 @dataclass(frozen=True, slots=True)

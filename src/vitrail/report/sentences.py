@@ -145,7 +145,7 @@ def written_text(look: WordLook) -> str | None:
 def describe_model(model: WordModel, look: WordLook) -> dict[str, str]:
     details = {
         "Model": describe_architecture(model),
-        "Vocabulary": f"{model.vocabulary:,} pieces of words",
+        "Vocabulary": f"{model.vocabulary:,} subwords",
     }
     for kind, weights in look.weights.items():
         layers, heads = weights.shape[:2]

@@ -25,7 +25,7 @@ from vitrail.rendering import BLUE, ORANGE, house_style, new_figure, rule, to_sv
 from vitrail.report.contact_sheet import ACROSS, Row, draw_contact_sheet, encode_sheet
 from vitrail.report.images import share_scale, to_pil
 from vitrail.report.page import Content, Section
-from vitrail.report.parts import Drawing, Paragraph, Photograph
+from vitrail.report.parts import Drawing, Paragraph, Poster
 
 QUERIES, NEAREST, KNOWN = 8, 5, 5000  # images that ask, neighbors of each, and among how many they are sought
 LOOKS = 8  # images whose attention is shown
@@ -80,6 +80,9 @@ def draw_watch(rows: Rows) -> Figure:
             axes.set_ylim(0, 1.06 * (1.0 if len(some) > 1 else highest or 1.0))
             rule(axes)
             axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
+            measured = {row["epoch"] for key, _, _ in some for row in rows if key in row}
+            if len(measured) == 1:
+                axes.set_xticks(sorted(measured))
             if len(some) > 1:
                 axes.legend(loc="best", labelcolor="linecolor")
         return figure
@@ -99,7 +102,7 @@ def show_neighbors(backbone: Any, data: DataSet) -> Section:
         rows.append(Row(title, note or near, [to_pil(one) for one in (image, *known.images[found])]))
     sheet = draw_contact_sheet("A validation image, then its nearest training images", rows)
     note = f"By the cosine of their features, among {len(known.indices):,} training images, which are not mirrored or cropped here."
-    return Section("Nearest neighbors", [Photograph(encode_sheet(sheet), "images and their neighbors")], note=note)
+    return Section("Nearest neighbors", [Poster(encode_sheet(sheet), "images and their neighbors", font=11)], note=note)
 
 
 def describe_query(data: DataSet, index: int, neighbors: Sequence[int]) -> tuple[str, str]:
@@ -137,7 +140,9 @@ def show_class_attention(backbone: Any, split: Split) -> Section:
     what = "what the class token reads of it" if seen.class_token else "what its cells receive from one another"
     sheet = draw_contact_sheet(f"The image; {what} in the last layer", rows)
     note = "No label says what the object is. Shown: " + what + ". Interpolated between the patches; all on one scale."
-    return Section(title, [share_scale(highest), Photograph(encode_sheet(sheet), "attention of the last layer")], note=note)
+    return Section(
+        title, [share_scale(highest), Poster(encode_sheet(sheet), "attention of the last layer", font=11)], note=note
+    )
 
 
 def read_features(backbone: Any, split: Split, count: int, *, features: bool = True) -> Found:

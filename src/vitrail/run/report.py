@@ -82,7 +82,9 @@ def describe_training(options: Any, progress: Progress) -> str:
         return ""
     best = f"best: epoch {progress.best['epoch']:.0f}"
     stopped = f"; {STOPPED[progress.stopped]}" if progress.stopped else ""
-    return f"{progress.epoch} epochs in {clock(progress.elapsed)} on {options.device}; {best}{stopped}"
+    return (
+        f"{progress.epoch} epoch{'s' * (progress.epoch != 1)} in {clock(progress.elapsed)} on {options.device}; {best}{stopped}"
+    )
 
 
 def read_marks(folder: Path) -> Sequence[float]:

@@ -281,7 +281,7 @@ class LoraOptions(Block):
         int | None,
         Range(ge=1, le=1024),
         integer("LoRA: rank of what learns beside the weights of --weights, which stay; the head learns too.", group=TASK),
-    ] = None
+    ] = field(default=None, metadata=OMITTED)
     lora_targets: Annotated[
         tuple[LoraTarget, ...],
         Parameter(
@@ -290,13 +290,15 @@ class LoraOptions(Block):
             group=TASK,
             help="Of --lora: layers that are adapted; attention: queries and values.",
         ),
-    ] = ("attention",)
+    ] = field(default=("attention",), metadata=OMITTED)
     lora_alpha: Annotated[
         float | None,
         Range(gt=0),
         Parameter(group=TASK, help="Of --lora: what it adds is multiplied by this over the rank; by default 1 in all."),
-    ] = None
-    dora: Annotated[bool, switch("Of --lora: the norm of each row of a weight learns, too (DoRA).", group=TASK)] = False
+    ] = field(default=None, metadata=OMITTED)
+    dora: Annotated[bool, switch("Of --lora: the norm of each row of a weight learns, too (DoRA).", group=TASK)] = field(
+        default=False, metadata=OMITTED
+    )
 
     def check(self) -> None:
         super().check()

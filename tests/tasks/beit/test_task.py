@@ -83,7 +83,7 @@ def test_beit_from_data_to_report(beit, vocabulary):
     assert set(beit.metrics) == {"loss", "accuracy", "most_frequent"}
     assert 0 < beit.metrics["most_frequent"] <= 1
     page = (beit.path / "report.html").read_text()
-    for words in ("Masked patches", "codes as named", "What patches read", "vitrail train --data DIR --weights"):
+    for words in ("Masked patches", "predicted codes", "What patches read", "vitrail train --data DIR --weights"):
         assert words in page
     assert not [name for name in beit.model.state_dict() if "codebook" in name]  # the tokenizer stays where it is
 
@@ -175,7 +175,7 @@ def test_numbers_of_beit_by_hand():
     found = NamedPatches(losses=np.array([1.0, 3.0]), right=np.array([2, 1]), codes=np.array([[0, 4, 4], [4, 1, 0]]))
     assert found.metrics == {"loss": 2.0, "accuracy": 3 / 6, "most_frequent": 3 / 6}
     assert found.error == pytest.approx(1 / 6)
-    assert found.warning.startswith("50.00 % of the hidden codes are named right; the most frequent")
+    assert found.warning.startswith("50.00 % of the masked codes are predicted correctly; the most frequent")
     assert replace(found, right=np.array([2, 2])).warning == ""
     assert [count_hidden(share, 10) for share in (0.01, 0.4, 0.99)] == [1, 4, 9]
 

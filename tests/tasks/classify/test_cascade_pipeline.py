@@ -200,7 +200,15 @@ def test_runs_that_were_divided_differently_are_refused(models, arrays, tmp_path
         vt.cascade(runs)
     assert vt.cascade(runs, data=arrays, agreement=0.5).report.pictures == 15  # which has a val split of its own
     (tmp_path / "run0" / "config.yaml").write_text(f"data: {source}\nseed: 1\n")
-    assert vt.cascade(runs, agreement=0.5).report.data == "train_only"
+    made = vt.cascade(runs, agreement=0.5).report
+    assert made.data == "train_only"
+    for key in ("val_split", "val_share"):  # the latter in older runs
+        for number, share in enumerate((0.3, 0.4)):
+            (tmp_path / f"run{number}" / "config.yaml").write_text(f"data: {source}\nseed: 1\n{key}: {share}\n")
+        with pytest.raises(vt.VitrailError, match=r"divided their data differently \(--val-split: 0.3 and 0.4\)"):
+            vt.cascade(runs)
+        (tmp_path / "run1" / "config.yaml").write_text(f"data: {source}\nseed: 1\n{key}: 0.3\n")
+        assert vt.cascade(runs, agreement=0.5).report.pictures > 2 * made.pictures
 
 
 @pytest.fixture(scope="module")

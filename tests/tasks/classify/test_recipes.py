@@ -2,7 +2,7 @@
 
 import pytest
 
-from vitrail.tasks.classify.options import PHOTOGRAPHS, RECIPES, recipe_for
+from vitrail.tasks.classify.options import LARGE_PHOTOGRAPHS, PHOTOGRAPHS, RECIPES, TUNED_PHOTOGRAPHS, recipe_for
 from vitrail.tasks.classify.task import choose_model
 from vitrail.tasks.image_task import choose_recipe
 
@@ -22,9 +22,13 @@ def test_small_photographs_have_values_of_their_own():
         assert {key: changed[key] for key in PHOTOGRAPHS} == dict(PHOTOGRAPHS)
         assert changed["epochs"] == RECIPES[name]["epochs"]
         assert recipe_for(name, size=(32, 32), channels=1) == RECIPES[name], "a drawing"
-        assert recipe_for(name, size=(224, 224), channels=3) == RECIPES[name], "not small"
+        larger = recipe_for(name, size=(224, 224), channels=3)
+        assert {key: larger[key] for key in LARGE_PHOTOGRAPHS} == dict(LARGE_PHOTOGRAPHS)
     for name in ("medium", "large", "finetune", "plain"):
         assert recipe_for(name, size=(32, 32), channels=3) == RECIPES[name]
+    tuned = recipe_for("finetune", size=(64, 64), channels=3)
+    assert tuned == {**RECIPES["finetune"], **TUNED_PHOTOGRAPHS}
+    assert recipe_for("finetune", size=(64, 64), channels=1) == RECIPES["finetune"]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +39,9 @@ def test_small_photographs_have_values_of_their_own():
         ((16, 16), 9000, "vit_micro_conv"),
         ((28, 28), 60_000, "vit_micro_hybrid"),
         ((32, 32), 9000, "vit_micro_hybrid"),
-        ((64, 96), 9000, "vit_tiny_patch16_224"),
+        ((64, 96), 200, "vitrail_small"),
+        ((224, 224), 100_000, "vitrail_small"),
+        ((224, 224), 100_001, "vit_tiny_patch16_224"),
     ],
 )
 def test_the_model_is_chosen_by_size_and_number(size, images, expected):

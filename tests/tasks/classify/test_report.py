@@ -138,7 +138,7 @@ def test_whatever_the_data_is_called_is_shown_and_harmless(render):
 @pytest.mark.usefixtures("quick_figures")
 def test_no_mistakes(render):
     page = Reader(render(mistakes=0))
-    assert "None: all 60 images were answered rightly." in page.text
+    assert "None: all 60 images were classified correctly." in page.text
     assert page.count("wrong") == 0
     assert page.count("sample") == 16
     assert "most-confused" not in page.ids
@@ -149,7 +149,7 @@ def test_nothing_right(render):
     page = Reader(render(mistakes=60))
     assert "60 of 60 images; the 24 with the highest loss." in page.text
     assert page.count("gone") == 12  # no class of the six pairs has a typical image
-    assert "No image was answered rightly." in page.text
+    assert "No image was classified correctly." in page.text
 
 
 @pytest.mark.usefixtures("quick_figures")

@@ -42,7 +42,7 @@ def test_the_reliability_diagram_stacks_what_is_common_and_the_gap():
     found = calibration(*sure(0.9, np.array([1, 1, 0, 0], dtype=bool)), bins=10)
     upper, lower = draw_reliability(found).axes
     heights = np.array([bar.get_height() for bar in upper.patches]).reshape(3, 10)
-    np.testing.assert_allclose(heights.sum(axis=1), [0.5, 0.0, 0.4], atol=1e-6)  # came true, more than claimed, less
+    np.testing.assert_allclose(heights.sum(axis=1), [0.5, 0.0, 0.4], atol=1e-6)  # accuracy, not sure enough, too sure
     assert [bar.get_height() for bar in lower.patches] == [0] * 8 + [4, 0]
 
 
@@ -127,7 +127,7 @@ def test_a_report_of_several_labels(tmp_path, make_several, write_report):
     assert "Validation mAP" in words
     assert "Confusions" not in words
     assert "1 of 40 images; the highest loss first." in words
-    assert "80 % false class 2 20 % missed class 0 90 % right class 1" in words
+    assert "80 % false class 2 20 % missed class 0 90 % correct class 1" in words
     assert "average precision precision recall F1" in words
     precision = re.search(r'data-value="class 2">.*?</tr>', text, re.DOTALL)[0]
     assert "12" in re.findall(r'data-value="([\d.]+)"', precision)  # images of class 2: 8 of their own, 4 as the next
@@ -138,7 +138,7 @@ def test_a_report_of_several_labels_with_little_to_show(tmp_path, make_report, w
     truth = np.zeros((images, 4), dtype=bool)
     report = make_report(classes=4, truth=truth, probabilities=np.full((images, 4), 0.1, dtype=np.float32))
     write_report(report, tmp_path / "report.html")
-    assert ("no label, rightly" in (tmp_path / "report.html").read_text()) is bool(images)
+    assert ("no label, correct" in (tmp_path / "report.html").read_text()) is bool(images)
 
 
 def test_an_image_that_has_gone_since_does_not_cost_the_report(tmp_path, make_report, write_report):

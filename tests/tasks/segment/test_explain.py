@@ -43,7 +43,7 @@ def test_a_page_for_pixels(segmenter, image, command, tmp_path):
         (("--method", "rollout"), "--method rollout does not work on pixels: choose from auto, occlusion, gradient"),
         (("--box", "1"), "--box is an option of --task detect only"),
         (("--layer", "7"), "layer 7 does not exist: the encoder has 2, 0 to 1"),
-        (("--head", "max"), 'Invalid value for --head: unable to convert "max" into int'),
+        (("--head", "max"), 'Invalid value for --head: unable to convert "max" into a whole number.'),
         (("--query", "50", "0"), "the query (50, 0) is not on the grid of"),
         (("--limit", "0"), "--limit must be at least 1, got 0"),
     ],

@@ -71,7 +71,7 @@ def test_colors_legend_a_pixel_and_what_its_place_attends_to(begin, site):
     tab.mouse.move(box["x"] + box["width"] * (column + 0.5) / 48, box["y"] + box["height"] * (row + 0.5) / 32)
     tab.wait_for_selector("#here:not([hidden])")
     assert tab.locator("#here h2").inner_text() == site.model.labels[site.numbers[row, column]]
-    assert "row 6, column 41" in tab.locator("#here").inner_text()
+    assert "row 5, column 40" in tab.locator("#here").inner_text()
     tab.mouse.move(5, 5)
     tab.wait_for_selector("#here", state="hidden")
     frame = tab.locator(".window")

@@ -46,12 +46,12 @@ def tell_collapse(metrics: Mapping[str, float]) -> str | None:
             what = "try a lower --teacher-temperature, or a lower --lr"
         else:
             how = f"a few prototypes have all images (entropy of the mean output {100 * entropy:.1f} % of the most)"
-            what = "try a higher --teacher-temperature, a higher --momentum, or a larger --batch"
+            what = "try a higher --teacher-temperature, a higher --momentum, or a larger --batch-size"
         return f"collapsed: all images give nearly the same output; {how}; {what}"
     if metrics["spread"] < LEAST_SPREAD:
         return (
             f"collapsed: the features of all images point nearly the same way (spread {metrics['spread']:.3f}, of about 1); "
-            "try a lower --lr, a higher --momentum, or a larger --batch"
+            "try a lower --lr, a higher --momentum, or a larger --batch-size"
         )
     return None
 

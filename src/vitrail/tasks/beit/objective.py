@@ -51,7 +51,7 @@ class NamedPatches:
         if right > most:
             return ""
         return (
-            f"{right:.2f} % of the hidden codes are named right; the most frequent code everywhere would be right in {most:.2f} %: nothing "
+            f"{right:.2f} % of the masked codes are predicted correctly; the most frequent code everywhere would be correct in {most:.2f} %: nothing "
             "was learned yet; train longer"
         )
 

@@ -56,7 +56,7 @@ def show_groups(found: Captions, groups: Sequence[Group], *, skipped: str) -> It
     highest = common_scale([row for group in groups for row in group.rows])
     for group in groups:
         svg = to_svg(draw_captions(group.rows, highest=highest))
-        figure = Drawing(svg, "; ".join(row.caption for row in group.rows), within="scroll")
+        figure = Drawing(svg, "; ".join(row.caption for row in group.rows))
         yield Section(group.title, [figure], note=group.note)
     if skipped:
         yield Section("Left out", note=skipped)

@@ -151,7 +151,7 @@ def open_division(sources: Sequence[Model], data: str | Path | None, seed: int |
     if len(shares) > 1:
         words = " and ".join("the data's own" if share is None else f"{share:g}" for share in sorted(shares, key=str))
         raise VitrailError(
-            f"the runs divided their data differently (--val-share: {words}), so one has learned from what validates another"
+            f"the runs divided their data differently (--val-split: {words}), so one has learned from what validates another"
         )
     found = find_data(str(data))
     unreadable = {bad.name for bad in find_bad(found, workers=os.cpu_count() or 1)}

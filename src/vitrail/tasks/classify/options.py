@@ -1,13 +1,14 @@
 """Options of image classification. No torch here."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
+from vitrail.records import OMITTED
 from vitrail.tasks.blocks import (
     AugmentationOptions,
     AveragingOptions,
@@ -144,7 +145,7 @@ class Options(
 
     flip_test: Annotated[
         bool, switch("Score with the average of the predictions for the image and its mirror image.", group=TASK)
-    ] = False
+    ] = field(default=False, metadata=OMITTED)
     probe: Annotated[
         float | Auto,
         SHARE,

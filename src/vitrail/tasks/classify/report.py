@@ -80,7 +80,7 @@ def show_classified(shown: Classified) -> Iterator[Section]:
 
 def show_one_label(shown: Classified) -> Iterator[Section]:
     matrix = confusion_matrix(shown.targets, shown.predicted, len(shown.labels))
-    note = "A row is a true class, a column an answer; the diagonal is right."
+    note = "Each row is a true class, each column a predicted class; the diagonal is correct."
     note += " The numbers count images." if len(shown.labels) <= NUMBERED_CLASSES else ""
     yield confusion_section(matrix, shown.labels, counted="images", note=note)
     yield from show_pairs(shown, matrix)

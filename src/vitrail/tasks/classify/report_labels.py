@@ -127,7 +127,7 @@ def show_doubted(labels: DoubtedLabels, preprocessing: Preprocessing) -> Section
 
 def describe_doubted(one: Doubted, split: Split, preprocessing: Preprocessing) -> Sample:
     lines = [
-        Answer("said", "said ", Label(one.predicted, columns=32), percent(one.probability, digits=0)),
+        Answer("said", "predicted ", Label(one.predicted, columns=32), percent(one.probability, digits=0)),
         Answer("truth", "label ", Label(one.given, columns=32), percent(one.of_given, digits=0)),
     ]
     try:

@@ -19,6 +19,7 @@ from vitrail.tasks.classify.report_attention import Looks
 WORST, UNSURE, BEST = 24, 8, 8  # at most so many are shown
 LABELS = 4  # of an image that has several
 PAIRS, EXAMPLES = 6, 2  # pairs of classes, wrong images of a pair
+BOLD = " In bold: the predicted class."
 
 
 class Answer(NamedTuple):
@@ -68,7 +69,7 @@ def show_pairs(shown: Classified, matrix: Integer[np.ndarray, "k k"]) -> list[Se
     pairs = [describe_pair(shown, *pair, float(matrix[pair[0]].sum())) for pair in frequent_confusions(matrix, PAIRS)]
     if not pairs:
         return []
-    note = "Mistaken images, the surest first, between the most confident right answer of the one class and of the other."
+    note = "Mistaken images, the surest first, between the most confident correct prediction of the one class and of the other."
     return [Section("Most confused", [templates_of(__file__).render("pairs.html", pairs=pairs)], note=note)]
 
 
@@ -91,25 +92,32 @@ def show_worst(shown: Classified) -> Section:
     """The mistakes, the highest loss first."""
     wrong, total = int(shown.wrong.sum()), shown.count
     if not wrong:
-        return Section("Mistakes", note=f"None: all {total:,} images were answered rightly.")
+        return Section("Mistakes", note=f"None: all {total:,} images were classified correctly.")
     some = highest(shown.losses, shown.wrong, WORST)
     how = "the highest loss first" if len(some) == wrong else f"the {len(some)} with the highest loss"
-    return Section("Mistakes", [show_gallery(shown, some)], note=f"{wrong:,} of {total:,} images; {how}.")
+    return Section("Mistakes", [show_gallery(shown, some)], note=f"{wrong:,} of {total:,} images; {how}.{explain_bold(shown)}")
+
+
+def explain_bold(shown: Classified) -> str:
+    """Images of several labels have a word before each."""
+    return "" if shown.multi_label else BOLD
 
 
 def show_unsure(shown: Classified) -> Section:
     """What is nearly a guess, right or wrong."""
     some = highest(-shown.confidence, np.ones(shown.count, dtype=bool), UNSURE)
-    return Section("Least sure", [show_gallery(shown, some)], note="The lowest confidence of all, right or wrong.")
+    return Section(
+        "Least sure", [show_gallery(shown, some)], note=f"The lowest confidence of all, correct or not.{explain_bold(shown)}"
+    )
 
 
 def show_best(shown: Classified) -> Section:
     """Right, and the lowest loss."""
     right = shown.count - int(shown.wrong.sum())
     if not right:
-        return Section("Best", note="No image was answered rightly.")
+        return Section("Best", note="No image was classified correctly.")
     some = highest(-shown.losses, ~shown.wrong, BEST)
-    return Section("Best", [show_gallery(shown, some)], note=f"The surest of {right:,} right answers.")
+    return Section("Best", [show_gallery(shown, some)], note=f"The surest of {right:,} correct predictions.")
 
 
 def show_gallery(shown: Classified, indices: Integer[np.ndarray, "m"]) -> Markup:
@@ -165,16 +173,16 @@ def answer(shown: Classified, index: int, word: str, which: int, kind: str) -> A
 
 def one_answer(shown: Classified, index: int) -> list[Answer]:
     predicted, true = int(shown.predicted[index]), int(shown.targets[index])
-    lines = [answer(shown, index, "said ", predicted, "said")]
-    return lines if predicted == true else [*lines, answer(shown, index, "is ", true, "truth")]
+    lines = [answer(shown, index, "", predicted, "said")]
+    return lines if predicted == true else [*lines, answer(shown, index, "true ", true, "truth")]
 
 
 def several_answers(shown: Classified, index: int) -> list[Answer]:
     """False labels, then missed ones, then right ones; the first few."""
     said, true = shown.predicted[index], shown.targets[index]
-    groups = (("false ", said & ~true, "false"), ("missed ", true & ~said, "missed"), ("right ", said & true, "right"))
+    groups = (("false ", said & ~true, "false"), ("missed ", true & ~said, "missed"), ("correct ", said & true, "right"))
     lines = [answer(shown, index, word, int(k), kind) for word, which, kind in groups for k in np.flatnonzero(which)]
     if not lines:
-        return [Answer("right", "no label, rightly")]
+        return [Answer("right", "no label, correct")]
     rest = len(lines) - LABELS
     return lines if rest <= 0 else [*lines[:LABELS], Answer("note", f"and {rest} more")]

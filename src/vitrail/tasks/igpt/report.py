@@ -14,7 +14,7 @@ from vitrail.learn.training.state import Row
 from vitrail.models.igpt import ImageGPT
 from vitrail.rendering import shorten, to_png, to_svg
 from vitrail.report.page import Section
-from vitrail.report.parts import Drawing, Insight, Insights, Photograph
+from vitrail.report.parts import Drawing, Insight, Insights, Poster
 from vitrail.tasks.igpt.predict import Completion, complete_images, draw_completions
 from vitrail.tasks.stages import Scored, Setup
 
@@ -55,7 +55,7 @@ def pixel_sections(completions: Sequence[Completion], probe: Probe | str | None)
 
 def show_completions(some: Sequence[Completion]) -> Section:
     names = ", ".join(shorten(one.name, 40) for one in some)
-    sheet = Photograph(to_png(draw_completions(some)), f"completions of the images {names}", within="view")
+    sheet = Poster(to_png(draw_completions(some)), f"completions of the images {names}")
     note = (
         "Images that were not learned from, in the palette's colors. The model saw what was given and drew the rest, pixel after "
         "pixel, each from its own probabilities: samples differ because the model does not know which one is meant."

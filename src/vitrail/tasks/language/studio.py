@@ -7,7 +7,7 @@ from vitrail.models.language import LanguageModel
 
 __all__ = ["ACTIONS", "PAGE", "describe"]
 
-CONTINUES = {"label": "Beginning", "go": "Go on", "hint": "Type how a text begins", "source": "Sentence", "target": "Text"}
+CONTINUES = {"label": "Beginning", "go": "Continue", "hint": "Type how a text begins", "source": "Sentence", "target": "Text"}
 FILLS = {"label": "Sentence", "go": "Read", "hint": "Type a sentence", "source": "Sentence", "target": ""}
 
 

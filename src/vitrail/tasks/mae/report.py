@@ -23,7 +23,7 @@ from vitrail.nn.functional.patches import unpatchify
 from vitrail.rendering import house_style, shorten, to_png
 from vitrail.report.images import as_color
 from vitrail.report.page import Section
-from vitrail.report.parts import Photograph
+from vitrail.report.parts import Poster
 from vitrail.tasks.pretraining import SHOWN, feature_commands
 from vitrail.tasks.stages import Scored, Setup
 
@@ -133,9 +133,9 @@ def show_drawn(images: Sequence[DrawnImage], ratios: Sequence[DrawnImage], *, no
         "that is drawn right; 0 % is each patch in its mean color."
     )
     names = ", ".join(shorten(one.name, 40) for one in images)
-    views = [Photograph(to_png(draw_rows(images)), f"images drawn from a part of their patches: {names}", within="view")]
+    views = [Poster(to_png(draw_rows(images)), f"images drawn from a part of their patches: {names}")]
     if ratios:
         words = ", ".join(f"{100 * one.mask_ratio:.0f} %" for one in ratios)
-        sheet = to_png(draw_rows(ratios, show_ratio=True))
-        views.append(Photograph(sheet, f"the image {ratios[0].name} with {words} masked", within="view"))
+        drawn = to_png(draw_rows(ratios, show_ratio=True))
+        views.append(Poster(drawn, f"the image {ratios[0].name} with {words} masked"))
     return [Section("Masked patches", views, note=note)]

@@ -137,7 +137,7 @@ def show_confusions(shown: Shown) -> list[Section]:
         return []
     # A count of millions of pixels does not fit a cell.
     drawn = np.nan_to_num(1000 * confusion_shares(matrix)).round().astype(np.int64)
-    note = "A row is a true class, a column a predicted one, in thousandths of the class's pixels; the diagonal is right."
+    note = "Each row is a true class, each column a predicted class, in thousandths of the true class's pixels; the diagonal is correct."
     return [confusion_section(matrix, labels, counted="pixels", note=note, drawn=drawn)]
 
 

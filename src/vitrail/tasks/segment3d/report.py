@@ -45,7 +45,7 @@ def commands(run: str, model: VolumeSegmenter) -> Mapping[str, str]:
 
 def show_volumes(some: Sequence[SegmentedVolume], names: Sequence[str]) -> Section:
     note = (
-        "Three planes through what is labelled, and the brightest voxel of each line from front to back. Green is labelled rightly, blue was "
+        "Three planes through what is labeled, and the brightest voxel of each line from front to back. Green is labeled correctly, blue was "
         "missed, orange is too much. As radiologists look at them: the patient's right is on the left."
     )
     return Section("Volumes", [show_volume(one, names[one.number]) for one in some], note=note, first=True)

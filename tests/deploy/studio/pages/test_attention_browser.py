@@ -168,7 +168,7 @@ def test_hovering_shows_at_once_what_a_patch_attends_to(visit):
     tab = visit()
     resting, reported = glass(tab), hears(tab, "Occlusion: most on")
     tab.mouse.move(*point(tab, 2, 3))
-    first = hears(tab, r"Row 2, column 3: attends most to row \d, column \d, [\d.]+\s%")
+    first = hears(tab, r"Row 1, column 2: attends most to row \d, column \d, [\d.]+\s%")
     seen = glass(tab)
     assert seen != resting
     assert first != reported
@@ -178,7 +178,7 @@ def test_hovering_shows_at_once_what_a_patch_attends_to(visit):
         tab.evaluate(WATCH)
         tab.mouse.move(*point(tab, 4, column))
         times.append(tab.evaluate("() => window.answered"))
-        shows(tab, ".map-title", f"row 4, column {column}")
+        shows(tab, ".map-title", f"row 3, column {column - 1}")
     assert min(times) < 150  # ms from the pointer to the words of its map; the least: other programs run here too
     assert glass(tab) != seen
     tab.mouse.move(5, 5)
@@ -186,7 +186,7 @@ def test_hovering_shows_at_once_what_a_patch_attends_to(visit):
     assert glass(tab) == resting
     tab.mouse.click(*point(tab, 1, 2))  # pinned: it stays
     tab.mouse.move(5, 5)
-    hears(tab, "Row 1, column 2: attends")
+    hears(tab, "Row 0, column 1: attends")
     shows(tab, ".legend .high", "%")
     assert tab.locator(".strongest li").count() == 5
 
@@ -267,7 +267,7 @@ def test_two_models_side_by_side_have_answers_of_their_own(visit, site):
     both = [glass(tab, 0), glass(tab, 1)]
     tab.mouse.move(*point(tab, 3, 3))  # one place, two maps
     for side in (0, 1):
-        until(tab, "n => /row 3, column 3/.test(document.querySelectorAll('.map-title')[n].textContent)", side)
+        until(tab, "n => /row 2, column 2/.test(document.querySelectorAll('.map-title')[n].textContent)", side)
     wait_until_quiet(tab)
     assert all(now != then for now, then in zip([glass(tab, 0), glass(tab, 1)], both, strict=True))
     first = numbers(tab, 1)
@@ -290,7 +290,7 @@ def test_the_views_show_numbers_that_agree(visit):
     shows(tab, ".legend p", "head 1")
     most = tab.inner_text(".strongest li:first-child b").split()[0]
     tab.click("#tab-steps")
-    shows(tab, "#view h3", "Row 2, column 2 asks, layer 3, head 1")
+    shows(tab, "#view h3", "Row 1, column 1 asks, layer 3, head 1")
     share = tab.inner_text(".six tbody tr:first-child .share b").split()[0]
     assert share == most
     steps = []
@@ -406,7 +406,7 @@ def test_bad_files_get_one_line_and_the_page_goes_on(visit):
     tab.complaints.clear()
     assert numbers(tab) == before
     tab.mouse.move(*point(tab, 3, 1))
-    hears(tab, "Row 3, column 1: attends")
+    hears(tab, "Row 2, column 0: attends")
 
 
 def forgetting(words):
@@ -565,7 +565,7 @@ def test_a_phone_taps_and_nothing_is_wider_than_it(visit):
     tab = visit(width=390, height=844, touch=True)
     before = glass(tab)
     tab.touchscreen.tap(*point(tab, 2, 3))
-    hears(tab, "Row 2, column 3: attends")
+    hears(tab, "Row 1, column 2: attends")
     assert glass(tab) != before
     for view in VIEWS:
         tab.tap(f"#tab-{view}")
@@ -599,10 +599,10 @@ def test_the_keyboard_alone_reaches_everything(visit):
             break
     assert tab.evaluate("document.activeElement.className") == "window"
     tab.keyboard.press("ArrowRight")
-    hears(tab, "Row 3, column 3: attends")
+    hears(tab, "Row 2, column 2: attends")
     tab.keyboard.press("ArrowUp")
     tab.keyboard.press("ArrowLeft")
-    hears(tab, "Row 2, column 2: attends")
+    hears(tab, "Row 1, column 1: attends")
     for key in "e":
         tab.keyboard.press(key)
     shows(tab, ".answer .note", "1 patch erased")
@@ -680,7 +680,7 @@ def test_labels_are_text_and_a_class_token_is_asked_first(visit):
     box = tab.locator(STAGE).bounding_box()
     assert box["width"] / box["height"] == pytest.approx(80 / 120, abs=0.02)  # not squashed, though the model reads it so
     tab.mouse.move(*point(tab, 6, 4, grid=(6, 4)))
-    hears(tab, "Row 6, column 4: attends")
+    hears(tab, "Row 5, column 3: attends")
     tab.keyboard.press("6")
     tab.wait_for_selector("#lens-chart svg")
     assert tab.title() == "Vitrail studio"

@@ -65,7 +65,7 @@ def ask_patch(tab):
     """What a patch in the middle attends to; the mark around it lies beside the points of COLORS."""
     tab.locator(".window").focus()
     tab.keyboard.press("ArrowRight")
-    shows(tab, ".map-title", "Attention of row 3, column 3")
+    shows(tab, ".map-title", "Attention of row 2, column 2")
     rest(tab)
 
 

@@ -89,11 +89,11 @@ def test_the_four_images_are_the_models_own(begin, site):
     for panel, images in (("drawn", expected.drawn), ("pasted", expected.shown)):
         assert (shown(tab, panel)[:, :, :3] == to_bytes(images, site.model.preprocessing)[0]).all()
     numbers = tab.locator("#numbers").inner_text().replace("\u00a0", " ")
-    assert "9 of 15 patches hidden, 60.0 %" in numbers
+    assert "9 of 15 patches masked, 60.0 %" in numbers
     assert "of their variance explained" in numbers
     assert numbers.endswith(" ms")
     assert "of the true patch" in tab.locator("#meaning").inner_text()
-    tab.get_by_role("button", name="From what is seen").click()
+    tab.get_by_role("button", name="From visible patches").click()
     wait_until_quiet(tab)
     expected = reconstruct(site.model, prepare_pixels(site.scene, site.model.preprocessing), kept, statistics="seen")
     assert (shown(tab, "drawn")[:, :, :3] == to_bytes(expected.drawn, site.model.preprocessing)[0]).all()
@@ -102,7 +102,7 @@ def test_the_four_images_are_the_models_own(begin, site):
 @pytest.mark.slow
 def test_the_slider_hides_more_and_the_last_wish_wins(begin):
     tab = begin()
-    control = tab.get_by_role("slider", name="Hidden")
+    control = tab.get_by_role("slider", name="Masked")
     few = hidden(tab)
     asked = []
     tab.on("request", lambda request: request.url.endswith("/api/mae/draw") and asked.append(request.post_data_json["share"]))
@@ -124,7 +124,7 @@ def test_the_slider_hides_more_and_the_last_wish_wins(begin):
 
 def test_patches_are_hidden_and_shown_by_mouse_and_keys(begin):
     tab = begin()
-    tab.get_by_role("slider", name="Hidden").fill("0.2")
+    tab.get_by_role("slider", name="Masked").fill("0.2")
     wait_until_quiet(tab)
     before = hidden(tab)
     seen = min(set(range(15)) - before)
@@ -152,9 +152,9 @@ def test_patches_are_hidden_and_shown_by_mouse_and_keys(begin):
     tab.keyboard.press("Enter")
     wait_until_quiet(tab)
     assert hidden(tab) == {1}
-    tab.wait_for_function("() => document.querySelector('#said').textContent.includes('1 of 15 patches hidden')")
+    tab.wait_for_function("() => document.querySelector('#said').textContent.includes('1 of 15 patches masked')")
     tab.keyboard.press("ArrowDown")
-    assert "row 2, column 2, seen" in tab.locator("#left").get_attribute("aria-label")
+    assert "row 1, column 1, visible" in tab.locator("#left").get_attribute("aria-label")
 
 
 @pytest.mark.slow
@@ -172,7 +172,7 @@ def test_on_a_telephone_it_fits_and_a_finger_taps_patches(begin):
 @pytest.mark.slow
 def test_the_last_patch_stays_and_a_bad_file_is_reported(begin, site):
     tab = begin(forgiven="422")
-    tab.get_by_role("slider", name="Hidden").fill("0.95")
+    tab.get_by_role("slider", name="Masked").fill("0.95")
     wait_until_quiet(tab)
     [last] = set(range(15)) - hidden(tab)
     tab.mouse.click(*center(tab, last))

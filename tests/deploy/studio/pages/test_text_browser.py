@@ -164,4 +164,4 @@ def test_words_are_text_and_pages_lead_to_each_other(visit, site):
     assert tab.locator("#model option:checked").text_content() == "vit"
     tab.select_option("#model", label="gpt")
     tab.wait_for_selector("body.text[data-ready]")
-    assert tab.locator("#go").text_content() == "Go on"
+    assert tab.locator("#go").text_content() == "Continue"

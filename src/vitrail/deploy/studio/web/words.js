@@ -28,9 +28,9 @@ export const count = (value, one, many = `${one}s`) => `${value.toLocaleString("
 
 export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** Cell 13 of a grid 8 wide -> "row 2, column 6" (counted from 1). */
+/** Cell 13 of a grid 8 wide -> "row 1, column 5" (counted from 0, as --query is). */
 export function place(cell, [, columns]) {
-  return `row ${Math.floor(cell / columns) + 1}, column ${(cell % columns) + 1}`;
+  return `row ${Math.floor(cell / columns)}, column ${cell % columns}`;
 }
 
 /** Who asks: a patch, the class token, or nobody (what patches receive). */

@@ -36,7 +36,7 @@ function useModel(model) {
 
 function facts(model) {
   const [height, width] = model.image_size;
-  const parts = [model.layers ? `${count(model.layers, "block")} read${model.layers === 1 ? "s" : ""} the image` : null, `${count(model.decoder_layers, "block")} ask${model.decoder_layers === 1 ? "s" : ""} it`];
+  const parts = [model.layers ? `encoder: ${count(model.layers, "layer")}` : null, `decoder: ${count(model.decoder_layers, "layer")}`];
   return [count(model.labels.length, "class", "classes"), `${model.queries} queries`, `sees ${width} × ${height} px`, parts.filter(Boolean).join(", "), ...size(model)];
 }
 
@@ -121,9 +121,9 @@ function refresh() {
   own.light.frame.classList.toggle("one", own.chosen !== null);
   const many = shown().length;
   const below = own.found.boxes.length - many;
-  const none = below ? "Lower the score to see what the model was less sure of." : "";
+  const none = below ? "Lower the score to see more boxes." : "";
   const hint = !many ? none : !own.model.attention ? "" : own.chosen === null ? "Choose one to see where the model looked for it." : "Esc, or the same box again, lets it go.";
-  find("#numbers").textContent = `${count(many, "box", "boxes")}${below ? `, ${below} less sure` : ""} · ${Math.round(own.found.ms)} ms. ${hint}`;
+  find("#numbers").textContent = `${count(many, "box", "boxes")}${below ? `, ${below} below the score` : ""} · ${Math.round(own.found.ms)} ms. ${hint}`;
 }
 
 /** A box by its number; the one that is chosen is let go. */

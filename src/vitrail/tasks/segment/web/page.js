@@ -149,7 +149,7 @@ function list({ row, column, index, classes }) {
     fill.style.background = css(colors[other]);
     return make("li", { class: i ? "" : "first" }, make("span", { class: "label", text: labels[other] }), make("span", { class: "track" }, fill), make("span", { class: "score digits", text: percent(p) }));
   });
-  find("#here").replaceChildren(make("div", { class: "head" }, make("h2", { text: labels[index] }), make("span", { class: "soft digits note", text: `row ${row + 1}, column ${column + 1}` })), make("ol", { class: "bars" }, bars));
+  find("#here").replaceChildren(make("div", { class: "head" }, make("h2", { text: labels[index] }), make("span", { class: "soft digits note", text: `row ${row}, column ${column}` })), make("ol", { class: "bars" }, bars));
   find("#here").hidden = false;
   say(`${labels[index]}, ${percent(classes[0].p)}.`);
 }

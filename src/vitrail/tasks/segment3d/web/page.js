@@ -17,7 +17,7 @@ function furnish() {
   own.scans = makeHandIn((scan) => {
     own.scan = scan;
     return label();
-  }, { what: "scan", accept: ".nii,.gz,.nii.gz,application/gzip", address: (model) => actionAddress(model, "scans") });
+  }, { what: "scan", article: "a", accept: ".nii,.gz,.nii.gz,application/gzip", address: (model) => actionAddress(model, "scans") });
   own.slider = slider("Labels", { id: "labels", min: 0, max: 1, step: 0.05, value: own.opacity, words: (value) => `${Math.round(100 * value)}\u00a0%`, react: (opacity) => {
     own.opacity = opacity;
     own.planes?.repaint();

@@ -49,9 +49,9 @@ def read_text(model: WordModel, text: str, facts: TextFacts) -> tuple[list[int],
         raise StudioError("There is no word in the sentence: type one.")
     notes = []
     if unknown := ids.count(UNKNOWN):
-        notes.append(f"{unknown} of {len(ids)} pieces of words were never seen in training.")
+        notes.append(f"{unknown} of {len(ids)} subwords were never seen in training.")
     if len(ids) > (room := facts.longest - 1):  # BEGIN or END counts too
-        notes.append(f"Cut: the text has {len(ids)} pieces of words, and the model reads {room}.")
+        notes.append(f"Cut: the text has {len(ids)} subwords, and the model reads {room}.")
     return ids[:room], tuple(notes)
 
 

@@ -55,8 +55,8 @@ function furnish(own, controls, one) {
   const methods = model.methods.filter(({ name }) => name !== "attention" && name !== "random");
   const names = [...(model.attention ? [["attention", whole, "Attention at the chosen layer and head"]] : []), ...methods.map(({ name, words }) => [name, name, name === model.default_method ? `${capital(words)}. The most faithful map in our measurement for models like this one.` : words])];
   own.methods = choice("Map of the whole image", names, chosenMethod(one), (method) => change({ method, pinned: null, hovered: null }), "methods");
-  own.glass = slider("Glass", { id: "glass", min: 0, max: 100, step: 2, value: 100 * state.glass, words: (n) => `${n} %`, react: (n) => change({ glass: n / 100 }) });
-  controls.append(make("div", { class: "field" }, make("span", { text: "Image" }), own.methods.box), own.glass.box);
+  own.glass = slider("Opacity", { id: "glass", min: 0, max: 100, step: 2, value: 100 * state.glass, words: (n) => `${n} %`, react: (n) => change({ glass: n / 100 }) });
+  controls.append(make("div", { class: "field" }, make("span", { text: "Map" }), own.methods.box), own.glass.box);
 }
 
 function strongest(own, list, title, one, words, cells) {

@@ -28,15 +28,15 @@ function build() {
     const [rows, columns] = gridOf(one);
     const [row, column] = [Math.floor(cell / columns), cell % columns];
     note.textContent = `${one.model.position ? `Scheme: ${one.model.position}. ` : ""}${words}`;
-    const along = cells.slice(row * columns, (row + 1) * columns).map((value, i) => [i + 1, value]);
-    const down = Array.from({ length: rows }, (_, i) => [i + 1, cells[i * columns + column]]);
+    const along = cells.slice(row * columns, (row + 1) * columns).map((value, i) => [i, value]);
+    const down = Array.from({ length: rows }, (_, i) => [i, cells[i * columns + column]]);
     const values = [...along, ...down].map(([, value]) => value);
     own.paint = () => {
       const width = Math.max(260, Math.min(760, chart.clientWidth));
       if (chart.clientWidth === 0) return;
       chart.replaceChildren(lineChart({
         width, height: 210, series: [{ name: "row", points: along }, { name: "column", points: down, dashed: true }],
-        x: { low: 1, high: Math.max(rows, columns, 2), label: "place along the row or column" },
+        x: { low: 0, high: Math.max(rows - 1, columns - 1, 1), label: "place along the row or column" },
         y: { low: Math.min(0, ...values), high: Math.max(...values, 1e-9), format: (value) => number(value) },
         label: `Similarity of ${place(cell, [rows, columns])} along its row and column`,
       }));

@@ -18,10 +18,10 @@ function furnish() {
     return ask();
   });
   own.panels = makePanels(find("#panels"), touched);
-  own.slider = slider("Hidden", { id: "share", min: 0.05, max: 0.95, step: 0.01, value: own.share, words: whole, react: (share) => wish({ share, hand: null }) });
+  own.slider = slider("Masked", { id: "share", min: 0.05, max: 0.95, step: 0.01, value: own.share, words: whole, react: (share) => wish({ share, hand: null }) });
   own.another = make("button", { type: "button", id: "another", text: "Another mask", title: "As many patches, but others", onclick: () => wish({ seed: own.seed + 1, hand: null }) });
   find("#hiding").append(own.slider.box, own.another);
-  own.contrast = choice("Mean and contrast", [["true", "Of the true patch"], ["seen", "From what is seen"]], own.statistics, (statistics) => {
+  own.contrast = choice("Mean and contrast", [["true", "Of the true patch"], ["seen", "From visible patches"]], own.statistics, (statistics) => {
     own.contrast.press(statistics);
     wish({ statistics });
   });
@@ -43,13 +43,13 @@ function useModel(model) {
 
 function facts(model) {
   const [[rows, columns], [height, width]] = [model.grid, model.patch];
-  return [`${rows} × ${columns} patches of ${height} × ${width} px`, `learned with ${whole(model.hide)} of them hidden`,
-    `${count(model.layers, "layer")} read, ${count(model.decoder_layers, "layer")} draw${model.decoder_layers === 1 ? "s" : ""}`, ...size(model)];
+  return [`${rows} × ${columns} patches of ${height} × ${width} px`, `trained with ${whole(model.hide)} of them masked`,
+    `encoder: ${count(model.layers, "layer")}`, `decoder: ${count(model.decoder_layers, "layer")}`, ...size(model)];
 }
 
 function caption(model) {
-  const normal = "The model predicts each patch without its mean and contrast. To be seen, it is put back with those of the true patch, which the model never saw, or with what the patches around it let one expect.";
-  return `Click patches to hide or show them. ${model.normalize ? normal : "The model predicts the pixels themselves."} It learned from hidden patches alone: what it draws where it sees was never asked for.`;
+  const normal = "The model predicts each patch without its mean and contrast. To be shown, a prediction gets those of the true patch, which the model never saw, or those interpolated from the visible patches around it.";
+  return `Click patches to mask or show them. ${model.normalize ? normal : "The model predicts the pixels themselves."} It was trained on masked patches alone: what it draws in place of visible ones does not count.`;
 }
 
 /** A patch was hidden or shown by hand: `hidden` are all that are now. */
@@ -94,14 +94,14 @@ function show(found, read, drawn, latest) {
   find("#panels").hidden = find("#numbers").hidden = false;
   own.panels.show({ read, drawn, hidden: latest ? found.hidden : null });
   const cells = own.model.grid[0] * own.model.grid[1];
-  const details = [`${found.hidden.length} of ${count(cells, "patch", "patches")} hidden, ${percent(found.share)}`, explained(found), `${found.ms < 10 ? fixed(found.ms, 1) : Math.round(found.ms)} ms`];
+  const details = [`${found.hidden.length} of ${count(cells, "patch", "patches")} masked, ${percent(found.share)}`, explained(found), `${found.ms < 10 ? fixed(found.ms, 1) : Math.round(found.ms)} ms`];
   find("#numbers").textContent = details.join(" · ");
   announce(details.slice(0, 2).join("; "));
 }
 
 function explained({ explained: share, hidden }) {
   if (!hidden.length) return "nothing to draw";
-  if (share === null) return "the hidden patches have no variance to explain";
+  if (share === null) return "the masked patches have no variance to explain";
   return `${percent(share).replace("-", "−")} of their variance explained`;
 }
 

@@ -5,9 +5,9 @@ import { make } from "/static/dom.js";
 import { toast } from "/static/said.js";
 import { place } from "/static/words.js";
 
-const PANELS = [["image", "The image"], ["left", "What is left"], ["drawn", "What the model drew"], ["pasted", "Drawn, the seen patches pasted in"]];
+const PANELS = [["image", "The image"], ["left", "Visible patches"], ["drawn", "Drawn by the model"], ["pasted", "Drawn, with the visible patches"]];
 const SMALL = 96; // pixels a side up to which they are to be seen
-const HINT = "Arrow keys move from patch to patch, Enter or Space hides or shows the patch.";
+const HINT = "Arrow keys move from patch to patch, Enter or Space masks or shows the patch.";
 
 /** `touched(hidden, words)` is called when the person has changed which cells are hidden. */
 export function makePanels(box, touched) {
@@ -72,7 +72,7 @@ export function makePanels(box, touched) {
     if (hide) own.hidden.add(cell);
     else own.hidden.delete(cell);
     paint();
-    touched(own.hidden, `${place(cell, own.grid)}: ${hide ? "hidden" : "shown"}.`);
+    touched(own.hidden, `${place(cell, own.grid)}: ${hide ? "masked" : "shown"}.`);
   }
 
   function listen(frame, canvas) {
@@ -110,7 +110,7 @@ export function makePanels(box, touched) {
     if (move) {
       const step = (value, by, count) => Math.min(count - 1, Math.max(0, value + by));
       own.cursor = step(Math.floor(own.cursor / columns), move[0], rows) * columns + step(own.cursor % columns, move[1], columns);
-      frames.left.setAttribute("aria-label", `${PANELS[1][1]}: ${place(own.cursor, own.grid)}, ${own.hidden.has(own.cursor) ? "hidden" : "seen"}`);
+      frames.left.setAttribute("aria-label", `${PANELS[1][1]}: ${place(own.cursor, own.grid)}, ${own.hidden.has(own.cursor) ? "masked" : "visible"}`);
     } else if (event.key === "Enter" || event.key === " ") put(own.cursor, !own.hidden.has(own.cursor));
     else return;
     point(own.cursor);

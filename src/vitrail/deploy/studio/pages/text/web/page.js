@@ -50,7 +50,7 @@ function useModel(model) {
 
 function facts(model) {
   const details = Object.entries(model.kinds).map(([kind, [layers, heads]]) => `${kind === "cross" ? "decoder to source" : kind}: ${count(layers, "layer")} × ${count(heads, "head")}`);
-  details.push(`${count(model.vocabulary, "piece")} of words`);
+  details.push(`${count(model.vocabulary, "subword")}`);
   if (!model.attention) details.push("its attention cannot be shown");
   return [...details, ...size(model)];
 }
