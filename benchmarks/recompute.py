@@ -125,7 +125,13 @@ def dice(path: Path) -> float:
     return 100 * statistics.fmean(float(row["dice"]) for row in _rows(path) if row["dice"])
 
 
+def kept_together(path: Path) -> float:
+    """How often a planted copy was on the side of its image, over 100 splits of each, in percent."""
+    return statistics.fmean(float(row["together"]) for row in _rows(path))
+
+
 SCORES = {
+    "kept_together": (kept_together, "%"),
     "test_miou": (miou, "%"),
     "test_object_iou": (object_iou, "%"),
     "test_ap50": (ap50, "%"),

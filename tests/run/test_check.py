@@ -16,7 +16,7 @@ from vitrail.data.dataset import SPLITS
 from vitrail.data.findings import Twice, find_layout_faults, find_leaks
 from vitrail.data.opening import find_data, open_data
 from vitrail.errors import VitrailError
-from vitrail.run.check import check
+from vitrail.run.check import check, notes_on_search
 from vitrail.run.check_text import describe
 
 SIZE = 48
@@ -263,3 +263,11 @@ def test_the_suggestion_is_what_auto_would_choose(folder):
 def test_wrong_use_is_one_line(folder, options, rule):
     with pytest.raises(VitrailError, match=rule):
         check(**{"data": folder, **options})
+
+
+def test_what_is_not_looked_for_is_said():
+    assert notes_on_search(20_000) == ()
+    assert notes_on_search(20_001) == (
+        "over 20,000 images only whole ones are compared: crops of another image are not looked for",
+    )
+    assert notes_on_search(120_001)[0].startswith("over 120,000 images only files with the same bytes are found")

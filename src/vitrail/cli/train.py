@@ -24,6 +24,7 @@ EXAMPLES = """Examples:
   vitrail train --task detect --data blood/
   vitrail train --task mri --data brain.nii.gz --acceleration 4 --minutes 30
   vitrail train --task segment3d --data scans/ --minutes 30
+  vitrail train --data few/ --folds 5
   vitrail train --config runs/classify/digits/config.yaml --seed 1
 """
 ABOUT = """Train a model on images, text or volumes, evaluate it, save it, and write a report.
@@ -78,12 +79,12 @@ def epilogue(verb: str, task: str | None, examples: str) -> str:
 
 def train(options: Any, *, given: Set[str]) -> int:
     from vitrail.learn.training.interruption import Interrupted
+    from vitrail.run.folds import run_all
     from vitrail.run.stored import scored_split
-    from vitrail.run.train import run_training
     from vitrail.tasks.metric import headline
 
     try:
-        run = run_training(options, given=given)
+        run = run_all(options, given=given)
     except Interrupted as stop:
         verb = registry.TASKS[options.task].verb
         print(f"{stop}; everything is saved: vitrail {verb} --out {stop.where} --resume continues it", file=sys.stderr)

@@ -1,7 +1,7 @@
 """Images that cannot be read: found before training begins, left out, and listed in bad_files.csv."""
 
 import csv
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from vitrail.data.dataset import DataSet, Part, Split, SplitName
-from vitrail.data.scanning import scan_splits
+from vitrail.data.scanning import Scan, scan_splits
 from vitrail.errors import VitrailError
 from vitrail.files import write_table
 
@@ -87,8 +87,13 @@ def find_bad(data: DataSet, *, workers: int, progress: Callable[[int, int], None
     `progress` receives (images done, images in all).
     """
     splits = {name: split for name, split in data.splits.items() if split.encoded}
-    for name, found in scan_splits(splits, workers=lambda split: workers, progress=progress):
-        yield from (BadFile(splits[name].name(index), name, reason) for index, reason in found.bad)
+    yield from list_bad(data, dict(scan_splits(splits, workers=lambda split: workers, progress=progress)))
+
+
+def list_bad(data: DataSet, scans: Mapping[SplitName, Scan]) -> Iterator[BadFile]:
+    """Of its splits that have been read once, what cannot be."""
+    for name, found in scans.items():
+        yield from (BadFile(data[name].name(index), name, reason) for index, reason in found.bad)
 
 
 def leave_out(data: DataSet, names: Collection[str]) -> DataSet:

@@ -1,14 +1,19 @@
-"""What a dataset is to the rest of the library: classes, and splits that give images and labels."""
+"""What a dataset is to the rest of the library: classes, and splits that give images and labels.
+
+n images
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
+from jaxtyping import Int
 from PIL import Image
 
 from vitrail.data.images import ImageError, read_image
+from vitrail.data.splitting import ALONE as ALONE
 from vitrail.errors import VitrailError
 
 SplitName = Literal["train", "val", "test"]
@@ -46,6 +51,43 @@ class Split(Protocol):
         """What to call one image in a table: its path, or its number."""
 
 
+class Place(NamedTuple):
+    """An image of data as it lies there: its split and its name."""
+
+    split: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copies:
+    """Groups of images that are one image. `left_out`: what was not looked for, a line for people."""
+
+    groups: tuple[tuple[Place, ...], ...] = ()
+    left_out: str = ""
+
+    def of(self, data: "DataSet") -> dict[SplitName, Int[np.ndarray, "n"]]:
+        """The number of each image's group, split by split; ALONE where it has no copy."""
+        numbers = {place: number for number, places in enumerate(self.groups) for place in places}
+        found = {name: np.full(len(split), ALONE, dtype=np.int64) for name, split in data.splits.items()}
+        for name, split in data.splits.items() if numbers else ():
+            for index in range(len(split)):
+                found[name][index] = numbers.get(Place(name, split.name(index)), ALONE)
+        return found
+
+
+NO_COPIES = Copies()
+
+
+def describe_copies(groups: Int[np.ndarray, "n"]) -> str:
+    """A line for people; nothing where there are none."""
+    count = int((groups != ALONE).sum())
+    return (
+        f"{count:,} images are copies of each other ({len(np.unique(groups)) - (count < len(groups)):,} groups): copies stay on one side"
+        if count
+        else ""
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
     """Images with classes, divided. Test is read once, at the end; it never chooses anything."""
@@ -54,6 +96,7 @@ class DataSet:
     classes: tuple[str, ...]
     splits: Mapping[SplitName, Split]
     notes: tuple[str, ...] = ()  # what was decided while opening it, for people to read
+    copies: Copies = NO_COPIES  # which stay on one side where it is divided
 
     @property
     def multi_label(self) -> bool:

@@ -11,8 +11,8 @@ n images, t side of a thumbnail, w windows, d = CELLS^2, k neighbors
 """
 
 import math
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -25,10 +25,19 @@ from vitrail.data.alignment import Windows, align, axis_map
 from vitrail.data.scanning import Scan
 
 Kind = Literal["exact", "near", "crop", "mirror"]
+Thoroughness = Literal["crops", "few crops", "large crops", "whole", "exact"]  # what is looked for: see AXES
+Progress = Callable[[int, int], None]  # receives (images done, images in all)
 CELLS, FINE = 8, 32
 EXTENTS, PLACES = (1.0, 0.9, 0.81, 0.72, 0.64), (1, 2, 3, 4, 5)  # windows along an axis: extents, and how many of each
+AXES: dict[Thoroughness, int] = {
+    "crops": 15,
+    "few crops": 6,
+    "large crops": 3,
+    "whole": 1,
+}  # windows along an axis; exact: none
 NEIGHBORS = 8
 FLOOR = 0.6  # of the first comparison: below it a neighbor is not looked at again
+NEARER = 0.5  # where only whole images are compared: how far a copy is, at most, of the distance of the image's other neighbors
 COARSE = 0.35  # residual after a coarse alignment: above it a neighbor is not looked at a third time
 TINY, SMALL, RATIO = 0.002, 0.02, 0.12  # benchmarks/duplicates.py has the trial
 STRUCTURE, NOISE = 0.92, 2.0  # least structure in common, and the gray levels below which there is none
@@ -36,7 +45,10 @@ HUE = 0.12  # largest difference of the shares of red, green and blue; a crop of
 FLAT = 4.0  # gray levels: a thumbnail with less deviation has nothing to be recognized by
 CROPPED = 0.97  # a window of less extent is a crop
 CROPS_UP_TO = 20_000  # images: beyond, 200 windows per image take too long, and only whole images are compared
+WHOLE_UP_TO = 120_000  # images: beyond, only files with the same bytes are found
+QUICK = 4e9  # products of windows and images that take some seconds: what a split is worth
 BLOCK = 128  # images whose windows are made at a time
+ROWS = 256  # windows compared at a time
 TILE = 1024  # images compared at a time: what is computed is reduced while it is still in the cache
 
 
@@ -49,16 +61,26 @@ class Pair(NamedTuple):
     similarity: float
 
 
-def find_duplicates(scan: Scan) -> list[Pair]:
-    """All duplicates, by first image. k exact copies give k - 1 pairs with the first of them, which alone is compared further."""
+def thoroughness(count: int, *, products: float = QUICK) -> Thoroughness:
+    """What can be looked for among so many images within so many products."""
+    if count > WHOLE_UP_TO:
+        return "exact"
+    return next((how for how, axis in AXES.items() if count**2 * (axis**2 + 1) <= products), "whole")
+
+
+def find_duplicates(scan: Scan, *, how: Thoroughness | None = None, progress: Progress | None = None) -> list[Pair]:
+    """All duplicates, by first image. k exact copies give k - 1 pairs with the first of them, which alone is compared further.
+
+    `how` is by default as thorough as `find_near`; `progress` counts the images that have been compared with all.
+    """
     exact = find_exact(scan)
-    if scan.thumbnails is None:
+    if scan.thumbnails is None or how == "exact" or len(scan) > WHOLE_UP_TO:
         return exact
     copies = {pair.second for pair in exact}
     distinct = np.array([index for index in scan.good.tolist() if index not in copies], dtype=np.int64)
     near = [
         pair._replace(first=int(distinct[pair.first]), second=int(distinct[pair.second]))
-        for pair in find_near(scan.thumbnails[distinct])
+        for pair in find_near(scan.thumbnails[distinct], how=how, progress=progress)
     ]
     return sorted(exact + [pair for pair in near if _same_hue(scan, pair)])
 
@@ -82,22 +104,26 @@ def find_exact(scan: Scan) -> list[Pair]:
     return pairs
 
 
-def find_near(thumbnails: UInt8[np.ndarray, "n t t"]) -> list[Pair]:
-    """Pairs that are not the same bytes but the same image. Crops keep 60 % of each side or more."""
+def find_near(
+    thumbnails: UInt8[np.ndarray, "n t t"], *, how: Thoroughness | None = None, progress: Progress | None = None
+) -> list[Pair]:
+    """Pairs that are not the same bytes but the same image. Crops keep 60 % of each side or more, where `how` looks for them; by default
+    up to CROPS_UP_TO images."""
     textured = np.flatnonzero(thumbnails.reshape(len(thumbnails), -1).std(1) > FLAT) if len(thumbnails) else np.zeros(0, int)
     if len(textured) < 2:
         return []
-    with torch.inference_mode(), _one_thread():
-        images = torch.from_numpy(thumbnails[textured]).float()
-        axis = axis_windows() if len(images) <= CROPS_UP_TO else axis_windows()[:1]
-        score, neighbor = nearest(images, axis)
+    how = how or ("crops" if len(textured) <= CROPS_UP_TO else "whole")
+    with torch.inference_mode(), _one_thread() if len(textured) <= CROPS_UP_TO else nullcontext():
+        images = torch.from_numpy(thumbnails[textured])
+        axis = axis_windows()[: AXES[how]]
+        score, neighbor = nearest(images, axis, progress=progress)
         residual, window, mirrored = compare(images, axis, score, neighbor)
     same = (residual < TINY) | ((residual < SMALL) & (residual < RATIO * _rival(residual)))
     found: dict[tuple[int, int], Pair] = {}
     for one, place in same.nonzero().tolist():
         other = int(neighbor[one, place])
         source = images[other].flip(-1) if mirrored[one, place] else images[other]
-        if structure(source, images[one], Windows(*(part[one, place, None] for part in window))) < STRUCTURE:
+        if structure(source.float(), images[one].float(), Windows(*(part[one, place, None] for part in window))) < STRUCTURE:
             continue
         ends = (int(textured[min(one, other)]), int(textured[max(one, other)]))
         extent = min(window.height[one, place].item(), window.width[one, place].item())
@@ -130,26 +156,38 @@ def describe(images: Float[Tensor, "n t t"], axis: Float[Tensor, "a 2"]) -> Floa
     return weighted / weighted.norm(dim=-1, keepdim=True).clamp(min=FLAT * CELLS)  # a flat window resembles nothing
 
 
-def nearest(images: Float[Tensor, "n t t"], axis: Float[Tensor, "a 2"]) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
+def nearest(
+    images: UInt8[Tensor, "n t t"], axis: Float[Tensor, "a 2"], *, progress: Progress | None = None
+) -> tuple[Float[Tensor, "n k"], Int[Tensor, "n k"]]:
     """For each image as a whole the k others with the most similar window or mirror image: similarities, numbers."""
     count = len(images)
-    whole = describe(images, axis[:1])[:, 0].T.contiguous()  # d n
+    whole = _describe_whole(images, axis).T.contiguous()  # d n
     score = torch.full((count, min(NEIGHBORS, count - 1)), -1.0)
     who = torch.zeros(score.shape, dtype=torch.int64)
     for start in range(0, count, BLOCK):
-        views = _views(images[start : start + BLOCK], axis)
+        views = _views(images[start : start + BLOCK].float(), axis)
         sources = torch.arange(start, start + len(views))
         like = torch.empty(len(views), count)
-        for view, row in zip(views, like, strict=True):
+        together = max(1, ROWS // views.shape[1])  # sources: of few windows, several make one product
+        for first in range(0, len(views), together):
+            some = views[first : first + together]
             for tile in range(0, count, TILE):
-                torch.amax(view @ whole[:, tile : tile + TILE], 0, out=row[tile : tile + TILE])
+                products = some.flatten(0, 1) @ whole[:, tile : tile + TILE]
+                like[first : first + together, tile : tile + TILE] = products.view(*some.shape[:2], -1).amax(1)
         like[torch.arange(len(views)), sources] = -1.0  # itself
         changed = (like > score[:, -1]).any(0).nonzero()[:, 0]
         merged = torch.cat([score[changed], like[:, changed].T], 1)
         numbers = torch.cat([who[changed], sources.expand(len(changed), -1)], 1)
         score[changed], order = merged.topk(score.shape[1], 1)
         who[changed] = numbers.gather(1, order)
+        if progress is not None:
+            progress(start + len(views), count)
     return score, who
+
+
+def _describe_whole(images: UInt8[Tensor, "n t t"], axis: Float[Tensor, "a 2"]) -> Float[Tensor, "n d"]:
+    """Of each image as a whole."""
+    return torch.cat([describe(some.float(), axis[:1])[:, 0] for some in torch.split(images, TILE)])
 
 
 def _views(images: Float[Tensor, "n t t"], axis: Float[Tensor, "a 2"]) -> Float[Tensor, "n w d"]:
@@ -158,7 +196,7 @@ def _views(images: Float[Tensor, "n t t"], axis: Float[Tensor, "a 2"]) -> Float[
 
 
 def compare(
-    images: Float[Tensor, "n t t"], axis: Float[Tensor, "a 2"], score: Float[Tensor, "n k"], neighbor: Int[Tensor, "n k"]
+    images: UInt8[Tensor, "n t t"], axis: Float[Tensor, "a 2"], score: Float[Tensor, "n k"], neighbor: Int[Tensor, "n k"]
 ) -> tuple[Float[Tensor, "n k"], Windows, Tensor]:
     """1 - correlation after alignment, with which window of the neighbor, and whether mirrored."""
     shape = neighbor.shape
@@ -167,9 +205,11 @@ def compare(
     residual = 1.0 - score.flatten().clamp(max=FLOOR)  # of those below the floor; the others' is computed
     number = torch.zeros(len(one), dtype=torch.int64)
     looked_at = (score.flatten() >= FLOOR).nonzero()[:, 0]
-    whole = describe(images, axis[:1])[:, 0]
+    if len(axis) == 1:  # a copy needs no alignment to stand out from the other neighbors
+        looked_at = looked_at[(score[:, 0] >= 1.0 - NEARER * _rival(1.0 - score)[:, 0])[one[looked_at]]]
+    whole = _describe_whole(images, axis)
     for start in range(0, shape[0], BLOCK):
-        views = _views(images[start : start + BLOCK], axis)
+        views = _views(images[start : start + BLOCK].float(), axis)
         for pairs in torch.split(looked_at[(other[looked_at] >= start) & (other[looked_at] < start + BLOCK)], BLOCK):
             alike = torch.einsum("pwd,pd->pw", views[other[pairs] - start], whole[one[pairs]])
             number[pairs] = alike.argmax(1)
@@ -178,12 +218,12 @@ def compare(
     top, height = axis[number // len(axis)].unbind(1)
     left, width = axis[number % len(axis)].unbind(1)
     window = Windows(top.clone(), height.clone(), left.clone(), width.clone())
-    halves = F.avg_pool2d(images[:, None], 2)[:, 0]
+    halves = torch.cat([F.avg_pool2d(some.float()[:, None], 2)[:, 0] for some in torch.split(images, TILE)])
     for level, cells, steps in ((halves, FINE // 2, 4), (images, FINE, 3)):
         for pairs in torch.split(looked_at, 1024):
-            source = level[other[pairs]]
+            source, target = level[other[pairs]].float(), level[one[pairs]].float()
             source = torch.where(mirrored[pairs, None, None], source.flip(-1), source)
-            like, aligned = align(source, level[one[pairs]], Windows(*(w[pairs] for w in window)), cells=cells, steps=steps)
+            like, aligned = align(source, target, Windows(*(w[pairs] for w in window)), cells=cells, steps=steps)
             residual[pairs] = 1.0 - like
             for old, new in zip(window, aligned, strict=True):
                 old[pairs] = new

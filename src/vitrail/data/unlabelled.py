@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vitrail.data.dataset import SPLITS, DataSet, FileSplit, Part, Split, SplitName
+from vitrail.data.dataset import SPLITS, DataSet, FileSplit, Part, Split, SplitName, describe_copies
 from vitrail.data.folder import find_images
 from vitrail.data.formats.layout import folder_splits, in_order
 from vitrail.data.opening import find_data
@@ -40,12 +40,15 @@ def divide_unlabelled(data: DataSet, *, seed: int) -> DataSet:
         whole = splits["train"]
         if len(whole) < 2:
             raise VitrailError(f"{data.name}: one image cannot be divided into train and val; give at least two")
-        rest, part = stratified_split(np.zeros(len(whole), dtype=np.int64), SHARE, seed=seed)
+        groups = data.copies.of(data)["train"]
+        notes += filter(None, (describe_copies(groups), data.copies.left_out))
+        rest, part = stratified_split(np.zeros(len(whole), dtype=np.int64), SHARE, seed=seed, groups=groups)
+        if not len(part):
+            raise VitrailError(f"{data.name}: all images are copies of one image, which cannot be divided into train and val")
         splits["train"], splits["val"] = Part(whole, rest), Part(whole, part)
         notes.append(f"no val split: {len(part)} images (10 %, seed {seed}) taken from train")
     for name, split in splits.items():
         if not len(split):
             raise VitrailError(f"{data.name}: the {name} split is empty")
-    return DataSet(
-        name=data.name, classes=(), splits={name: splits[name] for name in SPLITS if name in splits}, notes=tuple(notes)
-    )
+    ordered = {name: splits[name] for name in SPLITS if name in splits}
+    return DataSet(name=data.name, classes=(), splits=ordered, notes=tuple(notes), copies=data.copies)

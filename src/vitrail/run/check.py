@@ -13,7 +13,7 @@ import numpy as np
 
 from vitrail.data.bad_files import BAD_FILES, BadFile, BadFiles, leave_out
 from vitrail.data.dataset import SPLITS, DataSet, Split, SplitName
-from vitrail.data.duplicates import CROPS_UP_TO, Pair, find_duplicates
+from vitrail.data.duplicates import CROPS_UP_TO, WHOLE_UP_TO, Pair, find_duplicates
 from vitrail.data.examples import spread
 from vitrail.data.findings import (
     Finding,
@@ -190,6 +190,8 @@ def notes_on_search(images: int) -> tuple[str, ...]:
     """What the search for duplicates leaves out."""
     if images <= CROPS_UP_TO:
         return ()
+    if images > WHOLE_UP_TO:
+        return (f"over {WHOLE_UP_TO:,} images only files with the same bytes are found: changed copies are not looked for",)
     return (f"over {CROPS_UP_TO:,} images only whole ones are compared: crops of another image are not looked for",)
 
 

@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from vitrail.data.bad_files import BAD_FILES, BadFiles, describe_bad, read_bad_files
+from vitrail.data.copies import COPIES, read_copies
+from vitrail.data.dataset import NO_COPIES
 from vitrail.errors import VitrailError
 from vitrail.learn.training.objective import warning_of
 from vitrail.learn.training.progress_bar import ProgressBar
@@ -95,6 +97,7 @@ def open_setup(
             seed=trained.seed if own else 0,
             progress=bar,
             known_bad=read_bad_files(find(run).resolve().parent / BAD_FILES) if own else None,
+            known_copies=read_copies(find(run).resolve().parent / COPIES) if own else NO_COPIES,
             split=own,
             image_size=model.image_size if isinstance(model, HasImageSize) else None,
         ),

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 
 from vitrail.data.bad_files import BAD_FILES, read_bad_files
+from vitrail.data.copies import COPIES, read_copies
+from vitrail.data.dataset import NO_COPIES
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.machine import check_precision, choose_device
 from vitrail.models.pretrained import find_packaged
@@ -29,6 +31,7 @@ def prepare(options: Any, bar: ProgressBar, *, resumed: Path | None) -> Setup[An
         seed=options.seed,
         progress=bar,
         known_bad=None if resumed is None else read_bad_files(resumed / BAD_FILES),
+        known_copies=NO_COPIES if resumed is None else read_copies(resumed / COPIES),
         image_size=as_size(getattr(options, "image_size", None)),
     )
     with without_network(options.offline or resumed is not None):

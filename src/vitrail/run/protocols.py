@@ -19,7 +19,8 @@ import torch
 
 from vitrail.data.bad_files import BAD_FILES, BadFiles, read_bad_files
 from vitrail.data.clean import open_clean_any
-from vitrail.data.dataset import DataSet
+from vitrail.data.copies import COPIES, read_copies
+from vitrail.data.dataset import NO_COPIES, DataSet
 from vitrail.data.label_share import keep_share
 from vitrail.data.opening import divide_data
 from vitrail.errors import VitrailError, check_choice
@@ -98,8 +99,9 @@ def run_protocols(run: str, options: Any, *, quiet: bool = False) -> list[Cell]:
     source, own = choose_source(run, trained, options)
     known = read_bad_files(find(run).resolve().parent / BAD_FILES) if own else None
     found, bad = open_clean_any(
-        source, seed=0, image_size=backbone.image_size, limit=options.bad_files, progress=bar, known=known, divide=False
-    )
+        source, seed=0, image_size=backbone.image_size, limit=options.bad_files, progress=bar, known=known, divide=False,
+        search=True, known_copies=read_copies(find(run).resolve().parent / COPIES) if own else NO_COPIES,
+    )  # fmt: skip
     check_data(found, asked, given=options.data is not None)
     first = trained.seed if trained is not None and own else 0
     folder = choose_folder(run, trained, options)

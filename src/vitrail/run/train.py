@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from vitrail.data.bad_files import BAD_FILES, BadFiles, describe_bad
+from vitrail.data.copies import COPIES, write_copies
+from vitrail.data.dataset import NO_COPIES
 from vitrail.errors import VitrailError
 from vitrail.extras import need
 from vitrail.learn.training.best_epoch import describe_choice
@@ -65,6 +67,7 @@ class Run:
 def train(*, quiet: bool = False, **options: Any) -> Run:
     """`vitrail train` in Python: the same options by the same names, such as train(data="digits", epochs=5)."""
     from vitrail.run.arguments import read_arguments
+    from vitrail.run.folds import run_all
 
     task = str(options.get("task", registry.DEFAULT))
     if "task" not in options and options.get("resume") and options.get("out"):
@@ -72,7 +75,7 @@ def train(*, quiet: bool = False, **options: Any) -> Run:
     kind = registry.options_of(registry.check_task(task))
     found = read_arguments(kind, {**options, "task": task}, what="train")
     renamed = renamed_of(kind)
-    return run_training(found, given={renamed.get(name, name) for name in options}, quiet=quiet)
+    return run_all(found, given={renamed.get(name, name) for name in options}, quiet=quiet)
 
 
 def run_training(options: Any, *, given: Set[str], quiet: bool = False) -> Run:
@@ -152,6 +155,7 @@ def start(setup: Setup[Any, Any, Any], folder: Path, bar: ProgressBar) -> tuple[
     for line in lay_out((*task.describe(setup), *left_out, f"folder: {folder}")):
         bar.say(line)
     task.store(setup, folder)
+    write_copies(getattr(setup.data, "copies", NO_COPIES), folder / COPIES)
     run = RunFolder(folder, events=open_events(folder, setup.options))
     write_config(run, setup.options)
     run.write_machine()

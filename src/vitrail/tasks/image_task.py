@@ -130,7 +130,7 @@ def clean_arguments(options: Any, opening: Opening) -> dict[str, Any]:
     """What functions of `data.clean` are given beside the source."""
     return {
         "seed": opening.seed, "image_size": opening.image_size, "limit": options.bad_files, "progress": opening.progress,
-        "known": opening.known_bad, "divide": opening.split,
+        "known": opening.known_bad, "known_copies": opening.known_copies, "divide": opening.split,
     }  # fmt: skip
 
 

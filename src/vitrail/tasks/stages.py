@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from vitrail.data.bad_files import BadFile, BadFiles
+from vitrail.data.dataset import NO_COPIES, Copies
 from vitrail.learn.training.objective import Evaluation
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models.model import Model
@@ -35,13 +36,14 @@ class Dataset(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Opening:
-    """How data is opened: by training, by a resumed run (`known_bad`: what it could not read before) and by `eval` (`split` is False for
-    other data than the run's own, which is taken as it is)."""
+    """How data is opened: by training, by a resumed run (`known_bad`, `known_copies`: what it found before) and by `eval` (`split` is False
+    for other data than the run's own, which is taken as it is)."""
 
     source: str
     seed: int
     progress: ProgressBar
     known_bad: Sequence[BadFile] | None = None
+    known_copies: Copies = NO_COPIES
     split: bool = True
     image_size: tuple[int, ...] | None = None
 

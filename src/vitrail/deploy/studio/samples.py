@@ -1,16 +1,17 @@
 """Images to begin with: some of a run's own test split, where its data can still be opened."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 from vitrail.data.bad_files import BAD_FILES, leave_out, read_bad_files
+from vitrail.data.copies import COPIES, read_copies
 from vitrail.data.dataset import DataSet, Split
 from vitrail.data.examples import spread
-from vitrail.data.opening import divide_data, find_data
+from vitrail.data.opening import divide_data, find_data, read_division
 from vitrail.data.unlabelled import divide_unlabelled, find_unlabelled
 from vitrail.deploy.studio.pixels import encode_pixels
 from vitrail.deploy.studio.studio_error import StudioError
@@ -84,12 +85,11 @@ def find_samples(run: Path, image_size: tuple[int, int] | None, *, marked: Calla
     try:
         data = find_unlabelled(source) if image_size is None else (marked or find_data)(source, image_size=image_size)
         unread = {file.name for file in read_bad_files(run / BAD_FILES) if file.when == "before"}
-        left = leave_out(data, unread)
-        share = options.get("val_split", options.get("val_share"))  # the latter in older runs
+        left = replace(leave_out(data, unread), copies=read_copies(run / COPIES))
         data = (
             divide_unlabelled(left, seed=seed)
             if image_size is None
-            else divide_data(left, seed=seed, least=1 if marked else 2, val_share=share)
+            else divide_data(left, seed=seed, least=1 if marked else 2, **read_division(options))
         )
     except (VitrailError, OSError):
         return NONE

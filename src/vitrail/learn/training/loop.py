@@ -216,7 +216,7 @@ def _end_epoch(
     row |= {"lr": progress.rate, "seconds": round(progress.elapsed, 2)}
     score = objective.score
     sign = _sign(score, known)
-    better = consider(progress, evaluation, epoch=progress.epoch + 1, score=sign * metrics[score], sign=sign)
+    better = plan.keep_last or consider(progress, evaluation, epoch=progress.epoch + 1, score=sign * metrics[score], sign=sign)
     better = world.share(better)
     if better:
         progress.best = {**metrics, "epoch": progress.epoch + 1}

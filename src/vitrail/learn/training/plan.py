@@ -33,6 +33,7 @@ class Plan:
     ema: float = 0.0  # decay of the average of the weights; 0: none
     progressive: float = 1.0  # share of the image's side to begin with
     multiple: int = 1  # of which a smaller side must be one
+    keep_last: bool = False  # best/ is of the last epoch: the validation images are learned from too
     seed: int = 0  # only used where several processes must draw different numbers
     device: str = "cpu"
     precision: Precision = "fp32"

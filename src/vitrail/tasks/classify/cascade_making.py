@@ -7,6 +7,7 @@ import os
 import statistics
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast, get_args
@@ -17,8 +18,9 @@ from jaxtyping import Float, Int
 from PIL import Image
 
 from vitrail.data.bad_files import find_bad, leave_out
-from vitrail.data.dataset import DataSet, Split
-from vitrail.data.opening import divide_data, find_data, open_data
+from vitrail.data.copies import COPIES, read_copies
+from vitrail.data.dataset import NO_COPIES, DataSet, Split
+from vitrail.data.opening import divide_data, find_data, open_data, read_division
 from vitrail.errors import VitrailError, check_choice
 from vitrail.models.classifier import Classifier
 from vitrail.models.folder import find, load
@@ -134,7 +136,7 @@ def open_division(sources: Sequence[Model], data: str | Path | None, seed: int |
         if not known or known[-1][0] is not sources[-1] or not isinstance(known[-1][1].get("data"), str):
             raise VitrailError("a cascade is calibrated on validation images: give data")
         data = known[-1][1]["data"]
-    shares = {options.get("val_split", options.get("val_share")) for _, options in known}  # the latter in older runs
+    shares = {read_division(options)["val_share"] for _, options in known}
     if seed is None:
         seeds = {int(options.get("seed", 0)): source for source, options in known}
         if len(seeds) > 1:
@@ -153,19 +155,26 @@ def open_division(sources: Sequence[Model], data: str | Path | None, seed: int |
         )
     found = find_data(str(data))
     unreadable = {bad.name for bad in find_bad(found, workers=os.cpu_count() or 1)}
-    share = next(iter(shares), None)
-    return divide_data(
-        leave_out(found, unreadable), seed=seed, val_share=share
-    )  # in this order, as training does: else the splits were others
+    lists = [read_copies(run_of(source) / COPIES) for source, _ in known]
+    if any(one != lists[0] for one in lists) and "val" not in found.splits:
+        raise VitrailError("the runs know of other copies among their images, so one has learned from what validates another")
+    left = replace(leave_out(found, unreadable), copies=lists[0] if lists else NO_COPIES)
+    divisions = [read_division(options) for _, options in known]
+    return divide_data(left, seed=seed, **(divisions[-1] if divisions else {}))  # in this order, as training does
 
 
 def run_options(source: Model) -> dict[Any, Any]:
     """config.yaml of the run that a model comes from; empty where there is none."""
     if not isinstance(source, str | Path) or not Path(source).expanduser().exists():
         return {}
-    folder = find(source).resolve()
-    path = folder.parent / "config.yaml"
-    return read_table(path) if folder.name in ("best", "last") and path.is_file() else {}
+    path = run_of(source) / "config.yaml"
+    return read_table(path) if find(source).resolve().name in ("best", "last") and path.is_file() else {}
+
+
+def run_of(source: Model) -> Path:
+    """The folder of the run that a model comes from."""
+    assert isinstance(source, str | Path)
+    return find(source).resolve().parent
 
 
 def images_of(split: Split, stages: Sequence[Stage]) -> Iterator[Image.Image]:

@@ -91,6 +91,19 @@ class Options(
         Range(gt=0, le=1),
         Parameter(group=TASK, help="Share of the training images to learn from, of every class alike."),
     ] = 1.0
+    folds: Annotated[
+        int | None,
+        Range(ge=2, le=100),
+        integer(
+            "For few images: validate on so many parts of train and val in turn, then train on all but test for the median best epoch.",
+            group=TASK,
+        ),
+    ] = None
+    fold: Annotated[
+        int | None,
+        COUNT,
+        integer("Train one of the --folds only, from 1; by default all of them, then the last model.", group=TASK),
+    ] = None
     teacher: Annotated[
         str | None, Parameter(group=TASK, help="A run or model whose predictions are learned from too (DeiT).")
     ] = None
@@ -146,6 +159,18 @@ class Options(
         check_distillation(self)
         check_pack(self)
         check_probe(self)
+        check_folds(self)
+
+
+def check_folds(options: Options) -> None:
+    """Who validates is said in one way."""
+    if options.fold is not None and (options.folds is None or options.fold > options.folds):
+        of = "give --folds too" if options.folds is None else f"there are {options.folds}"
+        raise VitrailError(f"--fold {options.fold} is one of the folds: {of}")
+    if options.folds is not None and options.val_split is not None:
+        raise VitrailError(
+            f"--folds {options.folds} and --val-split {options.val_split:g} are two ways to choose what validates: give one of them"
+        )
 
 
 def check_distillation(options: Options) -> None:

@@ -13,6 +13,7 @@ from vitrail.data.dataset import DataSet, Split
 from vitrail.data.images import ImageError
 from vitrail.data.label_share import keep_share
 from vitrail.data.loader import Loader, choose_workers
+from vitrail.data.splitting import Fold
 from vitrail.errors import VitrailError
 from vitrail.files import write_table
 from vitrail.learn.optim.groups import first_parameters
@@ -83,7 +84,8 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
     by_machine = True
 
     def open(self, options: Options, opening: Opening) -> Opened[DataSet]:
-        data, bad = open_clean(opening.source, val_share=options.val_split, **clean_arguments(options, opening))
+        fold = None if options.folds is None else Fold(count=options.folds, number=options.fold)
+        data, bad = open_clean(opening.source, val_share=options.val_split, fold=fold, **clean_arguments(options, opening))
         return Opened(data=data, bad=bad)
 
     def load(self, options: Options, log: Log) -> Any:
@@ -174,7 +176,9 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
 
     def plan(self, setup: State) -> Mapping[str, Any]:
         options = setup.options
-        return {"progressive": options.progressive, "probe": options.probe, "multiple": setup.model.size_multiple}
+        last = options.folds is not None and options.fold is None  # of all images, which leave none to choose an epoch by
+        multiple = setup.model.size_multiple
+        return {"progressive": options.progressive, "probe": options.probe, "multiple": multiple, "keep_last": last}
 
     def rate_before_test(self, setup: State) -> float:
         return super().rate_before_test(setup) if setup.options.lora is None else float(LORA["lr"])

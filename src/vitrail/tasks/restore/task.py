@@ -44,6 +44,7 @@ class Restoration(ImageTask[Options, DataSet, None, Restorer]):
             limit=options.bad_files,
             progress=opening.progress,
             known=opening.known_bad,
+            known_copies=opening.known_copies,
             divide=opening.split,
         )
         return Opened(data=data, bad=bad)

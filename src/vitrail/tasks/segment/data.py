@@ -7,8 +7,8 @@ b batch, ch channels, h w crop, p q image, k classes
 """
 
 import math
-import os
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -18,10 +18,10 @@ from jaxtyping import Float, Int, Int64, UInt8
 from torch import Tensor
 
 from vitrail.data.annotations import IGNORE
-from vitrail.data.bad_files import BadFile, BadFiles, find_bad, leave_out
+from vitrail.data.bad_files import BadFile, BadFiles, leave_out
 from vitrail.data.base_size import base_size, cut_window, fill_of, to_base
-from vitrail.data.clean import Counting
-from vitrail.data.dataset import DataSet, Split
+from vitrail.data.clean import Counting, by_us, try_images
+from vitrail.data.dataset import NO_COPIES, Copies, DataSet, Split
 from vitrail.data.examples import spread
 from vitrail.data.formats.numbering import Numbers
 from vitrail.data.image_store import to_channels
@@ -149,21 +149,20 @@ def open_masked(
     progress: Counting,
     image_size: tuple[int, int] | None = None,
     known: Sequence[BadFile] | None = None,
+    known_copies: Copies = NO_COPIES,
     divide: bool = True,
     val_share: float | None = None,
     ignore: Numbers | None = None,
 ) -> tuple[DataSet, BadFiles]:
     """Images with masks without those that cannot be learned from, and those; as `data.clean.open_clean`."""
     data = find_masked(source, image_size=image_size, ignore=ignore)
-    bad = BadFiles(images=sum(map(len, data.splits.values())), limit=limit)
+    divided = by_us(data, source, divide=divide, anew=val_share is not None)
+    bad, copies = try_images(data, limit=limit, progress=progress, known=known, known_copies=known_copies, divided=divided)
     if known is None:
-        with progress.counting("reading every image once") as counted:
-            known = list(find_bad(data, workers=os.cpu_count() or 1, progress=counted))
         with progress.counting("reading every mask once") as counted:
-            known += find_bad_masks(data, progress=counted)
-    bad.files |= {file.name: file for file in known}
-    bad.check()
-    data = leave_out(data, bad.names("before"))
+            bad.files |= {file.name: file for file in find_bad_masks(data, progress=counted)}
+        bad.check()
+    data = replace(leave_out(data, bad.names("before")), copies=copies)
     return divide_data(data, seed=seed, val_share=val_share) if divide else data, bad
 
 
