@@ -37,7 +37,7 @@ from vitrail.models.reading.source import SAFE_FILES
 EPOCHS = 3  # passes over the training images that there must be time for
 UNTIMED = 30.0  # minutes that they may take in a run without --minutes
 SIDES = (160, 128)  # at which a model for large images is tried where it is too slow at their own size
-NARROW = 64  # pixels a side that package weights are used at, at least
+NARROW, WIDE = 64, 128  # pixels a side that package weights are used at
 TRIAL = 8  # images of the step that is measured
 DEFAULT = "vitrail_small"  # package weights that are taken by themselves
 NOT_ASKED = "--pretrained none trains from scratch"
@@ -134,11 +134,10 @@ def sizes_of(wanted: Wanted) -> Iterator[tuple[int, int]]:
 
 
 def packaged_size(packaged: Packaged, wanted: Wanted) -> tuple[int, int]:
-    """The size that the weights have learned with, or that of smaller images; a user's own counts more."""
+    """That of the images, within what the weights are good for; a user's own counts more."""
     if wanted.fixed:
         return wanted.size
-    own: tuple[int, int] = MODELS[packaged.name][1].image_size
-    side = min(min(own), max(NARROW, min(wanted.size) // 16 * 16))
+    side = min(WIDE, max(NARROW, min(wanted.size) // 16 * 16))
     return side, side
 
 

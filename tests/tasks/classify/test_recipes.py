@@ -2,7 +2,7 @@
 
 import pytest
 
-from vitrail.tasks.classify.options import LARGE_PHOTOGRAPHS, PHOTOGRAPHS, RECIPES, TUNED_PHOTOGRAPHS, recipe_for
+from vitrail.tasks.classify.options import LARGE_PHOTOGRAPHS, PHOTOGRAPHS, RECIPES, TUNED_PHOTOGRAPHS, TUNED_STEM, recipe_for
 from vitrail.tasks.classify.task import choose_model
 from vitrail.tasks.image_task import choose_recipe
 
@@ -28,6 +28,8 @@ def test_small_photographs_have_values_of_their_own():
         assert recipe_for(name, size=(32, 32), channels=3) == RECIPES[name]
     tuned = recipe_for("finetune", size=(64, 64), channels=3)
     assert tuned == {**RECIPES["finetune"], **TUNED_PHOTOGRAPHS}
+    of_stem = recipe_for("finetune", size=(64, 64), channels=3, stem=True)
+    assert of_stem == {**RECIPES["finetune"], **TUNED_STEM}
     assert recipe_for("finetune", size=(64, 64), channels=1) == RECIPES["finetune"]
 
 

@@ -274,19 +274,26 @@ LARGE_PHOTOGRAPHS: Mapping[str, Any] = MappingProxyType(
 )
 # Photographs from trained weights.
 TUNED_PHOTOGRAPHS: Mapping[str, Any] = MappingProxyType({"shift": 0.0, "zoom": 0.0, "min_crop": 0.35, "ema": 0.998})
+# The same from those of a small net with a convolutional stem: all of it has to move, and fast (docs/log.md has the trials).
+TUNED_STEM: Mapping[str, Any] = MappingProxyType(
+    {**TUNED_PHOTOGRAPHS, "epochs": 30, "optimizer": "muon", "lr": 3e-3, "layer_decay": 1.0, "min_crop": 0.25}
+)
 
 
 # With --lora, any recipe with these instead: what is added begins at 0 and has far to go, in every block alike (docs/log.md has a trial).
-LORA: Mapping[str, Any] = MappingProxyType({"lr": 2e-3, "layer_decay": 1.0})
+LORA: Mapping[str, Any] = MappingProxyType({"lr": 2e-3, "layer_decay": 1.0, "optimizer": "adamw"})
 
 
-def recipe_for(name: str, *, size: tuple[int, int], channels: int) -> Mapping[str, Any]:
-    """The recipe of a name for images of this size; color images are taken for photographs, gray ones for drawings."""
+def recipe_for(name: str, *, size: tuple[int, int], channels: int, stem: bool = False) -> Mapping[str, Any]:
+    """The recipe of a name for images of this size; color images are taken for photographs, gray ones for drawings. `stem`: whether trained
+    weights are of a net with a convolutional stem."""
     if channels != 3:
         return RECIPES[name]
     if name in ("tiny", "small"):
         return {**RECIPES[name], **(PHOTOGRAPHS if max(size) <= SMALL else LARGE_PHOTOGRAPHS)}
-    return {**RECIPES[name], **TUNED_PHOTOGRAPHS} if name == "finetune" and max(size) >= 48 else RECIPES[name]
+    if name == "finetune" and max(size) >= 48:
+        return {**RECIPES[name], **(TUNED_STEM if stem else TUNED_PHOTOGRAPHS)}
+    return RECIPES[name]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,7 +105,7 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
         name: str = options.recipe
         if name == "auto":
             name = choices["recipe"] = choose_recipe(len(data["train"]), pretrained=loaded is not None)
-        recipe = recipe_for(name, size=size, channels=channels)
+        recipe = recipe_for(name, size=size, channels=channels, stem=loaded is not None and has_stem(loaded))
         if options.lora is not None:
             if loaded is None:
                 raise VitrailError(f"--lora {options.lora} adapts trained weights, and there are none: give --weights")
@@ -323,6 +323,11 @@ def choose_model(size: tuple[int, int], images: int, *, pack: bool = False) -> s
     if images <= SMALL_DATA:
         return "vit_nano_conv"
     return "vit_micro_hybrid" if min(size) >= 24 else "vit_micro_conv"
+
+
+def has_stem(model: Any) -> bool:
+    """Whether small convolutions stand before its tokens."""
+    return isinstance(model, VisionTransformer) and model.config.tokenizer in ("conv", "residual")
 
 
 def choose_fit(options: Options, model: Classifier) -> Fit:
