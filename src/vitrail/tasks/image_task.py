@@ -80,7 +80,7 @@ class ImageTask(Task[O, D, X, M]):
             precision=choose_precision(asked.device) if self.by_machine and asked.precision == "auto" else asked.precision,
         )
         if packaged is not None:
-            return replace(asked, image_size=packaged_size(packaged, wanted))
+            return replace(asked, image_size=packaged_size(wanted))
         if not are_photographs(asked.data, wanted.size, choose_channels(asked.in_channels, images)):
             return from_scratch(asked)
         chosen = choose_weights(wanted)

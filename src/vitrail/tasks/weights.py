@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError
-from vitrail.models.catalogue import MODELS, create_model
+from vitrail.models.catalogue import create_model
 from vitrail.models.folder import WEIGHTS, find_own
 from vitrail.models.markdown import plain
 from vitrail.models.pretrained import (
@@ -24,7 +24,6 @@ from vitrail.models.pretrained import (
     PERMISSIVE,
     ROOT,
     TABLE,
-    Packaged,
     check_sums,
     digest,
     find_packaged,
@@ -113,7 +112,7 @@ def choose_weights(
     why = "; ".join(reasons)
     packaged = find_packaged(DEFAULT if wanted.model == "auto" else wanted.model, root)
     if packaged is not None:
-        size = packaged_size(packaged, wanted)
+        size = packaged_size(wanted)
         make = partial(create_model, packaged.name, image_size=size, num_classes=wanted.classes)
         if fits(packaged.title, size, make):
             return Chosen(
@@ -133,7 +132,7 @@ def sizes_of(wanted: Wanted) -> Iterator[tuple[int, int]]:
             yield round(height * scale / 16) * 16, round(width * scale / 16) * 16
 
 
-def packaged_size(packaged: Packaged, wanted: Wanted) -> tuple[int, int]:
+def packaged_size(wanted: Wanted) -> tuple[int, int]:
     """That of the images, within what the weights are good for; a user's own counts more."""
     if wanted.fixed:
         return wanted.size
