@@ -35,7 +35,7 @@ def wanted(**more):
 
 def test_package_weights_where_there_is_time(root):
     found = choose_weights(wanted(), root=root, clock=steps(0.08), table=())  # 8 images: 10 ms each, 30 s for three epochs
-    assert (found.source, found.size) == ("vitrail_small.v1", (96, 96))
+    assert (found.source, found.size) == ("vitrail_small.v1", (128, 128))
     assert "vitrail_small.v1 (in the package; " in found.line
     assert found.line.endswith("--pretrained none trains from scratch")
 
