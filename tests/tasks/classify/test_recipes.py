@@ -41,8 +41,8 @@ def test_small_photographs_have_values_of_their_own():
         ((16, 16), 9000, "vit_micro_conv"),
         ((28, 28), 60_000, "vit_micro_hybrid"),
         ((32, 32), 9000, "vit_micro_hybrid"),
-        ((64, 96), 200, "vitrail_small"),
-        ((224, 224), 100_000, "vitrail_small"),
+        ((64, 96), 200, "vit_micro_hybrid"),
+        ((224, 224), 100_000, "vit_micro_hybrid"),
         ((224, 224), 100_001, "vit_tiny_patch16_224"),
     ],
 )

@@ -75,6 +75,10 @@ from vitrail.tasks.stages import Baseline, Log, Opened, Opening, Resolved, Score
 from vitrail.tasks.task import count_splits, describe_recipe, with_split
 
 MANY = 100_000  # images, beyond which a plain ViT is chosen
+FROM_SCRATCH, SCRATCH_SIDE = (
+    "vit_micro_hybrid",
+    64,
+)  # of fewer photographs, and the largest side at which it learns them (docs/log.md has the trials)
 OF_RECIPE = ("drop_path", "token_keep")  # options of a recipe that are the model's to follow
 State = Setup[Options, DataSet, Taught | None]
 
@@ -308,7 +312,11 @@ def choose_new_model(options: Options, data: DataSet) -> dict[str, Any]:
     """Size, channels, name and parts of a model for images without weights."""
     first = sample_images(data["train"])
     size, channels = choose_size(options.image_size, first, pack=options.pack), choose_channels(options.in_channels, first)
-    name = choose_model(size, len(data["train"]), pack=options.pack) if options.model == "auto" else options.model
+    name = options.model
+    if name == "auto":
+        name = choose_model(size, len(data["train"]), pack=options.pack)
+        if name == FROM_SCRATCH and options.image_size is None:
+            size = (min(SCRATCH_SIDE, size[0]), min(SCRATCH_SIDE, size[1]))
     architecture, config = model_config(name)
     if ARCHITECTURES[architecture].takes != "images":
         raise VitrailError(f"--model {name} is no classifier of images, which --task {options.task} needs")
@@ -317,7 +325,7 @@ def choose_new_model(options: Options, data: DataSet) -> dict[str, Any]:
 
 def choose_model(size: tuple[int, int], images: int, *, pack: bool = False) -> str:
     if max(size) > SMALL:  # plain patches learn from hundreds of thousands of images; --pack takes no norms of a batch
-        return "vitrail_small" if images <= MANY and not pack else "vit_tiny_patch16_224"
+        return FROM_SCRATCH if images <= MANY and not pack else "vit_tiny_patch16_224"
     if pack:  # no convolutions, whose batch norm needs images of one size
         return f"vit_nano_patch{small_patch(size)}_32"
     if images <= SMALL_DATA:
