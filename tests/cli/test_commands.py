@@ -52,6 +52,7 @@ def test_train_writes_the_whole_run_folder(digits_run):
     model = {"config.json", "model.safetensors", "README.md"}
     assert found == {
         "config.yaml", "machine.yaml", "results.csv", "metrics.jsonl", "metrics.json", "predictions.csv", "report.html",
+        "wrong_labels.csv", "example.png",
         *(f"{name}/{file}" for name in ("best", "last") for file in model),
         "state/step-000000004/SHA256SUMS", "state/step-000000004/state.json", "state/step-000000004/state.safetensors",
     }  # fmt: skip

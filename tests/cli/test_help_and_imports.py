@@ -79,6 +79,8 @@ def test_every_verb_has_help_with_examples_that_parse(verb, command, tmp_path, m
         for name in ("digits", "photos", "multi30k", "streets", "blood", "heart", "book"):
             (tmp_path / "runs" / task / name).mkdir(parents=True)
             (tmp_path / "runs" / task / name / "config.yaml").write_text(f"task: {task}\n")
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    (tmp_path / "runs" / "mine" / "config.yaml").write_text("task: classify\ndata: digits\n")
     answer = command(verb, "--help")
     assert answer.code == 0
     assert "Examples:" in answer.out

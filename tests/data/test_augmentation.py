@@ -323,7 +323,7 @@ def test_a_crop_leaves_the_other_draws_alone():
     """Brighter to the right: the slope tells which are mirrored."""
     images = torch.linspace(0, 1, 16).expand(32, 1, 16, 16)
     slopes = [
-        augment(images, Augmentation(flip=True, rotate=5, min_crop=least), seed=0, epoch=0, indices=np.arange(32))
+        augment(images, Augmentation(flip=True, rotate=5.0, min_crop=least), seed=0, epoch=0, indices=np.arange(32))
         .diff()
         .mean((1, 2, 3))
         for least in (1.0, 0.3)

@@ -44,7 +44,7 @@ def clock(monkeypatch):
 
 def plan(**changes):
     given = {"epochs": 10, "minutes": None, "lr": 0.1, "weight_decay": 0.0, "warmup": 0.0, "schedule": "cosine", "clip": 1.0,
-             "optimizer": "adamw", "accumulate": 1, "seed": 0, "device": "cpu", "precision": "float32"}  # fmt: skip
+             "optimizer": "adamw", "accumulate": 1, "seed": 0, "device": "cpu", "precision": "fp32"}  # fmt: skip
     return Plan(**{**given, **changes})
 
 

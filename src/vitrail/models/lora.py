@@ -17,7 +17,7 @@ TARGETS: tuple[Target, ...] = get_args(Target)
 DEFAULT: tuple[Target, ...] = ("attention",)
 # Ends of the names of layers: ours, then timm's and those of transformers. Keys are never adapted [Hu+ 2021, section 7.1].
 JOINED = re.compile(r"(?:.*\.)?qkv")
-NAMES: Mapping[Target, re.Pattern[str]] = MappingProxyType(
+NAMES: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
         "attention": re.compile(r"(?:.*\.)?(?:query|value|q_proj|v_proj|qkv)"),
         "output": re.compile(r"(?:.*\.)?(?:attention|attn|self_attn)\.(?:output|proj|o_proj|out_proj|output\.dense)"),
@@ -49,8 +49,8 @@ def add_lora(
     model: nn.Module,
     rank: int,
     *,
-    targets: Sequence[Target] = DEFAULT,
-    alpha: float | None = None,
+    targets: Sequence[str] = DEFAULT,
+    alpha: float | int | None = None,
     dora: bool = False,
 ) -> Any:
     """Adapt a model in place, and give it back: W + alpha / rank B A in every layer of `targets`  [Hu+ 2021]; `dora`: with magnitudes.
@@ -72,7 +72,7 @@ def add_lora(
     return model
 
 
-def find_layers(model: nn.Module, targets: Sequence[Target]) -> dict[str, nn.Module]:
+def find_layers(model: nn.Module, targets: Sequence[str]) -> dict[str, nn.Module]:
     """The layers of each target by name; one that cannot be adapted is refused, and so is a target that the model has none of."""
     kind, found = getattr(model, "architecture", type(model).__name__), dict[str, nn.Module]()
     if not targets:
@@ -91,7 +91,7 @@ def find_layers(model: nn.Module, targets: Sequence[Target]) -> dict[str, nn.Mod
     return {name: layer for name, layer in model.named_modules() if name in found}
 
 
-def is_target(name: str, layer: nn.Module, target: Target) -> bool:
+def is_target(name: str, layer: nn.Module, target: str) -> bool:
     if target == "convolution":
         return isinstance(layer, nn.Conv2d)
     return isinstance(layer, nn.Linear | nn.Conv2d) and NAMES[target].fullmatch(name) is not None

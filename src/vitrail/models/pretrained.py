@@ -34,10 +34,10 @@ class Recommended:
     source: str  # the repository
     license: str
     data: str  # what it learned from
-    accuracy: float | None = None  # % of ImageNet-1k's validation images, top 1
+    accuracy: float | int | None = None  # % of ImageNet-1k's validation images, top 1
     accuracy_from: str = ""
     revision: str = ""
-    megabytes: float | None = None
+    megabytes: float | int | None = None
     sha256: str = ""  # of model.safetensors
     gated: bool = False  # asks to accept terms first
     automatic: bool = False  # whether `--pretrained auto` may take it: small, under a permissive license

@@ -37,7 +37,7 @@ WIDE = 0.05  # points to either side of a score
 class Evidence:
     """What is known of a run. `validated`: images that each validation score is of."""
 
-    rows: Sequence[Mapping[str, float]]
+    rows: Sequence[Mapping[str, float | int]]
     metric: Metric
     value: float  # the score of the images that were read last
     split: str
@@ -141,7 +141,7 @@ def find_rise(found: Evidence) -> tuple[str, int] | None:
     return (f"{100 * rise:.1f} points" if metric.is_share else metric.format(rise)), len(scores)
 
 
-def find_overfitting(rows: Sequence[Mapping[str, float]]) -> int | None:
+def find_overfitting(rows: Sequence[Mapping[str, float | int]]) -> int | None:
     """Since which epoch the validation loss rises while the training loss falls; None where it does not, over the last third."""
     both = [
         row for row in rows if math.isfinite(row.get("train_loss", math.nan)) and math.isfinite(row.get("val_loss", math.nan))
@@ -157,7 +157,7 @@ def find_overfitting(rows: Sequence[Mapping[str, float]]) -> int | None:
     return int(lowest["epoch"])
 
 
-def read_column(rows: Sequence[Mapping[str, float]], name: str) -> np.ndarray:
+def read_column(rows: Sequence[Mapping[str, float | int]], name: str) -> np.ndarray:
     return np.array([row[name] for row in rows if math.isfinite(row.get(name, math.nan))], dtype=np.float64)
 
 

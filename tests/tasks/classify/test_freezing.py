@@ -122,7 +122,7 @@ def test_the_head_learns_first(arrays, tmp_path):
 
         def stop(*words, last=epoch, seen=seen):
             seen.append(words)
-            if words[1].epoch == last - 1 and words[1].batch == words[4]:
+            if words[1].epoch == last - 1 and words[1].batch == words[3]:
                 os.kill(os.getpid(), signal.SIGINT)
 
         with pytest.MonkeyPatch.context() as patch:

@@ -7,16 +7,9 @@ import pytest
 
 import vitrail as vt
 from vitrail.data.dataset import ArraySplit
+from vitrail.tasks.classify.doubted import COLUMNS, DoubtedLabels, find_doubted, measure_agreement, rank_doubted
 from vitrail.tasks.classify.objective import Predictions
-from vitrail.tasks.classify.report_labels import (
-    COLUMNS,
-    SHOWN,
-    DoubtedLabels,
-    find_doubted,
-    measure_agreement,
-    rank_doubted,
-    show_doubted,
-)
+from vitrail.tasks.classify.report_labels import SHOWN, show_doubted
 
 SHARE = 0.02  # of the labels of each split are replaced
 

@@ -91,7 +91,7 @@ def test_the_last_line_and_the_epochs_are_in_decibels(folder, tmp_path, command)
     assert lines[-1].startswith("val PSNR ")
     assert lines[-1].endswith(" dB")
     assert any(line.startswith("epoch   1/1") and " dB  *" in line for line in lines)
-    assert any("takes away Gaussian noise of 25 levels" in line for line in lines)
+    assert "takes away Gaussian noise of 25 levels" in " ".join(answer.out.split()), "the block is wrapped"
     assert vt.load(tmp_path / "run").config.in_channels == 1
     listed = command("runs", tmp_path)
     value = lines[-1].removeprefix("val ").removesuffix(" dB").removeprefix("PSNR ")

@@ -157,7 +157,7 @@ def test_eval_gives_the_numbers_of_the_run(run, pairs, command, tmp_path):
 
 def test_the_options_of_a_run_can_be_read_as_words(run, tmp_path, command, monkeypatch):
     seen = []
-    monkeypatch.setattr("vitrail.run.train.run_training", lambda options, **_: seen.append(options) or _stop())
+    monkeypatch.setattr("vitrail.run.folds.run_training", lambda options, **_: seen.append(options) or _stop())
     answer = command("train", "--config", run / "config.yaml")
     assert answer.code == 2
     assert seen == [read_options(run / "config.yaml")]

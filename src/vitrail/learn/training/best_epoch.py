@@ -6,7 +6,7 @@ n samples of the validation split
 import base64
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -26,6 +26,7 @@ class Mark:
     each: str | None = None  # what each sample adds to the score, where that is their mean; see `pack`
 
 
+@runtime_checkable
 class Chosen(Protocol):
     """What of `Progress` counts here."""
 

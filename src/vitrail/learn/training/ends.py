@@ -8,7 +8,7 @@ the new length would have it, and falls with that. Either way no value jumps.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from vitrail.learn.training.plan import Plan
 
@@ -43,6 +43,7 @@ class End:
         return f"{self.epochs} epoch{'' if self.epochs == 1 else 's'}"
 
 
+@runtime_checkable
 class Standing(Protocol):
     """What of `Progress` counts here."""
 

@@ -97,7 +97,7 @@ def growth(start: float, done: float, *, points: int = 50) -> float:
     return sum(side * side for side in sides) / points / (now * now)
 
 
-def spell_time(seconds: float) -> str:
+def spell_time(seconds: float | int) -> str:
     """0.4 s, 12 s, 3 min 20 s, 1 h 5 min."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"

@@ -147,8 +147,9 @@ def adapt(layer: nn.Module, *, rank: int, scale: float, dora: bool = False, part
 
 
 @torch.no_grad()
-def merge(layer: Adapted) -> None:
-    """Make it the plain layer that computes the same, in place."""
+def merge(layer: nn.Module) -> None:
+    """Make an adapted layer the plain one that computes the same, in place."""
+    assert isinstance(layer, Adapted)
     layer.weight.copy_(layer.merged_weight())
     for name in OWN:
         delattr(layer, name)

@@ -98,12 +98,12 @@ class Options(
             "For few images: validate on so many parts of train and val in turn, then train on all but test for the median best epoch.",
             group=TASK,
         ),
-    ] = None
+    ] = field(default=None, metadata=OMITTED)
     fold: Annotated[
         int | None,
         COUNT,
         integer("Train one of the --folds only, from 1; by default all of them, then the last model.", group=TASK),
-    ] = None
+    ] = field(default=None, metadata=OMITTED)
     teacher: Annotated[
         str | None, Parameter(group=TASK, help="A run or model whose predictions are learned from too (DeiT).")
     ] = None

@@ -21,6 +21,7 @@ from vitrail.models.classifier import Classifier
 from vitrail.report.confusions import NUMBERED_CLASSES, confusion_section
 from vitrail.report.page import Section
 from vitrail.tasks.classify.classified import Classified
+from vitrail.tasks.classify.doubted import DoubtedLabels
 from vitrail.tasks.classify.objective import Predictions
 from vitrail.tasks.classify.report_attention import choose_images, look
 from vitrail.tasks.classify.report_calibration import show_calibration
@@ -34,7 +35,7 @@ from vitrail.tasks.classify.report_interior import (
     show_interior,
     show_positions,
 )
-from vitrail.tasks.classify.report_labels import DoubtedLabels, show_doubted
+from vitrail.tasks.classify.report_labels import show_doubted
 from vitrail.tasks.classify.report_samples import show_best, show_looks, show_pairs, show_unsure, show_worst
 from vitrail.tasks.stages import Scored, Setup
 

@@ -45,9 +45,9 @@ from vitrail.tasks.classify.distillation import (
     find_teacher,
     resolve_distillation,
 )
+from vitrail.tasks.classify.doubted import WRONG_LABELS, DoubtedLabels, find_doubted, measure_agreement
 from vitrail.tasks.classify.objective import Classify, Predictions
 from vitrail.tasks.classify.options import LORA, RECIPES, Options, recipe_for
-from vitrail.tasks.classify.report_labels import WRONG_LABELS, DoubtedLabels, find_doubted, measure_agreement
 from vitrail.tasks.image_task import (
     SMALL,
     SMALL_DATA,
