@@ -172,7 +172,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # How data is divided, and records.
     mutant("val_share_ignored", OPENING, "share = val_share if val_share is not None and asked else SHARE", "share = SHARE",
            f"{FOLDER}::test_a_share_of_train_and_val_validates_whatever_their_division"),
-    mutant("division_forgets_the_seed", OPENING, "stratified_split(whole.labels, share, seed=seed)", "stratified_split(whole.labels, share, seed=0)",
+    mutant("division_forgets_the_seed", OPENING, "stratified_split(whole.labels, share, seed=seed, groups=groups)", "stratified_split(whole.labels, share, seed=0, groups=groups)",
            f"{FOLDER}::test_the_seed_decides_which_are_taken"),
     mutant("unknown_keys_accepted", RECORDS, "        if name not in known:\n", "        if False:\n", "tests/test_records.py", chosen="unknown"),
     mutant("true_is_a_number", RECORDS, "if isinstance(value, int) and not isinstance(value, bool):", "if isinstance(value, int):",
