@@ -273,7 +273,7 @@ def test_compile_gives_the_same_and_leaves_no_graph_break():
 @pytest.mark.compiled
 def test_the_hard_one_learns_the_same_compiled(monkeypatch):
     compiler = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda model: compiler(model, backend="aot_eager"))
+    monkeypatch.setattr(torch, "compile", lambda model, **more: compiler(model, backend="aot_eager", **more))
     batch = Batch(torch.randn(3, 2, 8, 9), torch.tensor([1, 4, 10]), torch.arange(3))
     gradients = []
     for compiled in (False, True):

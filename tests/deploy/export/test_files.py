@@ -122,7 +122,7 @@ OTHERS = {
     "swinir": lambda: stirred("swinir_nano_x2"),
     "unet": lambda: stirred("unet_nano"),
 }
-FREE = {"resnet": 32, "conv": 8, "antialiased": 8, "distilled": 8}
+FREE = {"resnet": 32, "conv": 4, "antialiased": 8, "distilled": 8}
 
 
 def check_export(model, step, tmp_path, format="onnx"):
