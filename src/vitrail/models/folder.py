@@ -18,7 +18,7 @@ from vitrail.models.catalogue import ARCHITECTURES, build_model
 from vitrail.models.convert.peft import FOLDER, save_adapter
 from vitrail.models.lora import is_adapted, merged_weights
 from vitrail.models.model import Model, unwrap
-from vitrail.models.pretrained import check_sums, find_packaged, provenance_of, resolve_source
+from vitrail.models.pretrained import check_sums, find_packaged, provenance_of, resolve_source, suggest_weights
 from vitrail.models.protocols import HasClasses
 from vitrail.models.reading.foreign import PICKLES
 from vitrail.models.reading.hub import download, is_hub_id, split_hub_id
@@ -215,7 +215,7 @@ def find_own(source: str | Path) -> Path | None:
         repository, revision = split_hub_id(str(source))
         folder = download(repository, [CONFIG, WEIGHTS, TOKENIZER, README], revision=revision)
         return folder if (folder / CONFIG).is_file() and is_own(folder / CONFIG) else None
-    raise VitrailError(f"{path}: no such file or folder")
+    raise VitrailError(f"{path}: no such file or folder{suggest_weights(source)}")
 
 
 def is_own(path: Path) -> bool:

@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from vitrail.errors import VitrailError
+from vitrail.errors import VitrailError, suggestion
 from vitrail.files import write_whole
 
 ROOT = Path(str(files("vitrail.models"))) / "weights"  # a folder NAME.TAG for each
@@ -131,6 +131,13 @@ def find_recommended(word: str) -> Recommended | None:
     """The row of a name of ours, of timm's tag or of a hub id with or without a revision."""
     source = word.partition("@")[0]
     return next((row for row in TABLE if source in (row.name, row.tag, row.source)), None)
+
+
+def suggest_weights(word: str | Path) -> str:
+    """The nearest name of weights that there are, where a word is no path: for the end of a message."""
+    known = [name for one in list_packaged() for name in (one.name, one.title)]
+    known += [name for row in TABLE for name in (row.name, row.tag)]
+    return "" if "/" in str(word) else suggestion(str(word), known)
 
 
 def split_tag(model: str) -> tuple[str, str]:

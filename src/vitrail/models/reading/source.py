@@ -7,6 +7,7 @@ from torch import Tensor
 
 from vitrail.errors import VitrailError
 from vitrail.models.pretrained import digest as digest
+from vitrail.models.pretrained import suggest_weights
 from vitrail.models.reading.foreign import PICKLES, read_file
 from vitrail.models.reading.hub import commit_of, download, is_hub_id, split_hub_id
 from vitrail.models.reading.json_text import read_object
@@ -50,7 +51,7 @@ def open_source(what: str | Path, *, pickles: bool, revision: str | None = None)
         raise VitrailError(f"{what}: cannot be read ({error})") from None
     if isinstance(what, str) and is_hub_id(what):
         return open_hub(what, pickles=pickles, revision=revision)
-    raise VitrailError(f"{path}: no such file or folder")
+    raise VitrailError(f"{path}: no such file or folder{suggest_weights(what)}")
 
 
 def open_file(path: Path, *, pickles: bool, revision: str | None = None, described: bool = False) -> Source:
