@@ -3,7 +3,7 @@
     python benchmarks/lora.py --weights RUN --data pets/by_breed --name pets --out FOLDER
     python benchmarks/lora.py --weights few_labels/runs/dino --data cifar10/arrays.npz --name cifar10 --out FOLDER
 
-Every method is first trained with each of --rates and seed 0; validation, never test, chooses its rate. Then it is trained with that rate and every
+Every method is first trained with each of its rates (--rates, --adapter-rates: as many) and seed 0; validation, never test, chooses its rate. Then it is trained with that rate and every
 seed, which chooses the labelled images too. Everything is `vitrail train` as a user types it, and its own defaults but for the rate.
 
 --out gets trials.csv (validation accuracy of each rate), results.csv and the test predictions of every run, as benchmarks/recompute.py reads
@@ -26,6 +26,7 @@ METHODS: dict[str, tuple[str, ...]] = {
     "full": (),
     "lora": ("--lora", "8"),
     "lora all": ("--lora", "8", "--lora-targets", "attention", "output", "mlp"),
+    "lora everywhere": ("--lora", "8", "--lora-targets", "attention", "output", "mlp", "convolution"),
     "dora all": ("--lora", "8", "--lora-targets", "attention", "output", "mlp", "--dora"),
 }
 
@@ -66,11 +67,17 @@ def validation_of(folder: Path) -> float:
     return 100 * max(float(row["val_accuracy"]) for row in read_rows(folder / "results.csv"))
 
 
+def rates_of(method: str, options: argparse.Namespace) -> list[float]:
+    """Adapters begin at 0 and have further to go: their rates are higher, and as many."""
+    found: list[float] = options.rates if method == "full" else options.adapter_rates
+    return found
+
+
 def choose_rate(method: str, options: argparse.Namespace) -> float:
     """The rate of the best validation with seed 0; of equal ones the lowest."""
     found: dict[float, float] = {}
     known = {(row["data"], row["method"], float(row["lr"])) for row in read_rows(options.out / "trials.csv")}
-    for rate in sorted(options.rates):
+    for rate in sorted(rates_of(method, options)):
         found[rate] = validation_of(train(Job(method, rate, 0), options))
         if (options.name, method, rate) not in known:
             row = {"data": options.name, "method": method, "lr": f"{rate:g}", "validation": f"{found[rate]:.2f}"}
@@ -93,7 +100,7 @@ def record(job: Job, folder: Path, options: argparse.Namespace) -> None:
     keep(
         options.out, f"{options.name} {job.method}", job.seed,
         [row["truth"] for row in answers], [row["predicted"] for row in answers],
-        data=options.name, method=job.method, labels=options.labels, lr=f"{job.rate:g}", rates=len(options.rates), epochs=len(epochs),
+        data=options.name, method=job.method, labels=options.labels, lr=f"{job.rate:g}", rates=len(rates_of(job.method, options)), epochs=len(epochs),
         validation=f"{validation_of(folder):.2f}", seconds=epochs[-1]["seconds"],
     )  # fmt: skip
 
@@ -117,13 +124,16 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--name", required=True, help="of the data in the table")
     parser.add_argument("--out", type=Path, required=True, help="keep results here, and go on from what is there")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=["full", "lora", "lora all"])
-    parser.add_argument("--rates", type=float, nargs="+", default=[5e-4, 1e-3, 2e-3, 4e-3], help="tried by every method")
+    parser.add_argument("--rates", type=float, nargs="+", default=[1e-3, 2e-3, 4e-3], help="tried by full fine-tuning")
+    parser.add_argument("--adapter-rates", type=float, nargs="+", default=[2e-3, 4e-3, 8e-3], help="tried by adapters: as many")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--labels", type=float, default=0.1, help="share of the labels")
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--rows", type=int, default=10_000, help="trainings at most; those that are there do not count")
     parser.add_argument("--more", type=shlex.split, default=[], help='words for every training, such as "--image-size 96"')
     options = parser.parse_args()
+    if len(options.rates) != len(options.adapter_rates):
+        parser.error(f"{len(options.rates)} --rates and {len(options.adapter_rates)} --adapter-rates: as many of each")
     options.data, options.left = options.data.resolve(), options.rows
     if Path(options.weights).exists():
         options.weights = Path(options.weights).resolve()
