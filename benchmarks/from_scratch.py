@@ -19,12 +19,22 @@ from PIL import Image
 
 ROWS = ("vit_micro_hybrid:64", "vit_micro_hybrid:96", "vit_micro_hybrid:128", "vit_mini_hybrid:96", "vitrail_small:96")
 CLASSES = ("sky", "building", "pole", "road", "pavement", "tree", "sign", "fence", "car", "person", "cyclist")
-SIDE, MIDDLE, LEAST = 64, 24, 0.6  # of a crop, of the part that names it, and the share of that part that its class fills at least
+SIDE, MIDDLE, LEAST = (
+    64,
+    24,
+    0.6,
+)  # of a crop, of the part that names it, and the share of that part that its class fills at least
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, action="append", required=True, help="a folder with train, and in it a folder for each class, or CamVid")
+    parser.add_argument(
+        "--data",
+        type=Path,
+        action="append",
+        required=True,
+        help="a folder with train, and in it a folder for each class, or CamVid",
+    )
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--images", type=int, help="so many training images at most, class after class in turn")
     parser.add_argument("--rows", nargs="+", default=ROWS, help="MODEL:SIZE[,WORD…]")
@@ -47,8 +57,23 @@ def study(data: Path, row: str, seed: int, options: argparse.Namespace) -> None:
     run = options.out / "runs" / "-".join(key).replace(":", "-").replace("/", "-")
     shutil.rmtree(run, ignore_errors=True)
     (model, size), *more = (part.split(":") if n == 0 else part for n, part in enumerate(row.split(",")))
-    words = ["--data", str(data), "--model", model, "--image-size", size, "--minutes", f"{options.minutes:g}", "--seed", str(seed), "--val-split", "0.25"]
-    subprocess.run([sys.executable, "-m", "vitrail", "train", *words, *more, "--pretrained", "none", "--out", str(run)], check=True)
+    words = [
+        "--data",
+        str(data),
+        "--model",
+        model,
+        "--image-size",
+        size,
+        "--minutes",
+        f"{options.minutes:g}",
+        "--seed",
+        str(seed),
+        "--val-split",
+        "0.25",
+    ]
+    subprocess.run(
+        [sys.executable, "-m", "vitrail", "train", *words, *more, "--pretrained", "none", "--out", str(run)], check=True
+    )
     with (run / "results.csv").open(newline="") as file:
         epochs = list(csv.DictReader(file))
     scores = [100 * float(epoch["val_accuracy"]) for epoch in epochs]

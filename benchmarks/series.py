@@ -20,7 +20,13 @@ import numpy as np
 import torch
 from PIL import Image
 
-DISTANCES = {"the next number": (1, 1), "2 or 3 away": (2, 3), "4 to 10 away": (4, 10), "11 to 40 away": (11, 40), "further": (41, 10**6)}
+DISTANCES = {
+    "the next number": (1, 1),
+    "2 or 3 away": (2, 3),
+    "4 to 10 away": (4, 10),
+    "11 to 40 away": (11, 40),
+    "further": (41, 10**6),
+}
 ALIKE = 0.6
 
 
@@ -70,7 +76,9 @@ def compare(paths: list[Path], features: np.ndarray) -> None:
             if splits != {"test"}:
                 found[name if len(splits) == 1 else "one of train, one of test"].append(float(features[one] @ features[other]))
     for name, values in found.items():
-        print(f"{name:<26} {len(values):>6} pairs, mean {np.mean(values):.3f}, above {ALIKE} {100 * np.mean(np.array(values) > ALIKE):.2f} %")
+        print(
+            f"{name:<26} {len(values):>6} pairs, mean {np.mean(values):.3f}, above {ALIKE} {100 * np.mean(np.array(values) > ALIKE):.2f} %"
+        )
 
 
 def validate(data: Path, name: str, options: argparse.Namespace) -> float:
