@@ -268,10 +268,13 @@ PHOTOGRAPHS: Mapping[str, Any] = MappingProxyType(
         "zoom": 0.0, "cutout": 0.35,
     }
 )  # fmt: skip
-# Larger ones: crops instead of shifts, and small images first.
+# Larger ones: crops instead of shifts, small images first, and images that are blended or pasted into each other.
 LARGE_PHOTOGRAPHS: Mapping[str, Any] = MappingProxyType(
-    {**PHOTOGRAPHS, "batch_size": 64, "shift": 0.0, "cutout": 0.2, "min_crop": 0.35, "progressive": 0.5}
-)
+    {
+        **PHOTOGRAPHS, "batch_size": 64, "shift": 0.0, "cutout": 0.2, "min_crop": 0.35, "progressive": 0.5, "mixup": 0.2,
+        "cutmix": 1.0,
+    }
+)  # fmt: skip
 # Photographs from trained weights.
 TUNED_PHOTOGRAPHS: Mapping[str, Any] = MappingProxyType({"shift": 0.0, "zoom": 0.0, "min_crop": 0.35, "ema": 0.998})
 # The same from those of a small net with a convolutional stem: all of it has to move, and fast (docs/log.md has the trials).

@@ -75,10 +75,8 @@ from vitrail.tasks.stages import Baseline, Log, Opened, Opening, Resolved, Score
 from vitrail.tasks.task import count_splits, describe_recipe, with_split
 
 MANY = 100_000  # images, beyond which a plain ViT is chosen
-FROM_SCRATCH, SCRATCH_SIDE = (
-    "vit_micro_hybrid",
-    64,
-)  # of fewer photographs, and the largest side at which it learns them (docs/log.md has the trials)
+FROM_SCRATCH = "vit_micro_hybrid"  # of fewer photographs
+SCRATCH_SIDE = 96  # pixels, the largest at which it learns them (docs/log.md has the trials)
 OF_RECIPE = ("drop_path", "token_keep")  # options of a recipe that are the model's to follow
 State = Setup[Options, DataSet, Taught | None]
 
