@@ -152,7 +152,10 @@ def start(setup: Setup[Any, Any, Any], folder: Path, bar: ProgressBar) -> tuple[
     if setup.options.lr == "auto":
         setup = replace(setup, options=replace(setup.options, lr=find_rate(task, setup, folder, bar)))
     left_out = list_bad(setup.bad, folder, unit=task.unit)
-    for line in lay_out((*task.describe(setup), *left_out, f"folder: {folder}")):
+    lines = list(task.describe(setup))
+    if setup.begins and setup.begins not in lines:  # of a task that says nothing of weights by itself
+        lines.append(setup.begins)
+    for line in lay_out((*lines, *left_out, f"folder: {folder}")):
         bar.say(line)
     task.store(setup, folder)
     write_copies(getattr(setup.data, "copies", NO_COPIES), folder / COPIES)

@@ -122,7 +122,7 @@ def load_encoder(options: Any, log: Log) -> Classifier:
     loaded = backbone_of(load(str(options.weights)), what=what)
     found, notes = adapt(loaded, image_size=as_size(options.image_size), in_channels=channels, what=what)
     for note in notes:
-        log(f"{what}: {note}")
+        log(f"weights {options.weights}: {note}")  # which nobody may have named
     return found
 
 
@@ -316,9 +316,9 @@ def name_some(what: str, rule: str, names: Sequence[str], *, most: int = 3) -> s
     return f"{len(names):,} {plural(len(names), what, 'classes' if what == 'class' else None)} {rule}: {shown}"
 
 
-def describe_weights(options: Any) -> str:
-    """Where training begins, in a line."""
-    return "weights: none, it learns from scratch" if options.weights is None else f"weights: {options.weights}"
+def describe_weights(setup: Setup[Any, Any, Any]) -> str:
+    """Where training begins, in a line; of a new run also why there, or under which license."""
+    return setup.begins or f"weights: {setup.options.weights or 'none, it learns from scratch'}"
 
 
 def describe_data(data: DataSet, *, what: str) -> Iterable[str]:
