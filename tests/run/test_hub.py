@@ -165,7 +165,7 @@ def test_the_choice_takes_the_hub_then_the_cache(hub, home):
     vt.save(vt.create_model("vit_nano_conv"), own)
     hub.repositories[ID] = {path.name: path.read_bytes() for path in own.iterdir()}
     commit = hub.commit(ID)
-    assert "too slow here for 3 epochs in 1 minutes" in choose(hub, home, seconds=1000.0)
+    assert "too slow here for 3 epochs in 1 minute" in choose(hub, home, seconds=1000.0)
     assert hub.downloads() == 0, "what is too slow is not downloaded"
     assert f"weights: {ID}@{commit} (from 127.0.0.1" in choose(hub, home)
     hub.requests.clear()
