@@ -187,7 +187,8 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
     task.write_predictions(scored, folder)
     number, earlier = times_read(progress), read_metrics(folder)
     reading = name_reading(number, split) + ":" if number and earlier else split
-    verdict = weigh(options.task, options, scored, summary, progress, folder=folder, validated=len(setup.data.splits["val"]))
+    validated = 0 if task.plan(setup).get("keep_last") else len(setup.data.splits["val"])
+    verdict = weigh(options.task, options, scored, summary, progress, folder=folder, validated=validated)
     details = {
         "Model": describe_trained(options, setup.model), **summary.details, "Training": describe_training(options, progress),
         "Best epoch": describe_choice(progress, unit=task.unit), "Ends": describe_ends(progress), "Warning": warning,
