@@ -9,7 +9,7 @@ from vitrail.learn.training.resolution import GROWING
 
 LABELS = ("data", "note", "left out", "warning", "weights", "teacher", "model", "method", "recipe", "folder", "time",
           "verdict", "continue", "labels", "report", "predict", "explain", "export", "studio")  # fmt: skip
-COPIED = LABELS[LABELS.index("continue") :]  # commands and paths, which stay in one line
+COPIED = ("weights", *LABELS[LABELS.index("continue") :])  # names, commands and paths, which stay in one line
 COLUMN, WIDTH = 9, 80  # where texts begin, and where lines end
 MOST = 11  # lines of a block; the time that training will take is one more
 STEPS, SECONDS = 12, 4.0  # training steps to time, and when to stop short of them
