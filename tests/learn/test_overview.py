@@ -30,6 +30,10 @@ def test_long_texts_are_wrapped_and_paths_and_commands_are_not():
     assert lines[-1] == f"predict  vitrail {path} {path}"
 
 
+def test_a_percent_sign_stays_with_its_number():
+    assert lay_out([f"verdict: {'x' * 65} 2.18 %"]) == [f"verdict  {'x' * 65}", "         2.18 %"]
+
+
 def test_notes_give_way_where_there_are_too_many():
     lines = lay_out(["data: photos", *(f"note: {number}" for number in range(30)), "folder: run"])
     assert len(lines) == MOST

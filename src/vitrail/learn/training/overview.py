@@ -53,7 +53,9 @@ def split_label(line: str) -> tuple[str, str]:
 def wrap(text: str) -> list[str]:
     if ": see " in text:
         return [text]
-    return textwrap.wrap(text, WIDTH - COLUMN, break_long_words=False, break_on_hyphens=False) or [""]
+    joined = text.replace(" %", "\u00a0%")  # a number and its percent sign stay together
+    parts = textwrap.wrap(joined, WIDTH - COLUMN, break_long_words=False, break_on_hyphens=False) or [""]
+    return [part.replace("\u00a0%", " %") for part in parts]
 
 
 class Forecast:
