@@ -146,6 +146,8 @@ WRONG = {
     "predict run text.png": ["text.png", "not an image"],
     "predict nowhere pets": ["nowhere", "no such"],
     f"{TRAIN} --resume": ["--resume", "--out"],
+    "train --out nowhere --resume": ["--resume", "nowhere", "no folder of a run"],
+    "train --out empty --resume --finish": ["--resume", "empty", "no folder of a run"],
     "train --data no/such/place --resume": ["--resume", "--out"],  # said before the data is looked for
     "train --data no/such/place --out run": ["run", "never overwritten"],
     "train --data no/such/place --epochs 0": ["--epochs", "at least 1", "got 0"],

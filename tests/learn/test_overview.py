@@ -20,11 +20,18 @@ def test_labels_stand_in_a_column_in_their_order():
 def test_long_texts_are_wrapped_and_paths_and_commands_are_not():
     text = "word " * 30
     path = "x" * 100
-    lines = lay_out([f"warning: {text}", f"left out: 3 images: see {path} {path}", f"predict: vitrail {path} {path}"])
+    lines = lay_out(
+        [f"warning: {text}", f"left out: 3 images: see {path} {path}", f"weights: {text}.", f"predict: vitrail {path} {path}"]
+    )
     assert all(len(line) <= WIDTH for line in lines[1:4])
-    assert len(lines) == 5
+    assert len(lines) == 6
+    assert lines[-2] == f"weights  {text}.", "one line, which leaves room for notes"
     assert f"see {path} {path}" in lines[0]
     assert lines[-1] == f"predict  vitrail {path} {path}"
+
+
+def test_a_percent_sign_stays_with_its_number():
+    assert lay_out([f"verdict: {'x' * 65} 2.18 %"]) == [f"verdict  {'x' * 65}", "         2.18 %"]
 
 
 def test_notes_give_way_where_there_are_too_many():

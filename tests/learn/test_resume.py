@@ -75,12 +75,14 @@ def start(command, arrays, run, *words):
 def test_stopped_within_an_epoch(step, command, arrays, uninterrupted, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         stop_at(patch, step)
-        answer = start(command, arrays, tmp_path / "run")
+        answer = start(command, arrays, tmp_path / "my run")
     assert answer.code == 130
-    assert re.fullmatch(r"stopped by SIGINT; everything is saved: vitrail train --out \S+ --resume continues it\n", answer.err)
-    assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == step
-    assert command("train", "--out", tmp_path / "run", "--resume").code == 0
-    assert_same_run(tmp_path / "run", uninterrupted)
+    assert re.fullmatch(
+        r"stopped by SIGINT; everything is saved: vitrail train --out '\S+ run' --resume continues it\n", answer.err
+    )
+    assert len((tmp_path / "my run" / "metrics.jsonl").read_text().splitlines()) == step
+    assert command("train", "--out", tmp_path / "my run", "--resume").code == 0
+    assert_same_run(tmp_path / "my run", uninterrupted)
 
 
 def test_stopped_while_validating_by_sigterm(command, arrays, uninterrupted, tmp_path, monkeypatch):

@@ -108,6 +108,8 @@ def test_each_way_to_name_recommended_weights():
         assert resolve_source(word) == source
     assert resolve_source("vit_tiny_patch16_224.augreg_in21k") == "timm/vit_tiny_patch16_224.augreg_in21k", "any tag of timm's"
     assert resolve_source("owner/name@v2") == "owner/name@v2"
+    with pytest.raises(VitrailError, match=r"vitrail_small\.some: no such weights come with this version"):
+        resolve_source("vitrail_small.some")
     assert resolve_source("resnet18.a1_in1k") == "resnet18.a1_in1k", "no name of ours"
     with pytest.raises(VitrailError, match="no such weights come with this version"):
         resolve_source("vit_tiny_patch16_224.v1")

@@ -18,6 +18,7 @@ from vitrail.data.opening import find_data, open_data
 from vitrail.errors import VitrailError
 from vitrail.run.check import check, notes_on_search
 from vitrail.run.check_text import describe
+from vitrail.tasks.classify.options import recipe_for
 
 SIZE = 48
 
@@ -250,11 +251,22 @@ def test_several_labels_per_image(folder, tmp_path):
 
 def test_the_suggestion_is_what_auto_would_choose(folder):
     plan = check(folder, workers=0).suggestion
-    assert (plan.model, plan.image_size, plan.batch, plan.recipe, plan.epochs) == ("vit_nano_conv", (SIZE, SIZE), 2, "tiny", 60)
+    assert (plan.model, plan.image_size, plan.batch) == ("vitrail_small.v1", (64, 64), 2)
+    assert (plan.recipe, plan.epochs) == ("finetune", recipe_for("finetune", size=(64, 64), channels=3, stem=True)["epochs"])
+    assert " --weights vitrail_small.v1 --image-size 64 " in plan.command
+    assert "--model" not in plan.command
     assert 0 < plan.step_seconds < plan.total_seconds
     assert plan.total_seconds == pytest.approx(plan.epochs * plan.epoch_seconds)
     imbalance(folder)
     assert check(folder, workers=0).suggestion.command.endswith("--balance sampling")
+
+
+def test_the_suggestion_for_small_images_begins_without_weights(folder):
+    for path in folder.rglob("*.png"):
+        Image.open(path).resize((40, 40)).save(path)
+    plan = check(folder, workers=0).suggestion
+    assert (plan.model, plan.image_size, plan.batch, plan.recipe, plan.epochs) == ("vit_nano_conv", (40, 40), 2, "tiny", 60)
+    assert " --model vit_nano_conv --image-size 40 " in plan.command
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import yaml
 import vitrail as vt
 from vitrail.data import image_source as job
 from vitrail.data.loader import Loader
+from vitrail.learn.training.ends import End
 
 OPTIONS = {"model": "vit_nano_conv", "batch_size": 32, "recipe": "tiny", "workers": 0, "quiet": True}
 SAME = ("best/model.safetensors", "last/model.safetensors", "metrics.jsonl", "predictions.csv", "metrics.json", "config.yaml")
@@ -58,6 +59,11 @@ def rates(run: Path) -> list[float]:
 
 def read(run: Path, name: str):
     return yaml.safe_load((run / name).read_text())
+
+
+def test_one_is_not_several():
+    assert [str(End(epochs=9, minutes=minutes)) for minutes in (1.0, 0.5)] == ["1 minute", "0.5 minutes"]
+    assert [str(End(epochs=epochs)) for epochs in (1, 2)] == ["1 epoch", "2 epochs"]
 
 
 def refused(answer) -> str:

@@ -51,6 +51,14 @@ def test_three_epochs_of_digits_still_improve_and_the_command_continues():
     assert str(found).endswith(": vitrail train --out RUN --resume --epochs 6")
 
 
+@pytest.mark.parametrize(("curve", "value"), [("digits_short", 0.922), ("shuffled", 0.5)])
+def test_no_trend_is_read_of_images_that_were_learned_from(curve, value):
+    """The last model of --folds, whose end cannot be moved either."""
+    found = weigh(curve, value, (value - 0.03, value + 0.03), images=359, validated=0, chance=0.1)
+    assert (found.kind, found.command) == ("fine", "")
+    assert str(found).startswith("fine: no images were left to see a trend by, and")
+
+
 def test_shuffled_labels_are_no_better_than_guessing():
     found = weigh("shuffled", 0.14, (0.07, 0.21), **SHUFFLED)
     assert found.kind == "guessing"

@@ -8,6 +8,7 @@ import pytest
 
 import vitrail as vt
 from vitrail.tasks import registry
+from vitrail.tasks.task import name_count
 
 TOY = Path(__file__).parent / "toy"
 OPTIONS = {"task": "count", "data": "shapes", "epochs": 3, "images": 48, "image_size": 16, "seed": 3, "quiet": True}
@@ -73,3 +74,8 @@ def test_its_options_are_its_own(command):
 def test_no_other_file_knows_it():
     source = Path(vt.__file__).parent
     assert not [path for path in source.rglob("*.py") if "count.task" in path.read_text() or "Count()" in path.read_text()]
+
+
+@pytest.mark.parametrize("count, text", [(1, "1 epoch"), (30, "30 epochs"), (0.5, "0.5 epochs")])
+def test_one_epoch_is_no_epochs(count, text):
+    assert name_count(count, "epoch") == text

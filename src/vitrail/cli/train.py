@@ -1,5 +1,6 @@
 """vitrail train"""
 
+import shlex
 import sys
 from collections.abc import Callable, Set
 from typing import Annotated, Any, Literal
@@ -87,7 +88,10 @@ def train(options: Any, *, given: Set[str]) -> int:
         run = run_all(options, given=given)
     except Interrupted as stop:
         verb = registry.TASKS[options.task].verb
-        print(f"{stop}; everything is saved: vitrail {verb} --out {stop.where} --resume continues it", file=sys.stderr)
+        print(
+            f"{stop}; everything is saved: vitrail {verb} --out {shlex.quote(str(stop.where))} --resume continues it",
+            file=sys.stderr,
+        )
         return stop.exit_code
     if run.first:
         known = registry.metrics_of(options.task)

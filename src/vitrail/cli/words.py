@@ -182,12 +182,14 @@ def with_config(words: list[str], known: Known) -> list[str]:
 def with_data(words: list[str], known: Known) -> list[str]:
     """`--out DIR --resume` alone is enough: the run knows its data."""
     given = given_options(words)
-    if "resume" not in given or "out" not in given or "data" in given:
+    if "resume" not in given or "out" not in given or given & {"data", "help"} or "-h" in words:
         return words
     at = next(i for i, word in enumerate(words) if word == "--out" or word.startswith("--out="))
     out = words[at].partition("=")[2] or "".join(words[at + 1 : at + 2])
     path = Path(out).expanduser() / "config.yaml"
-    return words + spell("data", read_table(path).get("data"), known.switches) if path.is_file() else words
+    if not path.is_file():
+        raise VitrailError(f"--resume: {out} is no folder of a run, and --data is not given, which would begin one there")
+    return words + spell("data", read_table(path).get("data"), known.switches)
 
 
 TYPES = re.compile(r'(: unable to convert ".*" into )([\w\[\], |.]+)\.$')

@@ -253,5 +253,5 @@ def find_corrupt_labels(data: DataSet) -> list[Finding]:
     return [Finding(level="serious", kind="corrupt label", text=text, pictures=tuple(problems))]
 
 
-def plural(count: int, one: str, many: str | None = None) -> str:
+def plural(count: float | int, one: str, many: str | None = None) -> str:
     return one if count == 1 else many or one + "s"

@@ -161,9 +161,10 @@ def resolve_source(word: str, *, root: Path = ROOT) -> str:
         return word
     from vitrail.models.catalogue import MODELS
 
-    if split_tag(word)[0] not in MODELS:
+    name = split_tag(word)[0]
+    if name not in MODELS:
         return word
-    if PACKAGED.fullmatch(word):
+    if PACKAGED.fullmatch(word) or any(one.name == name for one in list_packaged(root)):
         raise VitrailError(f"{word}: no such weights come with this version (vitrail models --pretrained lists those that do)")
     return f"timm/{word}"
 

@@ -17,10 +17,11 @@ from vitrail.learn.training.step import Stepper
 from vitrail.learn.training.world import World
 from vitrail.machine import choose_device
 from vitrail.models.catalogue import count_parameters
+from vitrail.models.reading.hub import without_network
 from vitrail.run.plan import make_plan
 from vitrail.tasks import registry
 from vitrail.tasks.options import has_option
-from vitrail.tasks.stages import Opened, Setup
+from vitrail.tasks.stages import Opened, Setup, ignore
 
 STEPS, SECONDS = 12, 4.0  # training steps to time, and when to stop short of them
 VALIDATION = 1 / 3  # of a training step's time: forward only
@@ -31,7 +32,7 @@ MEASURED = 64  # training images of which colors are measured
 class Suggestion:
     """A way to train, with its time on this machine in seconds."""
 
-    model: str
+    model: str  # or the weights that it starts from
     parameters: int
     image_size: tuple[int, ...]
     batch: int
@@ -58,11 +59,15 @@ def suggest(data: Any, asked: Any, *, words: Mapping[str, Any] = MappingProxyTyp
 
 
 def rehearse(asked: Any, data: Any) -> Setup[Any, Any, Any]:
-    """All that a run is, without a pass over all of the data."""
+    """All that a run is, without a pass over all of the data; of weights, those that are here: a look at data downloads nothing."""
     task = registry.find(asked.task)
     options = replace(asked, device=choose_device(asked.device))
-    resolved = task.resolve(options, Opened(data=data, bad=no_limit()), None, None)
-    model = task.build(replace(resolved, data=with_few(resolved.data)), None)
+    opened = Opened(data=data, bad=no_limit())
+    with without_network():
+        options = task.find_weights(options, opened, ignore)
+        loaded = None if options.weights is None else task.load(options, ignore)
+    resolved = task.resolve(options, opened, loaded, None)
+    model = task.build(replace(resolved, data=with_few(resolved.data)), loaded)
     return Setup(options=resolved.options, data=resolved.data, extras=resolved.extras, bad=no_limit(), model=model)
 
 
@@ -87,13 +92,14 @@ def forecast(
     reading = read_seconds * (len(loader) * batch + validated) / (os.cpu_count() or 1)
     total = epochs * compute + (1 if read_once else epochs) * reading
     sides = size[:1] if len(set(size)) == 1 else size
+    begins = {"model": options.model} if options.weights is None else {"weights": options.weights}
     said = {
-        "model": options.model, "crop" if len(size) == 3 else "image_size": sides, "batch_size": batch, "recipe": options.recipe,
+        **begins, "crop" if len(size) == 3 else "image_size": sides, "batch_size": batch, "recipe": options.recipe,
         "epochs": epochs, **words,
     }  # fmt: skip
     named = "" if options.task == registry.DEFAULT else f" --task {options.task}"
     return Suggestion(
-        model=options.model,
+        model=options.weights or options.model,
         parameters=count_parameters(trial.model),
         image_size=size,
         batch=batch,

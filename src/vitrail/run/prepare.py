@@ -35,17 +35,17 @@ def prepare(options: Any, bar: ProgressBar, *, resumed: Path | None) -> Setup[An
         image_size=as_size(getattr(options, "image_size", None)),
     )
     with without_network(options.offline or resumed is not None):
-        opened, named = None, options.weights
+        opened, named, lines = None, options.weights, list[str]()
         if (
             resumed is None
             and has_option(options, "pretrained")
             and (options.weights is None or find_packaged(options.weights))
         ):
             opened = task.open(options, opening)
-            options = task.find_weights(options, opened, bar.say)
+            options = task.find_weights(options, opened, lines.append)
         options = pin_weights(options, resumed=resumed is not None)
         if resumed is None and is_named(named):  # of a choice it has been said
-            bar.say(f"weights: {describe_weights(options.weights, None)}")
+            lines.append(f"weights: {describe_weights(options.weights, None)}")
         loaded = None if options.weights is None else task.load(options, bar.say)
     resolved = task.resolve(options, opened or task.open(options, opening), loaded, resumed)
     if resolved.options.precision == "auto":  # a task without a wish of its own
@@ -56,7 +56,13 @@ def prepare(options: Any, bar: ProgressBar, *, resumed: Path | None) -> Setup[An
     if options.checkpointing:
         set_checkpointing(model)
     return Setup(
-        options=resolved.options, data=resolved.data, extras=resolved.extras, bad=resolved.bad, model=model, log=bar.say
+        options=resolved.options,
+        data=resolved.data,
+        extras=resolved.extras,
+        bad=resolved.bad,
+        model=model,
+        log=bar.say,
+        begins="".join(lines),
     )
 
 

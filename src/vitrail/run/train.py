@@ -152,7 +152,10 @@ def start(setup: Setup[Any, Any, Any], folder: Path, bar: ProgressBar) -> tuple[
     if setup.options.lr == "auto":
         setup = replace(setup, options=replace(setup.options, lr=find_rate(task, setup, folder, bar)))
     left_out = list_bad(setup.bad, folder, unit=task.unit)
-    for line in lay_out((*task.describe(setup), *left_out, f"folder: {folder}")):
+    lines = list(task.describe(setup))
+    if setup.begins and setup.begins not in lines:  # of a task that says nothing of weights by itself
+        lines.append(setup.begins)
+    for line in lay_out((*lines, *left_out, f"folder: {folder}")):
         bar.say(line)
     task.store(setup, folder)
     write_copies(getattr(setup.data, "copies", NO_COPIES), folder / COPIES)
@@ -184,7 +187,8 @@ def finish(setup: Setup[Any, Any, Any], folder: Path, progress: Progress, bar: P
     task.write_predictions(scored, folder)
     number, earlier = times_read(progress), read_metrics(folder)
     reading = name_reading(number, split) + ":" if number and earlier else split
-    verdict = weigh(options.task, options, scored, summary, progress, folder=folder, validated=len(setup.data.splits["val"]))
+    validated = 0 if task.plan(setup).get("keep_last") else len(setup.data.splits["val"])
+    verdict = weigh(options.task, options, scored, summary, progress, folder=folder, validated=validated)
     details = {
         "Model": describe_trained(options, setup.model), **summary.details, "Training": describe_training(options, progress),
         "Best epoch": describe_choice(progress, unit=task.unit), "Ends": describe_ends(progress), "Warning": warning,

@@ -35,7 +35,7 @@ WIDE = 0.05  # points to either side of a score
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What is known of a run. `validated`: images that each validation score is of."""
+    """What is known of a run. `validated`: images that each validation score is of; 0 where it learned from these too."""
 
     rows: Sequence[Mapping[str, float | int]]
     metric: Metric
@@ -70,11 +70,11 @@ def judge(found: Evidence) -> Verdict:
         reach = f"the interval {metric.format(low)} to {metric.format(high)} reaches" if found.interval else "the score reaches"
         return Verdict("guessing", f"no better than guessing: {found.baseline.words} gives {metric.format(found.baseline.score)}, and "
                        f"{reach} down to that; try more images, more epochs or other --weights")  # fmt: skip
-    if (rise := find_rise(found)) is not None:
+    if found.validated and (rise := find_rise(found)) is not None:
         points, since = rise
         text = f"still improving: {metric.short} on validation rose by {points} in the last {since} epochs; more of them would help"
         return Verdict("improving", text, found.longer)
-    if (since_epoch := find_overfitting(found.rows)) is not None:
+    if found.validated and (since_epoch := find_overfitting(found.rows)) is not None:
         kept = f"; best/ is of epoch {found.best}" if found.best else ""
         return Verdict("overfitting", f"overfitting: since epoch {since_epoch} the validation loss rises while the training loss falls{kept}; "
                        "more images or fewer epochs would help")  # fmt: skip
@@ -83,6 +83,8 @@ def judge(found: Evidence) -> Verdict:
                        f"{metric.format(high)}; more of them narrow that")  # fmt: skip
     beyond = "" if found.baseline is None else f", and {found.baseline.words} gives {metric.format(found.baseline.score)}"
     trend = "validation no longer improves" if len(found.rows) >= FEWEST else "too few epochs to see a trend"
+    if not found.validated:
+        trend = "no images were left to see a trend by"
     return Verdict("fine", f"fine: {trend}{beyond}")
 
 

@@ -122,7 +122,7 @@ def load_encoder(options: Any, log: Log) -> Classifier:
     loaded = backbone_of(load(str(options.weights)), what=what)
     found, notes = adapt(loaded, image_size=as_size(options.image_size), in_channels=channels, what=what)
     for note in notes:
-        log(f"{what}: {note}")
+        log(f"weights {options.weights}: {note}")  # which nobody may have named
     return found
 
 
@@ -298,16 +298,23 @@ def describe_faults(data: DataSet, source: Path) -> Iterable[str]:
             yield f"warning: {finding.text}"
         else:
             yield f"left out: {name_some('folder', 'without images', finding.pictures)}"
+    yield from (f"note: {text}" for text in name_rare(data))
+
+
+def name_rare(data: DataSet) -> Iterable[str]:
+    """Classes with hardly any training images, and those that are never scored."""
+    if "train" not in data.splits:
+        return
     counts = count_labels(data["train"].labels, len(data.classes))
     few = [
         f"{data.classes[number]} ({counts[number]})" for number in np.argsort(counts, kind="stable") if 0 < counts[number] < FEW
     ]
     if few:
-        yield f"note: {name_some('class', f'with fewer than {FEW} training images', few)}"
+        yield name_some("class", f"with fewer than {FEW} training images", few)
     for name in (name for name in ("val", "test") if name in data.splits and not data.multi_label):
         there = count_labels(data.splits[name].labels, len(data.classes))
         if missing := [data.classes[number] for number in np.flatnonzero((there == 0) & (counts > 0))]:
-            yield f"note: {name_some('class', f'not in {name}, so never scored there', missing)}"
+            yield name_some("class", f"not in {name}, so never scored there", missing)
 
 
 def name_some(what: str, rule: str, names: Sequence[str], *, most: int = 3) -> str:
@@ -316,9 +323,9 @@ def name_some(what: str, rule: str, names: Sequence[str], *, most: int = 3) -> s
     return f"{len(names):,} {plural(len(names), what, 'classes' if what == 'class' else None)} {rule}: {shown}"
 
 
-def describe_weights(options: Any) -> str:
-    """Where training begins, in a line."""
-    return "weights: none, it learns from scratch" if options.weights is None else f"weights: {options.weights}"
+def describe_weights(setup: Setup[Any, Any, Any]) -> str:
+    """Where training begins, in a line; of a new run also why there, or under which license."""
+    return setup.begins or f"weights: {setup.options.weights or 'none, it learns from scratch'}"
 
 
 def describe_data(data: DataSet, *, what: str) -> Iterable[str]:

@@ -76,6 +76,7 @@ class Setup(Resolved[O, D, X]):
 
     model: Any
     log: Log = ignore
+    begins: str = ""  # a line about the weights of a new run: why these, or under which license
     evaluation: EvalOptions | None = None  # what `vitrail eval` was given; None while training and after it
     stored: Any = None  # in `vitrail eval`: the options of the run before those were laid over them
 

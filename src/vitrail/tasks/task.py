@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic
 
+from vitrail.data.findings import plural
 from vitrail.errors import VitrailError
 from vitrail.learn.training.objective import Batches, Objective
 from vitrail.learn.training.world import World
@@ -126,9 +127,14 @@ def count_splits(splits: Mapping[Any, Any]) -> str:
 
 def describe_recipe(options: Any, *, batch: str | None = None) -> str:
     """How a model will learn, in a line; `batch`: what a step sees, in words."""
-    length = f"{options.epochs} epochs" if options.minutes is None else f"{options.minutes:g} minutes"
+    length = name_count(options.epochs, "epoch") if options.minutes is None else name_count(options.minutes, "minute")
     batch = batch or f"batch {options.batch_size}"
     return f"recipe: {options.recipe}: {length}, {batch}, lr {options.lr:g} on {options.device}"
+
+
+def name_count(count: float | int, unit: str) -> str:
+    """1 epoch, 0.5 minutes"""
+    return f"{count:g} {plural(count, unit)}"
 
 
 def choose_parts(options: Any, model: str, config: Any) -> dict[str, Any]:

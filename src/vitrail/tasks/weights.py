@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from vitrail.data.findings import plural
 from vitrail.errors import VitrailError
 from vitrail.models.catalogue import create_model
 from vitrail.models.folder import WEIGHTS, find_own
@@ -73,7 +74,8 @@ def choose_weights(
     wanted: Wanted, *, root: Path = ROOT, clock: Callable[[], float] = time.perf_counter, table: Sequence[Any] = TABLE
 ) -> Chosen:
     """The first of the order that can be had and is fast enough. `clock` is asked before and after each measured step."""
-    reasons: list[str] = []
+    reasons, minutes = list[str](), wanted.seconds / 60
+    slow = f"too slow here for {EPOCHS} epochs in {minutes:g} {plural(minutes, 'minute')}"
     rows = [row for row in table if row.automatic and row.license in PERMISSIVE and not row.gated]
     speeds: dict[str, float] = {}
 
@@ -100,11 +102,7 @@ def choose_weights(
                         source = pin(row.pinned)
                     about = describe_license(source)
                     return Chosen(source=source, size=size, line=f"weights: {source} ({where}, {about}); {NOT_ASKED}")
-            reasons.append(
-                f"those {where} are too slow here for {EPOCHS} epochs in {wanted.seconds / 60:g} minutes"
-                if candidates
-                else f"none {where} for {wanted.model}"
-            )
+            reasons.append(f"those {where} are {slow}" if candidates else f"none {where} for {wanted.model}")
         except VitrailError as error:
             reasons.append(str(error))
     else:
@@ -118,7 +116,7 @@ def choose_weights(
             return Chosen(
                 source=packaged.title, size=size, line=f"weights: {packaged.title} (in the package; {why}); {NOT_ASKED}"
             )
-        why += f"; {packaged.title} is too slow too"
+        why += f"; {packaged.title} is {'too slow too' if slow in why else slow}"
     return Chosen(source=None, size=None, line=f"weights: none ({why}); --pretrained SOURCE starts from some")
 
 

@@ -99,7 +99,7 @@ def test_a_stem_and_the_first_blocks_stay(arrays, tmp_path, name, blocks):
 
 def test_more_blocks_than_there_are(arrays, tmp_path):
     vt.save(small("vit_nano_conv"), tmp_path / "begin")
-    with pytest.raises(VitrailError, match="the model has 3 blocks: the first 9 of them cannot be named"):
+    with pytest.raises(VitrailError, match="--freeze 9: the model has 3 blocks"):
         train(data=arrays, weights=tmp_path / "begin", freeze=9, epochs=1, quiet=True, out=tmp_path / "run")
 
 

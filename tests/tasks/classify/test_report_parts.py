@@ -73,6 +73,8 @@ def test_a_summary_counts_classes_and_measures_what_it_can_read():
     for words in ("Classes 2", "Images, train 4", "from 4×5 to 6×5", "Largest class b (5)", "Smallest class a (3)", "a note"):
         assert words in text
     assert "1 image could not be read and was left out: x.png truncated" in text
+    assert "2 classes with fewer than 10 training images: b (1), a (3)" in text
+    assert "1 class not in test, so never scored there: a" in text
 
 
 def test_several_labels_are_counted_each():

@@ -69,7 +69,7 @@ def first_parameters(model: nn.Module, blocks: int) -> set[str]:
     """Names of what stands before the first block, and of the first `blocks` blocks."""
     depth = count_blocks(model)
     if not 0 <= blocks <= depth:
-        raise VitrailError(f"the model has {depth} blocks: the first {blocks} of them cannot be named")
+        raise VitrailError(f"--freeze {blocks}: the model has {depth} blocks")
     tables = first_tables(model)
     return {name for name, _ in model.named_parameters() if name in tables or layer_of(name, depth) <= blocks}
 

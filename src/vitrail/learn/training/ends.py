@@ -39,7 +39,7 @@ class End:
 
     def __str__(self) -> str:
         if self.minutes is not None:
-            return f"{self.minutes:g} minutes"
+            return f"{self.minutes:g} minute{'' if self.minutes == 1 else 's'}"
         return f"{self.epochs} epoch{'' if self.epochs == 1 else 's'}"
 
 
@@ -97,7 +97,9 @@ def set_end(progress: Standing, plan: Plan, steps_per_epoch: int, say: Callable[
     if progress.step:
         end = moved_end(progress, plan, steps_per_epoch)
         progress.ends = [*progress.ends, end]
-        say(f"from step {end.step} on, {end.epoch:g} epochs into the run, it ends at {end} instead of {before}")
+        say(
+            f"from step {end.step} on, {end.epoch:g} epoch{'' if end.epoch == 1 else 's'} into the run, it ends at {end} instead of {before}"
+        )
     else:
         progress.ends = first(plan.epochs, plan.minutes)
     progress.finished, progress.stopped = False, None

@@ -9,7 +9,7 @@ from vitrail.learn.training.resolution import GROWING
 
 LABELS = ("data", "note", "left out", "warning", "weights", "teacher", "model", "method", "recipe", "folder", "time",
           "verdict", "continue", "labels", "report", "predict", "explain", "export", "studio")  # fmt: skip
-COPIED = LABELS[LABELS.index("continue") :]  # commands and paths, which stay in one line
+COPIED = ("weights", *LABELS[LABELS.index("continue") :])  # names, commands and paths, which stay in one line
 COLUMN, WIDTH = 9, 80  # where texts begin, and where lines end
 MOST = 11  # lines of a block; the time that training will take is one more
 STEPS, SECONDS = 12, 4.0  # training steps to time, and when to stop short of them
@@ -53,7 +53,9 @@ def split_label(line: str) -> tuple[str, str]:
 def wrap(text: str) -> list[str]:
     if ": see " in text:
         return [text]
-    return textwrap.wrap(text, WIDTH - COLUMN, break_long_words=False, break_on_hyphens=False) or [""]
+    joined = text.replace(" %", "\u00a0%")  # a number and its percent sign stay together
+    parts = textwrap.wrap(joined, WIDTH - COLUMN, break_long_words=False, break_on_hyphens=False) or [""]
+    return [part.replace("\u00a0%", " %") for part in parts]
 
 
 class Forecast:

@@ -18,6 +18,7 @@ from vitrail.data.images import ImageError
 from vitrail.rendering import BLUE, INK, ORANGE, count_columns, house_style, shorten, to_svg
 from vitrail.report.page import Content, Section, templates_of
 from vitrail.report.parts import Bullets, Definitions, Drawing, Label
+from vitrail.tasks.image_task import name_rare
 
 MEASURED = 40  # images opened for their size
 NAMED_CLASSES = 40  # up to here each bar has its name; beyond, bars are sorted by height
@@ -48,7 +49,7 @@ def summarize(data: DataSet, *, bad: Sequence[BadFile] = ()) -> DataSummary:
             continue
         sizes.append((image.height, image.width))
     images: dict[str, int] = {name: len(split) for name, split in data.splits.items()}
-    return DataSummary(counts=counts, images=images, sizes=sizes, notes=data.notes, bad=bad)
+    return DataSummary(counts=counts, images=images, sizes=sizes, notes=(*data.notes, *name_rare(data)), bad=bad)
 
 
 def draw_counts(counts: Mapping[str, Integer[np.ndarray, "k"]], labels: Sequence[str]) -> Figure:

@@ -166,7 +166,7 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
         options, data, model = setup.options, setup.data, setup.model
         yield from describe_data(data, what=f"{len(data.classes)} classes, {count_splits(data.splits)}")
         yield from describe_faults(data, Path(options.data).expanduser())
-        yield describe_weights(options)
+        yield describe_weights(setup)
         learning = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
         frozen = f", of which {learning:,} learn" if options.freeze != "none" else ""
         yield describe_model(setup, more=frozen) + (", or as many pixels in their own aspect" if options.pack else "")

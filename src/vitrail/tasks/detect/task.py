@@ -148,7 +148,7 @@ class Detection(ImageTask[Options, DataSet, None, Detector]):
         assert options.num_queries != "auto"
         if fuller := int((counts > options.num_queries).sum()):
             yield f"note: {fuller:,} training images have more objects than the model has queries ({options.num_queries})"
-        yield describe_weights(options)
+        yield describe_weights(setup)
         yield f"{describe_model(setup)}, {setup.model.config.queries} queries"
         yield describe_recipe(options)
 

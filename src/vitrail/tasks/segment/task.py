@@ -155,7 +155,7 @@ class Segmentation(ImageTask[Options, DataSet, Tensor | None, Segmenter]):
         if (problems := list_problems(data)) and not is_mask_folder(data):  # whose are in the list of bad files
             yield f"note: {len(problems):,} outlines were corrected or left out: vitrail check names them; the first: {problems[0]}"
         shape = "x".join(map(str, (*model.image_size, model.config.in_channels)))
-        yield describe_weights(options)
+        yield describe_weights(setup)
         yield f"model: {model_name(options)}: {count_parameters(model):,} parameters, head {options.head}, crops of {shape}"
         yield describe_recipe(options)
 
