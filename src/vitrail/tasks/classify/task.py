@@ -74,6 +74,7 @@ from vitrail.tasks.options import from_recipe
 from vitrail.tasks.stages import Baseline, Log, Opened, Opening, Resolved, Scored, Setup, Summary
 from vitrail.tasks.task import count_splits, describe_recipe, with_split
 
+SMALLEST_BATCH = 8  # images of an automatic batch at least: of a dozen images, too
 MANY = 100_000  # images, beyond which a plain ViT is chosen
 FROM_SCRATCH = "vit_micro_hybrid"  # of fewer photographs
 SCRATCH_SIDE = 96  # pixels, the largest at which it learns them (docs/log.md has the trials)
@@ -121,7 +122,8 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
             choices["probe"] = 0.0
         if options.shard and choices.get("optimizer") == "muon":  # which needs whole matrices; its learning rates are AdamW's
             choices["optimizer"] = "adamw"
-        choices |= choose_feeding(options, data, recipe, (*size, channels), plain=name == "plain")
+        least = min(SMALLEST_BATCH, len(data["train"]))
+        choices |= choose_feeding(options, data, recipe, (*size, channels), plain=name == "plain", least=least)
         if options.precision == "auto" and are_photographs(options.data, size, channels):
             choices["precision"] = choose_precision(options.device)
         options = replace(options, **choices)
