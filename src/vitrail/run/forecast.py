@@ -18,6 +18,7 @@ from vitrail.learn.training.world import World
 from vitrail.machine import choose_device
 from vitrail.models.catalogue import count_parameters
 from vitrail.run.plan import make_plan
+from vitrail.run.prepare import resolve
 from vitrail.tasks import registry
 from vitrail.tasks.options import has_option
 from vitrail.tasks.stages import Opened, Setup
@@ -61,7 +62,7 @@ def rehearse(asked: Any, data: Any) -> Setup[Any, Any, Any]:
     """All that a run is, without a pass over all of the data."""
     task = registry.find(asked.task)
     options = replace(asked, device=choose_device(asked.device))
-    resolved = task.resolve(options, Opened(data=data, bad=no_limit()), None, None)
+    resolved = resolve(options, Opened(data=data, bad=no_limit()), None, None)
     model = task.build(replace(resolved, data=with_few(resolved.data)), None)
     return Setup(options=resolved.options, data=resolved.data, extras=resolved.extras, bad=no_limit(), model=model)
 
