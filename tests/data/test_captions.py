@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +11,11 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from vitrail.data.captions import CaptionData, CaptionedFiles, leave_out, open_captions
+from vitrail.data.clean import open_clean_captions
 from vitrail.data.shape_captions import CHUNK, ShapeCaptions
 from vitrail.data.shapes import draw_scene
 from vitrail.errors import VitrailError
+from vitrail.learn.training.progress_bar import ProgressBar
 
 
 def draw(*paths: Path) -> None:
@@ -83,6 +86,24 @@ def test_flickr_with_lists_of_its_splits(tmp_path: Path, layout: str) -> None:
     assert said(data, "val") == {"b.jpg": ('Two "cats"',)}
     assert said(data, "test") == {"c.jpg": ("Three",)}
     assert dict(data.skipped.counts) == {"of an image in no list": 1}
+
+
+def test_copies_of_an_image_stay_on_one_side(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    for number in range(40):  # of which 0 and 20, 1 and 21 and so on are one image, the second of them smaller
+        image = Image.fromarray(np.random.default_rng(number % 20).integers(0, 256, (6, 8, 3), dtype=np.uint8))
+        image.resize((96, 72) if number < 20 else (64, 48), Image.Resampling.BICUBIC).save(tmp_path / f"{number:02}.png")
+    names = [f"{number:02}.png" for number in generator.permutation(40)]
+    (tmp_path / "captions.json").write_text(json.dumps({name: f"image {name}" for name in names}))
+    for seed in range(5):
+        trying: Any = {"limit": 0.05, "progress": ProgressBar(quiet=True)}
+        data, _ = open_clean_captions(str(tmp_path), seed=seed, image_size=None, **trying)
+        sides = {name: split for split in ("train", "val", "test") for name in said(data, split)}
+        assert all(sides[f"{number:02}.png"] == sides[f"{number + 20:02}.png"] for number in range(20)), seed
+        assert [len(data[split]) for split in ("train", "val", "test")] == [32, 4, 4]
+        assert "40 images are copies of each other (20 groups): copies stay on one side" in data.notes
+        again, _ = open_clean_captions(str(tmp_path), seed=seed, image_size=None, known=(), known_copies=data.copies, **trying)
+        assert said(again, "test") == said(data, "test"), "a resumed run searches nothing"
 
 
 def test_divided_by_image_as_the_seed_says(tmp_path: Path) -> None:

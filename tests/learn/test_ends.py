@@ -1,14 +1,17 @@
 """A run that is given another end: its schedule goes on from where it is, exactly; `finish` and patience end it before."""
 
+import itertools
 import json
 import shutil
 from itertools import pairwise
 
 import pytest
 from loop_toys import Clock, Fuse, Line, Pieces, Scripted, drive
+from stopping import interrupt
 
 from vitrail.errors import VitrailError
 from vitrail.learn.training import loop
+from vitrail.learn.training.interruption import Interrupted
 from vitrail.learn.training.state import NUMBERS, latest_state, read_progress
 
 STEPS = 5  # of an epoch
@@ -124,6 +127,18 @@ def test_the_end_can_be_moved_several_times(tmp_path):
     found = rates(tmp_path)
     assert max(abs(a - b) for a, b in pairwise(found[19:])) < 0.15
     assert found[-1] < 0.02
+
+
+def test_an_end_right_where_the_run_stands_can_be_moved_again(tmp_path):
+    """Interrupted as the last batch of an epoch is fetched, it has still to validate, and no step to take."""
+    fetched = itertools.count(1)
+    (path := tmp_path / "run").mkdir()
+    with pytest.raises(Interrupted):
+        drive(Line(), path, train=Pieces(STEPS, lambda: next(fetched) == 2 * STEPS and interrupt()), epochs=4)
+    progress, _ = drive(Line(), path, epochs=2)
+    assert (progress.epoch, progress.step, progress.finished) == (2, 2 * STEPS, True)
+    progress, _ = drive(Line(), path, epochs=4)
+    assert (progress.epoch, progress.step, progress.finished) == (4, 4 * STEPS, True)
 
 
 def test_an_end_that_is_moved_before_the_first_step_is_the_first(tmp_path):

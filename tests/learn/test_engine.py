@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 from safetensors.torch import load_file
+from stopping import stop_at
 
 import vitrail as vt
-from vitrail.data import image_source as job
-from vitrail.data.loader import Loader
 from vitrail.learn.training import step
 from vitrail.learn.training.state import latest_state
 
@@ -32,19 +31,8 @@ class Crash(Exception):  # noqa: N818
     pass
 
 
-def crash_at(monkeypatch, step):
-    fetched = 0
-
-    class Crashing(Loader):
-        def batches(self, epoch=0, start=0):
-            nonlocal fetched
-            for batch in super().batches(epoch, start):
-                fetched += self.order.shuffle
-                if fetched == step:
-                    raise Crash
-                yield batch
-
-    monkeypatch.setattr(job, "Loader", Crashing)
+def crash() -> None:
+    raise Crash
 
 
 def weights(run, which="last"):
@@ -56,7 +44,7 @@ def test_with_everything_on_a_crash_in_mid_epoch_changes_nothing(arrays, tmp_pat
     monkeypatch.setattr("vitrail.learn.training.loop.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     whole = vt.train(data=arrays, **BASE, **EVERYTHING, workers=0, out=tmp_path / "whole")
     with monkeypatch.context() as patch:
-        crash_at(patch, 9)
+        stop_at(patch, 9, by=crash)
         with pytest.raises(Crash):
             vt.train(data=arrays, **BASE, **EVERYTHING, workers=workers, out=tmp_path / "parts")
     assert latest_state(tmp_path / "parts" / "state").name == "step-000000008"

@@ -13,6 +13,7 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file, save_file
+from stopping import stop_at
 
 import vitrail as vt
 from vitrail.data import image_source as job
@@ -50,23 +51,6 @@ def assert_same_run(one: Path, other: Path) -> None:
     assert all(states[0][name].equal(states[1][name]) for name in states[0])
 
 
-def stop_at(monkeypatch, step: int, number: int = signal.SIGINT, *, validating: bool = False) -> None:
-    """Send this process a signal while batch `step` of training, or of validation, is being fetched."""
-    fetched = 0
-
-    class Stopping(Loader):
-        def batches(self, epoch=0, start=0):
-            nonlocal fetched
-            for batch in super().batches(epoch, start):
-                if self.order.shuffle is not validating:
-                    fetched += 1
-                    if fetched == step:
-                        signal.raise_signal(number)
-                yield batch
-
-    monkeypatch.setattr(job, "Loader", Stopping)
-
-
 def start(command, arrays, run, *words):
     return command("train", "--data", arrays, *OPTIONS, "--epochs", 2, "--workers", 0, "--out", run, *words)
 
@@ -87,7 +71,7 @@ def test_stopped_within_an_epoch(step, command, arrays, uninterrupted, tmp_path,
 
 def test_stopped_while_validating_by_sigterm(command, arrays, uninterrupted, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        stop_at(patch, 1, signal.SIGTERM, validating=True)
+        stop_at(patch, 1, by=lambda: signal.raise_signal(signal.SIGTERM), validating=True)
         answer = start(command, arrays, tmp_path / "run")
     assert answer.code == 143
     assert "SIGTERM" in answer.err

@@ -1,18 +1,16 @@
 """Rows C1 and C4: the residual net of small images, its published size, and what attention adds to it."""
 
 import copy
-import signal
 
 import pytest
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
+from stopping import stop_at
 from torch.testing import assert_close
 
 import vitrail as vt
-from vitrail.data import image_source as job
 from vitrail.data.image_source import Batch
-from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError
 from vitrail.learn.optim.groups import layer_groups
 from vitrail.learn.training.interruption import Interrupted
@@ -226,19 +224,8 @@ def test_each_preset_trains_on_digits(name, tmp_path):
 def test_an_interrupted_run_of_the_hard_one_goes_on_bit_for_bit(arrays, tmp_path, monkeypatch):
     options = {"data": arrays, "model": "resnet20_hard_32", "batch": 32, "epochs": 2, "seed": 7, "workers": 0, "quiet": True}
     whole = vt.train(**options, out=tmp_path / "whole").path
-    fetched = 0
-
-    class Stopping(Loader):
-        def batches(self, epoch=0, start=0):
-            nonlocal fetched
-            for batch in super().batches(epoch, start):
-                fetched += self.order.shuffle
-                if self.order.shuffle and fetched == 4:  # the first of the second epoch's three
-                    signal.raise_signal(signal.SIGINT)
-                yield batch
-
     with monkeypatch.context() as patch:
-        patch.setattr(job, "Loader", Stopping)
+        stop_at(patch, 4)  # the first of the second epoch's three
         with pytest.raises(Interrupted):
             vt.train(**options, out=tmp_path / "run")
     torch.manual_seed(99)  # what the process has drawn since then does not matter

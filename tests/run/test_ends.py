@@ -2,17 +2,15 @@
 
 import json
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from stopping import stop_at
 
 import vitrail as vt
-from vitrail.data import image_source as job
-from vitrail.data.loader import Loader
 from vitrail.learn.training.ends import End
 
 OPTIONS = {"model": "vit_nano_conv", "batch_size": 32, "recipe": "tiny", "workers": 0, "quiet": True}
@@ -35,20 +33,9 @@ def run(finished, tmp_path) -> Path:
 @pytest.fixture
 def stopped(command, arrays, tmp_path, monkeypatch) -> Path:
     """By Ctrl-C, in the second of four epochs."""
-    fetched = 0
-
-    class Stopping(Loader):
-        def batches(self, epoch=0, start=0):
-            nonlocal fetched
-            for batch in super().batches(epoch, start):
-                fetched += self.order.shuffle
-                if self.order.shuffle and fetched == 5:
-                    signal.raise_signal(signal.SIGINT)
-                yield batch
-
     words = ("--model", "vit_nano_conv", "--batch-size", 32, "--recipe", "tiny", "--workers", 0)
     with monkeypatch.context() as patch:
-        patch.setattr(job, "Loader", Stopping)
+        stop_at(patch, 5)
         assert command("train", "--data", arrays, *words, "--epochs", 4, "--out", tmp_path / "run").code == 130
     return tmp_path / "run"
 
@@ -114,16 +101,8 @@ def test_a_finished_run_is_continued_and_its_first_score_stays(run, finished, co
 def test_twice_the_same_change_gives_the_same_bits_also_interrupted(run, finished, command, tmp_path, monkeypatch):
     other = shutil.copytree(finished, tmp_path / "other")
     assert command("train", "--out", run, "--resume", "--epochs", 4).code == 0
-
-    class Stopping(Loader):
-        def batches(self, epoch=0, start=0):
-            for number, batch in enumerate(super().batches(epoch, start)):
-                if self.order.shuffle and (epoch, number) == (2, 1):
-                    signal.raise_signal(signal.SIGINT)
-                yield batch
-
     with monkeypatch.context() as patch:
-        patch.setattr(job, "Loader", Stopping)
+        stop_at(patch, 2)
         assert command("train", "--out", other, "--resume", "--epochs", 4).code == 130
     assert read(other, "metrics.json") == read(finished, "metrics.json")
     assert command("train", "--out", other, "--resume").code == 0, "the end that was given is kept"

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -139,6 +140,60 @@ def test_no_permission_to_write_is_one_line(hub, tmp_path):
     assert line.endswith("set HF_HOME to a folder of yours")
 
 
+DOWNLOAD = """
+from vitrail.errors import VitrailError
+from vitrail.models.reading.hub import download
+try:
+    print(download("owner/tiny", {patterns}, revision={revision!r}))
+except VitrailError as error:
+    print("error:", error)
+"""
+
+
+def download(hub, home, *patterns, revision=None):
+    """What a process prints that downloads these files, in one line."""
+    code = DOWNLOAD.format(patterns=patterns or ("model.safetensors",), revision=revision)
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=hub.environment(home), capture_output=True, text=True, timeout=60, cwd=home, check=False)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    return line
+
+
+@pytest.mark.parametrize("fault, reason", [("busy", "503"), ("silent", "did not answer within 5 s")])
+def test_while_a_hub_is_out_of_order_the_cache_is_read_of_an_adapter_too(fault, reason, hub, home):
+    hub.repositories[ID] |= {"adapter_config.json": b"{}", "adapter_model.safetensors": b"weights"}
+    hub.fault = fault
+    assert reason in download(hub, home)
+    hub.fault = ""
+    adapter = ("adapter_config.json", "adapter_model.safetensors")
+    found = download(hub, home, *adapter)
+    assert found.endswith(f"snapshots/{hub.commit(ID)}")
+    assert hub.downloads("adapter_model.safetensors") == 1
+    assert not hub.downloads()
+    hub.requests.clear()
+    assert download(hub, home, *adapter, revision=hub.commit(ID)) == found
+    assert hub.requests == [], "a commit never changes"
+    hub.fault = fault
+    assert download(hub, home, *adapter) == found
+    assert reason in download(hub, home), "of the model itself the cache has nothing"
+
+
+def test_what_a_hub_says_never_leads_out_of_the_cache(hub, home):
+    own = home / "own"
+    own.write_text("not a file of the cache")
+    hub.etag = "../../../own"  # where the client would keep what it downloads
+    assert "SHA-256" in download(hub, home)
+    assert own.read_text() == "not a file of the cache"
+    assert not list((home / "hub").rglob("model.safetensors"))
+    hub.etag, hub.sha = "", "../../own"
+    assert "is out of reach (no commit: '../../own')" in download(hub, home)
+    hub.sha = ""
+    hub.requests.clear()
+    assert "../../own is no revision" in download(hub, home, revision="../../own")
+    assert hub.requests == []
+
+
 CHOOSE = """
 import itertools
 from vitrail.models.pretrained import Recommended
@@ -151,8 +206,6 @@ print(choose_weights(wanted, root=pathlib.Path("none"), clock=itertools.count(0.
 
 
 def choose(hub, home, seconds=0.01, **more):
-    import subprocess
-
     command = [sys.executable, "-c", CHOOSE.format(seconds=seconds)]
     done = subprocess.run(command, env=hub.environment(home, **more), capture_output=True, text=True, timeout=120, cwd=home)
     assert done.returncode == 0, done.stderr
@@ -211,8 +264,6 @@ def test_a_change_of_the_weights_is_another_commit(hub, home, tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_download_once(hub, home, photos, tmp_path):
-    import subprocess
-
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "vitrail"]
     command = [*launcher, *map(str, words(photos, tmp_path / "run", "--weights", ID))]
     done = subprocess.run(command, env=hub.environment(home), capture_output=True, text=True, timeout=300, cwd=home)
@@ -260,8 +311,6 @@ def test_package_weights_need_no_network(hub, home, package, photos, tmp_path):
 
 @pytest.mark.slow
 def test_package_weights_in_python(hub, home, package):
-    import subprocess
-
     code = """
 import vitrail as vt
 a, b = (vt.create_model(name, pretrained=True, image_size=64, num_classes=5) for name in ("vitrail_small", "vitrail_small.v1"))

@@ -12,10 +12,11 @@ import numpy as np
 from PIL import Image
 
 from vitrail.data.caption_files import Described, find_described
-from vitrail.data.dataset import SPLITS, Labelled, SplitName
+from vitrail.data.dataset import ALONE, NO_COPIES, SPLITS, Copies, DataSet, Labelled, SplitName, describe_copies
 from vitrail.data.formats.layout import exists
 from vitrail.data.images import ImageError, read_image
 from vitrail.data.shape_captions import SHAPE_COUNTS, ShapeCaptions
+from vitrail.data.splitting import keep_together
 from vitrail.data.text.skipped import Skipped
 from vitrail.errors import VitrailError, suggestion
 
@@ -62,6 +63,7 @@ class CaptionData:
     decided: bool = False  # whether an image decides every word of its caption, so that exactly right can be asked for
     skipped: Skipped = field(default_factory=Skipped)
     notes: tuple[str, ...] = ()  # what was decided while opening it, for people to read
+    copies: Copies = NO_COPIES  # which stay on one side where it is divided
 
     def __getitem__(self, split: str) -> CaptionedSplit:
         for name, found in self.splits.items():
@@ -88,6 +90,11 @@ def open_captions(source: str, *, seed: int = 0, image_size: tuple[int, int] | N
     name = path.resolve().stem if path.is_file() else path.resolve().name
     data = CaptionData(name=name, splits=dict(found), skipped=skipped)
     return divide_captions(data, seed=seed) if divide else data
+
+
+def as_images(data: CaptionData) -> DataSet:
+    """The images without what is said of them."""
+    return DataSet(name=data.name, classes=("image",), splits=data.splits, copies=data.copies)
 
 
 def leave_out(data: CaptionData, names: Collection[str]) -> CaptionData:
@@ -125,11 +132,14 @@ def keep_readable(described: Described, skipped: Skipped) -> CaptionedFiles:
 
 
 def divide_captions(data: CaptionData, *, seed: int) -> CaptionData:
-    """With train, val and test; what is missing is drawn from train, by image."""
+    """With train, val and test; what is missing is drawn from train, by image. Copies of an image stay on one side."""
     splits, notes = dict(data.splits), list(data.notes)
     if "train" not in splits:
         raise VitrailError(f"{data.name}: has {', '.join(splits)}, but no train split")
+    groups = data.copies.of(as_images(data))["train"]
     missing: tuple[SplitName, ...] = ("test", "val")
+    if not {*missing} <= splits.keys():
+        notes += filter(None, (describe_copies(groups), data.copies.left_out))
     for number, name in enumerate(missing):
         if name in splits:
             continue
@@ -138,9 +148,18 @@ def divide_captions(data: CaptionData, *, seed: int) -> CaptionData:
         if len(whole) < 2:
             raise VitrailError(f"{data.name}: too few images to take a {name} split from train: {len(whole)}")
         count = min(MOST, max(1, round(SHARE * len(whole))))
-        order = np.random.Generator(np.random.PCG64([seed, number])).permutation(len(whole))
-        splits["train"], splits[name] = whole.part(np.sort(order[count:])), whole.part(np.sort(order[:count]))
-        notes.append(f"no {name} split: {count:,} images (seed {seed}) taken from train")
+        generator = np.random.Generator(np.random.PCG64([seed, number]))
+        taken = np.zeros(len(whole), dtype=bool)
+        taken[generator.permutation(len(whole))[:count]] = True
+        if (groups != ALONE).any():
+            taken = keep_together(whole.labels, taken, groups, generator)
+        if not taken.any():
+            raise VitrailError(
+                f"{data.name}: all images are copies of one image, of which no {name} split can be taken from train"
+            )
+        splits["train"], splits[name] = whole.part(np.flatnonzero(~taken)), whole.part(np.flatnonzero(taken))
+        groups = groups[~taken]
+        notes.append(f"no {name} split: {taken.sum():,} images (seed {seed}) taken from train")
     for name in SPLITS:
         if not len(splits[name]):
             raise VitrailError(f"{data.name}: the {name} split is empty")

@@ -9,7 +9,7 @@ from typing import Protocol, Required, TypedDict, Unpack, runtime_checkable
 
 from vitrail.data.bad_files import BadFile, BadFiles, leave_out, list_bad
 from vitrail.data.box_data import find_boxes, read_marks
-from vitrail.data.captions import CaptionData, divide_captions, open_captions
+from vitrail.data.captions import CaptionData, as_images, divide_captions, open_captions
 from vitrail.data.captions import leave_out as leave_out_captions
 from vitrail.data.copies import SIDE, SMALL, find_copies, split_by_us
 from vitrail.data.dataset import NO_COPIES, Copies, DataSet, SplitName
@@ -101,9 +101,9 @@ def open_clean_captions(
 ) -> tuple[CaptionData, BadFiles]:
     """The same of images with captions."""
     data = open_captions(source, image_size=image_size, divide=False)
-    images = DataSet(name=data.name, classes=("image",), splits=data.splits)
-    bad, _ = try_images(images, **trying)
-    data = leave_out_captions(data, bad.names("before"))
+    images = as_images(data)
+    bad, copies = try_images(images, divided=by_us(images, source, divide=divide), **trying)
+    data = replace(leave_out_captions(data, bad.names("before")), copies=copies)
     return divide_captions(data, seed=seed) if divide else data, bad
 
 

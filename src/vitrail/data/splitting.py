@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int
 
+KINDS = 256  # of images with other labels, at most, of which pairs are tried
 ALONE = -1  # the group of an image that has no copy
 
 
@@ -36,7 +37,7 @@ def stratified_split(
             count = min(max(round(share * len(members)), 1), len(members) - 1)
             taken[members[:count]] = True
     if groups is not None and (groups != ALONE).any():
-        taken = _keep_together(labels, taken, groups, generator)
+        taken = keep_together(labels, taken, groups, generator)
     return np.flatnonzero(~taken), np.flatnonzero(taken)
 
 
@@ -71,7 +72,7 @@ def _with_none(labels: Bool[np.ndarray, "n k"]) -> Bool[np.ndarray, "n k+1"]:
     return np.concatenate([labels, ~labels.any(axis=1, keepdims=True)], axis=1)
 
 
-def _keep_together(
+def keep_together(
     labels: np.ndarray, taken: Bool[np.ndarray, "n"], groups: Int[np.ndarray, "n"], generator: np.random.Generator
 ) -> Bool[np.ndarray, "n"]:
     """Who goes to the part, where no group is divided and the part has as many of each class as before, or nearly.
@@ -105,6 +106,40 @@ def _keep_together(
         better = np.abs(moved).sum() - np.abs(excess).sum()
         if not inside[number] and (left[needs[number] > 0] > 0).all() and (better < 0 or (nothing.any() and better <= 0)):
             result[units[number]], excess = True, moved
+    if labels.ndim == 2:  # one image changes several labels, so that what is done for one of them may undo another
+        result = _balance(wide, result, wanted, groups, taken.sum())
+    return result
+
+
+def _balance(
+    wide: Bool[np.ndarray, "n k+1"],
+    taken: Bool[np.ndarray, "n"],
+    wanted: Int[np.ndarray, "k+1"],
+    groups: Int[np.ndarray, "n"],
+    size: int,
+) -> Bool[np.ndarray, "n"]:
+    """Who goes to the part, after single images have changed sides, two at a time or one, as long as that brings the labels of the part nearer
+    to what is wanted, and its size: the sum of squared differences falls with each step, the step that lowers it most is taken."""
+    counted, single = np.column_stack([wide, np.ones(len(wide), dtype=bool)]).astype(np.int64), np.flatnonzero(groups == ALONE)
+    result, excess = taken.copy(), counted[taken].sum(axis=0) - np.append(wanted, size)
+    kinds, kind_of = np.unique(counted[single], axis=0, return_inverse=True)
+    moves = np.concatenate([-kinds, kinds])  # out of the part, and into it
+    kind_of, squares = kind_of.reshape(-1), (kinds**2).sum(axis=1)
+    while len(single) and excess.any():
+        there = np.bincount(kind_of[result[single]], minlength=len(kinds))
+        there = np.concatenate([there, np.bincount(kind_of, minlength=len(kinds)) - there])
+        alone = np.where(
+            there > 0, np.tile(squares, 2) + 2 * moves @ excess, np.iinfo(np.int32).max
+        )  # what each changes in the sum
+        few = np.argsort(alone, kind="stable")[:KINDS]
+        both = alone[few, None] + alone[few] + 2 * moves[few] @ moves[few].T
+        np.fill_diagonal(both, alone[few])  # one by itself
+        if both.min() >= 0:
+            break
+        for move in {int(few[place]) for place in np.unravel_index(both.argmin(), both.shape)}:
+            side, kind = move < len(kinds), move % len(kinds)
+            result[single[np.flatnonzero((kind_of == kind) & (result[single] == side))[0]]] = not side
+            excess += moves[move]
     return result
 
 

@@ -19,6 +19,7 @@ from vitrail.machine import choose_device
 from vitrail.models.catalogue import count_parameters
 from vitrail.models.reading.hub import without_network
 from vitrail.run.plan import make_plan
+from vitrail.run.prepare import resolve
 from vitrail.tasks import registry
 from vitrail.tasks.options import has_option
 from vitrail.tasks.stages import Opened, Setup, ignore
@@ -66,7 +67,7 @@ def rehearse(asked: Any, data: Any) -> Setup[Any, Any, Any]:
     with without_network():
         options = task.find_weights(options, opened, ignore)
         loaded = None if options.weights is None else task.load(options, ignore)
-    resolved = task.resolve(options, opened, loaded, None)
+    resolved = resolve(options, opened, loaded, None)
     model = task.build(replace(resolved, data=with_few(resolved.data)), loaded)
     return Setup(options=resolved.options, data=resolved.data, extras=resolved.extras, bad=no_limit(), model=model)
 

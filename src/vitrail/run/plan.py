@@ -32,7 +32,7 @@ def make_plan(task: Task[Any, Any, Any, Any], setup: Setup[Any, Any, Any], *, de
     fields = {
         "epochs": options.epochs, "minutes": options.minutes, "lr": options.lr, "weight_decay": options.weight_decay,
         "warmup": options.warmup, "schedule": options.schedule, "clip": options.clip_grad, "optimizer": options.optimizer,
-        "accumulate": options.accumulate, "patience": options.patience, "finish": options.finish, "seed": options.seed, "device": device, "precision": "fp32" if options.precision == "auto" else options.precision,  # of a trial
+        "accumulate": options.accumulate, "patience": options.patience, "finish": options.finish, "seed": options.seed, "device": device, "precision": options.precision,
     }  # fmt: skip
     fields |= {name: getattr(options, name) for name in OPTIONAL if has_option(options, name)}
     for name, value in fields.items():

@@ -16,7 +16,7 @@ from vitrail.models.reading.hub import without_network
 from vitrail.run.plan import set_checkpointing
 from vitrail.tasks import registry
 from vitrail.tasks.options import as_size, has_option
-from vitrail.tasks.stages import Opening, Setup
+from vitrail.tasks.stages import Opened, Opening, Resolved, Setup
 from vitrail.tasks.weights import check_digest, describe_weights, find_digest, is_named, pin
 
 
@@ -47,11 +47,9 @@ def prepare(options: Any, bar: ProgressBar, *, resumed: Path | None) -> Setup[An
         if resumed is None and is_named(named):  # of a choice it has been said
             lines.append(f"weights: {describe_weights(options.weights, None)}")
         loaded = None if options.weights is None else task.load(options, bar.say)
-    resolved = task.resolve(options, opened or task.open(options, opening), loaded, resumed)
-    if resolved.options.precision == "auto":  # a task without a wish of its own
-        resolved = replace(resolved, options=replace(resolved.options, precision="fp32"))
-    torch.manual_seed(resolved.options.seed)
-    model = task.build(resolved, loaded)
+        resolved = resolve(options, opened or task.open(options, opening), loaded, resumed)  # a teacher may be of the hub too
+        torch.manual_seed(resolved.options.seed)
+        model = task.build(resolved, loaded)
     registry.name_task(model, options.task)
     if options.checkpointing:
         set_checkpointing(model)
@@ -64,6 +62,14 @@ def prepare(options: Any, bar: ProgressBar, *, resumed: Path | None) -> Setup[An
         log=bar.say,
         begins="".join(lines),
     )
+
+
+def resolve(options: Any, opened: Opened[Any], loaded: Any, resumed: Path | None) -> Resolved[Any, Any, Any]:
+    """As the task does; float32 where it has no wish of its own."""
+    resolved = registry.find(options.task).resolve(options, opened, loaded, resumed)
+    if resolved.options.precision == "auto":
+        resolved = replace(resolved, options=replace(resolved.options, precision="fp32"))
+    return resolved
 
 
 def pin_weights(options: Any, *, resumed: bool) -> Any:

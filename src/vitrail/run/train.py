@@ -24,6 +24,7 @@ from vitrail.machine import choose_device
 from vitrail.models.folder import load, save
 from vitrail.models.model import Model
 from vitrail.models.pretrained import same_source
+from vitrail.models.reading.hub import without_network
 from vitrail.run.card import describe_measures, write_card
 from vitrail.run.ends import (
     NAMES,
@@ -136,7 +137,8 @@ def _train(options: Any, given: Set[str], world: World, bar: ProgressBar) -> Run
     else:
         setup.model.to(plan.device)
     bar.unit = task.unit
-    objective = task.objective(setup, device=plan.device, world=world)
+    with without_network():  # what it needs of the hub beside the model, `prepare` has brought
+        objective = task.objective(setup, device=plan.device, world=world)
     training, validation = task.loaders(setup, world)
     metrics_known = registry.metrics_of(setup.options.task)
     progress = fit(objective, training, validation, plan, run, bar, world, metrics=metrics_known)

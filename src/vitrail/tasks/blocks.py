@@ -10,20 +10,17 @@ from cyclopts import Parameter
 from vitrail.errors import VitrailError, check_choice
 from vitrail.records import OMITTED, Settings
 from vitrail.tasks.options import (
-    AUGMENTATION,
     CHANNELS,
     COUNT,
     IMAGES,
     RECIPE,
     SHARE,
-    TASK,
     Auto,
     Block,
     Range,
     as_size,
     integer,
     several,
-    spell,
     switch,
 )
 
@@ -200,128 +197,6 @@ def check_shard(options: Any) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainedOptions(Block):
-    """Weights to start from that nobody has named."""
-
-    by_default: ClassVar[Literal["auto", "none"]] = "none"  # without --pretrained, and without a --model
-
-    pretrained: Annotated[
-        str | None,
-        Parameter(
-            help="auto: weights from the local cache, the Hugging Face hub or the package, as data and time allow; none: from scratch; "
-            "anything else is what --weights takes."
-        ),
-    ] = field(default=None, metadata=OMITTED)
-
-    def check(self) -> None:
-        super().check()
-        from vitrail.models.pretrained import resolve_source
-
-        weights, model = getattr(self, "weights", None), getattr(self, "model", "auto")
-        named = weights if self.pretrained in (None, "auto", "none") else self.pretrained
-        if (
-            weights is not None
-            and self.pretrained is not None
-            and (self.pretrained in ("auto", "none") or resolve_source(self.pretrained) != resolve_source(weights))
-        ):
-            raise VitrailError(f"--pretrained {self.pretrained} and --weights {weights} are the same option: give one of them")
-        if self.pretrained == "auto":
-            for name in (name for name in getattr(self, "of_weights", ()) if name != "model"):
-                if getattr(self, name, None) not in (None, "auto"):
-                    raise VitrailError(f"--pretrained auto brings its own model: {spell(name)} cannot be given beside it")
-        bringing = f"--model {model}" if "." in model else None if named is None else f"--pretrained {named}"
-        if weights is None and bringing is not None:
-            for name in getattr(self, "of_weights", ()):
-                if getattr(self, name, None) not in (None, "auto") and not (name == "model" and "." in model and named is None):
-                    raise VitrailError(f"{bringing} brings its own model: {spell(name)} cannot be given beside it")
-        if "." in model and (weights or self.pretrained == "none"):
-            other = "--pretrained none" if weights is None else f"--weights {weights}"
-            raise VitrailError(f"--model {model} brings its weights: {other} cannot be given beside it")
-
-    def normalize(self) -> Any:
-        """Weights that are named, in whatever way, are those of `weights`."""
-        from vitrail.models.pretrained import split_tag, weights_of
-
-        found = super().normalize()
-        if found.pretrained not in (None, "auto", "none"):
-            found = replace(found, weights=found.pretrained, pretrained=None).normalize()
-        elif "." in found.model:
-            found = replace(found, weights=weights_of(*split_tag(found.model)), model="auto", pretrained=None).normalize()
-        return found
-
-
-@dataclass(frozen=True, kw_only=True)
-class FreezeOptions(Block):
-    """Weights that stay."""
-
-    freeze: Annotated[
-        Literal["none", "encoder"] | int,
-        Range(ge=0),
-        Parameter(
-            group=TASK,
-            help="What stays as --weights has it: the encoder, or its stem and so many of the first blocks (0: the stem).",
-        ),
-    ] = "none"
-
-    def check(self) -> None:
-        super().check()
-        named = getattr(self, "weights", None) or getattr(self, "pretrained", None) not in (None, "none")
-        if self.freeze != "none" and not named and "." not in getattr(self, "model", ""):
-            raise VitrailError(f"--freeze {self.freeze} keeps what --weights brings: give --weights too")
-
-
-LoraTarget = Literal["attention", "output", "mlp", "convolution"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoraOptions(Block):
-    """Thin matrices that learn beside weights that stay."""
-
-    lora: Annotated[
-        int | None,
-        Range(ge=1, le=1024),
-        integer("LoRA: rank of what learns beside the weights of --weights, which stay; the head learns too.", group=TASK),
-    ] = field(default=None, metadata=OMITTED)
-    lora_targets: Annotated[
-        tuple[LoraTarget, ...],
-        Parameter(
-            consume_multiple=True,
-            negative="",
-            group=TASK,
-            help="Of --lora: layers that are adapted; attention: queries and values.",
-        ),
-    ] = field(default=("attention",), metadata=OMITTED)
-    lora_alpha: Annotated[
-        float | None,
-        Range(gt=0),
-        Parameter(group=TASK, help="Of --lora: what it adds is multiplied by this over the rank; by default 1 in all."),
-    ] = field(default=None, metadata=OMITTED)
-    dora: Annotated[bool, switch("Of --lora: the norm of each row of a weight learns, too (DoRA).", group=TASK)] = field(
-        default=False, metadata=OMITTED
-    )
-
-    def check(self) -> None:
-        super().check()
-        if self.lora is None:
-            for given, option in (
-                (self.dora, "--dora"),
-                (self.lora_alpha is not None, f"--lora-alpha {self.lora_alpha}"),
-                (self.lora_targets != ("attention",), f"--lora-targets {' '.join(self.lora_targets)}"),
-            ):
-                if given:
-                    raise VitrailError(f"{option} is about LoRA: give --lora and a rank too")
-            return
-        if not self.lora_targets or len(set(self.lora_targets)) < len(self.lora_targets):
-            raise VitrailError(f"--lora-targets names each kind of layer once, got {' '.join(self.lora_targets) or 'none'}")
-        if getattr(self, "weights", None) is None and getattr(self, "pretrained", None) in (None, "none"):
-            raise VitrailError(f"--lora {self.lora} adapts what --weights brings: give --weights too")
-        if getattr(self, "freeze", "none") != "none":
-            raise VitrailError(
-                f"--lora {self.lora} and --freeze {getattr(self, 'freeze', '')} do not go together: --lora keeps the weights as they are by itself"
-            )
-
-
-@dataclass(frozen=True, kw_only=True)
 class BatchOptions(Block):
     """How much a step sees."""
 
@@ -400,59 +275,3 @@ class ValSplitOptions(Block):
             help="Take this share of train and val together for validation; by default the data's own val, else 10 % of train."
         ),
     ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class FlipOptions(Block):
-    """Mirror images."""
-
-    flip: Annotated[
-        bool | None,
-        Parameter(group=AUGMENTATION, help="Mirror left and right; by default color images only.", negative="--no-flip"),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class RotateZoomOptions(FlipOptions):
-    """Move images, but not away from their place."""
-
-    rotate: Annotated[float | Auto, Range(ge=0), Parameter(group=AUGMENTATION, help="Rotate by up to so many degrees.")] = (
-        "auto"
-    )
-    zoom: Annotated[float | Auto, SHARE, Parameter(group=AUGMENTATION, help="Zoom by up to this factor more or less.")] = "auto"
-
-
-@dataclass(frozen=True, kw_only=True)
-class MovementOptions(RotateZoomOptions):
-    """Move images."""
-
-    shift: Annotated[float | Auto, SHARE, Parameter(group=AUGMENTATION, help="Move by up to this share of a side.")] = "auto"
-
-
-@dataclass(frozen=True, kw_only=True)
-class AugmentationOptions(MovementOptions):
-    """Move images, and change their colors."""
-
-    cutout: Annotated[float | Auto, SHARE, Parameter(group=AUGMENTATION, help="Side of a square to hide, as a share.")] = "auto"
-    operations: Annotated[
-        int | Auto, Range(ge=0), integer("RandAugment: how many changes an image gets.", group=AUGMENTATION)
-    ] = "auto"
-    magnitude: Annotated[
-        float | Auto, Range(ge=0, le=10), Parameter(group=AUGMENTATION, help="RandAugment: how strong they are.")
-    ] = "auto"
-    erase: Annotated[
-        float | Auto, Range(ge=0, le=1), Parameter(group=AUGMENTATION, help="Share of images with a rectangle erased.")
-    ] = "auto"
-
-
-@dataclass(frozen=True, kw_only=True)
-class JitterOptions(Block):
-    """Change colors."""
-
-    renamed: ClassVar[Mapping[str, str]] = {"jitter": "color_jitter"}
-
-    color_jitter: Annotated[
-        float | Auto,
-        SHARE,
-        Parameter(group=AUGMENTATION, help="Change brightness, contrast and saturation by up to this share."),
-    ] = "auto"

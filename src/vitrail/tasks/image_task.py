@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from PIL import Image
@@ -45,6 +46,9 @@ FEW = 10  # training images of a class, below which it is named
 SMALL = 64  # pixels a side, at most, of small images
 PHOTOGRAPH = 48  # pixels a side, at least, of what is treated as a photograph
 SMALL_DATA = 5_000  # images, at most, for which the smallest models are chosen
+SAMPLE = 32  # images of a split by which sizes and channels are chosen
+# Those by which no weights were chosen, until the model is chosen by them too: they are decoded once.
+SAMPLED: WeakKeyDictionary[Split, list[Image.Image]] = WeakKeyDictionary()
 SIZES = {"tiny": 10_000, "small": 100_000, "medium": 2_000_000}  # images, at most
 
 
@@ -81,11 +85,12 @@ class ImageTask(Task[O, D, X, M]):
         )
         if packaged is not None:
             return replace(asked, image_size=packaged_size(wanted))
-        if not are_photographs(asked.data, wanted.size, choose_channels(asked.in_channels, images)):
-            return from_scratch(asked)
-        chosen = choose_weights(wanted)
-        log(chosen.line)
-        if chosen.source is None:
+        chosen = None
+        if are_photographs(asked.data, wanted.size, choose_channels(asked.in_channels, images)):
+            chosen = choose_weights(wanted)
+            log(chosen.line)
+        if chosen is None or chosen.source is None:
+            SAMPLED[data["train"]] = images
             return from_scratch(asked)
         return replace(asked, weights=chosen.source, image_size=chosen.size, model="auto", pretrained=None)
 
@@ -134,8 +139,10 @@ def clean_arguments(options: Any, opening: Opening) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def sample_images(split: Split, wanted: int = 32) -> list[Image.Image]:
+def sample_images(split: Split, wanted: int = SAMPLE) -> list[Image.Image]:
     """At most `wanted` of its images; decoded at no more than twice the side of the largest size that is chosen by itself."""
+    if (found := SAMPLED.pop(split, None)) is not None:
+        return found
     return [split.read(index, target=(LARGEST, LARGEST)) for index in spread(len(split), wanted)]
 
 

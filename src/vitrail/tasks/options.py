@@ -1,6 +1,6 @@
 """Options: their values and ranges, what every task accepts, and one check for all. No torch here.
 
-A task's class is `class Options(<blocks>, CommonOptions)` (tasks/blocks.py) with its own fields; the range, the choices and the help of an option stand
+A task's class is `class Options(<blocks>, CommonOptions)` (tasks/blocks.py, tasks/*_options.py) with its own fields; the range, the choices and the help of an option stand
 beside its field. `auto` is replaced when the options are resolved, and config.yaml says by what.
 """
 

@@ -7,12 +7,11 @@ from typing import Annotated, Any, ClassVar
 
 from cyclopts import Parameter
 
+from vitrail.tasks.augmentation_options import AugmentationOptions, FlipOptions
 from vitrail.tasks.blocks import (
-    AugmentationOptions,
     AveragingOptions,
     CacheOptions,
     DropPathOptions,
-    FlipOptions,
     ImageOptions,
     LayerDecayOptions,
     OptimizerOptions,

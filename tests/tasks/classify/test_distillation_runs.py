@@ -1,13 +1,12 @@
 """`vitrail train --teacher RUN`: who may teach, what is reported of it, and exact resumption beside a convolutional teacher."""
 
 import json
-import os
 import shutil
-import signal
 
 import numpy as np
 import pytest
 import yaml
+from stopping import stop_after
 
 import vitrail as vt
 from vitrail.learn.training.interruption import Interrupted
@@ -63,17 +62,8 @@ def test_what_is_kept_and_reported(student, teacher):
 
 
 def test_resumed_bit_for_bit(arrays, teacher, student, tmp_path, monkeypatch):
-    from vitrail.learn.training import loop
-
-    taken = []
-
-    def count(*words):
-        taken.append(words)
-        if len(taken) == 4:  # in the middle of the second epoch
-            os.kill(os.getpid(), signal.SIGINT)
-
     folder = tmp_path / "run"
-    monkeypatch.setattr(loop, "_show", count)
+    stop_after(monkeypatch, 4)  # in the middle of the second epoch
     with pytest.raises(Interrupted):
         train(data=arrays, teacher=teacher, out=folder, **STUDENT)
     monkeypatch.undo()

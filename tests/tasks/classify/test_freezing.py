@@ -6,6 +6,7 @@ import signal
 import pytest
 import torch
 from safetensors import safe_open
+from stopping import stop_after
 
 import vitrail as vt
 from vitrail.errors import VitrailError
@@ -68,15 +69,8 @@ def test_resumed_bit_for_bit(arrays, tmp_path, monkeypatch):
     vt.save(small("resnet8_32"), tmp_path / "begin")
     how = {"data": arrays, "weights": tmp_path / "begin", "freeze": "encoder", "epochs": 2, "batch": 32, "quiet": True}
     whole = train(**how, out=tmp_path / "whole")
-    taken = []
-
-    def count(*words):
-        taken.append(words)
-        if len(taken) == 4:  # in the middle of the second epoch
-            os.kill(os.getpid(), signal.SIGINT)
-
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "_show", count)
+        stop_after(patch, 4)  # in the middle of the second epoch
         with pytest.raises(Interrupted):
             train(**how, out=tmp_path / "run")
     train(data=arrays, out=tmp_path / "run", resume=True, quiet=True)

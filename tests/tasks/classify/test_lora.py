@@ -2,18 +2,17 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from stopping import stop_after
 from torch.testing import assert_close
 
 import vitrail as vt
 from vitrail.errors import VitrailError
-from vitrail.learn.training import loop
 from vitrail.learn.training.interruption import Interrupted
 from vitrail.models.classifier import HEADS
 from vitrail.nn.adapters.lora import OWN
@@ -74,15 +73,8 @@ def test_the_share_is_printed_before_training(arrays, tmp_path, begin, capsys):
 def test_resumed_bit_for_bit(arrays, tmp_path, begin, monkeypatch, more):
     how = {**HOW, **more, "data": arrays, "weights": begin}
     whole = train(**how, out=tmp_path / "whole")
-    taken = []
-
-    def count(*words):
-        taken.append(words)
-        if len(taken) == 4:  # in the middle of the second epoch
-            os.kill(os.getpid(), signal.SIGINT)
-
     with monkeypatch.context() as patch:
-        patch.setattr(loop, "_show", count)
+        stop_after(patch, 4)  # in the middle of the second epoch
         with pytest.raises(Interrupted):
             train(**how, out=tmp_path / "run")
     train(data=arrays, out=tmp_path / "run", resume=True, quiet=True)

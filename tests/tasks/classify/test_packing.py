@@ -1,18 +1,16 @@
 """`vitrail train --pack`: images of different sizes, from files to a stored model, and on after a stop."""
 
 import json
-import signal
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from stopping import stop_at
 
 import vitrail as vt
-from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError
 from vitrail.learn.training.interruption import Interrupted
-from vitrail.tasks.classify import data as job
 
 pytestmark = pytest.mark.usefixtures("quick_report")
 SAME = ("best/model.safetensors", "last/model.safetensors", "metrics.jsonl", "predictions.csv", "metrics.json")
@@ -62,21 +60,10 @@ def test_predictions_of_files_are_those_of_the_evaluation(run, folder):
 
 @pytest.mark.parametrize("step", [pytest.param(1, marks=pytest.mark.slow), 5])
 def test_a_stopped_run_goes_on_bit_for_bit(step, run, folder, tmp_path, monkeypatch):
-    fetched = 0
-
-    class Stopping(Loader):
-        def batches(self, epoch=0, start=0):
-            nonlocal fetched
-            for batch in super().batches(epoch, start):
-                fetched += self.order.shuffle
-                if self.order.shuffle and fetched == step:
-                    signal.raise_signal(signal.SIGINT)
-                yield batch
-
-    monkeypatch.setattr(job, "Loader", Stopping)
-    with pytest.raises(Interrupted, match="SIGINT"):
-        vt.train(data=folder, out=tmp_path / "run", quiet=True, **OPTIONS)
-    monkeypatch.setattr(job, "Loader", Loader)
+    with monkeypatch.context() as patch:
+        stop_at(patch, step, where="vitrail.tasks.classify.data")
+        with pytest.raises(Interrupted, match="SIGINT"):
+            vt.train(data=folder, out=tmp_path / "run", quiet=True, **OPTIONS)
     vt.train(data=folder, out=tmp_path / "run", resume=True, quiet=True)
     for file in SAME:
         assert (run.path / file).read_bytes() == (tmp_path / "run" / file).read_bytes(), file

@@ -2,16 +2,15 @@
 
 import json
 import re
-import signal
 
 import numpy as np
 import pytest
 import torch
 import yaml
 from PIL import Image
+from stopping import stop_at
 
 import vitrail as vt
-from vitrail.data.loader import Loader
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.models import completion
 from vitrail.run.prepare import prepare
@@ -106,19 +105,8 @@ def test_a_stopped_run_goes_on_bit_for_bit(stripes, tmp_path, monkeypatch, maske
         "quiet": True,
     }
     train(out=tmp_path / "whole", **how)
-    fetched = 0
-
-    class Stopping(Loader):
-        def batches(self, epoch=0, start=0):
-            nonlocal fetched
-            for batch in super().batches(epoch, start):
-                fetched += self.order.shuffle
-                if self.order.shuffle and fetched == 6:
-                    signal.raise_signal(signal.SIGINT)
-                yield batch
-
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.data.image_source.Loader", Stopping)
+        stop_at(patch, 6)
         with pytest.raises(BaseException, match="SIGINT"):
             train(out=tmp_path / "run", **how)
     assert not (tmp_path / "run" / "metrics.json").exists()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from stopping import stop_at
 
 import vitrail as vt
-from vitrail.data.loader import Loader
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
 from vitrail.run.prepare import prepare
@@ -69,21 +69,10 @@ def test_eval_gives_the_numbers_of_the_run(run, text, command):
 
 
 def test_a_stopped_run_goes_on_bit_for_bit(run, text, tmp_path, monkeypatch):
-    masked, fetched = yaml.safe_load((run / "config.yaml").read_text())["masked"], 0
+    masked = yaml.safe_load((run / "config.yaml").read_text())["masked"]
     monkeypatch.setattr("vitrail.report.frame.write_page", lambda path, frame, sections: None)
-
-    class Stopping(Loader):
-        def batches(self, epoch=0, start=0):
-            nonlocal fetched
-            for batch in super().batches(epoch, start):
-                if self.order.shuffle:
-                    fetched += 1
-                    if fetched == 3:
-                        signal.raise_signal(signal.SIGTERM)
-                yield batch
-
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.language.data.Loader", Stopping)
+        stop_at(patch, 3, by=lambda: signal.raise_signal(signal.SIGTERM), where="vitrail.tasks.language.data")
         with pytest.raises(BaseException, match="SIGTERM"):
             vt.train(data=text, out=tmp_path / "run", quiet=True, masked=masked, **SMALL)
     vt.train(data=text, out=tmp_path / "run", resume=True, quiet=True)

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import shutil
-import signal
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,9 +12,9 @@ import pytest
 import sacrebleu
 import torch
 import yaml
+from stopping import stop_at
 
 import vitrail as vt
-from vitrail.data.loader import Loader
 from vitrail.errors import VitrailError, VitrailWarning
 from vitrail.learn.training.progress_bar import ProgressBar
 from vitrail.learn.training.world import World
@@ -109,20 +108,8 @@ def no_page(monkeypatch):
 
 @pytest.mark.parametrize("step", [2])  # in the first epoch; in the second: the conformance suite
 def test_a_stopped_run_goes_on_bit_for_bit(run, pairs, tmp_path, monkeypatch, step, no_page):
-    fetched = 0
-
-    class Stopping(Loader):
-        def batches(self, epoch=0, start=0):
-            nonlocal fetched
-            for batch in super().batches(epoch, start):
-                if self.order.shuffle:
-                    fetched += 1
-                    if fetched == step:
-                        signal.raise_signal(signal.SIGINT)
-                yield batch
-
     with monkeypatch.context() as patch:
-        patch.setattr("vitrail.tasks.translate.data.Loader", Stopping)
+        stop_at(patch, step, where="vitrail.tasks.translate.data")
         with pytest.raises(BaseException, match="SIGINT"):
             vt.train(data=pairs, out=tmp_path / "run", quiet=True, **SMALL)
     assert not (tmp_path / "run" / "metrics.json").exists()

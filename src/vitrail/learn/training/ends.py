@@ -74,7 +74,7 @@ def place_of(progress: Standing, plan: Plan, *, ahead: float = 0.0) -> Place:
     if len(progress.ends) == 1:
         return Place(done, done)
     begin = _share(end, end.step, end.elapsed)
-    rest = min(1.0, max(0.0, (done - begin) / (1.0 - begin)))
+    rest = min(1.0, max(0.0, (done - begin) / (1.0 - begin))) if begin < 1.0 else 1.0  # it may end where it stood
     if end.place < 1.0:
         place = end.place + (1.0 - end.place) * rest
     else:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from vitrail.errors import VitrailError, check_choice
-from vitrail.files import read_json, write_whole
+from vitrail.files import write_whole
 from vitrail.models.classifier import Classifier
 from vitrail.models.convert.renaming import PROJECTIONS, Style, as_filters
 from vitrail.models.convert.vit import CLASSIFIERS
@@ -24,6 +24,7 @@ from vitrail.models.convert.vit_names import MODELS, blocks, kind_of, pairs
 from vitrail.models.lora import QUERY_AND_VALUE, adapted_layers, hold_still, is_adapted, learned_whole
 from vitrail.models.model import unwrap
 from vitrail.models.reading.hub import download, is_hub_id, split_hub_id
+from vitrail.models.reading.json_text import read_object
 from vitrail.models.reading.safetensors_file import read_safetensors
 from vitrail.models.vit import VisionTransformer
 from vitrail.nn.adapters.lora import PARTS, Adapted, adapt, row_norms, why_not
@@ -242,10 +243,12 @@ def find_adapter(source: str | Path) -> Path:
 
 def read_adapter(folder: Path) -> Stored:
     """What the files say, by the names that they use."""
-    record = read_json(folder / CONFIG)
-    if not isinstance(record, dict) or record.get("peft_type") != "LORA":
-        kind = record.get("peft_type") if isinstance(record, dict) else None
-        raise VitrailError(f"{folder / CONFIG}: an adapter of the type {kind!r}; only LORA is read")
+    record = read_object(folder / CONFIG)
+    if record.get("peft_type") != "LORA":
+        raise VitrailError(f"{folder / CONFIG}: an adapter of the type {record.get('peft_type')!r}; only LORA is read")
+    for key in ("rank_pattern", "alpha_pattern"):
+        if not isinstance(record.get(key), dict | None):
+            raise VitrailError(f"{folder / CONFIG}: {key} must be a table, got {record[key]!r}")
     for key, neutral in NEUTRAL.items():
         if record.get(key, neutral[0]) not in neutral:
             raise VitrailError(f"{folder / CONFIG}: {key} {record[key]!r} is not supported")
@@ -259,11 +262,12 @@ def read_adapter(folder: Path) -> Stored:
         a, b, magnitude = bare.pop(name + A), bare.pop(name + B, None), bare.pop(name + MAGNITUDE, None)
         if b is None:
             raise VitrailError(f'{path}: "{name}{B}" is missing')
-        if b.ndim < 2 or a.shape[0] != b.shape[1]:
+        if a.ndim < 2 or b.ndim < 2 or not len(a) or a.shape[0] != b.shape[1]:
             raise VitrailError(f'{path}: "{name}" has an A of {tuple(a.shape)} and a B of {tuple(b.shape)}, which do not fit')
         if bool(record.get("use_dora")) != (magnitude is not None):
             raise VitrailError(f'{path}: "{name}" has {"no" if magnitude is None else "a"} magnitude, against {CONFIG}')
-        joined = in_pattern(record.get("rank_pattern"), name) == 2 * int(record.get("r") or 0)
+        rank = record.get("r")
+        joined = isinstance(rank, int) and in_pattern(record.get("rank_pattern"), name) == 2 * rank
         magnitude = None if magnitude is None else magnitude.flatten()
         delta = Delta(a, b.flatten(1), scale_of(record, name, len(a), what=str(folder / CONFIG)), magnitude)
         deltas[name] = take_parts(delta) if joined and name.endswith("qkv") else delta

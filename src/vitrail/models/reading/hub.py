@@ -35,6 +35,7 @@ COMPANIONS = (
     "README.md",
 )  # small files without which weights say too little
 SHA256 = re.compile(r"[0-9a-f]{64}")
+BUSY = (408, 429)  # answers of a hub that say as little of a repository as an error of its own
 NO_NETWORK: ContextVar[bool] = ContextVar("no_network", default=False)
 
 
@@ -113,6 +114,8 @@ def host() -> str:
 
 def download(repository: str, patterns: Sequence[str], *, revision: str | None = None) -> Path:
     """The folder in the hub's cache with the repository's files of these names, and no others."""
+    if revision is not None and (".." in revision or revision.startswith("/")):  # it is part of a path in the cache
+        raise VitrailError(f'"{repository}": {revision} is no revision: a branch, a tag or a commit')
     if is_offline():
         return read_cache(repository, patterns, revision)
     pinned = revision is not None and COMMIT.fullmatch(revision) is not None
@@ -159,12 +162,13 @@ def find_cached(repository: str, patterns: Sequence[str], revision: str | None) 
             folder = read_cache(repository, patterns, revision)
         except VitrailError:
             return None
-    return folder if is_whole(folder) else None
+    return folder if is_whole(folder, patterns) else None
 
 
-def is_whole(folder: Path) -> bool:
-    """Whether a folder has weights, of an index all that it names."""
-    if any((folder / name).is_file() for name in WEIGHTS):
+def is_whole(folder: Path, patterns: Sequence[str]) -> bool:
+    """Whether a folder has weights, of an index all that it names; or those of another name that are asked for, as an adapter's."""
+    named = [name for name in patterns if is_weights(name) and "*" not in name]
+    if any((folder / name).is_file() for name in (named if named and not {*named} & {*WEIGHTS} else WEIGHTS)):
         return True
     for path in folder.glob("*.index.json"):
         with contextlib.suppress(OSError, ValueError, AttributeError):
@@ -241,10 +245,16 @@ def check_blobs(folder: Path, patterns: Sequence[str]) -> None:
 
 
 def remove_blob(path: Path) -> None:
-    """A file of the cache and what it is a link to."""
-    blob = path.resolve()
-    path.unlink(missing_ok=True)
-    blob.unlink(missing_ok=True)
+    """A file of the cache and what it is a link to, if that is in the cache too."""
+    blob, blobs = path.resolve(), path.parents[2] / "blobs"
+    try:
+        path.unlink(missing_ok=True)
+        if blob.parent == blobs.resolve():
+            blob.unlink(missing_ok=True)
+    except OSError as error:
+        raise DamagedFileError(
+            f"{path}: is damaged, and cannot be removed ({error.strerror}); set HF_HOME to a folder of yours"
+        ) from None
 
 
 def remember(repository: str, revision: str | None, commit: str) -> None:
@@ -287,9 +297,11 @@ def ask(repository: str, revision: str | None = None, *, seconds: float = ANSWER
             raise VitrailError(
                 f'"{repository}": {host()} gives it to nobody unknown: accept its terms at {constants.ENDPOINT}/{repository}, then `hf auth login`'
             ) from None
-        raise VitrailError(
-            f'"{repository}": no such file or folder, and not to be had from the hub either ({first_line(error)})'
-        ) from None
+        if status not in BUSY and (status is None or status < 500):
+            raise VitrailError(
+                f'"{repository}": no such file or folder, and not to be had from the hub either ({first_line(error)})'
+            ) from None
+        reason = f"{host()} is out of order ({first_line(error)})"
     except TimeoutError:
         reason = f"{host()} did not answer within {seconds:g} s"
     except Exception as error:  # no network, no name, a proxy: whatever the client's client raises
@@ -306,10 +318,12 @@ def list_files(repository: str, revision: str | None, seconds: float) -> Listing
 
     api = HfApi()
     about = api.model_info(repository, revision=revision, timeout=seconds)
+    if COMMIT.fullmatch(about.sha or "") is None:  # it is the name of a folder in the cache
+        raise ValueError(f"no commit: {about.sha!r}")
     files = {
         one.path: RemoteFile(one.size, None if one.lfs is None else one.lfs.sha256, one.blob_id)
         for one in api.list_repo_tree(repository, revision=about.sha, recursive=False)
-        if isinstance(one, RepoFile)
+        if isinstance(one, RepoFile) and "/" not in one.path
     }
     licenses = [tag.removeprefix("license:") for tag in about.tags or () if tag.startswith("license:")]
     assert about.sha is not None

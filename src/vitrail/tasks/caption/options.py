@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from cyclopts import Parameter
 
 from vitrail.tasks import verb_options as shared
+from vitrail.tasks.augmentation_options import AugmentationOptions
 from vitrail.tasks.blocks import (
-    AugmentationOptions,
     AveragingOptions,
     CacheOptions,
     ImageOptions,

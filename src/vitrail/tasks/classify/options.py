@@ -9,18 +9,15 @@ from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
 from vitrail.records import OMITTED
+from vitrail.tasks.augmentation_options import AugmentationOptions
 from vitrail.tasks.blocks import (
-    AugmentationOptions,
     AveragingOptions,
     CacheOptions,
     DropPathOptions,
-    FreezeOptions,
     ImageOptions,
     LayerDecayOptions,
-    LoraOptions,
     OptimizerOptions,
     PartOptions,
-    PretrainedOptions,
     ShardOptions,
     SmoothingOptions,
     ValSplitOptions,
@@ -42,6 +39,7 @@ from vitrail.tasks.options import (
 )
 from vitrail.tasks.verb_options import EnginePredictOptions, ProtocolEvalOptions
 from vitrail.tasks.verb_options import ExplainOptions as SharedExplainOptions
+from vitrail.tasks.weights_options import FreezeOptions, LoraOptions, PretrainedOptions
 
 
 @dataclass(frozen=True, kw_only=True)

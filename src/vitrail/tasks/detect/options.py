@@ -8,16 +8,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
+from vitrail.tasks.augmentation_options import JitterOptions, MovementOptions
 from vitrail.tasks.blocks import (
     AveragingOptions,
     CacheOptions,
     ImageOptions,
-    JitterOptions,
     LayerDecayOptions,
-    MovementOptions,
     OptimizerOptions,
     PartOptions,
-    PretrainedOptions,
     ValSplitOptions,
 )
 from vitrail.tasks.options import (
@@ -35,6 +33,7 @@ from vitrail.tasks.options import (
 )
 from vitrail.tasks.verb_options import EnginePredictOptions, ProtocolEvalOptions
 from vitrail.tasks.verb_options import ExplainOptions as SharedExplainOptions
+from vitrail.tasks.weights_options import PretrainedOptions
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks.blocks import AugmentationOptions, AveragingOptions
+from vitrail.tasks.augmentation_options import AugmentationOptions
+from vitrail.tasks.blocks import AveragingOptions
 from vitrail.tasks.options import TASK, Auto, CommonOptions, Range, integer
 from vitrail.tasks.pretraining_options import PretrainingOptions
 from vitrail.tasks.verb_options import PretrainingEvalOptions

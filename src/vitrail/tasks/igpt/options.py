@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
-from vitrail.tasks.blocks import AveragingOptions, DropoutOptions, LayerDecayOptions, MovementOptions, PartOptions
+from vitrail.tasks.augmentation_options import MovementOptions
+from vitrail.tasks.blocks import AveragingOptions, DropoutOptions, LayerDecayOptions, PartOptions
 from vitrail.tasks.options import AUGMENTATION, COUNT, SEED, SHARE, TASK, Auto, CommonOptions, Range, integer, switch
 from vitrail.tasks.pretraining_options import PretrainingOptions
 from vitrail.tasks.verb_options import PredictOptions as SharedPredictOptions

@@ -9,12 +9,12 @@ from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
 from vitrail.tasks import verb_options as shared
+from vitrail.tasks.augmentation_options import FlipOptions
 from vitrail.tasks.blocks import (
     AveragingOptions,
     BatchOptions,
     CacheOptions,
     ChannelOptions,
-    FlipOptions,
     LayerDecayOptions,
     OptimizerOptions,
     PartOptions,

@@ -7,17 +7,14 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from cyclopts import Parameter
 
+from vitrail.tasks.augmentation_options import JitterOptions, RotateZoomOptions
 from vitrail.tasks.blocks import (
     AveragingOptions,
     DropPathOptions,
-    FreezeOptions,
     ImageOptions,
-    JitterOptions,
     LayerDecayOptions,
     OptimizerOptions,
     PartOptions,
-    PretrainedOptions,
-    RotateZoomOptions,
     SmoothingOptions,
     ValSplitOptions,
 )
@@ -35,6 +32,7 @@ from vitrail.tasks.options import (
 )
 from vitrail.tasks.verb_options import EnginePredictOptions, ProtocolEvalOptions
 from vitrail.tasks.verb_options import ExplainOptions as SharedExplainOptions
+from vitrail.tasks.weights_options import FreezeOptions, PretrainedOptions
 
 
 @dataclass(frozen=True, kw_only=True)

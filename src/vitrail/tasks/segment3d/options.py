@@ -9,14 +9,8 @@ from cyclopts import Parameter
 
 from vitrail.errors import VitrailError
 from vitrail.tasks import verb_options as shared
-from vitrail.tasks.blocks import (
-    AttentionOptions,
-    AveragingOptions,
-    BatchOptions,
-    OptimizerOptions,
-    RotateZoomOptions,
-    SmoothingOptions,
-)
+from vitrail.tasks.augmentation_options import RotateZoomOptions
+from vitrail.tasks.blocks import AttentionOptions, AveragingOptions, BatchOptions, OptimizerOptions, SmoothingOptions
 from vitrail.tasks.options import (
     AUGMENTATION,
     COUNT,

@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from vitrail.tasks.blocks import FlipOptions, ImageOptions, OptimizerOptions
+from vitrail.tasks.augmentation_options import FlipOptions
+from vitrail.tasks.blocks import ImageOptions, OptimizerOptions
 from vitrail.tasks.options import TASK, CommonOptions, Range, integer
 
 
