@@ -140,3 +140,9 @@ def test_a_classifier_says_what_each_image_adds():
     assert not Predictions(logits=logits * [[1], [-1], [1]], truth=np.array([0, 1, 0])).collapsed
     several = Predictions(logits=logits, truth=np.array([[True, False]] * 3))
     assert (several.per_sample, several.collapsed) == (None, False)
+
+
+def test_of_one_epoch_nothing_was_compared():
+    _, progress = run_through([np.ones(50, bool)])
+    progress.rows = [{"epoch": 1}]
+    assert describe_choice(progress, unit="images") == "best/ is epoch 1, the only one"

@@ -107,7 +107,9 @@ def test_when_weights_are_looked_for(given, expected):
         ({"pretrained": "auto", "position": "rotary"}, "--pretrained auto brings its own model: --position"),
         ({"model": "vit_tiny_patch16_224.x", "weights": "c/d"}, "--weights"),
         ({"model": "vit_tiny_patch16_224.x", "pretrained": "none"}, "brings its weights: --pretrained none"),
-        ({"freeze": "encoder"}, "give --weights too"),
+        ({"freeze": "encoder", "model": "vit_nano_conv"}, "give --weights too"),
+        ({"lora": 8, "model": "vit_nano_conv"}, "give --weights too"),
+        ({"lora": 8, "pretrained": "none"}, "give --weights too"),
         ({"freeze": "encoder", "pretrained": "none"}, "give --weights too"),
         ({"weights_sha256": "ab"}, "is about --weights"),
     ],
@@ -120,6 +122,11 @@ def test_options_that_contradict_each_other(given, words):
 def test_the_same_weights_twice_are_no_contradiction():
     check(options(pretrained="vit_tiny_patch16_224", weights="timm/vit_tiny_patch16_224.augreg_in21k_ft_in1k"))
     check(options(pretrained="a/b", freeze="encoder"))
+
+
+def test_weights_that_are_looked_for_may_be_frozen_and_adapted():
+    check(options(freeze="encoder"))
+    check(options(lora=8))
 
 
 @pytest.mark.parametrize(

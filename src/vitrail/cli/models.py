@@ -76,7 +76,9 @@ def weight_lines(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     cells = [("name", "weights", "ImageNet-1k", "MB", "license", "data")]
     for row in rows:
         accuracy = "-" if row["accuracy"] is None else f"{row['accuracy']:.1f} %"
-        terms = row["license"] + ("" if row["license"] in PERMISSIVE else " (restricted)") + (", gated" if row["gated"] else "")
+        terms = "see its card" if row["license"] == "other" else row["license"]
+        terms += "" if row["license"] in (*PERMISSIVE, "other") else " (restricted)"
+        terms += ", gated" if row["gated"] else ""
         cells.append(
             (
                 row["name"],

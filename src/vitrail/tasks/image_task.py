@@ -96,10 +96,12 @@ class ImageTask(Task[O, D, X, M]):
 
 
 def from_scratch(options: Any) -> Any:
-    """Without weights, of which nothing can be frozen."""
-    freeze = getattr(options, "freeze", "none")
+    """Without weights, of which nothing can be frozen or adapted."""
+    freeze, lora = getattr(options, "freeze", "none"), getattr(options, "lora", None)
     if freeze != "none":
         raise VitrailError(f"--freeze {freeze} keeps what weights bring, and no weights were chosen: name some with --weights")
+    if lora is not None:
+        raise VitrailError(f"--lora {lora} adapts what weights bring, and no weights were chosen: name some with --weights")
     return replace(options, pretrained="none")
 
 

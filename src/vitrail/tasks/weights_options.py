@@ -68,16 +68,15 @@ class FreezeOptions(Block):
     freeze: Annotated[
         Literal["none", "encoder"] | int,
         Range(ge=0),
-        Parameter(
+        integer(
+            "What stays as --weights has it: the encoder, or its stem and so many of the first blocks (0: the stem).",
             group=TASK,
-            help="What stays as --weights has it: the encoder, or its stem and so many of the first blocks (0: the stem).",
         ),
     ] = "none"
 
     def check(self) -> None:
         super().check()
-        named = getattr(self, "weights", None) or getattr(self, "pretrained", None) not in (None, "none")
-        if self.freeze != "none" and not named and "." not in getattr(self, "model", ""):
+        if self.freeze != "none" and not may_have_weights(self):
             raise VitrailError(f"--freeze {self.freeze} keeps what --weights brings: give --weights too")
 
 
@@ -124,9 +123,19 @@ class LoraOptions(Block):
             return
         if not self.lora_targets or len(set(self.lora_targets)) < len(self.lora_targets):
             raise VitrailError(f"--lora-targets names each kind of layer once, got {' '.join(self.lora_targets) or 'none'}")
-        if getattr(self, "weights", None) is None and getattr(self, "pretrained", None) in (None, "none"):
+        if not may_have_weights(self):
             raise VitrailError(f"--lora {self.lora} adapts what --weights brings: give --weights too")
         if getattr(self, "freeze", "none") != "none":
             raise VitrailError(
                 f"--lora {self.lora} and --freeze {getattr(self, 'freeze', '')} do not go together: --lora keeps the weights as they are by itself"
             )
+
+
+def may_have_weights(options: Any) -> bool:
+    """Whether weights are named, or are looked for without a word."""
+    if getattr(options, "weights", None) or "." in (model := getattr(options, "model", "auto")):
+        return True
+    pretrained = getattr(options, "pretrained", None)
+    return pretrained not in (None, "none") or (
+        pretrained is None and model == "auto" and getattr(options, "by_default", "") == "auto"
+    )

@@ -85,7 +85,8 @@ def test_resumed_bit_for_bit(arrays, tmp_path, begin, monkeypatch, more):
 @pytest.mark.parametrize(
     "options, rule",
     [
-        ({"lora": 4}, "--lora 4 adapts what --weights brings: give --weights too"),
+        ({"lora": 4}, "--lora 4 adapts what weights bring, and no weights were chosen: name some with --weights"),
+        ({"lora": 4, "pretrained": "none"}, "--lora 4 adapts what --weights brings: give --weights too"),
         ({"lora": 0, "weights": "x"}, "--lora must be at least 1, got 0"),
         ({"dora": True}, "--dora is about LoRA: give --lora and a rank too"),
         ({"lora_alpha": 8.0}, "--lora-alpha 8.0 is about LoRA"),

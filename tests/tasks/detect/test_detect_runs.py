@@ -195,6 +195,7 @@ def test_other_tasks_have_no_boxes(tmp_path, command):
 def test_sizes_and_queries_are_chosen_by_the_data():
     assert choose_queries(np.array([3, 1, 2])) == 20
     assert choose_queries(np.array([28])) == 60
+    assert choose_queries(np.array([28]), most=36) == 36, "queries are chosen among the places of the image"
     assert choose_box_size([Image.new("L", (48, 40))] * 3) == (40, 48)
     assert choose_box_size([Image.new("L", (640, 480)), Image.new("L", (641, 480))]) == (240, 320)
     assert choose_box_size([Image.new("L", (100, 70)), Image.new("L", (102, 70))], step=32) == (64, 96)

@@ -127,6 +127,8 @@ def describe_choice(progress: Any, *, unit: str) -> str:
     kept, highest = progress.kept, progress.highest
     if kept is None or highest is None:  # of a run by an earlier version
         return f"best/ is epoch {progress.best['epoch']:.0f}" if progress.best else ""
+    if len(progress.rows) == 1:
+        return f"best/ is epoch {kept.epoch}, the only one{'; it predicts one class for everything' if kept.collapsed else ''}"
     if kept.epoch == highest.epoch:
         where = "which has the highest validation score"
     else:

@@ -110,8 +110,6 @@ class Classification(ImageTask[Options, DataSet, Taught | None, Classifier]):
             name = choices["recipe"] = choose_recipe(len(data["train"]), pretrained=loaded is not None)
         recipe = recipe_for(name, size=size, channels=channels, stem=loaded is not None and has_stem(loaded))
         if options.lora is not None:
-            if loaded is None:
-                raise VitrailError(f"--lora {options.lora} adapts trained weights, and there are none: give --weights")
             recipe = {**recipe, **LORA}
         choices |= from_recipe(recipe, options)
         if options.pack:  # a recipe's wishes give way

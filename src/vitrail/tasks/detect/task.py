@@ -100,7 +100,8 @@ class Detection(ImageTask[Options, DataSet, None, Detector]):
                     f"--num-queries {options.num_queries}: the detector of --weights has {loaded.config.queries}"
                 )
         if options.num_queries == "auto" and "num_queries" not in choices:
-            choices["num_queries"] = choose_queries(count_objects(train))
+            most = None if loaded is None else count_places(loaded)
+            choices["num_queries"] = choose_queries(count_objects(train), most=most)
         name: str = options.recipe
         if name == "auto":
             name = choices["recipe"] = choose_box_recipe(len(train), pretrained=loaded is not None)
@@ -244,9 +245,17 @@ def choose_detector(size: tuple[int, int]) -> str:
     return "detr_micro" if max(size) <= SMALL else "detr_small"
 
 
-def choose_queries(objects: np.ndarray) -> int:
-    """Twice as many as there are objects in the fullest image, in tens: half of them may look elsewhere."""
-    return max(20, 10 * math.ceil(2 * int(objects.max(initial=1)) / 10))
+def choose_queries(objects: np.ndarray, *, most: int | None = None) -> int:
+    """Twice as many as there are objects in the fullest image, in tens: half of them may look elsewhere. At most as many as there are
+    places in the image, among which they are chosen."""
+    wanted = max(20, 10 * math.ceil(2 * int(objects.max(initial=1)) / 10))
+    return wanted if most is None else min(wanted, most)
+
+
+def count_places(backbone: Any) -> int:
+    """Cells of the coarsest map of a backbone at the size that it is used at."""
+    stride = backbone.feature_info[-1].stride
+    return math.prod(math.ceil(side / stride) for side in backbone.image_size)
 
 
 def config_changes(options: Options) -> dict[str, Any]:
