@@ -170,7 +170,7 @@ def test_what_is_no_table(record):
         ("pair", [1, 2, 3], "tuple[int, int], got [1, 2, 3]"),
         ("pair", [1, 2.5], "int, got 2.5"),
         ("pair", "12", "tuple[int, int], got '12'"),
-        ("many", 1.5, "tuple[float, ...], got 1.5"),
+        ("many", 1.5, "a list of float, got 1.5"),
         ("many", [1.5, None], "float, got None"),
         ("maybe", "none", "int | null, got 'none'"),
         ("auto", "automatic", "float | 'auto', got 'automatic'"),

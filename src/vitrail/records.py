@@ -96,4 +96,6 @@ def fit_value(hint: Any, value: Any, *, what: str) -> Any:
 def _spell(hint: Any) -> str:
     if typing.get_origin(hint) is typing.Literal:
         return ", ".join(repr(v) for v in typing.get_args(hint))
+    if typing.get_origin(hint) is tuple and typing.get_args(hint)[-1] is Ellipsis:
+        return f"a list of {_spell(typing.get_args(hint)[0])}"
     return "null" if hint is type(None) else hint.__name__ if isinstance(hint, type) else str(hint)
