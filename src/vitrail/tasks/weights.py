@@ -31,7 +31,17 @@ from vitrail.models.pretrained import (
     front_matter_of,
     join_digests,
 )
-from vitrail.models.reading.hub import ask, download, find_cached, host, is_hub_id, is_offline, split_hub_id, without_network
+from vitrail.models.reading.hub import (
+    NoAnswerError,
+    ask,
+    download,
+    find_cached,
+    host,
+    is_hub_id,
+    is_offline,
+    split_hub_id,
+    without_network,
+)
 from vitrail.models.reading.source import SAFE_FILES
 
 EPOCHS = 3  # passes over the training images that there must be time for
@@ -103,6 +113,8 @@ def choose_weights(
                     about = describe_license(source)
                     return Chosen(source=source, size=size, line=f"weights: {source} ({where}, {about}); {NOT_ASKED}")
             reasons.append(f"those {where} are {slow}" if candidates else f"none {where} for {wanted.model}")
+        except NoAnswerError as error:
+            reasons.append(error.reason)
         except VitrailError as error:
             reasons.append(str(error))
     else:

@@ -40,7 +40,11 @@ NO_NETWORK: ContextVar[bool] = ContextVar("no_network", default=False)
 
 
 class NoAnswerError(VitrailError):
-    """The hub is out of reach."""
+    """The hub is out of reach. `reason` says so in a few words, the message with details."""
+
+    def __init__(self, repository: str, details: str) -> None:
+        super().__init__(f'"{repository}": {details}')
+        self.reason = details.partition(" (")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +290,7 @@ def ask(repository: str, revision: str | None = None, *, seconds: float = ANSWER
     key, now = (constants.ENDPOINT, repository, revision), time.monotonic()
     for (endpoint, *_), (when, answer) in ANSWERS.items():
         if endpoint == key[0] and isinstance(answer, str) and now - when < RECENT:
-            raise NoAnswerError(f'"{repository}": {answer}')
+            raise NoAnswerError(repository, answer)
     if key in ANSWERS and now - ANSWERS[key][0] < RECENT and isinstance(found := ANSWERS[key][1], Listing):
         return found
     try:
@@ -310,7 +314,7 @@ def ask(repository: str, revision: str | None = None, *, seconds: float = ANSWER
         ANSWERS[key] = (time.monotonic(), listing)
         return listing
     ANSWERS[key] = (time.monotonic(), reason)
-    raise NoAnswerError(f'"{repository}": {reason}')
+    raise NoAnswerError(repository, reason)
 
 
 def list_files(repository: str, revision: str | None, seconds: float) -> Listing:
