@@ -1,6 +1,6 @@
 """Dividing images at random with every class in each part, and copies of an image in one part.
 
-n images, k classes, u units: groups of copies, and single images
+n images, k classes, w columns: the classes and one for none of them, u units: groups of copies, and single images
 """
 
 from dataclasses import dataclass
@@ -112,9 +112,9 @@ def keep_together(
 
 
 def _balance(
-    wide: Bool[np.ndarray, "n k+1"],
+    wide: Bool[np.ndarray, "n w"],
     taken: Bool[np.ndarray, "n"],
-    wanted: Int[np.ndarray, "k+1"],
+    wanted: Int[np.ndarray, "w"],
     groups: Int[np.ndarray, "n"],
     size: int,
 ) -> Bool[np.ndarray, "n"]:
