@@ -252,7 +252,7 @@ def test_several_labels_per_image(folder, tmp_path):
 
 def test_the_suggestion_is_what_auto_would_choose(folder):
     newest, plan = list_packaged()[0].title, check(folder, workers=0).suggestion
-    assert (plan.model, plan.image_size, plan.batch) == (newest, (64, 64), 8)
+    assert (plan.model, plan.image_size, plan.batch) == (newest, (64, 64), 2)
     assert (plan.recipe, plan.epochs) == ("finetune", recipe_for("finetune", size=(64, 64), channels=3, stem=True)["epochs"])
     assert f" --weights {newest} --image-size 64 " in plan.command
     assert "--model" not in plan.command
@@ -266,7 +266,7 @@ def test_the_suggestion_for_small_images_begins_without_weights(folder):
     for path in folder.rglob("*.png"):
         Image.open(path).resize((40, 40)).save(path)
     plan = check(folder, workers=0).suggestion
-    assert (plan.model, plan.image_size, plan.batch, plan.recipe, plan.epochs) == ("vit_nano_conv", (40, 40), 8, "tiny", 60)
+    assert (plan.model, plan.image_size, plan.batch, plan.recipe, plan.epochs) == ("vit_nano_conv", (40, 40), 2, "tiny", 60)
     assert " --model vit_nano_conv --image-size 40 " in plan.command
 
 

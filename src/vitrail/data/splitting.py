@@ -107,7 +107,7 @@ def keep_together(
         if not inside[number] and (left[needs[number] > 0] > 0).all() and (better < 0 or (nothing.any() and better <= 0)):
             result[units[number]], excess = True, moved
     if labels.ndim == 2:  # one image changes several labels, so that what is done for one of them may undo another
-        result = _balance(wide, result, wanted, groups, taken.sum())
+        result = _balance(wide, result, wanted, groups, int(taken.sum()))
     return result
 
 

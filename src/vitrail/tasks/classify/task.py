@@ -74,7 +74,7 @@ from vitrail.tasks.options import from_recipe
 from vitrail.tasks.stages import Baseline, Log, Opened, Opening, Resolved, Scored, Setup, Summary
 from vitrail.tasks.task import count_splits, describe_recipe, with_split
 
-SMALLEST_BATCH = 8  # images of an automatic batch at least: of a dozen images, too
+SMALLEST_BATCH = 2  # images of an automatic batch at least: of a dozen images, too
 MANY = 100_000  # images, beyond which a plain ViT is chosen
 FROM_SCRATCH = "vit_micro_hybrid"  # of fewer photographs
 SCRATCH_SIDE = 96  # pixels, the largest at which it learns them (docs/log.md has the trials)
