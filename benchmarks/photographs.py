@@ -113,7 +113,8 @@ def write_table(folder: Path) -> str:
         rows.setdefault(row["model"], []).append(row)
     scored = sorted(rows.items(), key=lambda item: -mean_of(item[1], "test_accuracy"))
     lines = [
-        f"| {folder.name} | test accuracy | seeds | validation | epochs | seconds, all in all |",
+        f"<!-- {folder.name} -->\n",
+        "| model | test accuracy | seeds | validation | epochs | seconds, all in all |",
         "|---|---|---|---|---|---|",
     ]
     for model, runs in scored:

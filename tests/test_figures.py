@@ -20,6 +20,16 @@ def test_recompute_agrees_with_the_documents():
     assert "digits" in done.stdout
 
 
+def test_tables_of_photographs_are_those_of_the_records():
+    command = [sys.executable, ROOT / "benchmarks" / "photographs.py", "--table", "--out", ROOT / "benchmarks" / "results"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    page = (ROOT / "docs" / "photographs.md").read_text()
+    tables = [f"<!--{table}".strip() for table in done.stdout.split("<!--")[1:]]
+    assert tables
+    for table in tables:
+        assert table in page, table
+
+
 def load_recompute():
     spec = importlib.util.spec_from_file_location("recompute", ROOT / "benchmarks" / "recompute.py")
     module = importlib.util.module_from_spec(spec)
