@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from records import append, keep, read_accuracies, read_rows
+from records import append, best_validation, keep, read_accuracies, read_rows
 
 METHODS: dict[str, tuple[str, ...]] = {
     "full": (),
@@ -62,11 +62,6 @@ def train(job: Job, options: argparse.Namespace) -> Path:
     return folder
 
 
-def validation_of(folder: Path) -> float:
-    """Accuracy in percent of the best epoch."""
-    return 100 * max(float(row["val_accuracy"]) for row in read_rows(folder / "results.csv"))
-
-
 def rates_of(method: str, options: argparse.Namespace) -> list[float]:
     """Adapters begin at 0 and have further to go: their rates are higher, and as many."""
     found: list[float] = options.rates if method == "full" else options.adapter_rates
@@ -78,7 +73,7 @@ def choose_rate(method: str, options: argparse.Namespace) -> float:
     found: dict[float, float] = {}
     known = {(row["data"], row["method"], float(row["lr"])) for row in read_rows(options.out / "trials.csv")}
     for rate in sorted(rates_of(method, options)):
-        found[rate] = validation_of(train(Job(method, rate, 0), options))
+        found[rate] = best_validation(train(Job(method, rate, 0), options))
         if (options.name, method, rate) not in known:
             row = {"data": options.name, "method": method, "lr": f"{rate:g}", "validation": f"{found[rate]:.2f}"}
             append(options.out / "trials.csv", row)
@@ -101,7 +96,7 @@ def record(job: Job, folder: Path, options: argparse.Namespace) -> None:
         options.out, f"{options.name} {job.method}", job.seed,
         [row["truth"] for row in answers], [row["predicted"] for row in answers],
         data=options.name, method=job.method, labels=options.labels, lr=f"{job.rate:g}", rates=len(rates_of(job.method, options)), epochs=len(epochs),
-        validation=f"{validation_of(folder):.2f}", seconds=epochs[-1]["seconds"],
+        validation=f"{best_validation(folder):.2f}", seconds=epochs[-1]["seconds"],
     )  # fmt: skip
 
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from records import by_model, keep, read_accuracies, read_rows
+from records import best_validation, by_model, keep, read_accuracies, read_rows
 
 OURS = {"ours with weights": ("auto",), "ours from scratch": ("none",)}
 PEERS = {
@@ -193,7 +193,7 @@ def run_ours(model: str, data: Path, minutes: float, seed: int, folder: Path) ->
         "predicted": [row["predicted"] for row in rows],
         "settings": facts.get("model", "?"),
         "epochs": len(epochs),
-        "validation": f"{100 * max(float(row['val_accuracy']) for row in epochs):.2f}",
+        "validation": f"{best_validation(run):.2f}",
     }
 
 

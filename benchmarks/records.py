@@ -50,6 +50,11 @@ def read_run(run: Path) -> tuple[Any, list[dict[str, str]], dict[str, Any]]:
     return read_options(run / "config.yaml"), read_rows(run / "predictions.csv"), facts
 
 
+def best_validation(run: Path) -> float:
+    """The highest validation accuracy of a run's epochs, in percent."""
+    return 100 * max(float(row["val_accuracy"]) for row in read_rows(run / "results.csv"))
+
+
 def read_accuracies(folder: Path) -> dict[tuple[str, int], float]:
     """Test accuracy of what has been run, by model and seed."""
     return {(row["model"], int(row["seed"])): float(row["test_accuracy"]) for row in read_rows(folder / "results.csv")}

@@ -8,7 +8,6 @@ train validates, once drawn at random, once the block in the middle of each bree
 """
 
 import argparse
-import csv
 import re
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from PIL import Image
+from records import best_validation
 
 DISTANCES = {
     "the next number": (1, 1),
@@ -97,8 +97,7 @@ def validate(data: Path, name: str, options: argparse.Namespace) -> float:
     if not (run / "metrics.json").is_file():
         words = ["--data", str(folder), "--minutes", f"{options.minutes:g}", "--out", str(run)]
         subprocess.run([sys.executable, "-m", "vitrail", "train", *words], check=True)
-    with (run / "results.csv").open(newline="") as file:
-        return 100 * max(float(row["val_accuracy"]) for row in csv.DictReader(file))
+    return best_validation(run)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ from vitrail.errors import VitrailError
 from vitrail.models.folder import save
 from vitrail.models.pretrained import Recommended, pack_weights
 from vitrail.tasks import registry
-from vitrail.tasks.image_task import wished
 from vitrail.tasks.options import check
 from vitrail.tasks.weights import Wanted, choose_weights, describe_weights, measure_step, packaged_size, sizes_of
+from vitrail.tasks.weights_options import wished
 
 ROW = Recommended(name="vit_nano_conv", source="owner/none", license="mit", data="x", automatic=True)
 

@@ -40,6 +40,7 @@ from vitrail.tasks.task import Task, model_name
 from vitrail.tasks.task import choose_parts as choose_parts
 from vitrail.tasks.task import chosen_parts as chosen_parts
 from vitrail.tasks.weights import Wanted, choose_weights, packaged_size
+from vitrail.tasks.weights_options import wished
 
 LARGEST = 224  # the side that is chosen for large images
 FEW = 10  # training images of a class, below which it is named
@@ -103,16 +104,6 @@ def from_scratch(options: Any) -> Any:
     if lora is not None:
         raise VitrailError(f"--lora {lora} adapts what weights bring, and no weights were chosen: name some with --weights")
     return replace(options, pretrained="none")
-
-
-def wished(options: Any) -> str:
-    """auto or none: the user's, or the task's where neither weights nor a model or a part of one were named."""
-    if options.weights is not None:
-        return "none"
-    if options.pretrained is not None:
-        return str(options.pretrained)
-    named = [name for name in (*options.of_weights, "pack") if getattr(options, name, None) not in (None, "auto", False)]
-    return "none" if named else str(options.by_default)
 
 
 def choose_recipe(images: int, *, pretrained: bool = False) -> str:

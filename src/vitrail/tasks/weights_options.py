@@ -133,9 +133,14 @@ class LoraOptions(Block):
 
 def may_have_weights(options: Any) -> bool:
     """Whether weights are named, or are looked for without a word."""
-    if getattr(options, "weights", None) or "." in (model := getattr(options, "model", "auto")):
-        return True
-    pretrained = getattr(options, "pretrained", None)
-    return pretrained not in (None, "none") or (
-        pretrained is None and model == "auto" and getattr(options, "by_default", "") == "auto"
-    )
+    return bool(options.weights) or "." in options.model or wished(options) != "none"
+
+
+def wished(options: Any) -> str:
+    """auto or none: the user's, or the task's where neither weights nor a model or a part of one were named."""
+    if options.weights is not None:
+        return "none"
+    if options.pretrained is not None:
+        return str(options.pretrained)
+    named = [name for name in (*options.of_weights, "pack") if getattr(options, name, None) not in (None, "auto", False)]
+    return "none" if named else str(options.by_default)

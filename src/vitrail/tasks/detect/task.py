@@ -100,7 +100,7 @@ class Detection(ImageTask[Options, DataSet, None, Detector]):
                     f"--num-queries {options.num_queries}: the detector of --weights has {loaded.config.queries}"
                 )
         if options.num_queries == "auto" and "num_queries" not in choices:
-            most = None if loaded is None else count_places(loaded)
+            most = None if loaded is None or options.query_kind in ("learned", "anchor") else count_places(loaded)
             choices["num_queries"] = choose_queries(count_objects(train), most=most)
         name: str = options.recipe
         if name == "auto":
